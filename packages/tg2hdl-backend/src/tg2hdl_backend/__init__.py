@@ -1,0 +1,1 @@
+"""tinygrad glue: capture, compile and simulate tinygrad programs as hardware."""

@@ -1,0 +1,1 @@
+"""IEEE-754 floating-point cores for FPGAs in Amaranth: pipelined, correctly rounded, any format."""

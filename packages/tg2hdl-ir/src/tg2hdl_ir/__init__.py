@@ -1,0 +1,1 @@
+"""Typed kernel IR, verifier, golden model and plugin registry of tg2hdl."""

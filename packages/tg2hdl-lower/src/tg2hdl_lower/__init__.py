@@ -1,0 +1,1 @@
+"""Kernel IR to pipelined Amaranth hardware: schedule, datapath, control, memories."""

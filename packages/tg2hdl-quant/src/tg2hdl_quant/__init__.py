@@ -1,0 +1,1 @@
+"""Post-training quantization for integer hardware."""

@@ -1,0 +1,1 @@
+"""Cycle-accurate simulation engines behind one interface."""

@@ -1,0 +1,1 @@
+"""Open-tool synthesis flow: utilization, timing, schematics and bitstreams."""

@@ -1,0 +1,1 @@
+"""Many kernels to one design: shared buffers, sequencing and host ports."""

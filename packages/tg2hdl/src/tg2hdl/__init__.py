@@ -1,0 +1,1 @@
+"""Compile any tinygrad program to FPGA hardware."""

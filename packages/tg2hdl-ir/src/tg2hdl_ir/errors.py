@@ -1,0 +1,101 @@
+"""The error hierarchy: every refusal says what, where and a way out."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CapacityError",
+    "IRVerificationError",
+    "InputError",
+    "PluginError",
+    "SimulationError",
+    "Tg2hdlError",
+    "ToolMissingError",
+    "UnsupportedError",
+]
+
+
+class Tg2hdlError(Exception):
+    """Base of all errors that a user can act on.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, with the offending value and what was expected.
+    where : str, optional
+        Place in the user's terms: kernel, op, dtype, argument or file.
+    notes : tuple of str, optional
+        Further facts, a line each.
+    hint : str, optional
+        A way out.
+    """
+
+    kind = "error"
+
+    def __init__(
+        self, message: str, *, where: str | None = None, notes: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
+        self.message = message
+        self.where = where
+        self.notes = notes
+        self.hint = hint
+        super().__init__(message, where, notes, hint)
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}"]
+        if self.where:
+            lines.append(f"  at: {self.where}")
+        lines.extend(f"  note: {note}" for note in self.notes)
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.where, self.notes, self.hint)
+
+
+def _rebuild(
+    cls: type[Tg2hdlError], message: str, where: str | None, notes: tuple[str, ...], hint: str | None
+) -> Tg2hdlError:
+    return cls(message, where=where, notes=notes, hint=hint)
+
+
+class UnsupportedError(Tg2hdlError):
+    """A construct that cannot be compiled."""
+
+    kind = "unsupported"
+
+
+class InputError(Tg2hdlError):
+    """An argument, shape, dtype or file that does not fit."""
+
+    kind = "bad input"
+
+
+class IRVerificationError(Tg2hdlError):
+    """An IR or plan that breaks its own rules: a bug of the pass that made it."""
+
+    kind = "invalid IR"
+
+
+class PluginError(Tg2hdlError):
+    """A plugin that fails to load, or two that conflict."""
+
+    kind = "plugin"
+
+
+class ToolMissingError(Tg2hdlError):
+    """An external tool or wheel that is needed and not there."""
+
+    kind = "missing tool"
+
+
+class SimulationError(Tg2hdlError):
+    """A simulation that cannot run or does not end."""
+
+    kind = "simulation"
+
+
+class CapacityError(Tg2hdlError):
+    """A design that does not fit its target."""
+
+    kind = "capacity"

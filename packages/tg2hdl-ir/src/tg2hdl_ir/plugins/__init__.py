@@ -1,0 +1,1 @@
+"""Plugin interface: hooks, descriptors and the registry."""

@@ -1,0 +1,248 @@
+"""Frozen descriptors that plugins return from their hooks.
+
+A factory is a callable or a string ``"module:attribute"`` that is imported when it is first used, so that loading a
+plugin imports neither Amaranth nor tinygrad.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import PluginError
+
+__all__ = [
+    "Area",
+    "ArithmeticUnit",
+    "CommandDef",
+    "Factory",
+    "OpDef",
+    "OpLowering",
+    "PassDef",
+    "QuantizerDef",
+    "ReportSection",
+    "SimulatorDef",
+    "TargetDef",
+    "resolve",
+]
+
+Factory = Callable[..., Any] | str
+
+
+def resolve(factory: Factory) -> Callable[..., Any]:
+    """Import a ``"module:attribute"`` factory; callables pass through.
+
+    Raises
+    ------
+    PluginError
+        When the module or the attribute cannot be imported.
+    """
+    if not isinstance(factory, str):
+        return factory
+    module, _, attribute = factory.partition(":")
+    try:
+        target: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            f"cannot import {factory!r}: {error}", hint="reinstall the distribution that registers it"
+        ) from error
+    if not callable(target):
+        raise PluginError(f"{factory!r} is not callable", hint="name a function or class")
+    return target  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Area:
+    """Rough cost of a unit on an ECP5: LUT4 equivalents, flip-flops, 18x18 multipliers, 18-kbit block RAMs."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    bram: int = 0
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """An operation of the IR.
+
+    Parameters
+    ----------
+    name : str
+        Name in `IROp.op`.
+    arity : int
+        Number of operands.
+    result_type : Factory
+        ``(operand dtypes: tuple[DType, ...]) -> tuple[DType, ...] | DType | None``: the allowed result types, or None when the operands do
+        not fit.
+    evaluate : Factory
+        Golden evaluation ``(operands: tuple[ndarray, ...], operand dtypes, result dtype) -> ndarray``, elementwise and
+        bit for bit what the hardware gives.
+    description : str
+        One line for `tg2hdl plugins list`.
+    associative : bool
+        Integer operands may be regrouped without changing the result.
+    """
+
+    name: str
+    arity: int
+    result_type: Factory
+    evaluate: Factory
+    description: str = ""
+    associative: bool = False
+
+
+@dataclass(frozen=True)
+class OpLowering:
+    """Combinational hardware of a cheap op.
+
+    Parameters
+    ----------
+    op : str
+        Name of the op.
+    matches : Factory
+        ``(operand dtypes, result dtype) -> bool``.
+    build : Factory
+        ``(m: amaranth.Module, operands: list[Value], operand dtypes, result dtype) -> Value``.
+    levels : Factory
+        ``(operand dtypes, result dtype) -> int``: logic depth in units of one LUT level with routing; a carry chain
+        of 16 bits counts as two.  The scheduler chains ops up to its stage budget.
+    """
+
+    name: str
+    op: str
+    matches: Factory
+    build: Factory
+    levels: Factory
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class ArithmeticUnit:
+    """A pipelined arithmetic unit with fixed latency.
+
+    The factory returns an Amaranth Component with input ports ``a``, ``b``, ``c`` (as many as operands; unsigned bit
+    patterns for floats), output ``result`` and input ``en``, which stalls all of its registers when low.  The result
+    of operands that are present in cycle t is on ``result`` in cycle t + latency (enabled cycles).
+
+    Parameters
+    ----------
+    name : str
+        Unique name, e.g. ``fp32.add.balanced``.
+    op : str
+        The IR op that it computes.
+    operands, result : DType
+        Exact formats.
+    latency, ii : int
+        Cycles from operands to result, and between two operand sets.
+    target : str
+        ``generic`` or a target family such as ``ecp5``.
+    priority : int
+        Higher wins among units that match.
+    fmax : float
+        Estimated Fmax on the target (MHz); 0 when unknown.
+    accuracy : str
+        ``exact``, ``correctly rounded`` or a bound in ULP.
+    """
+
+    name: str
+    op: str
+    operands: tuple[DType, ...]
+    result: DType
+    latency: int
+    factory: Factory
+    ii: int = 1
+    area: Area = field(default_factory=Area)
+    target: str = "generic"
+    priority: int = 0
+    fmax: float = 0.0
+    accuracy: str = "exact"
+
+
+@dataclass(frozen=True)
+class PassDef:
+    """An IR rewrite ``(kernel: KernelIR) -> KernelIR``.
+
+    Parameters
+    ----------
+    stage : str
+        ``"rewrite"`` (before scheduling transforms) or ``"cleanup"``; see `tg2hdl_ir.passes.table`.
+    order : int
+        Place within the stage; lower runs first.
+    """
+
+    name: str
+    description: str
+    run: Factory
+    stage: str = "rewrite"
+    order: int = 100
+
+
+@dataclass(frozen=True)
+class SimulatorDef:
+    """A simulation engine.
+
+    Parameters
+    ----------
+    available : Factory
+        ``() -> str | None``: None when it can run here, otherwise the reason.
+    open : Factory
+        ``(model, **options) -> Simulation`` of `tg2hdl_sim`.
+    build_seconds, cycles_per_second : Factory
+        ``(cells: int) -> float``: cost model for the automatic choice.
+    """
+
+    name: str
+    description: str
+    available: Factory
+    open: Factory
+    build_seconds: Factory
+    cycles_per_second: Factory
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class TargetDef:
+    """An FPGA part or family: resources and the names of its tools' options."""
+
+    name: str
+    family: str
+    description: str
+    lut: int
+    ff: int
+    dsp: int
+    bram: int
+    bram_bits: int
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class QuantizerDef:
+    """A quantization method ``(array, **options) -> (integers, scale)``."""
+
+    name: str
+    description: str
+    quantize: Factory
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A section of a report: ``(accelerator) -> rich renderable or str``."""
+
+    name: str
+    title: str
+    render: Factory
+    order: int = 100
+
+
+@dataclass(frozen=True)
+class CommandDef:
+    """A subcommand of ``tg2hdl``: the factory is a click command."""
+
+    name: str
+    description: str
+    command: Factory

@@ -1,0 +1,76 @@
+"""Hook specifications; implement them in a module named by an entry point of the group ``tg2hdl``."""
+
+from __future__ import annotations
+
+import pluggy
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins.descriptors import (
+    ArithmeticUnit,
+    CommandDef,
+    OpDef,
+    OpLowering,
+    PassDef,
+    QuantizerDef,
+    ReportSection,
+    SimulatorDef,
+    TargetDef,
+)
+
+__all__ = ["ENTRY_POINT_GROUP", "hookimpl", "hookspec"]
+
+ENTRY_POINT_GROUP = "tg2hdl"
+hookspec = pluggy.HookspecMarker("tg2hdl")
+hookimpl = pluggy.HookimplMarker("tg2hdl")
+
+
+@hookspec
+def tg2hdl_ops() -> list[OpDef]:  # type: ignore[empty-body]
+    """Operations that may stand in `IROp.op`."""
+
+
+@hookspec
+def tg2hdl_op_lowerings() -> list[OpLowering]:  # type: ignore[empty-body]
+    """Combinational hardware for cheap operations."""
+
+
+@hookspec
+def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:  # type: ignore[empty-body]
+    """Pipelined arithmetic units."""
+
+
+@hookspec
+def tg2hdl_passes() -> list[PassDef]:  # type: ignore[empty-body]
+    """IR rewrites."""
+
+
+@hookspec
+def tg2hdl_simulators() -> list[SimulatorDef]:  # type: ignore[empty-body]
+    """Simulation engines."""
+
+
+@hookspec
+def tg2hdl_targets() -> list[TargetDef]:  # type: ignore[empty-body]
+    """FPGA parts for synthesis and area limits."""
+
+
+@hookspec
+def tg2hdl_quantizers() -> list[QuantizerDef]:  # type: ignore[empty-body]
+    """Quantization methods."""
+
+
+@hookspec
+def tg2hdl_report_sections() -> list[ReportSection]:  # type: ignore[empty-body]
+    """Sections of the compile report."""
+
+
+@hookspec
+def tg2hdl_commands() -> list[CommandDef]:  # type: ignore[empty-body]
+    """Subcommands of the ``tg2hdl`` command."""
+
+
+@hookspec(firstresult=True)
+def tg2hdl_select_unit(
+    op: str, operands: tuple[DType, ...], result: DType, candidates: list[ArithmeticUnit]
+) -> ArithmeticUnit | None:
+    """Policy: choose one of the candidate units, or return None to leave the choice to the next policy."""

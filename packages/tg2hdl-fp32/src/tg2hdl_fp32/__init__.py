@@ -1,1 +1,30 @@
-"""IEEE-754 floating-point cores for FPGAs in Amaranth: pipelined, correctly rounded, any format."""
+"""IEEE-754 floating-point cores in Amaranth: pipelined, correctly rounded, any format.
+
+Names are imported when they are first used, so that loading the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "core": ("FLAGS", "TARGETS", "Core"),
+    "errors": ("FloatParameterError", "FloatTypeError"),
+    "format": ("BF16", "FORMATS", "FP16", "FP32", "FP64", "FP8_E4M3", "FP8_E5M2", "Format", "format_by_name"),
+    "modes": ("RoundingMode",),
+    "mul": ("FP32Mul", "Mul"),
+    "stream": ("StreamCore",),
+    "timing": ("PROFILES",),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

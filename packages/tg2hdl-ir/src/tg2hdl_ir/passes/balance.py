@@ -1,0 +1,95 @@
+"""Balancing: a chain of integer additions (or min, max, and, or, xor) becomes a tree with the register last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRValue, KernelIR
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.rewrite import Rewriter, operands
+
+__all__ = ["balance"]
+
+_ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
+
+
+def balance(kernel: KernelIR) -> KernelIR:
+    """Regroup integer chains; integer results do not depend on the grouping, floats are never touched."""
+    uses: Counter[IRValue] = Counter(v for s in kernel.loop_tree.statements() for v in operands(s))
+    seen: set[IRValue] = set()
+    stack = list(uses)
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            for source in operands(value):
+                uses[source] += 1
+                stack.append(source)
+    balancer = _Balancer(uses)
+    return replace(kernel, loop_tree=balancer.loop(kernel.loop_tree))
+
+
+def _neutral(op: str, dtype: DType) -> IRConst:
+    value = {"add": 0, "or": 0, "xor": 0, "and": -1, "min": dtype.max_value, "max": dtype.min_value}[op]
+    return IRConst(bool(value) if dtype.is_bool else dtype.wrap(value), dtype)
+
+
+class _Balancer(Rewriter):
+    def __init__(self, uses: Counter[IRValue]) -> None:
+        super().__init__(Folder())
+        self.uses = uses
+        self.carried: dict[IRValue, bool] = {}
+
+    def _rebuild(self, node: IRValue) -> IRValue:
+        op = self._chain_op(node)
+        if op is None:
+            return super()._rebuild(node)
+        leaves = self._leaves(node, op, limit=None)
+        if len(leaves) < 3:
+            return super()._rebuild(node)
+        return self._tree(op, node.dtype, leaves)
+
+    def _chain_op(self, node: IRValue) -> str | None:
+        if not isinstance(node, IROp) or node.dtype.is_float:
+            return None
+        if node.op in _ASSOCIATIVE:
+            return node.op
+        # where(gate, acc + x, acc) is acc + where(gate, x, 0): the chain goes on through the mask
+        if node.op == "where" and self._is_carried(node.srcs[2]):
+            yes, no = node.srcs[1:]
+            if isinstance(yes, IROp) and yes.op in _ASSOCIATIVE and no in yes.srcs and self.uses[yes] <= 1:
+                return yes.op
+        return None
+
+    def _leaves(self, node: IRValue, op: str, limit: int | None) -> list[IRValue]:
+        within = limit is None or self.uses[node] <= limit
+        if not isinstance(node, IROp) or not within or self._chain_op(node) != op:
+            return [self.value(node)]
+        if node.op == op:
+            return [leaf for source in node.srcs for leaf in self._leaves(source, op, limit=1)]
+        gate, yes, no = node.srcs
+        assert isinstance(yes, IROp), "checked by _chain_op"
+        other = yes.srcs[1] if yes.srcs[0] is no else yes.srcs[0]
+        masked = IROp("where", node.dtype, (gate, other, _neutral(op, node.dtype)))
+        return [*self._leaves(no, op, limit=2), self.value(masked)]
+
+    def _is_carried(self, value: IRValue) -> bool:
+        if value not in self.carried:
+            self.carried[value] = isinstance(value, IRRegLoad) or (
+                isinstance(value, IROp) and any(self._is_carried(s) for s in value.srcs)
+            )
+        return self.carried[value]
+
+    def _tree(self, op: str, dtype: DType, leaves: list[IRValue]) -> IRValue:
+        carried = [v for v in leaves if self._is_carried(v)]
+        level = [v for v in leaves if not self._is_carried(v)]
+        while len(level) > 1:
+            paired = [self.folder.op(op, dtype, level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+            level = paired + level[len(level) & ~1 :]
+        result = level + carried
+        value = result[0]
+        for other in result[1:]:
+            value = self.folder.op(op, dtype, other, value)
+        return value

@@ -1,0 +1,152 @@
+"""Local simplification: constants, neutral elements and comparisons of affine forms."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+
+__all__ = ["FALSE", "TRUE", "Folder", "const_int", "is_const"]
+
+TRUE = IRConst(True, DType.BOOL)
+FALSE = IRConst(False, DType.BOOL)
+
+
+def const_int(value: int, dtype: DType = DType.INT32) -> IRConst:
+    """Integer literal, wrapped into its type."""
+    return IRConst(dtype.wrap(value), dtype)
+
+
+def is_const(value: IRValue, number: int | bool) -> bool:
+    """Whether a value is this integer or bool literal."""
+    return isinstance(value, IRConst) and not value.dtype.is_float and int(value.value) == int(number)
+
+
+class Folder:
+    """Makes integer and bool ops in simplest form; float ops stay, except `where` with a known gate."""
+
+    def __init__(self) -> None:
+        self.ranges = RangeAnalysis()
+        self.affine = AffineAnalysis(self.ranges)
+
+    def op(self, op: str, dtype: DType, *srcs: IRValue) -> IRValue:
+        """``IROp(op, dtype, srcs)`` or something equal and simpler."""
+        if op == "where":
+            return self._where(dtype, *srcs)
+        if op == "cast" and srcs[0].dtype == dtype:
+            return srcs[0]
+        if dtype.is_float or any(s.dtype.is_float for s in srcs):
+            return IROp(op, dtype, srcs)
+        return self._integer(op, dtype, srcs) or IROp(op, dtype, srcs)
+
+    def all_of(self, *gates: IRValue | None) -> IRValue | None:
+        """Conjunction of gates; None is an absent gate (true)."""
+        result: IRValue = TRUE
+        for gate in gates:
+            if gate is not None:
+                result = self.op("and", DType.BOOL, result, gate)
+        return None if is_const(result, 1) else result
+
+    def equals(self, value: IRValue, number: int) -> IRValue:
+        """Comparison of an integer value with a literal."""
+        return self.op("eq", DType.BOOL, value, const_int(number, value.dtype))
+
+    def below(self, value: IRValue, number: int) -> IRValue:
+        """``value < number``."""
+        return self.op("lt", DType.BOOL, value, const_int(number, value.dtype))
+
+    def _where(self, dtype: DType, *srcs: IRValue) -> IRValue:
+        gate, yes, no = srcs
+        if isinstance(gate, IRConst):
+            return yes if gate.value else no
+        if yes is no:
+            return yes
+        if dtype.is_bool:
+            if is_const(yes, 1) and is_const(no, 0):
+                return gate
+            if is_const(no, 0):
+                return self.op("and", DType.BOOL, gate, yes)
+        return IROp("where", dtype, srcs)
+
+    def _integer(self, op: str, dtype: DType, srcs: tuple[IRValue, ...]) -> IRValue | None:
+        interval = self._constant(op, dtype, srcs)
+        if interval is not None:
+            return interval
+        if op in ("add", "mul", "and", "or", "max", "xor") and isinstance(srcs[0], IRConst):
+            srcs = (srcs[1], srcs[0])
+        a, b = srcs[0], srcs[-1]
+        match op:
+            case "add" | "sub" | "shl" | "shr" | "xor" if is_const(b, 0):
+                return a
+            case "or" if is_const(b, 0):
+                return a
+            case "mul" | "div" if is_const(b, 1) and len(srcs) == 2:
+                return a
+            case "mul" if is_const(b, 0):
+                return IRConst(b.value, dtype) if isinstance(b, IRConst) else None
+            case "and" if dtype.is_bool:
+                if is_const(b, 1) or a is b:
+                    return a
+                return FALSE if is_const(b, 0) else None
+            case "or" if dtype.is_bool:
+                if a is b:
+                    return a
+                return TRUE if is_const(b, 1) else None
+            case "eq" | "ne" | "lt" if not a.dtype.is_bool:
+                return self._compare(op, a, b)
+            case "add" | "sub" | "mul" | "shl":
+                return self._affine(op, dtype, srcs)
+        return None
+
+    def _constant(self, op: str, dtype: DType, srcs: tuple[IRValue, ...]) -> IRValue | None:
+        if dtype.is_bool or not all(isinstance(s, IRConst) for s in srcs):
+            return None
+        # An interval of one value is exact; the analysis gives the full range where the op would wrap.
+        low, high = self.ranges.of(IROp(op, dtype, srcs))
+        return IRConst(low, dtype) if low == high else None
+
+    def _affine(self, op: str, dtype: DType, srcs: tuple[IRValue, ...]) -> IRValue | None:
+        form = self.affine.of(IROp(op, dtype, srcs))
+        if form is None:
+            return None
+        if form.is_constant:
+            return const_int(form.const, dtype)
+        if (
+            form.const == 0
+            and len(form.terms) == 1
+            and form.terms[0][1] == 1
+            and form.terms[0][0].dtype == dtype
+        ):
+            return form.terms[0][0]
+        return None
+
+    def _compare(self, op: str, a: IRValue, b: IRValue) -> IRValue | None:
+        (alow, ahigh), (blow, bhigh) = self.ranges.of(a), self.ranges.of(b)
+        if ahigh < blow or alow > bhigh:
+            return {"eq": FALSE, "ne": TRUE}.get(op) or (TRUE if ahigh < blow else FALSE)
+        if op == "lt" and alow >= bhigh:
+            return FALSE
+        if op != "lt" and alow == ahigh == blow == bhigh:
+            return TRUE if op == "eq" else FALSE
+        form, other = self.affine.of(a), self.affine.of(b)
+        if form is None or other is None:
+            return None
+        return self._compare_affine(op, form.plus(other, -1), a, b)
+
+    def _compare_affine(self, op: str, difference: Affine, a: IRValue, b: IRValue) -> IRValue | None:
+        # c*i + k <op> 0 for one counter i with c > 0
+        if len(difference.terms) != 1:
+            return None
+        (symbol, factor), const = difference.terms[0], difference.const
+        if factor < 0 or not isinstance(symbol, IRCounter):
+            return None
+        if op == "lt":
+            limit = -(const // factor)
+            simple = a is symbol and is_const(b, limit)
+            return None if simple else self.below(symbol, limit)
+        if const % factor:
+            return FALSE if op == "eq" else TRUE
+        limit = -const // factor
+        simple = a is symbol and is_const(b, limit)
+        return None if simple else self.op(op, DType.BOOL, symbol, const_int(limit, symbol.dtype))

@@ -1,0 +1,131 @@
+"""Holding registers: values that are loaded at an outer level and used after their place was overwritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRItem,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+    RegisterMeta,
+)
+from tg2hdl_ir.passes.rewrite import Rewriter, operands
+
+__all__ = ["hold_overwritten_loads", "loads_used_by"]
+
+
+def loads_used_by(
+    roots: tuple[IRValue, ...], stop: frozenset[IRValue] = frozenset()
+) -> list[IRBufLoad | IRRegLoad]:
+    """Loads that the values reach through pure ops and through the addresses of other loads."""
+    seen: dict[IRValue, None] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen[value] = None
+        if value not in stop:
+            stack.extend(operands(value))
+    return [v for v in seen if isinstance(v, IRBufLoad | IRRegLoad)]
+
+
+@dataclass
+class _Placed:
+    level: LoopIR
+    order: int
+
+
+def hold_overwritten_loads(kernel: KernelIR) -> KernelIR:
+    """Copy such loads to a new register right where they execute, and read that register where they are used.
+
+    A load may otherwise be repeated in every step of an inner loop, which is only right while nothing writes its place.
+    """
+    order: dict[IRStatement, _Placed] = {}
+    spans: dict[int, tuple[int, int]] = {}
+    _number(kernel.loop_tree, order, spans)
+    stores = [s for s in order if isinstance(s, IRBufStore | IRRegStore)]
+    held: dict[IRStatement, RegisterMeta] = {}
+    registers = list(kernel.registers)
+    for use, place in order.items():
+        for load in loads_used_by(operands(use), frozenset(order)):
+            home = order[load]
+            if load in held or (home.level is place.level and not home.level.loops):
+                continue
+            end = _end_of_use(home.level, use, place, spans)
+            if any(_writes(store, load) and home.order < order[store].order < end for store in stores):
+                held[load] = RegisterMeta(1 + max((r.idx for r in registers), default=-1), load.dtype)
+                registers.append(held[load])
+    if not held:
+        return kernel
+    tree = _Insertion(held, order).level(kernel.loop_tree)
+    return replace(kernel, loop_tree=tree, registers=tuple(registers))
+
+
+def _number(loop: LoopIR, order: dict[IRStatement, _Placed], spans: dict[int, tuple[int, int]]) -> None:
+    begin = len(order)
+    for item in loop.items:
+        if isinstance(item, LoopIR):
+            _number(item, order, spans)
+        else:
+            order[item] = _Placed(loop, len(order))
+    spans[id(loop)] = (begin, len(order))
+
+
+def _end_of_use(home: LoopIR, use: IRStatement, place: _Placed, spans: dict[int, tuple[int, int]]) -> int:
+    # A use inside an inner loop repeats until that loop ends.
+    for inner in home.loops:
+        begin, end = spans[id(inner)]
+        if begin <= place.order < end:
+            return end
+    return place.order
+
+
+def _writes(store: IRStatement, load: IRBufLoad | IRRegLoad) -> bool:
+    if isinstance(load, IRBufLoad):
+        return isinstance(store, IRBufStore) and store.buf_idx == load.buf_idx
+    return isinstance(store, IRRegStore) and store.reg == load.reg
+
+
+class _Insertion:
+    def __init__(self, held: dict[IRStatement, RegisterMeta], order: dict[IRStatement, _Placed]) -> None:
+        self.held = held
+        self.order = order
+
+    def level(self, loop: LoopIR) -> LoopIR:
+        items: list[IRItem] = []
+        for item in loop.items:
+            if isinstance(item, LoopIR):
+                items.append(self.level(item))
+                continue
+            reads, statement = self._rewritten(item, loop)
+            items.extend([*reads, statement])
+            if item in self.held and isinstance(statement, IRBufLoad | IRRegLoad):
+                items.append(IRRegStore(statement, self.held[item].idx))
+        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
+
+    def _rewritten(self, item: IRStatement, loop: LoopIR) -> tuple[list[IRRegLoad], IRStatement]:
+        used = [
+            load
+            for load in loads_used_by(operands(item), frozenset(self.order))
+            if load in self.held and self.order[load].level is not loop
+        ]
+        if not used:
+            return [], item
+        rewriter = Rewriter()
+        rewriter.memo.update({load: load for load in self.order if isinstance(load, IRBufLoad | IRRegLoad)})
+        reads = []
+        for load in used:
+            read = IRRegLoad(load.dtype, self.held[load].idx)
+            rewriter.memo[load] = read
+            reads.append(read)
+        if isinstance(item, IRBufLoad | IRRegLoad):
+            rewriter.memo.pop(item, None)
+        return reads, rewriter.statement(item)

@@ -124,8 +124,10 @@ class DType:
         if self.is_float:
             if self.name == "fp64":
                 return int.from_bytes(struct.pack("<d", value), "little")
+            from tg2hdl_ir.rounding import round_to_format
+
             with np.errstate(over="ignore"):
-                scalar = np.array(value, dtype=np.float64).astype(self.numpy())
+                scalar = round_to_format(np.array(value, dtype=np.float64), self)
             return int(scalar.view(f"uint{self.bit_width}"))
         return int(value) & ((1 << self.bit_width) - 1)
 
@@ -139,7 +141,7 @@ class DType:
 
     def array_to_bits(self, array: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         """Bit patterns of an array of this type, as uint64 of the same shape."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         if self.is_float:
             return array.astype(self.numpy(), copy=False).view(f"uint{self.bit_width}").astype(np.uint64)
         return array.astype(np.int64 if self.kind == "int" else np.uint64).astype(np.uint64) & np.uint64(
@@ -162,6 +164,11 @@ class DType:
         from amaranth import signed, unsigned
 
         return signed(self.bit_width) if self.kind == "int" else unsigned(self.bit_width)
+
+    @staticmethod
+    def named() -> tuple[DType, ...]:
+        """Return the types that have a name of their own, in a fixed order."""
+        return tuple(_MEMBERS.values())
 
     @staticmethod
     def from_width(bit_width: int, is_signed: bool) -> DType:

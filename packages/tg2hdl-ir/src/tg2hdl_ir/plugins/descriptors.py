@@ -77,8 +77,8 @@ class OpDef:
     arity : int
         Number of operands.
     result_type : Factory
-        ``(operand dtypes: tuple[DType, ...]) -> tuple[DType, ...] | DType | None``: the allowed result types, or None when the operands do
-        not fit.
+        ``(operand dtypes: tuple[DType, ...]) -> Collection[DType] | DType | None``: the allowed result types (a
+        `tg2hdl_ir.ops.TypeClass` for an open set), or None when the operands do not fit.
     evaluate : Factory
         Golden evaluation ``(operands: tuple[ndarray, ...], operand dtypes, result dtype) -> ndarray``, elementwise and
         bit for bit what the hardware gives.
@@ -147,6 +147,9 @@ class ArithmeticUnit:
         Estimated Fmax on the target (MHz); 0 when unknown.
     accuracy : str
         ``exact``, ``correctly rounded`` or a bound in ULP.
+    golden : Factory, optional
+        Bit-exact software model with the signature of `OpDef.evaluate`, for a unit that is not correctly rounded; the
+        golden model then uses it in place of that of the op wherever this unit is selected.
     """
 
     name: str
@@ -161,6 +164,7 @@ class ArithmeticUnit:
     priority: int = 0
     fmax: float = 0.0
     accuracy: str = "exact"
+    golden: Factory | None = None
 
 
 @dataclass(frozen=True)

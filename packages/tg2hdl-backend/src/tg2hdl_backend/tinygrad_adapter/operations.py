@@ -1,0 +1,41 @@
+"""Which IR operation each tinygrad ALU op becomes, and which ops tinygrad must decompose for us."""
+
+from __future__ import annotations
+
+from tinygrad.uop.ops import Ops
+
+__all__ = ["IR_OPERATIONS", "NATIVE_OPERATIONS"]
+
+IR_OPERATIONS: dict[Ops, str] = {
+    Ops.ADD: "add",
+    Ops.SUB: "sub",
+    Ops.MUL: "mul",
+    Ops.CDIV: "div",
+    Ops.CMOD: "mod",
+    Ops.MAX: "max",
+    Ops.NEG: "neg",
+    Ops.AND: "and",
+    Ops.OR: "or",
+    Ops.XOR: "xor",
+    Ops.SHL: "shl",
+    Ops.SHR: "shr",
+    Ops.CMPLT: "lt",
+    Ops.CMPNE: "ne",
+    Ops.CMPEQ: "eq",
+    Ops.WHERE: "where",
+    Ops.EXP2: "exp2",
+    Ops.LOG2: "log2",
+    Ops.SIN: "sin",
+    Ops.SQRT: "sqrt",
+    Ops.RECIPROCAL: "reciprocal",
+    Ops.TRUNC: "trunc",
+}
+"""IR operation of each ALU op that has exactly one; MULACC and FDIV are expanded by the converter."""
+
+NATIVE_OPERATIONS: tuple[Ops, ...] = tuple(IR_OPERATIONS)
+"""Ops that the renderer asks for.
+
+Left to tinygrad's decomposition: MULACC (fusing would skip the rounding of the product, and would also fuse index
+arithmetic), FDIV (multiplication by the reciprocal, as tinygrad's own interpreter computes it), POW, THREEFRY,
+FLOORDIV and FLOORMOD.
+"""

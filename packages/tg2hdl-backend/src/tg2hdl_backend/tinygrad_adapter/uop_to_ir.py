@@ -1,0 +1,324 @@
+"""Convert linearized tinygrad UOps to kernel IR: program order is list position."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IRItem,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRValue,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+    RegisterMeta,
+)
+from tinygrad.uop.ops import AxisType, Ops, UOp
+
+from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
+from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
+from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS
+
+__all__ = ["kernel_name", "uop_to_ir", "uops_to_kernel_ir"]
+
+_ORDERING = {Ops.SINK, Ops.GROUP, Ops.NOOP}
+_WAYS_OUT = {
+    Ops.SPECIAL: "compile with HDLRenderer, which has no work groups",
+    Ops.BARRIER: "compile with HDLRenderer, which has no work groups",
+    Ops.WMMA: "compile with HDLRenderer, which has no tensor cores",
+}
+_DEFAULT_WAY_OUT = "express it with tinygrad's elementwise, reduce and movement ops"
+
+
+@dataclass(frozen=True)
+class _Address:
+    """Element `index` of a storage."""
+
+    storage: Storage
+    index: IRValue
+
+
+@dataclass
+class _Level:
+    """A loop that is still open."""
+
+    range: UOp | None
+    counter: IRCounter | None
+    axis_type: str | None
+    items: list[IRItem] = field(default_factory=list)
+
+
+def kernel_name(uops: Sequence[UOp]) -> str:
+    """Name that tinygrad gave the kernel."""
+    for uop in reversed(uops):
+        if uop.op is Ops.SINK and getattr(uop.arg, "function_name", None):
+            return str(uop.arg.function_name)
+    return "kernel"
+
+
+def uops_to_kernel_ir(uops: Sequence[UOp]) -> tuple[KernelIR, list[BufferInfo]]:
+    """Convert linearized UOps to kernel IR.
+
+    Returns
+    -------
+    kernel : KernelIR
+    buf_infos : list of BufferInfo
+        One for each global buffer, in slot order.
+
+    Raises
+    ------
+    UnsupportedError
+        For an op or dtype without hardware counterpart.
+    """
+    metas = buffer_metas(uops)
+    return uop_to_ir(uops, metas), [BufferInfo.from_meta(m) for m in metas]
+
+
+def uop_to_ir(uops: Sequence[UOp], buf_metas: Sequence[BufferMeta]) -> KernelIR:
+    """Convert linearized UOps to kernel IR over the given buffers.
+
+    Raises
+    ------
+    UnsupportedError
+        For an op or dtype without hardware counterpart.
+    """
+    return _Converter(kernel_name(uops), tuple(buf_metas)).convert(uops)
+
+
+class _Converter:
+    def __init__(self, name: str, buffers: tuple[BufferMeta, ...]) -> None:
+        self.name = name
+        self.buffers = buffers
+        self.values: dict[UOp, Any] = {}
+        self.registers: dict[int, RegisterMeta] = {}
+        self.variables: dict[str, IRVariable] = {}
+        self.levels = [_Level(None, None, None)]
+        self.gates: list[IRValue] = []
+        self.loops = 0
+
+    def convert(self, uops: Sequence[UOp]) -> KernelIR:
+        for uop in uops:
+            self.visit(uop)
+        if len(self.levels) != 1:
+            raise self.unsupported(self.levels[-1].range, "a loop that never ends")
+        return KernelIR(
+            buffers=self.buffers,
+            loop_tree=LoopIR.from_items(tuple(self.levels[0].items)),
+            registers=tuple(self.registers.values()),
+            variables=tuple(self.variables.values()),
+            name=self.name,
+        )
+
+    def visit(self, uop: UOp) -> None:
+        storage, variable = storage_of(uop), variable_of(uop)
+        if storage is not None:
+            self.values[uop] = self.define(uop, storage)
+        elif variable is not None:
+            dtype = self.dtype(variable.dtype, uop)
+            node = IRVariable(variable.name, variable.low, variable.high, dtype)
+            self.values[uop] = self.variables.setdefault(variable.name, node)
+        elif uop.op in IR_OPERATIONS:
+            self.values[uop] = self.operation(uop, IR_OPERATIONS[uop.op])
+        elif (handler := _HANDLERS.get(uop.op)) is not None:
+            handler(self, uop)
+        elif uop.op not in _ORDERING:
+            raise self.unsupported(uop)
+
+    def define(self, uop: UOp, storage: Storage) -> Storage:
+        if storage.space == "local":
+            raise self.unsupported(uop, "local memory", "compile with HDLRenderer, which has no local memory")
+        if storage.space == "register":
+            dtype = self.dtype(storage.dtype, uop)
+            self.registers[storage.slot] = RegisterMeta(storage.slot, dtype, storage.size)
+        return storage
+
+    def constant(self, uop: UOp) -> None:
+        value = uop.arg
+        if uop.dtype.name.startswith("weak"):
+            self.values[uop] = value
+        else:
+            self.values[uop] = _literal(value, self.dtype(uop.dtype, uop))
+
+    def stack(self, uop: UOp) -> None:
+        self.values[uop] = tuple(self.values[s] for s in uop.src)
+
+    def select_lane(self, uop: UOp) -> None:
+        lanes = uop.arg if isinstance(uop.arg, tuple) else (uop.arg,)
+        if len(lanes) != 1:
+            raise self.unsupported(uop, "a vector value")
+        self.values[uop] = self.values[uop.src[0]][lanes[0]]
+
+    def alias(self, uop: UOp) -> None:
+        if uop.src[0] in self.values:
+            self.values[uop] = self.values[uop.src[0]]
+
+    def open_loop(self, uop: UOp) -> None:
+        if not uop.src:
+            raise self.unsupported(uop, "a loop without a bound", "use a loop whose trip count is known")
+        size = self.value(uop.src[0])
+        bound = int(size.value) if isinstance(size, IRConst) else size
+        kind = "reduce" if uop.arg[-1] is AxisType.REDUCE else "loop"
+        counter = IRCounter(bound, len(self.levels) - 1, self.loops, self.dtype(uop.dtype, uop))
+        self.loops += 1
+        self.levels.append(_Level(uop, counter, kind))
+        self.values[uop] = counter
+
+    def close_loop(self, uop: UOp) -> None:
+        level = self.levels.pop()
+        if level.range is None or len(uop.src) != 2 or uop.src[1] is not level.range:
+            raise self.unsupported(uop, "a loop that ends on a condition", "use a loop whose trip count is known")
+        loop = LoopIR.from_items(tuple(level.items), counter=level.counter, axis_type=level.axis_type)
+        self.levels[-1].items.append(loop)
+
+    def open_gate(self, uop: UOp) -> None:
+        self.gates.append(self.value(uop.src[0]))
+
+    def close_gate(self, uop: UOp) -> None:
+        self.gates.pop()
+
+    def index(self, uop: UOp) -> None:
+        base, index = self.values[uop.src[0]], self.value(uop.src[1])
+        if isinstance(base, tuple):
+            if not isinstance(index, IRConst):
+                raise self.unsupported(uop, "a lane that is selected at run time")
+            self.values[uop] = base[int(index.value)]
+        elif isinstance(base, Storage) and len(uop.src) == 2:
+            self.values[uop] = _Address(base, index)
+        else:
+            raise self.unsupported(uop, "an address of this form")
+
+    def load(self, uop: UOp) -> None:
+        address, dtype = self.address(uop), self.dtype(scalar_dtype(uop), uop)
+        alt, gate = (self.value(uop.src[1]), self.value(uop.src[2])) if len(uop.src) == 3 else (None, None)
+        for outer in self.gates:
+            gate = outer if gate is None else IROp("and", DType.BOOL, (outer, gate))
+            alt = alt or _literal(0, dtype)
+        node: IRBufLoad | IRRegLoad
+        if address.storage.space == "global":
+            node = IRBufLoad(address.storage.slot, address.index, dtype, gate, alt)
+        else:
+            node = IRRegLoad(dtype, address.storage.slot, self.register_index(address))
+        self.emit(node)
+        self.values[uop] = node
+
+    def store(self, uop: UOp) -> None:
+        address, value = self.address(uop), self.value(uop.src[1])
+        gates = list(self.gates)
+        if len(uop.src) == 3 and self.value(uop.src[2]) not in gates:
+            gates.append(self.value(uop.src[2]))
+        gate = gates[0] if gates else None
+        for inner in gates[1:]:
+            gate = IROp("and", DType.BOOL, (gate, inner))
+        if address.storage.space == "global":
+            self.emit(IRBufStore(address.storage.slot, address.index, value, value.dtype, gate))
+        else:
+            self.emit(IRRegStore(value, address.storage.slot, self.register_index(address), gate))
+
+    def cast(self, uop: UOp) -> None:
+        source, dtype = self.values[uop.src[0]], self.dtype(scalar_dtype(uop), uop)
+        if isinstance(source, bool | int | float):
+            self.values[uop] = _literal(source, dtype)
+            return
+        value = self.value(uop.src[0])
+        op = "cast" if uop.op is Ops.CAST else "bitcast"
+        if op == "cast" and isinstance(value, IRConst):
+            self.values[uop] = _literal(value.value, dtype)
+        else:
+            self.values[uop] = value if value.dtype == dtype else IROp(op, dtype, (value,))
+
+    def multiply_add(self, uop: UOp) -> None:
+        dtype = self.dtype(scalar_dtype(uop), uop)
+        a, b, c = (self.value(s) for s in uop.src)
+        if dtype.is_float:
+            self.values[uop] = IROp("add", dtype, (IROp("mul", dtype, (a, b)), c))
+        else:
+            self.values[uop] = IROp("mulacc", dtype, (a, b, c))
+
+    def divide(self, uop: UOp) -> None:
+        dtype = self.dtype(scalar_dtype(uop), uop)
+        a, b = (self.value(s) for s in uop.src)
+        self.values[uop] = IROp("mul", dtype, (a, IROp("reciprocal", dtype, (b,))))
+
+    def operation(self, uop: UOp, op: str) -> IROp:
+        return IROp(op, self.dtype(scalar_dtype(uop), uop), tuple(self.value(s) for s in uop.src))
+
+    def emit(self, item: IRItem) -> None:
+        self.levels[-1].items.append(item)
+
+    def address(self, uop: UOp) -> _Address:
+        address = self.values.get(uop.src[0])
+        if not isinstance(address, _Address):
+            raise self.unsupported(uop, "access of more than one element, or through a reinterpreted buffer")
+        held, wanted = address.storage.dtype, scalar_dtype(uop if uop.op is Ops.LOAD else uop.src[1])
+        if held != wanted:
+            raise self.unsupported(uop, f"access of a buffer of {held} as {wanted}")
+        return address
+
+    def register_index(self, address: _Address) -> IRValue | None:
+        if address.storage.size == 1 and isinstance(address.index, IRConst):
+            return None
+        return address.index
+
+    def value(self, uop: UOp) -> Any:
+        value = self.values.get(uop)
+        if value is None or isinstance(value, Storage | _Address | tuple | bool | int | float):
+            raise self.unsupported(uop, "an operand that is no scalar")
+        return value
+
+    def dtype(self, dtype: Any, uop: UOp) -> DType:
+        try:
+            return DType.from_tinygrad(dtype)
+        except UnsupportedError as error:
+            raise UnsupportedError(error.message, where=self.where(uop), hint=error.hint) from None
+
+    def where(self, uop: UOp) -> str:
+        return f"kernel {self.name}, op {uop.op.name}, dtype {uop.dtype}"
+
+    def unsupported(self, uop: UOp | None, what: str = "", hint: str | None = None) -> UnsupportedError:
+        assert uop is not None
+        return UnsupportedError(
+            f"no hardware for tinygrad op {uop.op.name}" + (f": {what}" if what else ""),
+            where=self.where(uop),
+            hint=hint or _WAYS_OUT.get(uop.op, _DEFAULT_WAY_OUT),
+        )
+
+
+def _literal(value: Any, dtype: DType) -> IRConst:
+    if dtype.is_float:
+        return IRConst(dtype.bits_to_const(dtype.const_to_bits(float(value))), dtype)
+    if dtype.is_bool:
+        return IRConst(bool(value), dtype)
+    if isinstance(value, float) and not math.isfinite(value):
+        value = 0
+    return IRConst(dtype.wrap(int(value)), dtype)
+
+
+_HANDLERS = {
+    Ops.CONST: _Converter.constant,
+    Ops.STACK: _Converter.stack,
+    Ops.AFTER: _Converter.alias,
+    Ops.RANGE: _Converter.open_loop,
+    Ops.END: _Converter.close_loop,
+    Ops.IF: _Converter.open_gate,
+    Ops.ENDIF: _Converter.close_gate,
+    Ops.INDEX: _Converter.index,
+    Ops.LOAD: _Converter.load,
+    Ops.STORE: _Converter.store,
+    Ops.CAST: _Converter.cast,
+    Ops.BITCAST: _Converter.cast,
+    Ops.MULACC: _Converter.multiply_add,
+    Ops.FDIV: _Converter.divide,
+    **({Ops.GEP: _Converter.select_lane} if hasattr(Ops, "GEP") else {}),
+}

@@ -1,0 +1,25 @@
+"""The only place that knows tinygrad's internals."""
+
+from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buffers
+from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
+from tg2hdl_backend.tinygrad_adapter.default_device import ensure_default_device
+from tg2hdl_backend.tinygrad_adapter.linearize import linearize
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
+from tg2hdl_backend.tinygrad_adapter.uop_table import format_uops, pretty_print_uops
+from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir, uops_to_kernel_ir
+
+__all__ = [
+    "BufferInfo",
+    "CapturedProgram",
+    "HDLRenderer",
+    "TensorSpec",
+    "analyze_buffers",
+    "capture",
+    "ensure_default_device",
+    "format_uops",
+    "linearize",
+    "pretty_print_uops",
+    "uop_to_ir",
+    "uops_to_kernel_ir",
+]

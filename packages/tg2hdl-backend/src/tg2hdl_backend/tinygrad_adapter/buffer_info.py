@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import BufferMeta
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.dialect import storage_of
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import BufferMeta
 
 __all__ = ["BufferInfo", "analyze_buffers", "buffer_metas"]
 

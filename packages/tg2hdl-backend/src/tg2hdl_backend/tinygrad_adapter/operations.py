@@ -11,6 +11,7 @@ IR_OPERATIONS: dict[Ops, str] = {
     Ops.SUB: "sub",
     Ops.MUL: "mul",
     Ops.CDIV: "div",
+    Ops.FDIV: "div",
     Ops.CMOD: "mod",
     Ops.MAX: "max",
     Ops.NEG: "neg",
@@ -30,12 +31,12 @@ IR_OPERATIONS: dict[Ops, str] = {
     Ops.RECIPROCAL: "reciprocal",
     Ops.TRUNC: "trunc",
 }
-"""IR operation of each ALU op that has exactly one; MULACC and FDIV are expanded by the converter."""
+"""IR operation of each ALU op that has exactly one; MULACC depends on its type."""
 
-NATIVE_OPERATIONS: tuple[Ops, ...] = tuple(IR_OPERATIONS)
+NATIVE_OPERATIONS: tuple[Ops, ...] = tuple(op for op in IR_OPERATIONS if op is not Ops.FDIV)
 """Ops that the renderer asks for.
 
-Left to tinygrad's decomposition: MULACC (fusing would skip the rounding of the product, and would also fuse index
-arithmetic), FDIV (multiplication by the reciprocal, as tinygrad's own interpreter computes it), POW, THREEFRY,
-FLOORDIV and FLOORMOD.
+Left to tinygrad's decomposition: MULACC (fusing would skip the rounding of the product, and would also fuse
+index arithmetic), FDIV (multiplication by the reciprocal, as tinygrad's own interpreter computes it), POW,
+THREEFRY, FLOORDIV and FLOORMOD.
 """

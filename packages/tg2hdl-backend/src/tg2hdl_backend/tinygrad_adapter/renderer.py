@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
 from tinygrad.dtype import DType as TinygradDType
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import Target
@@ -14,6 +12,8 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
 
 __all__ = ["HDLRenderer"]
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tinygrad.uop.ops import AxisType, Ops, UOp
+
+from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
+from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
+from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import (
@@ -25,11 +30,6 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
-from tinygrad.uop.ops import AxisType, Ops, UOp
-
-from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
-from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
-from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS
 
 __all__ = ["kernel_name", "uop_to_ir", "uops_to_kernel_ir"]
 
@@ -86,21 +86,41 @@ def uops_to_kernel_ir(uops: Sequence[UOp]) -> tuple[KernelIR, list[BufferInfo]]:
     return uop_to_ir(uops, metas), [BufferInfo.from_meta(m) for m in metas]
 
 
-def uop_to_ir(uops: Sequence[UOp], buf_metas: Sequence[BufferMeta]) -> KernelIR:
+def uop_to_ir(
+    uops: Sequence[UOp],
+    buf_metas: Sequence[BufferMeta],
+    *,
+    offsets: Mapping[int, int] | None = None,
+    source: str = "",
+) -> KernelIR:
     """Convert linearized UOps to kernel IR over the given buffers.
+
+    Parameters
+    ----------
+    uops : sequence of UOp
+    buf_metas : sequence of BufferMeta
+        The global buffers, in slot order.
+    offsets : mapping of int to int, optional
+        Per slot, the element of its buffer that the kernel calls 0.
+    source : str
+        Origin of the kernel in the user's program, for messages.
 
     Raises
     ------
     UnsupportedError
         For an op or dtype without hardware counterpart.
     """
-    return _Converter(kernel_name(uops), tuple(buf_metas)).convert(uops)
+    return _Converter(kernel_name(uops), tuple(buf_metas), offsets or {}, source).convert(uops)
 
 
 class _Converter:
-    def __init__(self, name: str, buffers: tuple[BufferMeta, ...]) -> None:
+    def __init__(
+        self, name: str, buffers: tuple[BufferMeta, ...], offsets: Mapping[int, int], source: str
+    ) -> None:
         self.name = name
         self.buffers = buffers
+        self.offsets = offsets
+        self.source = source
         self.values: dict[UOp, Any] = {}
         self.registers: dict[int, RegisterMeta] = {}
         self.variables: dict[str, IRVariable] = {}
@@ -119,6 +139,7 @@ class _Converter:
             registers=tuple(self.registers.values()),
             variables=tuple(self.variables.values()),
             name=self.name,
+            source=self.source,
         )
 
     def visit(self, uop: UOp) -> None:
@@ -178,7 +199,9 @@ class _Converter:
     def close_loop(self, uop: UOp) -> None:
         level = self.levels.pop()
         if level.range is None or len(uop.src) != 2 or uop.src[1] is not level.range:
-            raise self.unsupported(uop, "a loop that ends on a condition", "use a loop whose trip count is known")
+            raise self.unsupported(
+                uop, "a loop that ends on a condition", "use a loop whose trip count is known"
+            )
         loop = LoopIR.from_items(tuple(level.items), counter=level.counter, axis_type=level.axis_type)
         self.levels[-1].items.append(loop)
 
@@ -195,6 +218,9 @@ class _Converter:
                 raise self.unsupported(uop, "a lane that is selected at run time")
             self.values[uop] = base[int(index.value)]
         elif isinstance(base, Storage) and len(uop.src) == 2:
+            offset = self.offsets.get(base.slot, 0) if base.space == "global" else 0
+            if offset:
+                index = IROp("add", index.dtype, (index, IRConst(offset, index.dtype)))
             self.values[uop] = _Address(base, index)
         else:
             raise self.unsupported(uop, "an address of this form")
@@ -246,11 +272,6 @@ class _Converter:
         else:
             self.values[uop] = IROp("mulacc", dtype, (a, b, c))
 
-    def divide(self, uop: UOp) -> None:
-        dtype = self.dtype(scalar_dtype(uop), uop)
-        a, b = (self.value(s) for s in uop.src)
-        self.values[uop] = IROp("mul", dtype, (a, IROp("reciprocal", dtype, (b,))))
-
     def operation(self, uop: UOp, op: str) -> IROp:
         return IROp(op, self.dtype(scalar_dtype(uop), uop), tuple(self.value(s) for s in uop.src))
 
@@ -284,7 +305,8 @@ class _Converter:
             raise UnsupportedError(error.message, where=self.where(uop), hint=error.hint) from None
 
     def where(self, uop: UOp) -> str:
-        return f"kernel {self.name}, op {uop.op.name}, dtype {uop.dtype}"
+        origin = f", made by {self.source}" if self.source else ""
+        return f"kernel {self.name}, op {uop.op.name}, dtype {uop.dtype}{origin}"
 
     def unsupported(self, uop: UOp | None, what: str = "", hint: str | None = None) -> UnsupportedError:
         assert uop is not None
@@ -319,6 +341,5 @@ _HANDLERS = {
     Ops.CAST: _Converter.cast,
     Ops.BITCAST: _Converter.cast,
     Ops.MULACC: _Converter.multiply_add,
-    Ops.FDIV: _Converter.divide,
     **({Ops.GEP: _Converter.select_lane} if hasattr(Ops, "GEP") else {}),
 }

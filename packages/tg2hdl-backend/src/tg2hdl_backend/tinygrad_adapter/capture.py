@@ -1,0 +1,158 @@
+"""Capture a whole tinygrad model as a program of kernels, without running any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.uop.ops import UOp
+
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, spec_of
+from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
+from tg2hdl_backend.tinygrad_adapter.trace import plain_function, trace
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.program import ProgramIR
+
+__all__ = ["CapturedProgram", "capture"]
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedProgram:
+    """A model as a program.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    inputs, outputs : tuple of TensorSpec
+        In the order of the model's parameters, and flat in the order of its results.
+    kernel_uops : tuple of tuple of UOp
+        Linearized UOps of each call of the program; empty for a copy.
+    var_vals : dict
+        Values that run-time variables were bound to in the example.
+    structure : Any
+        What the model returned, with the number of the output in place of each tensor.
+    """
+
+    program: ProgramIR
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    kernel_uops: tuple[tuple[UOp, ...], ...]
+    var_vals: dict[str, int] = field(default_factory=dict)
+    structure: Any = 0
+
+    def bind(self, *values: Any) -> dict[int, npt.NDArray[Any]]:
+        """Flat contents of the input buffers, by buffer index.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        """
+        if len(values) != len(self.inputs):
+            names = ", ".join(f"{s.name} {s.shape} {s.dtype}" for s in self.inputs)
+            raise InputError(
+                f"{len(values)} inputs for a model of {len(self.inputs)}",
+                where=f"model {self.program.name}",
+                hint=f"pass {names or 'none'}",
+            )
+        return {s.buffer: s.check(v).reshape(-1) for s, v in zip(self.inputs, values, strict=True)}
+
+    def restore(self, arrays: list[npt.NDArray[Any]]) -> Any:
+        """Arrays of the outputs in the structure that the model returned."""
+        shaped = [a.reshape(s.shape) for a, s in zip(arrays, self.outputs, strict=True)]
+        return _substitute(self.structure, shaped)
+
+
+def capture(model: Callable[..., Any], *example_inputs: Any, name: str | None = None) -> CapturedProgram:
+    """Capture a model: its kernels, inputs, weights, temporaries and outputs.
+
+    Parameters
+    ----------
+    model : callable
+        A function or an object with ``__call__``; a TinyJit is captured through the function inside.
+    example_inputs : array, Tensor or bound Variable
+        Give the shapes and dtypes; their contents are not looked at.
+    name : str, optional
+        Name of the program; that of the model otherwise.
+
+    Raises
+    ------
+    InputError
+        For an example that is missing or that the model refuses, or a model that looks at data.
+    UnsupportedError
+        For a construct without hardware.
+    """
+    if not callable(model):
+        raise InputError(
+            f"a model of type {type(model).__name__} cannot be called",
+            hint="pass a function of Tensors, or an object with __call__",
+        )
+    function = plain_function(model)
+    names = check_arity(function, example_inputs)
+    examples = [
+        e if isinstance(e, UOp) else spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)
+    ]
+    traced = trace(model, examples)
+    specs = [e for e in examples if isinstance(e, TensorSpec)]
+    builder = ProgramBuilder()
+    for spec, uop in zip(specs, traced.input_uops, strict=True):
+        builder.add_input(uop, spec)
+    builder.add_calls(traced.calls)
+    builder.name_weights(traced.weight_uops)
+    structure, outputs = _describe_outputs(traced.result, traced.outputs)
+    built = builder.build(name or model_name(function), outputs, traced.output_uops)
+    return CapturedProgram(
+        built.program,
+        tuple(_with_buffer(s, b) for s, b in zip(specs, built.inputs, strict=True)),
+        tuple(_with_buffer(s, b) for s, b in zip(outputs, built.program.outputs, strict=True)),
+        built.uops,
+        traced.var_vals,
+        structure,
+    )
+
+
+def _describe_outputs(result: Any, tensors: list[Tensor]) -> tuple[Any, list[TensorSpec]]:
+    labels: list[str] = []
+
+    def walk(item: Any, label: str) -> Any:
+        if isinstance(item, Tensor):
+            labels.append(label)
+            return _Slot(len(labels) - 1)
+        if isinstance(item, dict):
+            return {k: walk(v, f"{label}_{k}") for k, v in item.items()}
+        if isinstance(item, tuple) and hasattr(item, "_fields"):
+            return type(item)(*(walk(v, f"{label}_{f}") for f, v in zip(item._fields, item, strict=True)))
+        if isinstance(item, list | tuple):
+            return type(item)(walk(v, f"{label}{n}") for n, v in enumerate(item))
+        return item
+
+    structure = walk(result, "output")
+    return structure, [
+        TensorSpec(label, tuple(int(s) for s in t.shape), DType.from_tinygrad(t.dtype))
+        for label, t in zip(labels, tensors, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Slot:
+    number: int
+
+
+def _substitute(structure: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+    if isinstance(structure, _Slot):
+        return arrays[structure.number]
+    if isinstance(structure, dict):
+        return {k: _substitute(v, arrays) for k, v in structure.items()}
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return type(structure)(*(_substitute(v, arrays) for v in structure))
+    if isinstance(structure, list | tuple):
+        return type(structure)(_substitute(v, arrays) for v in structure)
+    return structure
+
+
+def _with_buffer(spec: TensorSpec, buffer: int) -> TensorSpec:
+    return TensorSpec(spec.name, spec.shape, spec.dtype, buffer)

@@ -1,0 +1,164 @@
+"""Names, shapes and dtypes of what goes into a model and comes out of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError, UnsupportedError
+
+__all__ = ["TensorSpec", "check_arity", "numpy_of", "spec_of", "tinygrad_dtype"]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a model.
+
+    Parameters
+    ----------
+    name : str
+    shape : tuple of int
+    dtype : DType
+    buffer : int
+        Index of its buffer in the program.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    buffer: int = -1
+
+    def check(self, value: Any) -> npt.NDArray[Any]:
+        """Array of exactly this shape and dtype.
+
+        Raises
+        ------
+        InputError
+            For another shape or dtype.
+        """
+        array = numpy_of(value)
+        if array.shape != self.shape:
+            raise InputError(
+                f"input {self.name!r} has shape {array.shape}, the model was compiled for {self.shape}",
+                where=f"input {self.name!r}",
+                hint="pass this shape, or compile again with an example input of the new one",
+            )
+        if array.dtype != self.dtype.numpy():
+            raise InputError(
+                f"input {self.name!r} has dtype {array.dtype}, "
+                f"the model was compiled for {self.dtype.numpy()}",
+                where=f"input {self.name!r}",
+                hint=f"convert it with .astype({str(self.dtype.numpy())!r})",
+            )
+        return array
+
+
+def tinygrad_dtype(dtype: DType) -> Any:
+    """tinygrad dtype of an IR dtype."""
+    return _BY_NAME[dtype.name]
+
+
+def numpy_of(value: Any) -> npt.NDArray[Any]:
+    """Numpy array of a tensor, an array or a scalar."""
+    if isinstance(value, Tensor):
+        dtype = DType.from_tinygrad(value.dtype)
+        return np.frombuffer(value.contiguous().realize().data(), dtype.numpy()).reshape(value.shape)
+    return np.asarray(value)
+
+
+def spec_of(name: str, example: Any) -> TensorSpec:
+    """Shape and dtype of an example input: a tensor, an array or anything that numpy accepts.
+
+    Raises
+    ------
+    InputError
+        For a dtype that hardware has not, or an empty shape.
+    """
+    try:
+        if isinstance(example, Tensor):
+            if not all(isinstance(s, int) for s in example.shape):
+                raise UnsupportedError(f"shape {example.shape} is not a constant")
+            shape, dtype = tuple(int(s) for s in example.shape), DType.from_tinygrad(example.dtype)
+        else:
+            array = np.asarray(example)
+            shape = array.shape
+            if array.dtype not in _BY_NUMPY:
+                raise UnsupportedError(f"no hardware type for numpy dtype {array.dtype}")
+            dtype = _BY_NUMPY[array.dtype]
+    except UnsupportedError as error:
+        raise InputError(
+            f"example input {name!r}: {error.message}",
+            where=f"input {name!r}",
+            hint="pass a numpy array or a Tensor of a bool, integer or float type, with a constant shape",
+        ) from None
+    if 0 in shape:
+        raise InputError(
+            f"example input {name!r} is empty: shape {shape}",
+            where=f"input {name!r}",
+            hint="pass an example with at least one element",
+        )
+    return TensorSpec(name, shape, dtype)
+
+
+def check_arity(model: Callable[..., Any], examples: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the positional parameters that the examples fill.
+
+    Raises
+    ------
+    InputError
+        When an example is missing, or there is one too many.
+    """
+    try:
+        signature = inspect.signature(model)
+    except (TypeError, ValueError):
+        return tuple(f"x{n}" for n in range(len(examples)))
+    positional = [
+        p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
+    required = [p.name for p in positional if p.default is p.empty]
+    required += [
+        p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty
+    ]
+    if len(examples) < len(required):
+        missing = required[len(examples) :]
+        raise InputError(
+            f"no example input for {', '.join(missing)}",
+            where=f"model {model_name(model)}{signature}",
+            hint="pass one example per parameter: an array or Tensor of the right shape and dtype",
+        )
+    if len(examples) > len(positional) and not variadic:
+        raise InputError(
+            f"{len(examples)} example inputs for a model that takes {len(positional)}",
+            where=f"model {model_name(model)}{signature}",
+            hint="pass one example per parameter",
+        )
+    names = [p.name for p in positional[: len(examples)]]
+    return tuple(names + [f"x{n}" for n in range(len(names), len(examples))])
+
+
+def model_name(model: Any) -> str:
+    """Name of a function, or of the class of an object."""
+    return getattr(model, "__name__", type(model).__name__)
+
+
+def _tinygrad_dtypes() -> dict[str, Any]:
+    found = {}
+    for dtype in dtypes.all:
+        try:
+            found[DType.from_tinygrad(dtype).name] = dtype
+        except UnsupportedError:
+            continue
+    return found
+
+
+_BY_NAME = _tinygrad_dtypes()
+_BY_NUMPY = {DType.from_name(name).numpy(): DType.from_name(name) for name in _BY_NAME}

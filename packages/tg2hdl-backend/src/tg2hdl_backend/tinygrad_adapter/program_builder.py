@@ -1,0 +1,335 @@
+"""From collected kernels and copies to a program over buffers with roles and contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad.engine.realize import get_call_arg_uops
+from tinygrad.uop.ops import Ops, UOp
+
+from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
+from tg2hdl_backend.tinygrad_adapter.linearize import linearize
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRValue,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+
+__all__ = ["BuiltProgram", "ProgramBuilder", "copy_kernel"]
+
+_VIEW = getattr(Ops, "BUFFER_VIEW", None)
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program, the UOps of each of its calls (empty for copies), and the buffers of the inputs."""
+
+    program: ProgramIR
+    uops: tuple[tuple[UOp, ...], ...]
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _View:
+    """Elements ``offset`` to ``offset + size`` of the memory `key`."""
+
+    key: int
+    offset: int
+    size: int
+    dtype: DType
+
+
+@dataclass
+class _Memory:
+    """An allocation of tinygrad: one program buffer, unless it is only ever copied from."""
+
+    buffer: Any
+    name: str | None = None
+    input: TensorSpec | None = None
+    written: int = 0
+
+
+@dataclass
+class _Step:
+    """A kernel over views of memories, in slot order; a copy has no UOps."""
+
+    uops: tuple[UOp, ...]
+    slots: tuple[int, ...]
+    views: tuple[_View, ...]
+    writes: tuple[bool, ...]
+    metadata: str = ""
+
+
+class ProgramBuilder:
+    """Collects calls, then decides which memories are inputs, weights, temporaries and outputs."""
+
+    def __init__(self) -> None:
+        self.memories: dict[int, _Memory] = {}
+        self.steps: list[_Step] = []
+        self.buffers: list[ProgramBuffer] = []
+        self.index: dict[tuple[int, int, int, str] | int, int] = {}
+        self.taken: set[str] = set()
+
+    def add_input(self, uop: UOp, spec: TensorSpec) -> None:
+        """Declare the memory of a model input."""
+        self.memories[self.view(uop).key].input = spec
+
+    def name_weights(self, names: Mapping[str, UOp]) -> None:
+        """Name the memories of the model's own tensors."""
+        for name, uop in names.items():
+            base = uop.base
+            while base.op is Ops.AFTER:
+                base = base.src[0].base
+            if base.op is Ops.BUFFER and not isinstance(base.device, tuple):
+                memory = self.memories.get(id(base.buffer.base))
+                if memory is not None and memory.name is None:
+                    memory.name = name
+
+    def add_calls(self, calls: Iterable[UOp]) -> None:
+        """Add kernels and copies in execution order."""
+        for call in calls:
+            ast, arguments = call.src[0], get_call_arg_uops(call)
+            if ast.op is Ops.SINK:
+                self.add_kernel(ast, arguments, call)
+            elif ast.op is Ops.COPY:
+                self.add_copy(self.view(arguments[0]), self.view(arguments[1]))
+            elif ast.op is _VIEW:
+                whole = self.view(arguments[1])
+                self.add_copy(
+                    self.view(arguments[0]),
+                    _View(whole.key, whole.offset + ast.arg[1], ast.arg[0], whole.dtype),
+                )
+            else:
+                raise UnsupportedError(
+                    f"no hardware for a scheduled {ast.op.name}",
+                    where=f"buffers {[str(a.dtype) for a in arguments]}",
+                    hint="keep the model on one device and free of custom kernels",
+                )
+
+    def add_kernel(self, ast: UOp, arguments: Sequence[UOp], call: UOp) -> None:
+        """Add a scheduled kernel."""
+        uops = tuple(linearize(ast))
+        metas = buffer_metas(uops)
+        views = tuple(self.view(arguments[m.idx]) for m in metas)
+        for meta, view in zip(metas, views, strict=True):
+            self.memories[view.key].written += meta.is_output
+        self.steps.append(
+            _Step(uops, tuple(m.idx for m in metas), views, tuple(m.is_output for m in metas), _origin(call))
+        )
+
+    def add_copy(self, destination: _View, source: _View) -> None:
+        """Add a copy of equal size."""
+        self.memories[destination.key].written += 1
+        self.steps.append(_Step((), (0, 1), (destination, source), (True, False)))
+
+    def view(self, uop: UOp) -> _View:
+        """Elements that a buffer argument names."""
+        buffer = uop.buffer
+        if not hasattr(buffer, "base"):
+            raise UnsupportedError(
+                "a tensor that is spread over several devices",
+                where=f"buffer {uop.device}",
+                hint="keep the model on one device",
+            )
+        dtype = DType.from_tinygrad(buffer.dtype)
+        base = buffer.base
+        self.memories.setdefault(id(base), _Memory(base))
+        return _View(id(base), buffer.offset // buffer.dtype.itemsize, buffer.size, dtype)
+
+    def build(self, name: str, outputs: Sequence[TensorSpec], output_uops: Sequence[UOp]) -> BuiltProgram:
+        """Resolve copies of known memories, and lay out the buffers."""
+        aliases = self.resolve_copies()
+        inputs = [m for m in self.memories.values() if m.input is not None]
+        for memory in inputs:
+            assert memory.input is not None
+            self.add_buffer(
+                id(memory.buffer), memory.input.name, memory.input.dtype, memory.input.shape, "input"
+            )
+        results = self.place_outputs(outputs, output_uops, aliases)
+        calls, uops = [], []
+        variables: dict[str, IRVariable] = {}
+        for step in self.steps:
+            views = tuple(aliases.get(v, v) for v in step.views)
+            kernel = self.kernel(step, views)
+            for variable in kernel.variables:
+                variables.setdefault(variable.name, variable)
+            calls.append(KernelCall(kernel, tuple(self.buffer_of(v) for v in views)))
+            uops.append(step.uops)
+        program = ProgramIR(name, tuple(self.buffers), tuple(calls), results, tuple(variables.values()))
+        return BuiltProgram(program, tuple(uops), tuple(self.index[id(m.buffer)] for m in inputs))
+
+    def resolve_copies(self) -> dict[_View, _View]:
+        """Drop copies whose destination can be read from the source directly."""
+        aliases: dict[_View, _View] = {}
+        kept = []
+        for step in self.steps:
+            destination, source = step.views[:2] if not step.uops else (None, None)
+            if destination is not None and source is not None:
+                source = aliases.get(source, source)
+                whole = (
+                    destination.offset == 0 and destination.size == self.memories[destination.key].buffer.size
+                )
+                uses = [v for s in self.steps for v in s.views if v.key == destination.key]
+                if (
+                    whole
+                    and self.memories[destination.key].written == 1
+                    and self.memories[destination.key].input is None
+                    and self.memories[source.key].written == 0
+                    and all(v == destination for v in uses)
+                ):
+                    aliases[destination] = source
+                    named = self.memories[source.key]
+                    named.name = named.name or self.memories[destination.key].name
+                    continue
+            kept.append(step)
+        self.steps = kept
+        return aliases
+
+    def place_outputs(
+        self, outputs: Sequence[TensorSpec], uops: Sequence[UOp], aliases: Mapping[_View, _View]
+    ) -> tuple[int, ...]:
+        """Give each result a buffer of its own; a result that is an input, a weight or a part is copied."""
+        results = []
+        for spec, uop in zip(outputs, uops, strict=True):
+            view = self.view(uop)
+            view = aliases.get(view, view)
+            memory = self.memories[view.key]
+            whole = (
+                view.offset == 0 and view.size == memory.buffer.size and _dtype(memory.buffer) == view.dtype
+            )
+            computed = memory.written > 0 and memory.input is None
+            if whole and computed:
+                if view.key not in self.index:
+                    self.add_buffer(view.key, spec.name, spec.dtype, spec.shape, "output", _contents(memory))
+                results.append(self.index[view.key])
+            else:
+                own = _View(-1 - len(self.index), 0, view.size, view.dtype)
+                results.append(self.add_buffer(own.key, spec.name, spec.dtype, spec.shape, "output"))
+                self.steps.append(_Step((), (0, 1), (own, view), (True, False)))
+        return tuple(results)
+
+    def kernel(self, step: _Step, views: Sequence[_View]) -> KernelIR:
+        """Kernel IR whose buffers are as deep as the program's."""
+        if not step.uops:
+            destination, source = views
+            start = source.offset if self.shared(source) else 0
+            metas = self.meta(0, destination, True), self.meta(1, source, False)
+            return copy_kernel(*metas, destination.offset, start, source.size)
+        metas = [self.meta(s, v, w) for s, v, w in zip(step.slots, views, step.writes, strict=True)]
+        offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if v.offset and self.shared(v)}
+        return uop_to_ir(step.uops, metas, offsets=offsets, source=step.metadata)
+
+    def shared(self, view: _View) -> bool:
+        """Whether a view is addressed inside of its memory's buffer, rather than copied to a weight."""
+        return (
+            view.key < 0 or self.memories[view.key].written > 0 or self.memories[view.key].input is not None
+        )
+
+    def meta(self, slot: int, view: _View, is_output: bool) -> BufferMeta:
+        """Kernel's descriptor of a view."""
+        buffer = self.buffers[self.buffer_of(view)]
+        if buffer.dtype != view.dtype:
+            raise UnsupportedError(
+                f"buffer {buffer.name} of {buffer.dtype} read as {view.dtype}",
+                where=f"buffer {buffer.name}",
+                hint="use Tensor.bitcast on a computed value, or write it as the type that is read",
+            )
+        return BufferMeta(slot, buffer.depth, buffer.dtype, is_output, buffer.name)
+
+    def buffer_of(self, view: _View) -> int:
+        """Index of the program buffer that holds a view."""
+        key: Any = view.key
+        if not self.shared(view):
+            key = (view.key, view.offset, view.size, view.dtype.name)
+        if key in self.index:
+            return self.index[key]
+        memory = self.memories[view.key]
+        if not self.shared(view):
+            name = memory.name or self.fresh("w")
+            contents = _contents(memory, view)
+            if contents is None:
+                contents = np.zeros(view.size, view.dtype.numpy())
+            return self.add_buffer(key, name, view.dtype, (view.size,), "weight", contents)
+        size, dtype = memory.buffer.size, _dtype(memory.buffer)
+        name = memory.name or self.fresh("temp")
+        return self.add_buffer(key, name, dtype, (size,), "temporary", _contents(memory))
+
+    def add_buffer(
+        self,
+        key: Any,
+        name: str,
+        dtype: DType,
+        shape: tuple[int, ...],
+        role: str,
+        initial: npt.NDArray[Any] | None = None,
+    ) -> int:
+        """Append a program buffer."""
+        unique, n = name, 1
+        while unique in self.taken:
+            unique, n = f"{name}_{n}", n + 1
+        self.taken.add(unique)
+        self.buffers.append(ProgramBuffer(unique, dtype, shape, role, initial))
+        self.index[key] = len(self.buffers) - 1
+        return self.index[key]
+
+    def fresh(self, prefix: str) -> str:
+        """First unused name with this prefix."""
+        n = 0
+        while f"{prefix}{n}" in self.taken:
+            n += 1
+        return f"{prefix}{n}"
+
+
+def copy_kernel(
+    destination: BufferMeta,
+    source: BufferMeta,
+    write_offset: int = 0,
+    read_offset: int = 0,
+    size: int | None = None,
+) -> KernelIR:
+    """Kernel that copies `size` elements (default: all) from slot 1 to slot 0."""
+    counter = IRCounter(size or source.depth, 0, 0)
+
+    def shifted(offset: int) -> IRValue:
+        return IROp("add", counter.dtype, (counter, IRConst(offset, counter.dtype))) if offset else counter
+
+    load = IRBufLoad(source.idx, shifted(read_offset), source.dtype)
+    store = IRBufStore(destination.idx, shifted(write_offset), load, destination.dtype)
+    loop = LoopIR.from_items((load, store), counter=counter, axis_type="loop")
+    return KernelIR((destination, source), LoopIR.from_items((loop,)), name=f"copy_{counter.bound}")
+
+
+def _dtype(buffer: Any) -> DType:
+    return DType.from_tinygrad(buffer.dtype)
+
+
+def _contents(memory: _Memory, view: _View | None = None) -> npt.NDArray[Any] | None:
+    buffer = memory.buffer
+    if not buffer.is_allocated() or memory.input is not None:
+        return None
+    raw = bytes(buffer.as_memoryview())
+    dtype = _dtype(buffer) if view is None else view.dtype
+    flat = np.frombuffer(raw, dtype.numpy())
+    return flat.copy() if view is None else flat[view.offset : view.offset + view.size].copy()
+
+
+def _origin(call: UOp) -> str:
+    """Line of the user's program that made the tensor, where tinygrad knows it."""
+    metadata = getattr(call.arg, "metadata", None) or ()
+    return ", ".join(f"{m.name} ({m.caller})" if getattr(m, "caller", "") else str(m.name) for m in metadata)

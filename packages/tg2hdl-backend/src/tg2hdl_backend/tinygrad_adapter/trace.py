@@ -1,0 +1,212 @@
+"""Run a model symbolically: kernels are collected, none is executed, no tensor of the user changes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinygrad import Tensor
+from tinygrad.engine.jit import JitError
+from tinygrad.engine.realize import capturing
+from tinygrad.helpers import Context
+from tinygrad.nn.state import get_state_dict
+from tinygrad.tensor import all_tensors
+from tinygrad.uop.ops import Ops, UOp
+
+from tg2hdl_backend.tinygrad_adapter.default_device import default_device
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, model_name, tinygrad_dtype
+from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
+
+__all__ = ["Trace", "plain_function", "reachable_tensors", "trace"]
+
+
+@dataclass
+class Trace:
+    """Everything that a symbolic run leaves behind.
+
+    Parameters
+    ----------
+    calls : list of UOp
+        Kernels and copies, in execution order.
+    var_vals : dict
+        Values that variables were bound to.
+    inputs, outputs : list of Tensor
+        Flat, in order; they keep their buffers alive.
+    input_uops, output_uops : list of UOp
+        Their buffers.
+    weight_uops : dict
+        Buffers of the tensors that the model holds, by name.
+    result : Any
+        What the model returned.
+    """
+
+    calls: list[UOp] = field(default_factory=list)
+    var_vals: dict[str, int] = field(default_factory=dict)
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    input_uops: list[UOp] = field(default_factory=list)
+    output_uops: list[UOp] = field(default_factory=list)
+    weight_uops: dict[str, UOp] = field(default_factory=dict)
+    result: Any = None
+
+    def add_linear(self, linear: UOp, var_vals: dict[str, int]) -> None:
+        """Called by tinygrad with the kernels of each realization."""
+        for call in linear.src:
+            self.calls.extend(call.src if call.op is Ops.LINEAR else (call,))
+        self.var_vals.update(var_vals)
+
+
+def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Trace:
+    """Run `model` on empty tensors of the given shapes and collect the kernels.
+
+    Raises
+    ------
+    InputError
+        When the model fails, returns no tensor, or looks at the data.
+    """
+    found = Trace()
+    function = plain_function(model)
+    weights = reachable_tensors(model)
+    device = _device_of(weights.values())
+    before = _tensor_uops()
+    with Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=1), _capture_into(found):
+        arguments = [
+            e if isinstance(e, UOp) else Tensor.empty(*e.shape, dtype=tinygrad_dtype(e.dtype), device=device)
+            for e in examples
+        ]
+        found.inputs = [a for a in arguments if isinstance(a, Tensor)]
+        created: dict[int, tuple[Tensor, UOp]] = {}
+        try:
+            found.result = _run(model, function, arguments)
+            found.outputs = _materialized(found.result, model)
+            created = _tensor_uops()
+            found.outputs[0].linear_with_vars(*found.outputs[1:])
+            found.output_uops = [t.uop for t in found.outputs]
+            found.input_uops = [t.uop for t in found.inputs]
+            found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
+        finally:
+            for tensor, uop in {**created, **before}.values():
+                tensor.uop = uop
+    return found
+
+
+def plain_function(model: Any) -> Any:
+    """The function inside a TinyJit; other models unchanged."""
+    inner = getattr(model, "fxn", None)
+    return inner if type(model).__name__.lstrip("_") == "TinyJit" and inner is not None else model
+
+
+def reachable_tensors(model: Any) -> dict[str, Tensor]:
+    """Tensors that a model holds: attributes of an object, or what a function closes over or names."""
+    function = plain_function(model)
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, type):
+        return get_state_dict(owner)
+    if not inspect.isfunction(function):
+        return get_state_dict(function)
+    found: dict[str, Tensor] = {}
+    try:
+        scope = inspect.getclosurevars(function)
+    except (TypeError, ValueError):
+        return found
+    for name, value in {**scope.globals, **scope.nonlocals}.items():
+        if not inspect.ismodule(value) and not isinstance(value, type):
+            if inspect.isfunction(value):
+                continue
+            found.update(get_state_dict(value, name + "."))
+    return {name.strip("."): tensor for name, tensor in found.items()}
+
+
+@contextmanager
+def _capture_into(found: Trace) -> Iterator[None]:
+    if capturing:
+        raise InputError(
+            "a model cannot be compiled while TinyJit captures another one",
+            hint="call the compiler outside of the jitted function",
+        )
+    capturing.append(found)
+    try:
+        yield
+    finally:
+        capturing.clear()
+
+
+def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:
+    try:
+        return function(*arguments)
+    except Tg2hdlError:
+        raise
+    except JitError:
+        raise InputError(
+            "the model looks at the data of a tensor while it is compiled",
+            where=f"model {model_name(model)}",
+            hint="replace .item(), .numpy(), .tolist() and Python conditions on tensors by tensor operations "
+            "such as Tensor.where",
+        ) from None
+    except Exception as error:
+        raise InputError(
+            f"the model failed on the example inputs: {type(error).__name__}: {error}",
+            where=f"model {model_name(model)}",
+            notes=tuple(_describe(a) for a in arguments if isinstance(a, Tensor)),
+            hint="run it in tinygrad with inputs of these shapes and dtypes first",
+        ) from error
+
+
+def _materialized(result: Any, model: Any) -> list[Tensor]:
+    tensors = list(_flatten(result))
+    if not tensors:
+        raise InputError(
+            f"the model returns {type(result).__name__}, not a Tensor",
+            where=f"model {model_name(model)}",
+            hint="return a Tensor, or a list, tuple or dict of Tensors",
+        )
+    for tensor in tensors:
+        if 0 in tensor.shape or not all(isinstance(s, int) for s in tensor.shape):
+            raise UnsupportedError(
+                f"an output of shape {tensor.shape}",
+                where=f"model {model_name(model)}",
+                hint="return tensors of a constant shape with at least one element",
+            )
+    return [_concrete(t) for t in tensors]
+
+
+def _concrete(tensor: Tensor) -> Tensor:
+    if tensor.dtype.name.startswith("weak"):
+        tensor = tensor.cast("float32" if tensor.dtype.name == "weakfloat" else "int32")
+    if tensor.uop.device is None:
+        device = default_device()
+        return (
+            tensor.clone(device)
+            if "device" in inspect.signature(tensor.clone).parameters
+            else tensor.to(device)
+        )
+    return tensor.contiguous()
+
+
+def _flatten(result: Any) -> Iterator[Tensor]:
+    if isinstance(result, Tensor):
+        yield result
+    elif isinstance(result, dict):
+        for value in result.values():
+            yield from _flatten(value)
+    elif isinstance(result, list | tuple):
+        for value in result:
+            yield from _flatten(value)
+
+
+def _tensor_uops() -> dict[int, tuple[Tensor, UOp]]:
+    return {id(t): (t, t.uop) for ref in list(all_tensors) if (t := ref()) is not None}
+
+
+def _device_of(tensors: Any) -> str:
+    for tensor in tensors:
+        if isinstance(tensor.device, str) and not tensor.device.startswith(("DISK", "NPY", "TINYFS")):
+            return tensor.device
+    return default_device()
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"example input of shape {tensor.shape}, dtype {tensor.dtype}"

@@ -1,0 +1,79 @@
+"""What the elementary functions share: their parameters, and the evaluation of a quadratic table."""
+
+__all__ = ["ElementaryCore", "evaluate"]
+
+from typing import Any, ClassVar
+
+from amaranth.hdl import Cat, Value
+
+from .core import Core
+from .errors import FloatParameterError, one_of
+from .format import BF16, FP16, FP32, Format
+from .modes import RoundingMode
+from .multiplier import multiply
+from .pipeline import Pipeline
+from .rom import lookup
+from .tables import QuadraticTable
+from .timing import add_delay
+
+
+class ElementaryCore(Core):
+    """A function of one operand with an error below 1 ULP, rounded to nearest.
+
+    Parameters
+    ----------
+    format : Format
+        FP32, FP16 or BF16.
+    **parameters
+        As for :class:`Core`, without ``rounding`` and ``flags``.
+    """
+
+    operands: ClassVar[tuple[str, ...]] = ("a",)
+    rounds: ClassVar[bool] = False
+    formats: ClassVar[tuple[Format, ...]] = (FP32, FP16, BF16)
+
+    def __init__(self, format: Format = FP32, **parameters: Any) -> None:
+        name = type(self).__name__
+        if isinstance(format, Format) and format not in self.formats:
+            raise FloatParameterError(f"{name} of {format} is not available; use one of {one_of(self.formats)}")
+        if parameters.get("rounding", RoundingMode.RNE) is not RoundingMode.RNE:
+            raise FloatParameterError(f"{name} rounds to nearest with an error below 1 ULP; use RoundingMode.RNE")
+        if parameters.get("flags", False):
+            raise FloatParameterError(f"{name} has no exception flags; use flags=False")
+        super().__init__(format, **parameters)
+
+
+def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, target: str) -> None:
+    """Set ``p.y`` to the value of `table` at `index` and `u`, two values of the present stage.
+
+    Adds the cuts of a table read and of two multiplications; the caller cuts after the last addition.
+    """
+    w0, w1, w2 = table.widths
+    mixed = [len(set(signs)) > 1 for signs in (table.falling, table.concave)]
+    words = []
+    for row, signs in zip(table.rows, zip(table.falling, table.concave, strict=True), strict=True):
+        word, position = 0, 0
+        columns = [*zip(row, (w0, w1, w2), strict=True), *((int(s), 1) for s, m in zip(signs, mixed, strict=True) if m)]
+        for value, width in columns:
+            word |= value << position
+            position += width
+        words.append(word)
+    p.u = u
+    p.table_index = index
+    lookup(p, "row", p.table_index, words, position, target=target)
+    p.c0, p.c1, p.c2 = p.row[:w0], p.row[w0 : w0 + w1], p.row[w0 + w1 : w0 + w1 + w2]
+    flags = [p.row[w0 + w1 + w2 + k] for k in range(position - w0 - w1 - w2)]
+    p.falling = flags.pop(0) if mixed[0] else table.falling[0]
+    p.concave = flags.pop(0) if mixed[1] else table.concave[0]
+    multiply(p, "bend", p.c2, p.u[table.delta - table.coarse :], target=target)
+    p.slope = _add_or_subtract(p.c1, p.bend[table.curve_shift :], p.concave)[: table.slope_bits]
+    p.delay(add_delay(table.slope_bits))
+    multiply(p, "rise", p.slope, p.u, target=target)
+    p.y = _add_or_subtract(p.c0, p.rise[table.slope_shift :], p.falling)[:w0]
+    p.delay(add_delay(w0))
+
+
+def _add_or_subtract(a: Value, b: Value, subtract: Any) -> Value:
+    flag = Value.cast(subtract)
+    # One carry chain: the carry in comes from a bit below both operands.
+    return (Cat(flag, a) + Cat(flag, b ^ flag.replicate(len(b)), flag.replicate(max(len(a) - len(b), 0))))[1:]

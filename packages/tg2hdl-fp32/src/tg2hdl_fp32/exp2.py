@@ -24,9 +24,7 @@ def _table(format: Format) -> QuadraticTable:
     index = 8 if format.significand > 11 else 4
     return fit(
         functions.exp2,
-        Fraction(0),
-        Fraction(1, 1 << index),
-        1 << index,
+        [(Fraction(0), Fraction(1, 1 << index), 1 << index)],
         delta=format.significand + 2 - index,
         fraction=format.significand + 3,
         slope_bits=format.significand - 6 if format.significand > 11 else format.significand - 1,

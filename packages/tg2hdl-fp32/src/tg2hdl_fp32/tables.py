@@ -80,16 +80,15 @@ class QuadraticTable:
 
 def fit(
     function: Callable[[int], int],
-    start: Fraction,
-    step: Fraction,
-    count: int,
+    segments: Sequence[tuple[Fraction, Fraction, int]],
     *,
     delta: int,
     fraction: int,
     slope_bits: int,
     exact: Sequence[int] = (),
+    limit: int | None = None,
 ) -> QuadraticTable:
-    """Approximate a function on `count` intervals of width `step` from `start`.
+    """Approximate a function on segments of equal intervals.
 
     The three coefficients come from interpolation at the Chebyshev nodes, which is within a few percent of
     the best quadratic. The error of a rounded coefficient is taken up by the next lower one.
@@ -98,10 +97,8 @@ def fit(
     ----------
     function : callable
         Real function of :mod:`tg2hdl_fp32.functions`.
-    start, step : Fraction
-        First argument and width of an interval; a negative step walks down.
-    count : int
-        Number of intervals.
+    segments : sequence of (Fraction, Fraction, int)
+        First argument, width of an interval (negative to walk down) and number of intervals.
     delta : int
         Bits of the place within an interval.
     fraction : int
@@ -110,13 +107,16 @@ def fit(
         Bits of ``c1``.
     exact : sequence of int
         Intervals at whose start the result is exact: ``c0`` is the function there.
+    limit : int, optional
+        Largest ``c0``. With all ones, a function that reaches 1 stays below it by one unit, and rounds to it.
     """
     one = 1 << PRECISION
     # Chebyshev nodes 1/2 - sqrt(3)/4, 1/2, 1/2 + sqrt(3)/4 of [0, 1], near enough as fractions.
     nodes = (Fraction(97, 1448), Fraction(1, 2), Fraction(1351, 1448))
     polynomials = []
-    for i in range(count):
-        values = [function(int((start + step * (i + u)) * one)) for u in nodes]
+    places = [(start + step * i, step) for start, step, count in segments for i in range(count)]
+    for start, step in places:
+        values = [function(int((start + step * u) * one)) for u in nodes]
         first = [(values[k + 1] - values[k]) / (nodes[k + 1] - nodes[k]) for k in range(2)]
         a2 = (first[1] - first[0]) / (nodes[2] - nodes[0])
         a1 = first[0] - a2 * (nodes[0] + nodes[1])
@@ -140,8 +140,8 @@ def fit(
         side = -1 if down else 1
         c0 = (a0 + side * (line / 2 - rest / 8)) * 2**fraction + Fraction(side, 2)
         if i in exact:
-            c0 = Fraction(function(int((start + step * i) * one)), 2 ** (PRECISION - fraction))
-        rows.append((round(c0), c1, c2))
+            c0 = Fraction(function(int(places[i][0] * one)), 2 ** (PRECISION - fraction))
+        rows.append((round(c0) if limit is None else min(round(c0), limit), c1, c2))
         falling.append(down)
         concave.append(away)
     return QuadraticTable(tuple(rows), delta, coarse, fraction, slope, curve, tuple(falling), tuple(concave))

@@ -1,0 +1,97 @@
+"""1 / x."""
+
+__all__ = ["FP32Reciprocal", "Reciprocal"]
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Mux
+
+from . import functions
+from .elementary import ElementaryCore, evaluate
+from .format import FP32, Format
+from .pipeline import Pipeline
+from .rounding import round_and_pack
+from .tables import QuadraticTable, fit
+from .timing import add_delay, lut_delay
+from .unpacked import unpack
+
+
+@cache
+def _table(format: Format) -> QuadraticTable:
+    wide = format.significand > 11
+    index = 8 if wide else 4
+    fraction = format.significand + 4
+    return fit(
+        functions.reciprocal,
+        [(Fraction(1), Fraction(1, 1 << index), 1 << index)],
+        delta=format.fraction - index,
+        fraction=fraction,
+        slope_bits=format.significand - 6 if wide else format.significand,
+        exact=(0,),
+        limit=(1 << fraction) - 1,
+    )
+
+
+class Reciprocal(ElementaryCore):
+    """``1 / a``: exact for powers of two, error below 1 ULP, monotone.
+
+    Only the two largest binades of subnormal operands have a finite reciprocal, so that two places of
+    normalization are enough; likewise the result is subnormal by at most two places.
+
+    Special values: NaN gives NaN, +-0 gives +-inf, +-inf gives +-0.
+    """
+
+    operation = "reciprocal"
+
+    def datapath(self, p: Pipeline) -> None:
+        """Normalize, look up, evaluate, shift to subnormal, round."""
+        f = self.format
+        table = _table(f)
+        x = unpack(f, p.a, subnormals=self.subnormals)
+        p.sign = x.sign
+        p.is_nan = x.is_nan
+        p.from_inf = x.is_inf
+        p.to_inf = ~x.hidden & ~x.significand[-3:].any()
+        # Exponent of the result before rounding: 2 bias - 1 - exponent, as many more as places of normalization.
+        one_left, two_left = ~x.hidden & x.significand[-2], ~x.hidden & ~x.significand[-2]
+        p.places = Cat(one_left, two_left)
+        p.field = x.exponent
+        p.fraction = Mux(x.hidden, x.fraction, Mux(one_left, x.fraction << 1, x.fraction << 2))[: f.fraction]
+        p.delay(lut_delay(3))
+        behind_address = p.mark() + 1
+        evaluate(p, table, p.fraction[table.delta :], p.fraction[: table.delta], target=self.target)
+        with p.beside(behind_address):
+            p.exponent = ((2 * f.bias - 1) - p.field + p.places).as_signed()
+            p.delay(2 * add_delay(f.exponent))
+            p.cut()
+            p.tiny = (p.exponent <= 0) if self.subnormals else Const(0, 1)
+            p.delay(lut_delay(2))
+        p.cut()
+        shifted = Mux(p.exponent[0], Cat(p.y[2:], Const(0, 2)) | p.y[:2].any(), Cat(p.y[1:], Const(0, 1)) | p.y[0])
+        value = Mux(p.tiny, shifted, p.y)[: table.fraction]
+        guard = table.fraction - f.significand - 1
+        p.delay(lut_delay(1.5))
+        round_and_pack(
+            p,
+            f,
+            sign=p.sign,
+            exponent=Mux(p.tiny, 1, p.exponent).as_signed(),
+            significand=value[guard + 1 :],
+            guard=value[guard],
+            sticky=value[:guard].any(),
+            nan=p.is_nan,
+            inf=p.to_inf,
+            zero=p.from_inf,
+            subnormals=self.subnormals,
+        )
+
+
+class FP32Reciprocal(Reciprocal):
+    """:class:`Reciprocal` of FP32; combinational unless a profile is given."""
+
+    def __init__(self, **parameters: Any) -> None:
+        if "stages" not in parameters:
+            parameters.setdefault("profile", "comb")
+        super().__init__(FP32, **parameters)

@@ -1,0 +1,93 @@
+"""1 / sqrt(x)."""
+
+__all__ = ["FP32Rsqrt", "Rsqrt"]
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from amaranth.hdl import Cat, Const
+
+from . import functions
+from .elementary import ElementaryCore, evaluate
+from .format import FP32, Format
+from .normalizing import normalize_operand
+from .pipeline import Pipeline
+from .rounding import round_and_pack
+from .tables import QuadraticTable, fit
+from .timing import add_delay, lut_delay
+from .unpacked import unpack
+
+
+@cache
+def _table(format: Format) -> QuadraticTable:
+    wide = format.significand > 11
+    index = 8 if wide else 4
+    fraction = format.significand + 4
+    return fit(
+        functions.rsqrt,
+        [(Fraction(1 + k), Fraction(1 + k, 1 << index), 1 << index) for k in range(2)],
+        delta=format.fraction - index,
+        fraction=fraction,
+        slope_bits=format.significand - 6 if wide else format.significand,
+        exact=(0,),
+        limit=(1 << fraction) - 1,
+    )
+
+
+class Rsqrt(ElementaryCore):
+    """``1 / sqrt(a)``: exact for even powers of two, error below 1 ULP, monotone.
+
+    Special values: NaN and operands below zero give NaN, +-0 gives +-inf, +inf gives 0.
+    """
+
+    operation = "rsqrt"
+
+    def datapath(self, p: Pipeline) -> None:
+        """Normalize, look up by the parity of the exponent and the fraction, evaluate, round."""
+        f = self.format
+        table = _table(f)
+        x = unpack(f, p.a, subnormals=self.subnormals)
+        p.sign = x.sign
+        p.is_nan = x.is_nan | x.sign & ~x.is_zero
+        p.is_zero, p.is_inf = x.is_zero, x.is_inf
+        p.field = x.exponent
+        p.significand = x.significand
+        p.significand_places = Const(0, 1)
+        p.delay(lut_delay(2))
+        if self.subnormals:
+            p.cut()
+            normalize_operand(p, "significand", f.significand)
+        p.power = (p.field - p.significand_places - f.bias).as_signed()
+        p.delay(2 * add_delay(f.exponent))
+        p.cut()
+        behind_address = p.mark() + 1
+        index = Cat(p.significand[table.delta : -1], p.power[0])
+        evaluate(p, table, index, p.significand[: table.delta], target=self.target)
+        with p.beside(behind_address):
+            p.exponent = ((f.bias - 1) - (p.power >> 1)).as_signed()
+            p.delay(add_delay(f.exponent))
+        p.cut()
+        guard = table.fraction - f.significand - 1
+        round_and_pack(
+            p,
+            f,
+            sign=p.sign & p.is_zero,
+            exponent=p.exponent,
+            significand=p.y[guard + 1 :],
+            guard=p.y[guard],
+            sticky=p.y[:guard].any(),
+            nan=p.is_nan,
+            inf=p.is_zero,
+            zero=p.is_inf,
+            subnormals=self.subnormals,
+        )
+
+
+class FP32Rsqrt(Rsqrt):
+    """:class:`Rsqrt` of FP32; combinational unless a profile is given."""
+
+    def __init__(self, **parameters: Any) -> None:
+        if "stages" not in parameters:
+            parameters.setdefault("profile", "comb")
+        super().__init__(FP32, **parameters)

@@ -1,5 +1,6 @@
 """tinygrad glue of tg2hdl: capture, compile and simulate tinygrad programs as hardware."""
 
+import tg2hdl_device_finder
 from tg2hdl_backend.tinygrad_adapter import (
     BufferInfo,
     CapturedProgram,
@@ -29,4 +30,5 @@ __all__ = [
     "uops_to_kernel_ir",
 ]
 
+tg2hdl_device_finder.install()
 ensure_default_device()

@@ -38,12 +38,16 @@ class Storage:
 
 @dataclass(frozen=True)
 class Variable:
-    """A scalar that is bound when the kernel runs; `low` and `high` are inclusive."""
+    """A scalar that is bound when the kernel runs; `low` and `high` are inclusive.
+
+    tinygrad passes the values sorted by `order`.
+    """
 
     name: str
     low: int
     high: int
     dtype: Any
+    order: tuple[Any, ...]
 
 
 def storage_of(uop: UOp) -> Storage | None:
@@ -67,10 +71,10 @@ def storage_of(uop: UOp) -> Storage | None:
 def variable_of(uop: UOp) -> Variable | None:
     """Run-time scalar that a UOp defines; None for other UOps."""
     if _DEFINE_VAR is not None and uop.op is _DEFINE_VAR:
-        return Variable(uop.arg[0], int(uop.arg[1]), int(uop.arg[2]), _strong(uop.dtype))
+        return Variable(uop.arg[0], int(uop.arg[1]), int(uop.arg[2]), _strong(uop.dtype), tuple(uop.arg))
     if uop.op is Ops.PARAM and not isinstance(uop.arg, int) and uop.arg.addrspace is AddrSpace.ALU:
         low, high = uop.arg.vmin_vmax
-        return Variable(uop.arg.name, int(low), int(high), _strong(uop.dtype))
+        return Variable(uop.arg.name, int(low), int(high), _strong(uop.dtype), (uop.arg.slot,))
     return None
 
 

@@ -10,6 +10,8 @@ from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer
 from tinygrad.uop.ops import Ops, UOp
 
+from tg2hdl_backend.device_options import DeviceOptions
+from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 from tg2hdl_ir.dtype import DType
@@ -47,9 +49,9 @@ class HDLRenderer(Renderer):
         return {d for d in dtypes.all if _has_counterpart(d)}
 
     def render(self, uops: list[UOp]) -> str:
-        """Printed kernel IR of linearized UOps."""
+        """Printed kernel IR of linearized UOps, with the options of the target."""
         kernel, _ = uops_to_kernel_ir(uops)
-        return kernel.format()
+        return KernelRunner.source(kernel, DeviceOptions.parse(self.target.arch))
 
 
 def _has_counterpart(dtype: TinygradDType) -> bool:

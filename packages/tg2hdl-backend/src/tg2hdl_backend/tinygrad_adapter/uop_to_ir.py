@@ -123,7 +123,7 @@ class _Converter:
         self.source = source
         self.values: dict[UOp, Any] = {}
         self.registers: dict[int, RegisterMeta] = {}
-        self.variables: dict[str, IRVariable] = {}
+        self.variables: dict[str, tuple[tuple[Any, ...], IRVariable]] = {}
         self.levels = [_Level(None, None, None)]
         self.gates: list[IRValue] = []
         self.loops = 0
@@ -137,7 +137,7 @@ class _Converter:
             buffers=self.buffers,
             loop_tree=LoopIR.from_items(tuple(self.levels[0].items)),
             registers=tuple(self.registers.values()),
-            variables=tuple(self.variables.values()),
+            variables=tuple(node for _, node in sorted(self.variables.values(), key=lambda v: v[0])),
             name=self.name,
             source=self.source,
         )
@@ -149,7 +149,7 @@ class _Converter:
         elif variable is not None:
             dtype = self.dtype(variable.dtype, uop)
             node = IRVariable(variable.name, variable.low, variable.high, dtype)
-            self.values[uop] = self.variables.setdefault(variable.name, node)
+            self.values[uop] = self.variables.setdefault(variable.name, (variable.order, node))[1]
         elif uop.op in IR_OPERATIONS:
             self.values[uop] = self.operation(uop, IR_OPERATIONS[uop.op])
         elif (handler := _HANDLERS.get(uop.op)) is not None:

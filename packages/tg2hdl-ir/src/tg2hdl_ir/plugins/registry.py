@@ -55,6 +55,11 @@ class Registry:
     entry_points : iterable of (distribution name, entry point), optional
         Plugins to load; by default those of the group ``tg2hdl`` of all installed distributions.  Loading waits for
         the first lookup.
+
+    Attributes
+    ----------
+    generation : int
+        Changes whenever a plugin is registered or removed, for caches that depend on the registry.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Registry:
         self._broken: list[BrokenPlugin] = []
         self._loaded = False
         self._cache: dict[Any, Any] = {}
+        self.generation = 0
 
     # Loading
 
@@ -103,7 +109,7 @@ class Registry:
                 f"plugin {name!r} of {distribution} implements a hook that does not exist: {error}",
                 hint=f"known hooks: {known}",
             ) from error
-        self._cache.clear()
+        self._changed()
 
     def _report(self, name: str, reason: str) -> None:
         broken = BrokenPlugin(name, self._distributions[name], reason)
@@ -135,7 +141,11 @@ class Registry:
                     self._manager.unregister(name=name)
                 del self._distributions[name]
             self._broken = broken
-            self._cache.clear()
+            self._changed()
+
+    def _changed(self) -> None:
+        self._cache.clear()
+        self.generation += 1
 
     # Collecting
 

@@ -1,0 +1,236 @@
+"""Dependences between the iterations of a loop: through registers and through buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IRItem,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+
+__all__ = ["Access", "Dependence", "RegisterUse", "element"]
+
+Element: TypeAlias = tuple[int, int | None]
+"""A register and the number of its element; None for an index that is not constant."""
+
+
+def element(statement: IRRegLoad | IRRegStore) -> Element:
+    """Element that a register access touches."""
+    index = statement.index
+    if index is None:
+        return statement.reg, 0
+    return statement.reg, int(index.value) if isinstance(index, IRConst) else None
+
+
+@dataclass
+class RegisterUse:
+    """Register elements of one execution of some items.
+
+    Parameters
+    ----------
+    exposed : set of elements
+        Read before they are surely written.
+    killed : set of elements
+        Surely written.
+    written : set of elements
+        Perhaps written.
+    """
+
+    exposed: set[Element] = field(default_factory=set)
+    killed: set[Element] = field(default_factory=set)
+    written: set[Element] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store and the loops around it, outermost first."""
+
+    statement: IRStatement
+    loops: tuple[LoopIR, ...]
+
+
+class Dependence:
+    """Which loops of a kernel may run all iterations at once.
+
+    Parameters
+    ----------
+    bounds : mapping of int to int
+        Trip count of each axis.
+    """
+
+    def __init__(self, kernel: KernelIR, bounds: Mapping[int, int]) -> None:
+        self.bounds = bounds
+        self.sizes = {r.idx: r.size for r in kernel.registers}
+        self.accesses: dict[LoopIR, tuple[Access, ...]] = {}
+        self.forms = AffineAnalysis()
+        self._use: dict[LoopIR, RegisterUse] = {}
+        self._parallel: dict[LoopIR, bool] = {}
+        self.shared: dict[LoopIR, frozenset[int]] = {}
+        self._visit(kernel.loop_tree, ())
+
+    def bound(self, loop: LoopIR) -> int:
+        """Trip count of a loop."""
+        return 1 if loop.counter is None else self.bounds[loop.counter.axis]
+
+    def use(self, loop: LoopIR) -> RegisterUse:
+        """Register elements of one iteration."""
+        return self._use[loop]
+
+    def parallel(self, loop: LoopIR) -> bool:
+        """Whether all iterations may run at once."""
+        return self._parallel[loop]
+
+    def _visit(self, loop: LoopIR, path: tuple[LoopIR, ...]) -> tuple[Access, ...]:
+        path = (*path, loop)
+        found: list[Access] = []
+        for item in loop.items:
+            found.extend(self._visit(item, path) if isinstance(item, LoopIR) else (Access(item, path),))
+        self.accesses[loop] = tuple(found)
+        self._use[loop] = self._register_use(loop.items)
+        shared = self._registers_allow(loop)
+        self.shared[loop] = shared or frozenset()
+        self._parallel[loop] = shared is not None and self.buffers_allow(loop)
+        return self.accesses[loop]
+
+    # Registers
+
+    def _register_use(self, items: Iterable[IRItem]) -> RegisterUse:
+        use = RegisterUse()
+        for item in items:
+            if isinstance(item, IRRegLoad):
+                self._expose(use, element(item))
+            elif isinstance(item, IRRegStore):
+                use.written.add(element(item))
+                if item.gate is None and element(item)[1] is not None:
+                    use.killed.add(element(item))
+            elif isinstance(item, LoopIR) and self.bound(item) > 0:
+                inner = self._use[item]
+                for one in inner.exposed:
+                    self._expose(use, one)
+                use.written |= inner.written
+                use.killed |= inner.killed | self._filled(item)
+        return use
+
+    def _surely_written(self, use: RegisterUse, one: Element) -> bool:
+        needed = {one} if one[1] is not None else {(one[0], n) for n in range(self.sizes[one[0]])}
+        return needed <= use.killed
+
+    def _expose(self, use: RegisterUse, one: Element) -> None:
+        if not self._surely_written(use, one):
+            use.exposed.add(one)
+
+    def _filled(self, loop: LoopIR) -> set[Element]:
+        """Elements of arrays that a loop writes one after the other with its own counter as the index."""
+        filled: set[Element] = set()
+        for item in loop.items:
+            if isinstance(item, IRRegStore) and item.gate is None and item.index is loop.counter:
+                filled |= {(item.reg, n) for n in range(self.sizes[item.reg])}
+        return {e for e in filled if e[1] is not None and e[1] < self.bound(loop)}
+
+    def _registers_allow(self, loop: LoopIR) -> frozenset[int] | None:
+        """Registers whose elements the iterations share without meeting; None when a value is carried."""
+        if loop.counter is None or self.bound(loop) <= 1:
+            return frozenset()
+        use = self._use[loop]
+        shared: set[int] = set()
+        for reg in {e[0] for e in use.written}:
+            private = all(self._surely_written(use, e) for e in use.written if e[0] == reg)
+            if private and not any(e[0] == reg for e in use.exposed):
+                continue
+            accesses = [
+                (a, a.statement.index if a.statement.index is not None else IRConst(0, loop.counter.dtype))
+                for a in self.accesses[loop]
+                if isinstance(a.statement, IRRegLoad | IRRegStore) and a.statement.reg == reg
+            ]
+            if not self._disjoint(loop, accesses):
+                return None
+            shared.add(reg)
+        return frozenset(shared)
+
+    # Buffers
+
+    def buffers_allow(self, loop: LoopIR) -> bool:
+        """Whether no iteration reads or overwrites what another one writes, or only in program order."""
+        if loop.counter is None or self.bound(loop) <= 1:
+            return True
+        touching = [a for a in self.accesses[loop] if isinstance(a.statement, IRBufLoad | IRBufStore)]
+        written = {a.statement.buf_idx for a in touching if isinstance(a.statement, IRBufStore)}
+        for buffer in written:
+            accesses = [a for a in touching if _buffer(a) == buffer]
+            if len(accesses) == 1 and self._straight(loop, accesses[0]):
+                continue
+            if not self._disjoint(loop, [(a, _address(a)) for a in accesses]):
+                return False
+        return True
+
+    def _straight(self, loop: LoopIR, access: Access) -> bool:
+        inner = access.loops[access.loops.index(loop) + 1 :]
+        return all(self._parallel.get(one, False) for one in inner)
+
+    def _disjoint(self, loop: LoopIR, accesses: list[tuple[Access, IRValue]]) -> bool:
+        """Whether different iterations of `loop` surely touch different places."""
+        forms = [(self.forms.of(address), access) for access, address in accesses]
+        split = [self._split(loop, form, access) for form, access in forms if form is not None]
+        if len(split) < len(forms) or len({(s.own, s.outer) for s in split}) != 1 or split[0].own == 0:
+            return False
+        own = abs(split[0].own)
+        low = min(s.const + sum(min(0, c * (n - 1)) for c, n in s.inner) for s in split)
+        high = max(s.const + sum(max(0, c * (n - 1)) for c, n in s.inner) for s in split)
+        if high - low < own:
+            return True
+        if len({s.inner for s in split}) != 1:
+            return False
+        offsets = max(s.const for s in split) - min(s.const for s in split)
+        places = [(own, self.bound(loop)), *((abs(c), n) for c, n in split[0].inner)]
+        reach = offsets
+        for coefficient, count in sorted(places):
+            if coefficient <= reach:
+                return False
+            reach += coefficient * (count - 1)
+        return True
+
+    def _split(self, loop: LoopIR, form: Affine, access: Access) -> _Split:
+        around = access.loops[access.loops.index(loop) + 1 :]
+        inner_axes = {one.counter.axis for one in around if one.counter is not None}
+        own, inner, outer = 0, [], []
+        for symbol, coefficient in form.terms:
+            if symbol is loop.counter:
+                own = coefficient
+            elif isinstance(symbol, IRCounter) and symbol.axis in inner_axes:
+                inner.append((coefficient, self.bounds[symbol.axis]))
+            else:
+                outer.append((id(symbol), coefficient))
+        return _Split(own, form.const, tuple(sorted(inner)), tuple(sorted(outer)))
+
+
+@dataclass(frozen=True)
+class _Split:
+    """An affine address seen from one loop: its own coefficient, inner ``(coefficient, count)``, outer terms."""
+
+    own: int
+    const: int
+    inner: tuple[tuple[int, int], ...]
+    outer: tuple[tuple[int, int], ...]
+
+
+def _buffer(access: Access) -> int:
+    assert isinstance(access.statement, IRBufLoad | IRBufStore), "only buffer accesses have a buffer"
+    return access.statement.buf_idx
+
+
+def _address(access: Access) -> IRValue:
+    assert isinstance(access.statement, IRBufLoad | IRBufStore), "only buffer accesses have an address"
+    return access.statement.addr

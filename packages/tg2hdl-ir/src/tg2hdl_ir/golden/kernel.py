@@ -1,0 +1,146 @@
+"""Golden evaluation of one kernel."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden.execute import Interpreter
+from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.nodes import BufferMeta, IRBufStore, IRConst, IROp, IRValue, IRVariable, KernelIR
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["evaluate", "scalar"]
+
+Array = npt.NDArray[Any]
+
+_plans: OrderedDict[Any, Plan] = OrderedDict()
+_KEPT = 256
+
+
+def evaluate(
+    kernel: KernelIR,
+    buffers: Mapping[int, Array],
+    variables: Mapping[str, int] | None = None,
+    *,
+    target: str = "generic",
+    units: Mapping[str, str | Sequence[str]] | None = None,
+) -> dict[int, Array]:
+    """Run a kernel in software, bit for bit as its hardware computes.
+
+    Parameters
+    ----------
+    buffers : mapping of int to ndarray
+        Contents by slot: as many elements as the buffer has, in its numpy type, of any shape.  A buffer that the
+        kernel writes may be missing and then starts with zeros.
+    variables : mapping of str to int
+        Values of the run-time scalars.
+    target, units :
+        As in `Registry.select_unit`: they matter only where a unit brings its own golden evaluation.
+
+    Returns
+    -------
+    dict of int to ndarray
+        New flat contents of all buffers that the kernel writes; the arguments stay unchanged.
+
+    Raises
+    ------
+    InputError
+        On a missing, wrongly typed or wrongly sized buffer or variable.
+    SimulationError
+        On an access outside its buffer.
+    """
+    values = _variables(kernel, variables or {})
+    written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
+    contents = {m.idx: _contents(kernel, m, buffers, m.idx in written) for m in kernel.buffers}
+    Interpreter(_plan(kernel, values, target, units), contents, values).run()
+    return {idx: contents[idx] for idx in sorted(written)}
+
+
+def _plan(
+    kernel: KernelIR,
+    variables: Mapping[str, int],
+    target: str,
+    units: Mapping[str, str | Sequence[str]] | None,
+) -> Plan:
+    known = registry()
+    chosen = tuple(sorted((op, (n,) if isinstance(n, str) else tuple(n)) for op, n in (units or {}).items()))
+    key = (kernel, tuple(variables.items()), known, known.generation, target, chosen)
+    if key not in _plans:
+        bounds = {
+            loop.counter.axis: max(0, scalar(loop.bound, variables))
+            for loop in kernel.loop_tree.walk()
+            if loop.counter is not None
+        }
+
+        def select(op: str, operands: tuple[DType, ...], result: DType) -> Any:
+            return known.evaluation(op, operands, result, target=target, explicit=units)
+
+        _plans[key] = Plan.of(kernel, bounds, select)
+        if len(_plans) > _KEPT:
+            _plans.popitem(last=False)
+    _plans.move_to_end(key)
+    return _plans[key]
+
+
+def scalar(value: int | IRValue, variables: Mapping[str, int]) -> int:
+    """Number that a value of constants and variables has, e.g. a run-time trip count."""
+    match value:
+        case int():
+            return value
+        case IRConst():
+            return int(value.value)
+        case IRVariable():
+            return variables[value.name]
+        case IROp():
+            types = tuple(s.dtype for s in value.srcs)
+            operands = tuple(np.array(scalar(s, variables), dtype=s.dtype.numpy()) for s in value.srcs)
+            return int(registry().evaluation(value.op, types, value.dtype)(operands, types, value.dtype))
+    raise InputError(
+        f"a trip count depends on {type(value).__name__}", hint="only constants and variables may decide it"
+    )
+
+
+def _variables(kernel: KernelIR, given: Mapping[str, int]) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for variable in kernel.variables:
+        if variable.name not in given:
+            raise InputError(
+                f"variable {variable.name!r} has no value",
+                where=f"kernel {kernel.name}",
+                hint=f"pass variables={{{variable.name!r}: {variable.low}...{variable.high}}}",
+            )
+        value = int(given[variable.name])
+        if not variable.low <= value <= variable.high:
+            raise InputError(
+                f"variable {variable.name!r} is {value}, it must be between {variable.low} and {variable.high}",
+                where=f"kernel {kernel.name}",
+            )
+        values[variable.name] = value
+    return values
+
+
+def _contents(kernel: KernelIR, meta: BufferMeta, buffers: Mapping[int, Array], written: bool) -> Array:
+    where = f"kernel {kernel.name}, buffer {meta.idx}{f' ({meta.name})' if meta.name else ''}"
+    storage = meta.dtype.numpy()
+    if meta.idx not in buffers:
+        if not written:
+            raise InputError("a buffer that the kernel reads has no contents", where=where)
+        return np.zeros(meta.depth, dtype=storage)
+    array = np.asarray(buffers[meta.idx])
+    if array.dtype != storage:
+        raise InputError(
+            f"contents have type {array.dtype}, expected {storage}",
+            where=where,
+            hint=f"convert with .astype({str(storage)!r})",
+        )
+    if array.size != meta.depth:
+        raise InputError(f"contents have {array.size} elements, expected {meta.depth}", where=where)
+    flat = array.reshape(-1)
+    return flat.copy() if written else flat

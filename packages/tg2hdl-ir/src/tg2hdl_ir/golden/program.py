@@ -1,0 +1,98 @@
+"""Golden evaluation of a whole program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden.kernel import evaluate
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+
+__all__ = ["evaluate_program"]
+
+Array = npt.NDArray[Any]
+
+
+def evaluate_program(
+    program: ProgramIR,
+    inputs: Mapping[str, Array],
+    variables: Mapping[str, int] | None = None,
+    *,
+    target: str = "generic",
+    units: Mapping[str, str | Sequence[str]] | None = None,
+) -> dict[str, Array]:
+    """Run all kernels of a program in software.
+
+    Parameters
+    ----------
+    inputs : mapping of str to ndarray
+        Contents by buffer name: every input, and any weight or state that is to differ from its initial contents.
+        Shape and type are those of the buffer; a flat array is accepted too.
+    variables, target, units :
+        As in `evaluate`.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Contents, in their shape, of the outputs (the main one first) and of every buffer with initial contents that a
+        kernel wrote.
+
+    Raises
+    ------
+    InputError
+        On an unknown name, a missing input, or a wrong shape or type.
+    SimulationError
+        On an access outside its buffer.
+    """
+    names = [b.name for b in program.buffers]
+    for name in inputs:
+        if name not in names:
+            raise InputError(
+                f"program {program.name} has no buffer named {name!r}",
+                hint="its inputs are " + ", ".join(b.name for b in program.buffers if b.role == "input"),
+            )
+    contents = [_contents(program, buffer, inputs) for buffer in program.buffers]
+    written: set[int] = set()
+    for call in program.calls:
+        slots = {meta.idx: number for meta, number in zip(call.kernel.buffers, call.buffers, strict=True)}
+        values = {
+            v.name: (variables or {})[v.name] for v in call.kernel.variables if v.name in (variables or {})
+        }
+        results = evaluate(
+            call.kernel,
+            {slot: contents[number] for slot, number in slots.items()},
+            values,
+            target=target,
+            units=units,
+        )
+        for slot, array in results.items():
+            contents[slots[slot]] = array
+            written.add(slots[slot])
+    state = [n for n in sorted(written) if program.buffers[n].initial is not None]
+    wanted = dict.fromkeys([*program.outputs, *state])
+    return {names[n]: contents[n].reshape(program.buffers[n].shape) for n in wanted}
+
+
+def _contents(program: ProgramIR, buffer: ProgramBuffer, inputs: Mapping[str, Array]) -> Array:
+    where = f"program {program.name}, buffer {buffer.name}"
+    storage = buffer.dtype.numpy()
+    if buffer.name not in inputs:
+        if buffer.initial is not None:
+            return np.asarray(buffer.initial).reshape(-1)
+        if buffer.role == "input":
+            raise InputError("an input has no contents", where=where, hint=f"pass {{{buffer.name!r}: array}}")
+        return np.zeros(buffer.depth, dtype=storage)
+    array = np.asarray(inputs[buffer.name])
+    if array.dtype != storage:
+        raise InputError(
+            f"contents have type {array.dtype}, expected {storage}",
+            where=where,
+            hint=f"convert with .astype({str(storage)!r})",
+        )
+    if array.shape not in (buffer.shape, (buffer.depth,)):
+        raise InputError(f"contents have shape {array.shape}, expected {buffer.shape}", where=where)
+    return array.reshape(-1)

@@ -1,0 +1,241 @@
+"""Loops that carry registers: all that does not depend on them is computed for many iterations at once.
+
+A perfect nest of such loops with straight-line code inside is one sequence of steps.  Its statements are cut in three:
+values that the registers need but that do not depend on them (all steps at once), the updates of the registers (step by
+step, or folded by one numpy call), and the rest (all steps at once again, with the registers' values of each step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.golden.dependence import Element, element
+from tg2hdl_ir.golden.fold import Fold, find_fold
+from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    LoopIR,
+)
+from tg2hdl_ir.passes.rewrite import operands
+
+if TYPE_CHECKING:
+    from tg2hdl_ir.golden.execute import Interpreter
+
+__all__ = ["Recurrence", "find_recurrence"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A perfect nest that carries registers.
+
+    Parameters
+    ----------
+    nest : tuple of LoopIR
+        Outermost first; the last one holds the statements.
+    core : tuple of statements
+        Loads and stores of the carried registers, in order.
+    early : tuple of loads
+        Loads that the core needs and that do not depend on it, in order.
+    tainted : tuple of IROp
+        Ops between the carried loads and stores, operands first.
+    inputs : tuple of values
+        What these ops and stores read besides.
+    late : tuple of statements
+        Everything else, in order.
+    folds : tuple of Fold
+        Register updates that one numpy call does; None when they must be done step by step.
+    """
+
+    nest: tuple[LoopIR, ...]
+    core: tuple[IRRegLoad | IRRegStore, ...]
+    early: tuple[IRStatement, ...]
+    tainted: tuple[IROp, ...]
+    inputs: tuple[IRValue, ...]
+    late: tuple[IRStatement, ...]
+    folds: tuple[Fold, ...] | None
+
+    def run(self, interpreter: Interpreter) -> None:
+        """Execute all iterations of the nest."""
+        bounds = tuple(interpreter.plan.dependence.bound(loop) for loop in self.nest)
+        total = int(np.prod(bounds))
+        chunk = max(1, min(total, interpreter.room()))
+        for start in range(0, total, chunk):
+            self._chunk(interpreter, bounds, start, min(total, start + chunk))
+
+    def _chunk(self, interpreter: Interpreter, bounds: tuple[int, ...], start: int, stop: int) -> None:
+        interpreter.enter(self.nest, stop - start)
+        counts = np.unravel_index(np.arange(start, stop), bounds)
+        for loop, values in zip(self.nest, counts, strict=True):
+            assert loop.counter is not None, "the root is not part of a nest"
+            interpreter.frames[-1][loop.counter] = interpreter.axis(values, loop.counter.dtype)
+        for statement in self.early:
+            interpreter.statement(statement)
+        inputs = {value: interpreter.value(value) for value in self.inputs}
+        registers = {element(s): interpreter.registers.elements[element(s)] for s in self.core}
+        seen: dict[IRValue, Array] = {}
+        if self.folds is not None:
+            for fold in self.folds:
+                loaded, final = fold.run(
+                    registers[fold.register], inputs, interpreter.shape, each=bool(self.late)
+                )
+                registers[fold.register] = final
+                if loaded is not None:
+                    seen[fold.load] = loaded
+        else:
+            seen = self._steps(interpreter, inputs, registers)
+        interpreter.frames[-1].update(seen)
+        for statement in self.late:
+            interpreter.statement(statement)
+        interpreter.leave()
+        interpreter.registers.elements.update(registers)
+
+    def _steps(
+        self, interpreter: Interpreter, inputs: dict[IRValue, Array], registers: dict[Element, Array]
+    ) -> dict[IRValue, Array]:
+        """Execute the core step by step; `registers` ends with the last values."""
+        size, dimensions = interpreter.shape[0], len(interpreter.shape)
+        stepped = [(v, a) for v, a in inputs.items() if a.ndim == dimensions and a.shape[0] > 1]
+        values = {v: a[0] if a.ndim == dimensions else a for v, a in inputs.items()}
+        functions = [
+            (op, interpreter.plan.function(op), tuple(s.dtype for s in op.srcs)) for op in self.tainted
+        ]
+        record: dict[IRRegLoad, list[Array]] = {s: [] for s in self.core if isinstance(s, IRRegLoad)}
+        for n in range(size):
+            for value, array in stepped:
+                values[value] = array[n]
+            pending = iter(functions)
+            done: set[IRValue] = set()
+            for statement in self.core:
+                key = element(statement)
+                if isinstance(statement, IRRegLoad):
+                    values[statement] = registers[key]
+                    if self.late:
+                        record[statement].append(registers[key])
+                    continue
+                needed = [v for v in (statement.value, statement.gate) if isinstance(v, IROp)]
+                while not all(v in done or v in inputs for v in needed):
+                    op, function, types = next(pending)
+                    values[op] = function(tuple(values[s] for s in op.srcs), types, op.dtype)
+                    done.add(op)
+                new = values[statement.value]
+                if statement.gate is not None:
+                    new = np.where(values[statement.gate], new, registers[key])
+                registers[key] = np.asarray(new)
+        shape = interpreter.shape[1:]
+        return {
+            load: np.stack([np.broadcast_to(a, shape) for a in arrays])
+            for load, arrays in record.items()
+            if arrays
+        }
+
+
+def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:
+    """Recurrence of a loop, or None when it must be executed statement by statement."""
+    nest = [loop]
+    while len(nest[-1].items) == 1 and isinstance(nest[-1].items[0], LoopIR):
+        nest.append(nest[-1].items[0])
+    leaf = nest[-1]
+    if leaf.loops or any(plan.dependence.bound(one) == 0 for one in nest):
+        return None
+    if not all(plan.dependence.buffers_allow(one) for one in nest):
+        return None
+    statements = [s for s in leaf.items if not isinstance(s, LoopIR)]
+    use = plan.dependence.use(leaf)
+    carried = {e for e in use.written if e in use.exposed or e not in use.killed}
+    if any(e[0] in plan.dynamic for e in use.written | use.exposed):
+        return None
+    core = tuple(s for s in statements if isinstance(s, IRRegLoad | IRRegStore) and element(s) in carried)
+    tainted, inputs, loads = _slice(core)
+    position = {s: n for n, s in enumerate(statements)}
+    for load in loads:
+        if load in position and not _is_early(load, position, statements, carried, use.written, tainted):
+            return None
+    early = tuple(s for s in statements if s in loads and s not in core)
+    rest = [s for s in statements if s not in core and s not in early]
+    needed = any(isinstance(s, IRBufStore | IRRegStore) for s in rest)
+    return Recurrence(
+        tuple(nest),
+        core,
+        early,
+        tuple(tainted),
+        tuple(inputs),
+        tuple(rest) if needed else (),
+        _folds(core, tainted),
+    )
+
+
+def _slice(
+    core: tuple[IRRegLoad | IRRegStore, ...],
+) -> tuple[list[IROp], list[IRValue], set[IRBufLoad | IRRegLoad]]:
+    """Ops that depend on the carried loads, their other operands, and the loads that those need."""
+    roots = [v for s in core if isinstance(s, IRRegStore) for v in (s.value, s.gate) if v is not None]
+    own = {s for s in core if isinstance(s, IRRegLoad)}
+    order = list(_post_order(roots))
+    dependent: set[IRValue] = set(own)
+    for node in order:
+        if any(s in dependent for s in operands(node)):
+            dependent.add(node)
+    tainted = [node for node in order if node in dependent and isinstance(node, IROp)]
+    inputs: dict[IRValue, None] = {v: None for v in roots if v not in dependent}
+    for op in tainted:
+        inputs.update({s: None for s in op.srcs if s not in dependent})
+    loads = {n for n in order if isinstance(n, IRBufLoad | IRRegLoad) and n not in own}
+    return tainted, list(inputs), loads
+
+
+def _post_order(roots: list[IRValue]) -> Iterator[IRValue]:
+    seen: set[IRValue] = set()
+    for root in roots:
+        stack: list[tuple[IRValue, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                yield node
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack.extend((s, False) for s in reversed(operands(node)))
+
+
+def _is_early(
+    load: IRBufLoad | IRRegLoad,
+    position: dict[IRStatement, int],
+    statements: list[IRStatement],
+    carried: set[Element],
+    written: set[Element],
+    tainted: list[IROp],
+) -> bool:
+    """Whether a load of the leaf may run before everything else."""
+    if isinstance(load, IRRegLoad):
+        return element(load) not in written
+    if any(_depends(v, carried) for v in operands(load)):
+        return False
+    before = statements[: position[load]]
+    return not any(isinstance(s, IRBufStore) and s.buf_idx == load.buf_idx for s in before)
+
+
+def _depends(value: IRValue, carried: set[Element]) -> bool:
+    return any(isinstance(n, IRRegLoad) and element(n) in carried for n in _post_order([value]))
+
+
+def _folds(core: tuple[IRRegLoad | IRRegStore, ...], tainted: list[IROp]) -> tuple[Fold, ...] | None:
+    found: list[Fold] = []
+    for register in dict.fromkeys(element(s) for s in core):
+        fold = find_fold([s for s in core if element(s) == register], set(tainted))
+        if fold is None:
+            return None
+        found.append(fold)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""A sigmoid operation for tg2hdl."""

@@ -1,4 +1,5 @@
 import math
+import os
 import subprocess
 import sys
 
@@ -116,5 +117,7 @@ def test_rewrite_leaves_other_expressions_alone(changed):
 
 def test_loading_the_plugin_imports_neither_amaranth_nor_tinygrad():
     code = "import sys, tg2hdl_sigmoid.plugin; print(sorted({'amaranth', 'tinygrad'} & set(sys.modules)))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert result.stdout == "[]\n"

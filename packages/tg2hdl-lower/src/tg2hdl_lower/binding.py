@@ -1,0 +1,69 @@
+"""Binding: each op gets combinational logic or a pipelined unit from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import IROp
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
+from tg2hdl_ir.plugins.registry import Registry, registry
+from tg2hdl_lower.options import LowerOptions
+from tg2hdl_lower.plan import PlanNode
+
+__all__ = ["Binder", "Bound"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What computes an op: one of the two is set."""
+
+    lowering: OpLowering | None = None
+    unit: ArithmeticUnit | None = None
+    levels: int = 0
+    latency: int = 0
+
+
+class Binder:
+    """Chooses hardware for ops: the user's explicit unit, then combinational logic, then a unit by its priority."""
+
+    def __init__(self, options: LowerOptions, kernel_name: str, plugins: Registry | None = None) -> None:
+        self.options = options
+        self.kernel_name = kernel_name
+        self.registry = plugins or registry()
+
+    def bind(self, op: IROp, sources: Sequence[PlanNode]) -> Bound:
+        """Hardware of an op.
+
+        Raises
+        ------
+        UnsupportedError
+            When nothing computes the op on these types.
+        """
+        exact = tuple(s.dtype for s in op.srcs)
+        if op.op not in self.options.units:
+            lowering = self.registry.select_lowering(op.op, exact, op.dtype)
+            if lowering is not None:
+                narrow = tuple(_narrow(s) for s in sources)
+                return Bound(lowering=lowering, levels=int(resolve(lowering.levels)(narrow, op.dtype)))
+        unit = self.registry.select_unit(
+            op.op, exact, op.dtype, target=self.options.target, explicit=self.options.units
+        )
+        if unit is None:
+            types = ", ".join(map(str, exact))
+            raise UnsupportedError(
+                f"no hardware computes {op.op}({types}) -> {op.dtype}",
+                where=f"kernel {self.kernel_name}",
+                notes=self.registry.notes(),
+                hint="cast to a supported type, or install a plugin with a unit for it; "
+                "`tg2hdl plugins list` shows what is there",
+            )
+        return Bound(unit=unit, latency=unit.latency)
+
+
+def _narrow(node: PlanNode) -> DType:
+    if node.dtype.is_float or node.dtype.is_bool:
+        return node.dtype
+    return DType.from_width(node.width, node.signed)

@@ -1,0 +1,202 @@
+"""Counters and control: one step every II cycles through all leaves of the loop tree, without a cycle in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from amaranth import Const, Module, Mux, Signal
+from amaranth.hdl import Value
+
+from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR
+from tg2hdl_lower.plan import HardwarePlan
+
+__all__ = ["Control", "CounterSignals", "build_control", "create_counters", "run_time_bound"]
+
+
+@dataclass(frozen=True)
+class CounterSignals:
+    """Registers of one loop: its value, and whether that is the first or the last one."""
+
+    value: Signal
+    first: Signal
+    last: Signal
+
+
+@dataclass
+class Control:
+    """Signals at stage 0, and their delayed copies.
+
+    Parameters
+    ----------
+    valid : list of Signal
+        Per leaf: a step of this leaf is issued in this cycle.
+    """
+
+    counters: dict[int, CounterSignals]
+    valid: list[Signal]
+    busy: Signal
+    done: Signal
+    finish: Signal
+    _delayed: dict[tuple[int, int], Signal] = field(default_factory=dict)
+
+    def valid_at(self, m: Module, leaf: int, stage: int) -> Signal:
+        """Issue flag of a leaf, `stage` cycles later."""
+        if stage == 0:
+            return self.valid[leaf]
+        if (leaf, stage) not in self._delayed:
+            flag = Signal(name=f"valid{leaf}_s{stage}")
+            m.d.sync += flag.eq(self.valid_at(m, leaf, stage - 1))
+            self._delayed[leaf, stage] = flag
+        return self._delayed[leaf, stage]
+
+
+def run_time_bound(bound: IRValue, variables: dict[str, Value]) -> Value:
+    """Expression of a loop bound over the ports of the variables."""
+    match bound:
+        case IRConst():
+            return Const(int(bound.value))
+        case IRVariable():
+            return variables[bound.name]
+        case IROp():
+            a, *rest = (run_time_bound(s, variables) for s in bound.srcs)
+            match bound.op:
+                case "cast":
+                    return a
+                case "add":
+                    return a + rest[0]
+                case "sub":
+                    return a - rest[0]
+                case "mul":
+                    return a * rest[0]
+    raise NotImplementedError(f"a run-time loop bound with {bound!r}")
+
+
+def create_counters(m: Module, plan: HardwarePlan) -> dict[int, CounterSignals]:
+    """Registers for the counters of all loops, by axis."""
+    counters: dict[int, CounterSignals] = {}
+    for loop in plan.kernel.loop_tree.walk():
+        if loop.counter is None:
+            continue
+        axis = loop.counter.axis
+        limit = _largest(loop.counter)
+        counters[axis] = CounterSignals(
+            Signal(range(max(limit, 2)), name=f"i{axis}"),
+            Signal(name=f"i{axis}_first", init=1),
+            Signal(name=f"i{axis}_last", init=int(loop.bound == 1)),
+        )
+    return counters
+
+
+def _largest(counter: IRCounter) -> int:
+    from tg2hdl_ir.passes.ranges import RangeAnalysis
+
+    return RangeAnalysis().of(counter)[1] + 1
+
+
+def build_control(
+    m: Module, plan: HardwarePlan, start: Value, variables: dict[str, Value] | None = None
+) -> Control:
+    """Add the step sequencer; `start` is a one-cycle pulse while idle."""
+    counters = create_counters(m, plan)
+    running = Signal()
+    busy = Signal()
+    finish = Signal()
+    step = Signal()
+    if plan.ii > 1:
+        phase = Signal(range(plan.ii))
+        m.d.comb += step.eq(running & (phase == 0))
+        m.d.sync += phase.eq(Mux(running & (phase != plan.ii - 1), phase + 1, 0))
+    else:
+        m.d.comb += step.eq(running)
+    valid = [Signal(name=f"valid{leaf.number}") for leaf in plan.leaves]
+    select = [Signal(name=f"leaf{leaf.number}", init=int(leaf.number == 0)) for leaf in plan.leaves]
+    if len(plan.leaves) == 1:
+        m.d.comb += valid[0].eq(step)
+    else:
+        m.d.comb += [v.eq(step & s) for v, s in zip(valid, select, strict=True)]
+    sequence = _Sequence(m, plan, counters, select, finish, variables or {})
+    sequence.run(valid)
+    m.d.sync += running.eq((running & ~finish) | start)
+    done = _delay(m, finish, plan.depth + 1)
+    m.d.sync += busy.eq((busy & ~done) | start)
+    return Control(counters, valid, busy, done, finish)
+
+
+def _delay(m: Module, flag: Signal, cycles: int) -> Signal:
+    chain = Signal(cycles, name="finish_delay")
+    m.d.sync += chain.eq((chain << 1) | flag)
+    done = Signal(name="done_flag")
+    m.d.comb += done.eq(chain[-1])
+    return done
+
+
+class _Sequence:
+    """Next-state logic: advance the innermost loop, and outward from there."""
+
+    def __init__(
+        self,
+        m: Module,
+        plan: HardwarePlan,
+        counters: dict[int, CounterSignals],
+        select: list[Signal],
+        finish: Signal,
+        variables: dict[str, Value],
+    ) -> None:
+        self.m = m
+        self.plan = plan
+        self.counters = counters
+        self.select = select
+        self.finish = finish
+        self.variables = variables
+        self.leaf_number = {id(leaf.path[-1]) if leaf.path else 0: leaf.number for leaf in plan.leaves}
+
+    def run(self, valid: list[Signal]) -> None:
+        for leaf in self.plan.leaves:
+            path = (self.plan.kernel.loop_tree, *leaf.path)
+            with self.m.If(valid[leaf.number]):
+                self._advance(path, leaf.number)
+
+    def _advance(self, path: tuple[LoopIR, ...], leaf: int) -> None:
+        loop = path[-1]
+        if loop.counter is None:
+            self.m.d.comb += self.finish.eq(1)
+            self._goto(leaf, self._first_leaf(loop))
+            return
+        signals = self.counters[loop.counter.axis]
+        with self.m.If(~signals.last):
+            self._count(loop, signals)
+            self._goto(leaf, self._first_leaf(loop))
+        with self.m.Else():
+            self._rewind(loop, signals)
+            parent = path[-2]
+            siblings = parent.loops
+            at = next(n for n, s in enumerate(siblings) if s is loop)
+            if at + 1 < len(siblings):
+                self._goto(leaf, self._first_leaf(siblings[at + 1]))
+            else:
+                self._advance(path[:-1], leaf)
+
+    def _count(self, loop: LoopIR, signals: CounterSignals) -> None:
+        m, value = self.m, signals.value
+        m.d.sync += [value.eq(value + 1), signals.first.eq(0)]
+        if isinstance(loop.bound, int):
+            m.d.sync += signals.last.eq(value == loop.bound - 2)
+        else:
+            m.d.sync += signals.last.eq(value + 2 == run_time_bound(loop.bound, self.variables))
+
+    def _rewind(self, loop: LoopIR, signals: CounterSignals) -> None:
+        m = self.m
+        m.d.sync += [signals.value.eq(0), signals.first.eq(1)]
+        if isinstance(loop.bound, int):
+            m.d.sync += signals.last.eq(int(loop.bound == 1))
+        else:
+            m.d.sync += signals.last.eq(run_time_bound(loop.bound, self.variables) == 1)
+
+    def _first_leaf(self, loop: LoopIR) -> int:
+        while loop.loops:
+            loop = loop.loops[0]
+        return self.leaf_number[id(loop) if loop.counter is not None else 0]
+
+    def _goto(self, leaf: int, target: int) -> None:
+        if leaf != target:
+            self.m.d.sync += [self.select[leaf].eq(0), self.select[target].eq(1)]

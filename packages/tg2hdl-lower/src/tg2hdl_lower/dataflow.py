@@ -1,0 +1,348 @@
+"""From a flattened kernel to unscheduled plan nodes: units bound, widths narrowed, memory words shared by lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.fold import Folder, const_int, is_const
+from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
+from tg2hdl_ir.passes.rewrite import operands
+from tg2hdl_lower.binding import Binder
+from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.plan import LeafPlan, PlanNode
+
+__all__ = ["Dataflow", "build_dataflow"]
+
+
+@dataclass
+class Dataflow:
+    """Nodes in topological order, and the leaves that own them."""
+
+    kernel: KernelIR
+    layouts: dict[int, Layout]
+    nodes: list[PlanNode] = field(default_factory=list)
+    leaves: list[LeafPlan] = field(default_factory=list)
+
+
+def build_dataflow(
+    kernel: KernelIR, layouts: dict[int, Layout], registers: dict[int, Interval], binder: Binder
+) -> Dataflow:
+    """Build the nodes of all leaves.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        Flattened, registers forwarded.
+    registers : mapping of int to interval
+        Known ranges of registers.
+    """
+    flow = Dataflow(kernel, layouts)
+    for path in _leaf_paths(kernel.loop_tree, ()):
+        builder = _LeafBuilder(flow, path, registers, binder)
+        builder.run()
+    return flow
+
+
+def _leaf_paths(loop: LoopIR, path: tuple[LoopIR, ...]) -> list[tuple[LoopIR, ...]]:
+    path = (*path, loop)
+    if not loop.loops:
+        return [path]
+    return [p for inner in loop.loops for p in _leaf_paths(inner, path)]
+
+
+class _LeafBuilder:
+    def __init__(
+        self, flow: Dataflow, path: tuple[LoopIR, ...], registers: dict[int, Interval], binder: Binder
+    ) -> None:
+        self.flow = flow
+        self.number = len(flow.leaves)
+        self.path = path[1:]
+        self.statements = tuple(path[-1].statements())
+        self.ranges = RangeAnalysis(registers)
+        self.affine = AffineAnalysis(self.ranges)
+        self.folder = Folder()
+        self.binder = binder
+        self.memo: dict[IRValue, int] = {}
+        self.shared: dict[tuple[object, ...], int] = {}
+        self.numbers: list[int] = []
+        self.stored = {s.buf_idx for s in self.statements if isinstance(s, IRBufStore)}
+        self.stores: dict[tuple[int, Affine], PlanNode] = {}
+
+    def run(self) -> None:
+        needed = _needed(self.statements)
+        for statement in self.statements:
+            match statement:
+                case IRBufLoad() | IRRegLoad():
+                    if statement in needed:
+                        self.value(statement)
+                case IRRegStore():
+                    self._regwrite(statement)
+                case IRBufStore():
+                    self._store(statement)
+        self.flow.leaves.append(LeafPlan(self.number, self.path, tuple(self.numbers)))
+
+    def _add(self, kind: str, dtype: DType, interval: Interval, **fields: object) -> PlanNode:
+        node = PlanNode(len(self.flow.nodes), kind, self.number, dtype, interval, **fields)  # type: ignore[arg-type]
+        self.flow.nodes.append(node)
+        self.numbers.append(node.number)
+        return node
+
+    def _shared(
+        self, key: tuple[object, ...], kind: str, dtype: DType, interval: Interval, **fields: object
+    ) -> int:
+        if key not in self.shared:
+            self.shared[key] = self._add(kind, dtype, interval, **fields).number
+        return self.shared[key]
+
+    def value(self, value: IRValue) -> int:
+        """Node number of a value."""
+        stack = [value]
+        while stack:
+            node = stack[-1]
+            if node in self.memo:
+                stack.pop()
+                continue
+            special = self._special(node)
+            if special is not None:
+                self.memo[node] = special
+                stack.pop()
+                continue
+            pending = [s for s in self._inputs(node) if s not in self.memo]
+            if pending:
+                stack.extend(reversed(pending))
+                continue
+            self.memo[node] = self._make(node)
+            stack.pop()
+        return self.memo[value]
+
+    def _inputs(self, node: IRValue) -> tuple[IRValue, ...]:
+        if not isinstance(node, IRBufLoad):
+            return operands(node)
+        extra = () if node.alt is None or node.gate is None else (node.gate, node.alt)
+        return extra if self._placed(node.buf_idx, node.addr, node.gate) is not None else (node.addr, *extra)
+
+    def _special(self, node: IRValue) -> int | None:
+        """Constants, variables, flags and affine values."""
+        if isinstance(node, IRConst):
+            bits = node.dtype.const_to_bits(node.value) if node.dtype.is_float else int(node.value)
+            return self._shared(("const", bits, node.dtype), "const", node.dtype, (bits, bits), value=bits)
+        if isinstance(node, IRVariable):
+            interval = (node.low, node.high)
+            return self._shared(("variable", node.name), "variable", node.dtype, interval, variable=node)
+        if isinstance(node, IROp) and node.op == "eq" and isinstance(node.srcs[0], IRCounter):
+            counter, other = node.srcs
+            if is_const(other, 0):
+                return self._flag("first", counter)
+            if isinstance(counter.bound, int) and is_const(other, counter.bound - 1):
+                return self._flag("last", counter)
+        if node.dtype.is_float or node.dtype.is_bool or isinstance(node, IRBufLoad | IRRegLoad):
+            return self._run_time_last(node)
+        form = self.affine.of(node)
+        if form is None or not any(isinstance(s, IRCounter) for s, _ in form.terms):
+            return None
+        return self._affine(form, node.dtype)
+
+    def _run_time_last(self, node: IRValue) -> int | None:
+        # counter + 1 == bound, for a bound that is known at run time
+        if isinstance(node, IROp) and node.op == "eq":
+            form = self.affine.of(node.srcs[0])
+            if form is not None and form.const == 1 and len(form.terms) == 1:
+                counter, factor = form.terms[0]
+                if isinstance(counter, IRCounter) and factor == 1 and node.srcs[1] is counter.bound:
+                    return self._flag("last", counter)
+        return None
+
+    def _flag(self, kind: str, counter: IRCounter) -> int:
+        return self._shared((kind, counter.axis), kind, DType.BOOL, (0, 1), axis=counter.axis)
+
+    def _affine(self, form: Affine, dtype: DType) -> int:
+        low = high = form.const
+        for symbol, coefficient in form.terms:
+            bounds = [coefficient * b for b in self.ranges.of(symbol)]
+            low, high = low + min(bounds), high + max(bounds)
+        if len(form.terms) == 1 and form.const == 0 and form.terms[0][1] == 1:
+            symbol = form.terms[0][0]
+            if isinstance(symbol, IRCounter):
+                return self._shared(
+                    ("counter", symbol.axis), "counter", dtype, (low, high), axis=symbol.axis, form=form
+                )
+        return self._shared(("address", form), "address", dtype, (low, high), form=form)
+
+    def _make(self, node: IRValue) -> int:
+        match node:
+            case IRRegLoad():
+                index = None if node.index is None else self.memo[node.index]
+                fields = {"register": node.reg, "index": index, "operands": () if index is None else (index,)}
+                return self._add("regread", node.dtype, self.ranges.of(node), **fields).number
+            case IRBufLoad():
+                return self._load(node)
+            case IROp():
+                return self._op(node)
+        raise AssertionError(node)
+
+    def _op(self, node: IROp) -> int:
+        interval = self.ranges.of(node)
+        sources = tuple(self.memo[s] for s in node.srcs)
+        if node.op == "cast" and not node.dtype.is_float and not node.srcs[0].dtype.is_float:
+            source = self.flow.nodes[sources[0]]
+            if source.interval == interval and not node.dtype.is_bool:
+                return sources[0]
+        bound = self.binder.bind(node, [self.flow.nodes[n] for n in sources])
+        return self._add(
+            "unit" if bound.unit else "op",
+            node.dtype,
+            interval,
+            operands=sources,
+            op=node.op,
+            lowering=bound.lowering,
+            unit=bound.unit,
+            levels=bound.levels,
+            latency=bound.latency,
+        ).number
+
+    def _placed(self, buffer: int, addr: IRValue, gate: IRValue | None) -> tuple[Affine, int] | None:
+        form = self.affine.of(addr)
+        if form is None:
+            return None
+        return self.flow.layouts[buffer].address(form, self.ranges, exact=gate is None)
+
+    def _address(
+        self, buffer: int, addr: IRValue, gate: IRValue | None
+    ) -> tuple[int, int | None, int, object]:
+        """Word address node, lane (static) or lane node (dynamic), and a key that equal words share."""
+        layout = self.flow.layouts[buffer]
+        placed = self._placed(buffer, addr, gate)
+        if placed is not None:
+            word, lane = placed
+            if word.is_constant:
+                node = self._special(const_int(word.const))
+            else:
+                node = self._affine(word, DType.INT32)
+            assert node is not None, "constants are special"
+            return node, lane, -1, word
+        if layout.lanes == 1:
+            return self.value(addr), 0, -1, None
+        bits = layout.lanes.bit_length() - 1
+        if len(layout.dims) != 1 or layout.lanes != 1 << bits:
+            raise UnsupportedError(
+                f"an address of buffer {buffer} does not fit its layout {layout}",
+                where=f"kernel {self.flow.kernel.name}",
+                hint="compile with fewer multipliers",
+            )
+        word_value = self.folder.op("shr", addr.dtype, addr, const_int(bits, addr.dtype))
+        lane_value = self.folder.op("and", addr.dtype, addr, const_int(layout.lanes - 1, addr.dtype))
+        return self.value(word_value), None, self.value(lane_value), None
+
+    def _load(self, node: IRBufLoad) -> int:
+        word, lane, dynamic, key = self._address(node.buf_idx, node.addr, node.gate)
+        layout = self.flow.layouts[node.buf_idx]
+        full = self.ranges.of(IRBufLoad(node.buf_idx, node.addr, node.dtype))
+        fields = {"operands": (word,), "buffer": node.buf_idx}
+        if node.buf_idx in self.stored:
+            load = self._add("load", node.dtype, full, **fields).number
+        else:
+            load = self._shared(("load", node.buf_idx, word), "load", node.dtype, full, **fields)
+        if lane is None:
+            result = self._add("lane", node.dtype, full, operands=(load, dynamic)).number
+        elif layout.lanes == 1:
+            result = load
+        else:
+            key = ("lane", load, lane)
+            result = self._shared(key, "lane", node.dtype, full, operands=(load,), lane=lane)
+        if node.gate is None or node.alt is None:
+            return result
+        select = IROp("where", node.dtype, (node.gate, node, node.alt))
+        bound = self.binder.bind(
+            select, [self.flow.nodes[n] for n in (self.memo[node.gate], result, self.memo[node.alt])]
+        )
+        return self._add(
+            "op",
+            node.dtype,
+            full,
+            operands=(self.memo[node.gate], result, self.memo[node.alt]),
+            op="where",
+            lowering=bound.lowering,
+            levels=bound.levels,
+        ).number
+
+    def _regwrite(self, statement: IRRegStore) -> None:
+        value = self.value(statement.value)
+        gate = None if statement.gate is None else self.value(statement.gate)
+        index = None if statement.index is None else self.value(statement.index)
+        used = tuple(n for n in (value, gate, index) if n is not None)
+        register = self.flow.kernel.register(statement.reg)
+        self._add(
+            "regwrite",
+            register.dtype,
+            self.ranges.of(IRRegLoad(register.dtype, register.idx)),
+            operands=used,
+            register=statement.reg,
+            gate=gate,
+            index=index,
+        )
+
+    def _store(self, statement: IRBufStore) -> None:
+        value = self.value(statement.value)
+        gate = None if statement.gate is None else self.value(statement.gate)
+        word, lane, dynamic, key = self._address(statement.buf_idx, statement.addr, statement.gate)
+        if lane is None:
+            lane = -1
+        earlier = self.stores.get((statement.buf_idx, key)) if isinstance(key, Affine) else None
+        if earlier is not None and all(entry[0] != lane for entry in earlier.lanes):
+            # The merged store takes the place of the later one, so that it comes after all of its operands.
+            node = self._add(
+                "store",
+                statement.dtype,
+                (0, 0),
+                buffer=statement.buf_idx,
+                operands=tuple(dict.fromkeys((*earlier.operands, *_present(word, value, gate)))),
+                lanes=(*earlier.lanes, (lane, value, gate)),
+                index=word,
+            )
+            self.numbers.remove(earlier.number)
+            earlier.kind = "dead"
+        else:
+            node = self._add(
+                "store",
+                statement.dtype,
+                (0, 0),
+                buffer=statement.buf_idx,
+                operands=_present(word, value, gate, None if dynamic < 0 else dynamic),
+                lanes=((lane, value, gate),),
+                index=word,
+                register=dynamic,
+            )
+        if isinstance(key, Affine):
+            self.stores[statement.buf_idx, key] = node
+
+
+def _present(*numbers: int | None) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(n for n in numbers if n is not None))
+
+
+def _needed(statements: tuple[IRStatement, ...]) -> set[IRValue]:
+    seen: set[IRValue] = set()
+    stack = [v for s in statements if isinstance(s, IRBufStore | IRRegStore) for v in operands(s)]
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            stack.extend(operands(value))
+    return seen

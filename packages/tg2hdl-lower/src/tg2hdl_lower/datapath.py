@@ -1,0 +1,251 @@
+"""The datapath: one signal per node, and registers that carry it to the stages where it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from amaranth import Module, Mux, Signal
+from amaranth.hdl import Const, Value, signed, unsigned
+from amaranth.lib.memory import Memory
+
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_lower.address import AddressGenerators
+from tg2hdl_lower.control import Control
+from tg2hdl_lower.plan import HardwarePlan, PlanNode
+
+__all__ = ["ArithResult", "ArithmeticLowering", "PortSignals"]
+
+
+@dataclass(frozen=True)
+class PortSignals:
+    """Signals of a memory port as the kernel sees it: `enable` has a bit per lane on a write port."""
+
+    address: Signal
+    data: Signal
+    enable: Signal
+
+
+@dataclass
+class ArithResult:
+    """Signals of all nodes by number, accumulators by register, counters by axis."""
+
+    signals: dict[int, Value] = field(default_factory=dict)
+    acc: dict[int, Signal] = field(default_factory=dict)
+    counter_sigs: dict[int, Signal] = field(default_factory=dict)
+
+
+class ArithmeticLowering:
+    """Emits the datapath of a plan.
+
+    Parameters
+    ----------
+    reads, writes : dict of (buffer, port) to PortSignals
+    variables : dict of str to Value
+        Run-time scalars.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        plan: HardwarePlan,
+        control: Control,
+        start: Value,
+        reads: dict[tuple[int, int], PortSignals],
+        writes: dict[tuple[int, int], PortSignals],
+        variables: dict[str, Value] | None = None,
+    ) -> None:
+        self.m = m
+        self.plan = plan
+        self.control = control
+        self.reads = reads
+        self.writes = writes
+        self.variables = variables or {}
+        self.addresses = AddressGenerators(m, control, start, self.variables)
+        self.result = ArithResult(counter_sigs={a: c.value for a, c in control.counters.items()})
+        self.delayed: dict[tuple[int, int], Value] = {}
+        self.arrays: dict[int, Memory] = {}
+
+    def run(self) -> ArithResult:
+        """Add everything to the module."""
+        self._registers()
+        for leaf in self.plan.leaves:
+            for number in leaf.nodes:
+                node = self.plan.nodes[number]
+                value = self._node(node)
+                if value is not None:
+                    self.result.signals[number] = value
+        self._read_ports()
+        self._write_ports()
+        return self.result
+
+    def at(self, number: int, stage: int) -> Value:
+        """Value of a node at a stage, through as many registers as needed."""
+        node = self.plan.nodes[number]
+        value = self.result.signals[number]
+        if node.kind in ("const", "variable") or stage <= node.stage:
+            return value
+        if (number, stage) not in self.delayed:
+            register = Signal(value.shape(), name=f"v{number}_s{stage}", reset_less=True)
+            self.m.d.sync += register.eq(self.at(number, stage - 1))
+            self.delayed[number, stage] = register
+        return self.delayed[number, stage]
+
+    def _registers(self) -> None:
+        for register in self.plan.kernel.registers:
+            writes = [n for n in self.plan.nodes if n.kind == "regwrite" and n.register == register.idx]
+            reads = [n for n in self.plan.nodes if n.kind == "regread" and n.register == register.idx]
+            if not writes and not reads:
+                continue
+            example = (reads or writes)[0]
+            shape = signed(example.width) if example.signed else unsigned(example.width)
+            if register.size == 1:
+                self.result.acc[register.idx] = Signal(shape, name=f"acc{register.idx}", reset_less=True)
+            else:
+                memory = Memory(shape=shape, depth=register.size, init=[], attrs={"ram_style": "distributed"})
+                self.m.submodules[f"acc{register.idx}"] = memory
+                self.arrays[register.idx] = memory
+
+    def _node(self, node: PlanNode) -> Value | None:
+        match node.kind:
+            case "const":
+                return Const(node.value, _shape(node))
+            case "variable":
+                assert node.variable is not None, "a variable node names it"
+                return self.variables[node.variable.name]
+            case "first":
+                return self.control.counters[node.axis].first
+            case "last":
+                return self.control.counters[node.axis].last
+            case "counter":
+                return self.control.counters[node.axis].value
+            case "address":
+                return self.addresses.add(node, self.plan.leaves[node.leaf])
+            case "op":
+                return self._op(node)
+            case "unit":
+                return self._unit(node)
+            case "load":
+                data = self.reads[node.buffer, node.port].data
+                whole = self.plan.layouts[node.buffer].lanes == 1 and node.dtype.kind == "int"
+                return data.as_signed() if whole else data
+            case "lane":
+                return self._lane(node)
+            case "regread":
+                return self._regread(node)
+            case "regwrite":
+                self._regwrite(node)
+        return None
+
+    def _named(self, node: PlanNode, value: Value) -> Signal:
+        signal = Signal(_shape(node), name=f"v{node.number}_{node.op or node.kind}")
+        self.m.d.comb += signal.eq(value)
+        return signal
+
+    def _op(self, node: PlanNode) -> Value:
+        assert node.lowering is not None, "bound by the binder"
+        operands = [self.at(n, node.stage) for n in node.operands]
+        types = tuple(self.plan.nodes[n].dtype for n in node.operands)
+        return self._named(node, resolve(node.lowering.build)(self.m, operands, types, node.dtype))
+
+    def _unit(self, node: PlanNode) -> Value:
+        assert node.unit is not None, "bound by the binder"
+        component = resolve(node.unit.factory)()
+        self.m.submodules[f"u{node.number}_{node.op}"] = component
+        self.m.d.comb += component.en.eq(1)
+        for port, number in zip("abc", node.operands, strict=False):
+            self.m.d.comb += getattr(component, port).eq(self.at(number, node.issue))
+        return self._named(node, component.result)
+
+    def _lane(self, node: PlanNode) -> Value:
+        load = self.plan.nodes[node.operands[0]]
+        layout = self.plan.layouts[load.buffer]
+        width = node.dtype.bit_width
+        word = self.at(load.number, node.stage)
+        if len(node.operands) > 1:
+            lane: Value = word.word_select(self.at(node.operands[1], node.stage), width)
+        else:
+            lane = word[node.lane * width : (node.lane + 1) * width]
+        assert layout.lanes > 1, "a lane of a wide word"
+        return self._named(node, lane.as_signed() if node.dtype.kind == "int" else lane)
+
+    def _regread(self, node: PlanNode) -> Value:
+        if node.index is None:
+            return self.result.acc[node.register]
+        port = self.arrays[node.register].read_port(domain="comb")
+        self.m.d.comb += port.addr.eq(self.at(node.index, node.stage))
+        return port.data
+
+    def _regwrite(self, node: PlanNode) -> None:
+        enable: Value = self.control.valid_at(self.m, node.leaf, node.issue)
+        if node.gate is not None:
+            enable = enable & self.at(node.gate, node.issue)
+        value = self.at(node.operands[0], node.issue)
+        if node.index is None:
+            with self.m.If(enable):
+                self.m.d.sync += self.result.acc[node.register].eq(value)
+            return
+        port = self.arrays[node.register].write_port()
+        self.m.d.comb += [
+            port.addr.eq(self.at(node.index, node.issue)),
+            port.data.eq(value),
+            port.en.eq(enable),
+        ]
+
+    def _active(self, node: PlanNode) -> Signal:
+        return self.control.valid_at(self.m, node.leaf, node.issue)
+
+    def _read_ports(self) -> None:
+        for key, port in self.reads.items():
+            loads = [n for n in self._live("load") if (n.buffer, n.port) == key]
+            address: Value = Const(0)
+            for n, load in enumerate(loads):
+                word = self.at(load.operands[0], load.issue)
+                address = word if n == 0 else Mux(self._active(load), word, address)
+            self.m.d.comb += port.address.eq(address)
+            enable = Const(0, 1)
+            for load in loads:
+                enable = enable | self._active(load)
+            self.m.d.comb += port.enable.eq(enable)
+
+    def _write_ports(self) -> None:
+        for key, port in self.writes.items():
+            stores = [n for n in self._live("store") if (n.buffer, n.port) == key]
+            layout = self.plan.layouts[key[0]]
+            width = len(port.data) // layout.lanes
+            address: Value = Const(0)
+            data: list[Value] = [Const(0, width)] * layout.lanes
+            enables: list[Value] = [Const(0, 1)] * layout.lanes
+            for n, store in enumerate(stores):
+                active = self._active(store)
+                assert store.index is not None, "a store has an address"
+                word = self.at(store.index, store.issue)
+                address = word if n == 0 else Mux(active, word, address)
+                for lane, value, gate in store.lanes:
+                    enable: Value = active if gate is None else active & self.at(gate, store.issue)
+                    source = self.at(value, store.issue)
+                    for target, selected in self._targets(store, lane, enable):
+                        data[target] = source if n == 0 else Mux(active, source, data[target])
+                        enables[target] = enables[target] | selected
+            self.m.d.comb += port.address.eq(address)
+            for lane in range(layout.lanes):
+                self.m.d.comb += port.data[lane * width : (lane + 1) * width].eq(data[lane])
+                self.m.d.comb += port.enable[lane].eq(enables[lane])
+
+    def _targets(self, store: PlanNode, lane: int, enable: Value) -> list[tuple[int, Value]]:
+        if lane >= 0:
+            return [(lane, enable)]
+        chosen = self.at(store.register, store.issue)
+        lanes = self.plan.layouts[store.buffer].lanes
+        return [(n, enable & (chosen == n)) for n in range(lanes)]
+
+    def _live(self, kind: str) -> list[PlanNode]:
+        return [
+            self.plan.nodes[n]
+            for leaf in self.plan.leaves
+            for n in leaf.nodes
+            if self.plan.nodes[n].kind == kind
+        ]
+
+
+def _shape(node: PlanNode):  # type: ignore[no-untyped-def]
+    return signed(node.width) if node.signed else unsigned(node.width)

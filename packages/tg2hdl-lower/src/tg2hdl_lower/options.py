@@ -1,0 +1,53 @@
+"""What a user may choose about the hardware; none of it changes a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["LowerOptions"]
+
+
+@dataclass(frozen=True)
+class LowerOptions:
+    """Options of the lowering.
+
+    Parameters
+    ----------
+    multipliers : int, optional
+        Budget of multiplying lanes per kernel; None means one lane.
+    unroll_factor, reduce_unroll_factor : int
+        Lanes over the innermost independent axis and over the innermost reduction axis, honoured exactly.
+    target : str
+        Family for the choice of units, ``generic`` works everywhere.
+    units : mapping of str to str
+        Op name to the name of the arithmetic unit to use.
+    stage_levels : int
+        Logic levels that the scheduler chains into one cycle.
+    read_latency : int
+        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it.
+    max_ii : int
+        Largest initiation interval before the planner gives up.
+    """
+
+    multipliers: int | None = None
+    unroll_factor: int = 1
+    reduce_unroll_factor: int = 1
+    target: str = "generic"
+    units: Mapping[str, str] = field(default_factory=dict)
+    stage_levels: int = 6
+    read_latency: int = 2
+    max_ii: int = 4096
+
+    def __post_init__(self) -> None:
+        for name in ("unroll_factor", "reduce_unroll_factor", "stage_levels", "read_latency", "max_ii"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more")
+        if self.multipliers is not None and (not isinstance(self.multipliers, int) or self.multipliers < 1):
+            raise InputError(
+                f"multipliers={self.multipliers!r} is not a positive integer",
+                hint="give the number of multiplying lanes per kernel, 1 or more",
+            )

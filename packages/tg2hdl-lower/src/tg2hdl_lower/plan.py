@@ -1,0 +1,179 @@
+"""The hardware plan of a kernel: every operation with its unit, stage and operands.  Plain data, printable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRVariable, KernelIR, LoopIR
+from tg2hdl_ir.passes.affine import Affine
+from tg2hdl_ir.passes.ranges import Interval, bits_for
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
+from tg2hdl_lower.bounds import bound_value
+from tg2hdl_lower.layout import Layout
+
+__all__ = ["HardwarePlan", "LeafPlan", "MemoryPort", "PlanNode"]
+
+
+@dataclass
+class PlanNode:
+    """One operation.
+
+    Parameters
+    ----------
+    kind : str
+        ``const counter first last address variable load lane op unit regread regwrite store``.
+    leaf : int
+        Number of the leaf loop whose steps compute it.
+    dtype : DType
+    interval : (int, int)
+        Smallest and largest value; of a float, of its bit pattern.
+    operands : tuple of int
+        Numbers of the nodes that it reads.
+    stage, level : int
+        When the result is there: cycles after the step was issued, and logic levels into that cycle.
+    """
+
+    number: int
+    kind: str
+    leaf: int
+    dtype: DType
+    interval: Interval
+    operands: tuple[int, ...] = ()
+    value: int = 0
+    axis: int = 0
+    form: Affine | None = None
+    variable: IRVariable | None = None
+    op: str = ""
+    lowering: OpLowering | None = None
+    unit: ArithmeticUnit | None = None
+    levels: int = 0
+    latency: int = 0
+    buffer: int = 0
+    register: int = 0
+    index: int | None = None
+    gate: int | None = None
+    lanes: tuple[tuple[int, int, int | None], ...] = ()
+    lane: int = 0
+    port: int = 0
+    issue: int = 0
+    stage: int = 0
+    level: int = 0
+
+    @property
+    def width(self) -> int:
+        """Bits of the result."""
+        return self.dtype.bit_width if self.dtype.is_float else bits_for(self.interval)[0]
+
+    @property
+    def signed(self) -> bool:
+        """Whether the result is a two's complement number."""
+        return not self.dtype.is_float and self.interval[0] < 0
+
+
+@dataclass(frozen=True)
+class MemoryPort:
+    """A port of the kernel to a buffer: `reads` for reading (otherwise writing) words of `lanes` elements."""
+
+    buffer: int
+    number: int
+    reads: bool
+    dtype: DType
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class LeafPlan:
+    """A leaf loop: the counters on its path, outermost first, and its nodes."""
+
+    number: int
+    path: tuple[LoopIR, ...]
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HardwarePlan:
+    """Everything that the emitter needs, and what the reports show.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        After all transforms.
+    ii : int
+        Initiation interval: cycles from one step to the next.
+    depth : int
+        Stage of the last store: cycles from the issue of a step to its last effect.
+    read_latency : int
+        Cycles from an address on a read port to its data.
+    """
+
+    kernel: KernelIR
+    leaves: tuple[LeafPlan, ...]
+    nodes: tuple[PlanNode, ...]
+    ports: tuple[MemoryPort, ...]
+    ii: int
+    depth: int
+    read_latency: int
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    multipliers: int = 0
+    notes: tuple[str, ...] = ()
+
+    def steps(self, variables: dict[str, int] | None = None) -> int:
+        """Steps of one run; `variables` gives the run-time bounds."""
+        return _steps(self.kernel.loop_tree, variables or {})
+
+    def cycles(self, variables: dict[str, int] | None = None) -> int:
+        """Clock cycles from the start pulse to the done pulse."""
+        return (self.steps(variables) - 1) * self.ii + self.depth + 2
+
+    def format(self) -> str:
+        """Table of the nodes in schedule order."""
+        lines = [
+            f"PLAN {self.kernel.name}: ii={self.ii} steps={self.steps()} depth={self.depth} cycles={self.cycles()}"
+            if not self.kernel.variables
+            else f"PLAN {self.kernel.name}: ii={self.ii} depth={self.depth}"
+        ]
+        lines += [
+            f"  buffer {idx}: {self.kernel.buffer(idx).dtype} {layout}"
+            for idx, layout in self.layouts.items()
+        ]
+        for leaf in self.leaves:
+            path = " > ".join(f"i{loop.counter.axis}<{_bound(loop)}" for loop in leaf.path if loop.counter)
+            lines.append(f"  leaf {leaf.number}: {path or 'one step'}")
+            for number in sorted(leaf.nodes, key=lambda n: (self.nodes[n].stage, self.nodes[n].level, n)):
+                lines.append("    " + _line(self.nodes[number]))
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def _bound(loop: LoopIR) -> str:
+    return str(loop.bound) if isinstance(loop.bound, int) else "n"
+
+
+def _line(node: PlanNode) -> str:
+    sign = "s" if node.signed else "u"
+    detail = {
+        "const": str(node.value),
+        "address": str(node.form),
+        "counter": f"i{node.axis}",
+        "first": f"i{node.axis}",
+        "last": f"i{node.axis}",
+        "op": node.op,
+        "unit": node.unit.name if node.unit else node.op,
+        "load": f"buffer{node.buffer}.r{node.port}",
+        "store": f"buffer{node.buffer}.w{node.port}",
+        "lane": f"[{node.lane}]",
+        "regread": f"r{node.register}",
+        "regwrite": f"r{node.register}",
+    }.get(node.kind, "")
+    operands = " ".join(f"%{n}" for n in node.operands)
+    gate = f" if %{node.gate}" if node.gate is not None else ""
+    when = f"@{node.stage}.{node.level}"
+    return (
+        f"%{node.number:<4} {when:<7} {sign}{node.width:<3} {node.kind:<8} {detail} {operands}{gate}".rstrip()
+    )
+
+
+def _steps(loop: LoopIR, variables: dict[str, int]) -> int:
+    inner = sum(_steps(child, variables) for child in loop.loops) if loop.loops else 1
+    return bound_value(loop.bound, variables) * inner

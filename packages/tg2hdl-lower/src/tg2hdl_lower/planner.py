@@ -1,0 +1,129 @@
+"""Planning: lanes, interleaving, layouts and schedule of one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.accumulators import accumulator_ranges
+from tg2hdl_ir.passes.axes import AxisInfo, analyze_axes
+from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_ir.passes.ranges import Interval
+from tg2hdl_ir.passes.registers import forward_registers
+from tg2hdl_ir.passes.unroll import unroll
+from tg2hdl_lower.binding import Binder
+from tg2hdl_lower.dataflow import Dataflow, build_dataflow
+from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.options import LowerOptions
+from tg2hdl_lower.plan import HardwarePlan, MemoryPort
+from tg2hdl_lower.schedule import ReadPorts, schedule
+
+__all__ = ["plan_kernel"]
+
+
+def plan_kernel(
+    kernel: KernelIR,
+    options: LowerOptions | None = None,
+    *,
+    lanes: dict[int, int] | None = None,
+    layouts: dict[int, Layout] | None = None,
+) -> HardwarePlan:
+    """Plan the hardware of a canonical kernel.
+
+    Parameters
+    ----------
+    lanes : dict of int to int, optional
+        Lanes per axis.
+    layouts : dict of int to Layout, optional
+        Physical layout per buffer; one element a word when absent.
+    """
+    options = options or LowerOptions()
+    info = analyze_axes(kernel)
+    registers = accumulator_ranges(kernel)
+    flat = unroll(flatten(kernel), info, lanes or {})
+    complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
+    plan = _finish(flat, registers, complete, options)
+    if plan.ii > 1 and info.floats:
+        plan = _interleaved(flat, info, registers, complete, options, plan)
+    return plan
+
+
+def _finish(
+    kernel: KernelIR, registers: dict[int, Interval], layouts: dict[int, Layout], options: LowerOptions
+) -> HardwarePlan:
+    kernel = balance(forward_registers(kernel))
+    known = {
+        r.idx: registers[origin]
+        for r in kernel.registers
+        if (origin := r.idx if r.origin is None else r.origin) in registers
+    }
+    flow = build_dataflow(kernel, layouts, known, Binder(options, kernel.name))
+    ii = schedule(flow, options, ReadPorts({}))
+    depth = max((n.issue for n in flow.nodes if n.kind in ("store", "regwrite")), default=0)
+    return HardwarePlan(
+        kernel,
+        tuple(flow.leaves),
+        tuple(flow.nodes),
+        _ports(flow),
+        ii,
+        depth,
+        options.read_latency,
+        layouts,
+        sum(n.op == "mul" and n.kind in ("op", "unit") for n in flow.nodes),
+    )
+
+
+def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:
+    found: dict[tuple[int, int, bool], MemoryPort] = {}
+    for leaf in flow.leaves:
+        for node in (flow.nodes[n] for n in leaf.nodes):
+            if node.kind in ("load", "store"):
+                key = (node.buffer, node.port, node.kind == "load")
+                dtype = flow.kernel.buffer(node.buffer).dtype
+                found[key] = MemoryPort(*key, dtype, flow.layouts[node.buffer])
+    return tuple(found[k] for k in sorted(found))
+
+
+def _interleaved(
+    flat: KernelIR,
+    info: AxisInfo,
+    registers: dict[int, Interval],
+    layouts: dict[int, Layout],
+    options: LowerOptions,
+    plan: HardwarePlan,
+) -> HardwarePlan:
+    """Let independent outputs take turns under a reduction until the II is 1, if that takes fewer cycles."""
+    best = plan
+    kernel = flat
+    for axis in _candidates(flat, info):
+        loop = next(w for w in kernel.loop_tree.walk() if w.counter is not None and w.counter.axis == axis)
+        assert isinstance(loop.bound, int), "only constant bounds are candidates"
+        needed = best.ii + 2
+        for tile in sorted({t for t in range(2, min(loop.bound, 64) + 1) if _useful(loop.bound, t, needed)}):
+            trial = _finish(interleave(kernel, info, axis, tile), registers, layouts, options)
+            if trial.cycles() < best.cycles():
+                best = replace(trial, notes=(f"{tile} outputs of i{axis} take turns",))
+            if trial.ii == 1:
+                break
+        if best.ii == 1:
+            break
+    return best
+
+
+def _useful(bound: int, tile: int, needed: int) -> bool:
+    """Tiles that waste little: divisors of the bound, and the smallest tile that is enough."""
+    return bound % tile == 0 or tile in (needed, bound) or tile == needed + 1
+
+
+def _candidates(flat: KernelIR, info: AxisInfo) -> list[int]:
+    """Independent axes above all leaves that carry floats, innermost first."""
+    axes = []
+    for loop in flat.loop_tree.walk():
+        counter = loop.counter
+        if counter is None or not isinstance(loop.bound, int) or loop.bound < 2 or not loop.loops:
+            continue
+        if counter.axis in info.independent:
+            axes.append(counter.axis)
+    return axes[::-1]

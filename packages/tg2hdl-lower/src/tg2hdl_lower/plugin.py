@@ -1,0 +1,16 @@
+"""Plugin module of the built-in lowerings."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.plugins.descriptors import OpLowering
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+__all__ = ["tg2hdl_op_lowerings"]
+
+
+@hookimpl
+def tg2hdl_op_lowerings() -> list[OpLowering]:
+    """Combinational hardware of the integer and bit-pattern ops."""
+    from tg2hdl_lower.lowerings import builtin_lowerings
+
+    return builtin_lowerings()

@@ -1,0 +1,265 @@
+"""Modulo scheduling: every node gets a stage so that all values are ready when used and the II is smallest.
+
+A step is issued every II cycles; stage s of a step happens s cycles after its issue.  A constraint between two nodes
+of steps that are d steps apart therefore relates their stages up to ``d * II``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import IRCounter, LoopIR
+from tg2hdl_ir.passes.axes import is_injective
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.options import LowerOptions
+from tg2hdl_lower.plan import PlanNode
+
+__all__ = ["ReadPorts", "schedule"]
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """``stage(after) + distance * II >= stage(before) + gap`` on the issue stages."""
+
+    before: int
+    after: int
+    distance: int
+    gap: int
+
+
+@dataclass(frozen=True)
+class ReadPorts:
+    """Ports that may read a buffer in one cycle."""
+
+    limit: dict[int, int]
+    default: int = 2
+
+    def of(self, buffer: int) -> int:
+        """Number of ports of a buffer."""
+        return self.limit.get(buffer, self.default)
+
+
+def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts) -> int:
+    """Set issue, stage, level and port of every node; returns the II.
+
+    Raises
+    ------
+    UnsupportedError
+        When no II up to `options.max_ii` works.
+    """
+    edges = _loop_edges(flow) + _memory_edges(flow)
+    ii = _least_ii(flow, ports)
+    while ii <= options.max_ii:
+        attempt = _Attempt(flow, options, edges, ports, ii)
+        if attempt.run():
+            return ii
+        ii += 1
+    raise UnsupportedError(
+        f"no initiation interval up to {options.max_ii} cycles works",
+        where=f"kernel {flow.kernel.name}",
+        hint="raise max_ii, or split the computation with .contiguous()",
+    )
+
+
+def _least_ii(flow: Dataflow, ports: ReadPorts) -> int:
+    """Lower bound of the II from ports and units."""
+    least = max((n.unit.ii for n in flow.nodes if n.unit is not None), default=1)
+    for leaf in flow.leaves:
+        counts: dict[tuple[str, int], int] = {}
+        for node in (flow.nodes[n] for n in leaf.nodes):
+            if node.kind in ("load", "store"):
+                counts[node.kind, node.buffer] = counts.get((node.kind, node.buffer), 0) + 1
+        for (kind, buffer), count in counts.items():
+            least = max(least, -(-count // (ports.of(buffer) if kind == "load" else 1)))
+    return least
+
+
+def _loop_edges(flow: Dataflow) -> list[_Edge]:
+    edges: list[_Edge] = []
+    live = [n for n in flow.nodes if n.kind in ("regread", "regwrite")]
+    for write in (n for n in live if n.kind == "regwrite"):
+        for other in (n for n in live if n.register == write.register):
+            distance = _reuse_distance(flow, write, other)
+            if other.kind == "regread":
+                edges.append(_Edge(write.number, other.number, distance, 1))
+                same_step = other.leaf == write.leaf
+                edges.append(_Edge(other.number, write.number, 0 if same_step else distance, 0))
+            elif other.leaf != write.leaf:
+                edges.append(_Edge(write.number, other.number, distance, 1))
+    return edges
+
+
+def _reuse_distance(flow: Dataflow, write: PlanNode, other: PlanNode) -> int:
+    """Steps between two uses of the same element: at least 1, more where the element is picked by inner counters."""
+    if write.index is None or other.index is None:
+        return 1
+    lengths = []
+    for node in (write, other):
+        assert node.index is not None, "checked above"
+        lengths.append(_period(flow, flow.leaves[node.leaf].path, flow.nodes[node.index]))
+    return min(lengths)
+
+
+def _period(flow: Dataflow, path: tuple[LoopIR, ...], index: PlanNode) -> int:
+    """Product of the innermost bounds that tell the elements apart."""
+    form = index.form
+    if form is None or not is_injective(form, RangeAnalysis()):
+        return 1
+    chosen = {s for s, _ in form.terms if isinstance(s, IRCounter)}
+    period = 1
+    for loop in reversed(path):
+        if loop.counter not in chosen or not isinstance(loop.bound, int):
+            break
+        period *= loop.bound
+        chosen.discard(loop.counter)
+    return period if not chosen else 1
+
+
+def _memory_edges(flow: Dataflow) -> list[_Edge]:
+    edges: list[_Edge] = []
+    accesses = [n for n in flow.nodes if n.kind in ("load", "store")]
+    for store in (n for n in accesses if n.kind == "store"):
+        for other in (n for n in accesses if n.buffer == store.buffer and n is not store):
+            same_step = other.leaf == store.leaf
+            if other.kind == "load":
+                if same_step and other.number > store.number:
+                    edges.append(_Edge(store.number, other.number, 0, 1))
+                elif same_step:
+                    edges.append(_Edge(other.number, store.number, 0, 1))
+                if not _never_again(flow, store, other):
+                    edges.append(_Edge(store.number, other.number, 1, 1))
+                    edges.append(_Edge(other.number, store.number, 1, 1))
+            elif other.number > store.number:
+                if same_step:
+                    edges.append(_Edge(store.number, other.number, 0, 1))
+                else:
+                    edges.append(_Edge(store.number, other.number, 1, 1))
+                    edges.append(_Edge(other.number, store.number, 1, 1))
+    return edges
+
+
+def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
+    """Whether no later step reads what this step writes: same leaf, same address, another one in each step."""
+    assert store.index is not None, "a store has an address"
+    written, read = flow.nodes[store.index], flow.nodes[load.operands[0]]
+    if store.leaf != load.leaf or written.form is None or written.form != read.form:
+        return False
+    if not is_injective(written.form, RangeAnalysis()):
+        return False
+    used = {s for s, _ in written.form.terms}
+    return all(loop.counter in used or loop.bound == 1 for loop in flow.leaves[store.leaf].path)
+
+
+class _Attempt:
+    def __init__(
+        self, flow: Dataflow, options: LowerOptions, edges: list[_Edge], ports: ReadPorts, ii: int
+    ) -> None:
+        self.flow = flow
+        self.options = options
+        self.edges = edges
+        self.ports = ports
+        self.ii = ii
+        self.bounds = [0] * len(flow.nodes)
+        self.live = [n for n in flow.nodes if n.kind != "dead"]
+        self._place()
+        self.limit = 64 + 2 * ii + max((n.issue for n in self.live), default=0)
+
+    def run(self) -> bool:
+        """Raise lower bounds until nothing is violated, or until a node would go beyond the limit."""
+        while True:
+            if max((n.issue for n in self.live), default=0) > self.limit:
+                return False
+            if not self._violations() and not self._port_conflicts():
+                return True
+            self._place()
+
+    def _place(self) -> None:
+        budget = self.options.stage_levels
+        nodes = self.flow.nodes
+        for node in self.live:
+            stage, level = self.bounds[node.number], 0
+            for number in node.operands:
+                source = nodes[number]
+                if source.kind not in ("const", "variable"):
+                    stage, level = max((stage, level), (source.stage, source.level))
+            self._place_one(node, stage, level, budget)
+
+    def _place_one(self, node: PlanNode, stage: int, level: int, budget: int) -> None:
+        match node.kind:
+            case "const" | "variable":
+                node.issue, node.stage, node.level = 0, 0, 0
+            case "first" | "last" | "counter":
+                node.issue, node.stage, node.level = 0, 0, 0
+            case "address":
+                node.issue, node.stage, node.level = 1, 1, 0
+            case "op":
+                levels = min(node.levels, budget)
+                if level and level + levels > budget:
+                    stage, level = stage + 1, 0
+                node.issue, node.stage, node.level = stage, stage, level + levels
+            case "lane":
+                node.issue, node.stage = stage, stage
+                node.level = level + (2 if len(node.operands) > 1 else 0)
+            case "unit":
+                node.issue = stage + (1 if level else 0)
+                node.stage, node.level = node.issue + node.latency, 0 if node.latency else budget
+            case "load":
+                node.issue = stage + (1 if level else 0)
+                node.stage, node.level = node.issue + self.options.read_latency, 0
+            case "store":
+                node.issue = stage + (1 if level else 0)
+                node.stage, node.level = node.issue, 0
+            case "regread":
+                node.issue = stage + (1 if level else 0)
+                node.stage, node.level = node.issue, 2 if node.index is not None else 0
+            case "regwrite":
+                node.issue, node.stage, node.level = stage, stage, level
+
+    def _violations(self) -> bool:
+        found = False
+        nodes = self.flow.nodes
+        for edge in self.edges:
+            before, after = nodes[edge.before], nodes[edge.after]
+            if "dead" in (before.kind, after.kind):
+                continue
+            earliest = before.issue + edge.gap - edge.distance * self.ii
+            if after.issue < earliest:
+                self.bounds[edge.after] = max(self.bounds[edge.after], earliest)
+                found = True
+        return found
+
+    def _port_conflicts(self) -> bool:
+        """Assign ports; a node that finds none in its slot moves one cycle later."""
+        moved = False
+        for kind in ("load", "store"):
+            by_buffer: dict[int, list[PlanNode]] = {}
+            for node in self.live:
+                if node.kind == kind:
+                    by_buffer.setdefault(node.buffer, []).append(node)
+            for buffer, accesses in by_buffer.items():
+                limit = self.ports.of(buffer) if kind == "load" else 1
+                moved |= self._assign(accesses, limit)
+        return moved
+
+    def _assign(self, accesses: list[PlanNode], limit: int) -> bool:
+        ports: list[list[PlanNode]] = []
+        for node in sorted(accesses, key=lambda n: (n.issue, n.number)):
+            for number, users in enumerate(ports):
+                if all(self._compatible(node, user) for user in users):
+                    node.port = number
+                    users.append(node)
+                    break
+            else:
+                if len(ports) >= limit:
+                    self.bounds[node.number] = node.issue + 1
+                    return True
+                node.port = len(ports)
+                ports.append([node])
+        return False
+
+    def _compatible(self, a: PlanNode, b: PlanNode) -> bool:
+        if a.issue % self.ii != b.issue % self.ii:
+            return True
+        return a.leaf != b.leaf and a.issue == b.issue

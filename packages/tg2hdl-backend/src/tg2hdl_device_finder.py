@@ -1,6 +1,6 @@
 """Lets tinygrad find the device HDL: ``tinygrad.runtime.ops_hdl`` is an alias of tg2hdl's device module.
 
-A ``.pth`` file installs the finder when Python starts, so that ``DEV=HDL python program.py`` works on programs
+A ``.pth`` file installs the finder when Python starts: ``DEV=HDL python program.py`` works on programs
 that never import tg2hdl.  Nothing is imported before tinygrad asks for the device.
 """
 

@@ -18,7 +18,7 @@ class DeviceOptions:
     Parameters
     ----------
     engine : {"golden", "auto", "cxxrtl", "verilator", "amaranth"}
-        ``golden`` computes with the golden model only; the others simulate the generated hardware, ``auto`` with
+        ``golden`` computes with the golden model only; the others simulate the hardware, ``auto`` with
         the engine that finishes soonest.
     multipliers : int
         Multipliers that a kernel may use.

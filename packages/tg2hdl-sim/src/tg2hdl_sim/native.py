@@ -1,0 +1,163 @@
+"""Simulation through the C interface of a compiled model."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tg2hdl_ir.errors import InputError, SimulationError
+
+from tg2hdl_sim.cache import ModelCache
+from tg2hdl_sim.model import Elaboration
+from tg2hdl_sim.simulation import Simulation
+from tg2hdl_sim.words import Chunks
+
+__all__ = ["NativeSimulation", "load_model"]
+
+SLICE = 1 << 20  # cycles per call, so that an interrupt is seen
+
+_HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+_CHUNKS = np.ctypeslib.ndpointer(dtype="<u4", flags="C_CONTIGUOUS")
+_ADDRESSES = np.ctypeslib.ndpointer(dtype="<u8", flags="C_CONTIGUOUS")
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "tg_create": (_HANDLE, []),
+    "tg_destroy": (None, [_HANDLE]),
+    "tg_cycles": (_U64, [_HANDLE]),
+    "tg_set": (None, [_HANDLE, _U32, _CHUNKS]),
+    "tg_get": (None, [_HANDLE, _U32, _CHUNKS]),
+    "tg_step": (None, [_HANDLE, _U64]),
+    "tg_run_until": (ctypes.c_int64, [_HANDLE, _U32, _CHUNKS, _U64]),
+    "tg_write_memory": (None, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
+    "tg_read_memory": (None, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
+    "tg_write_stream": (None, [_HANDLE, _U32, _U32, _U32, _CHUNKS, _U64, _ADDRESSES, _CHUNKS]),
+    "tg_read_stream": (None, [_HANDLE, _U32, _U32, _U64, _ADDRESSES, _U64, _CHUNKS]),
+    "tg_open_wave": (ctypes.c_int, [_HANDLE, ctypes.c_char_p]),
+}
+
+
+class NativeSimulation(Simulation):
+    """A compiled model.
+
+    Parameters
+    ----------
+    library : Path
+        The shared library; several simulations may use the same one.
+    vcd : Path, optional
+        Waveform to write; the library must be built for it.
+    """
+
+    def __init__(self, elaboration: Elaboration, engine: str, library: Path, vcd: Path | None = None) -> None:
+        super().__init__(elaboration, engine)
+        self._vcd = vcd
+        self._library = ctypes.CDLL(str(library))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(self._library, name)
+            function.restype, function.argtypes = result, arguments
+        self._handle = self._library.tg_create()
+        self._initialize()
+        self._start_wave()
+
+    def _start_wave(self) -> None:
+        if self._vcd and not self._library.tg_open_wave(self._handle, str(self._vcd).encode()):
+            self.close()
+            raise InputError(
+                f"cannot write the waveform {str(self._vcd)!r}",
+                where=self.name,
+                hint="give a path in an existing directory that you may write to",
+            )
+
+    def _close(self) -> None:
+        self._library.tg_destroy(self._handle)
+        self._handle = None
+
+    def _reset(self) -> None:
+        if self._vcd:
+            raise SimulationError(
+                "a simulation with a waveform cannot be reset",
+                where=self.name,
+                hint="open another simulation with another file",
+            )
+        self._library.tg_destroy(self._handle)
+        self._handle = self._library.tg_create()
+
+    @property
+    def cycles(self) -> int:
+        """Rising clock edges since the start or the last reset."""
+        self._check_open()
+        return int(self._library.tg_cycles(self._handle))
+
+    def _set(self, port: int, value: Chunks) -> None:
+        self._library.tg_set(self._handle, port, value)
+
+    def _get(self, port: int, chunks: int) -> Chunks:
+        value = np.zeros((1, chunks), dtype="<u4")
+        self._library.tg_get(self._handle, port, value)
+        return value
+
+    def _step(self, count: int) -> None:
+        for done in range(0, count, SLICE):
+            self._library.tg_step(self._handle, min(SLICE, count - done))
+
+    def _run_until(self, port: int, value: Chunks, limit: int) -> int | None:
+        done = 0
+        while True:
+            part = min(SLICE, limit - done)
+            used = int(self._library.tg_run_until(self._handle, port, value, part))
+            if used >= 0:
+                return done + used
+            done += part
+            if done == limit:
+                return None
+
+    def _write_memory(self, memory: int, offset: int, chunks: Chunks) -> None:
+        self._library.tg_write_memory(self._handle, memory, offset, len(chunks), chunks)
+
+    def _read_memory(self, memory: int, offset: int, count: int, chunks: int) -> Chunks:
+        words = np.zeros((count, chunks), dtype="<u4")
+        self._library.tg_read_memory(self._handle, memory, offset, count, words)
+        return words
+
+    def _write_stream(
+        self,
+        addr: int,
+        data: int,
+        enable: int,
+        on: Chunks,
+        addresses: NDArray[np.uint64],
+        chunks: Chunks,
+    ) -> None:
+        self._library.tg_write_stream(
+            self._handle, addr, data, enable, on, len(addresses), addresses, np.ascontiguousarray(chunks)
+        )
+
+    def _read_stream(
+        self, addr: int, data: int, addresses: NDArray[np.uint64], latency: int, chunks: int
+    ) -> Chunks:
+        words = np.zeros((len(addresses), chunks), dtype="<u4")
+        self._library.tg_read_stream(self._handle, addr, data, len(addresses), addresses, latency, words)
+        return words
+
+
+def load_model(
+    elaboration: Elaboration,
+    engine: str,
+    key: str,
+    build: Callable[[Path], Path],
+    *,
+    vcd: Path | None,
+    cache: bool,
+) -> NativeSimulation:
+    """Open a compiled model, from the cache when it is allowed."""
+    if cache:
+        return NativeSimulation(elaboration, engine, ModelCache().get(key, build), vcd)
+    directory = Path(tempfile.mkdtemp(prefix="tg2hdl-sim-"))
+    try:
+        return NativeSimulation(elaboration, engine, build(directory), vcd)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)  # the mapped library stays usable

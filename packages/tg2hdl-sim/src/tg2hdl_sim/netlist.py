@@ -1,0 +1,38 @@
+"""RTLIL of a design without the contents of its memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl._ast import SignalDict
+from amaranth.hdl._ir import Design, build_netlist
+from amaranth.hdl._nir import Netlist
+
+__all__ = ["build", "to_rtlil"]
+
+
+def build(design: Design) -> Netlist:
+    """Return the netlist of a prepared design."""
+    return build_netlist(design)
+
+
+class _ContentlessEmitter(rtlil.ModuleEmitter):  # type: ignore[misc]
+    """Emits no initial memory contents: they would dominate the size and the time of everything that follows."""
+
+    def emit_memory(self, cell_idx: int, cell: Any) -> None:
+        pass
+
+
+def to_rtlil(netlist: Netlist) -> str:
+    """Return RTLIL text that depends on structure only: no source locations, no memory contents."""
+    empty = rtlil.EmptyModuleChecker(netlist)
+    builder = rtlil.Design(emit_src=False)
+    for index, module in enumerate(netlist.modules):
+        if empty.is_empty(index):
+            continue
+        emitted = builder.module(".".join(module.name), src_loc=module.src_loc)
+        if index == 0:
+            emitted.attribute("top", 1)
+        _ContentlessEmitter(emitted, netlist, module, SignalDict(), empty_checker=empty).emit()
+    return str(builder)

@@ -1,0 +1,33 @@
+"""Registers the engines of this package."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.plugins.descriptors import SimulatorDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+__all__ = ["tg2hdl_simulators"]
+
+
+@hookimpl
+def tg2hdl_simulators() -> list[SimulatorDef]:
+    """CXXRTL, Verilator and Amaranth's own simulator."""
+    return [
+        SimulatorDef(
+            name="cxxrtl",
+            description="compiled with yosys and a C++ compiler; fastest",
+            available="tg2hdl_sim.costs:cxxrtl_available",
+            open="tg2hdl_sim.cxxrtl:open_cxxrtl",
+            build_seconds="tg2hdl_sim.costs:cxxrtl_build_seconds",
+            cycles_per_second="tg2hdl_sim.costs:cxxrtl_speed",
+            priority=30,
+        ),
+        SimulatorDef(
+            name="amaranth",
+            description="Amaranth's own simulator; nothing to build",
+            available="tg2hdl_sim.costs:amaranth_available",
+            open="tg2hdl_sim.amaranth_engine:open_amaranth",
+            build_seconds="tg2hdl_sim.costs:amaranth_build_seconds",
+            cycles_per_second="tg2hdl_sim.costs:amaranth_speed",
+            priority=20,
+        ),
+    ]

@@ -1,0 +1,23 @@
+"""The C++ sources of this package."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib.resources import files
+
+__all__ = ["source", "sources_digest"]
+
+NAMES = ("cxxrtl_model.h", "cxxrtl_runtime.h", "harness.h")
+
+
+@functools.cache
+def source(name: str) -> str:
+    """Return the text of a source file."""
+    return files("tg2hdl_sim").joinpath("cpp", name).read_text()
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Checksum of all source files."""
+    return hashlib.sha256("".join(map(source, NAMES)).encode()).hexdigest()

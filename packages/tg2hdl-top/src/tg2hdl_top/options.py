@@ -1,0 +1,28 @@
+"""Options of a whole design."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_lower import LowerOptions
+
+__all__ = ["CompileOptions"]
+
+
+@dataclass(frozen=True)
+class CompileOptions(LowerOptions):
+    """Options of the lowering, and of the design around the kernels.
+
+    Parameters
+    ----------
+    weights : {"rom", "loadable"}
+        Weights are contents of read-only memories, or are written through host ports at run time.
+    """
+
+    weights: str = "rom"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights not in ("rom", "loadable"):
+            raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')

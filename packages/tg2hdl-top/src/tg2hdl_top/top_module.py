@@ -1,0 +1,319 @@
+"""The top level: kernels over shared memories, run one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.hdl import Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore, Layout
+from tg2hdl_lower.core import address_width
+
+__all__ = ["SharedMemory", "TopModule"]
+
+Slot = tuple[int, int]
+
+
+@dataclass
+class SharedMemory:
+    """A buffer of the design and the kernel slots that use it.
+
+    Parameters
+    ----------
+    slots : list of (kernel, buffer)
+    writers : list of (kernel, buffer)
+        The slots that store to it.
+    contents : ndarray, optional
+        Elements at power on, in order.
+    """
+
+    name: str
+    dtype: DType
+    layout: Layout
+    slots: list[Slot]
+    writers: list[Slot]
+    contents: npt.NDArray[Any] | None = None
+    external: bool = False
+    output: bool = False
+    memory: Memory = field(init=False)
+
+    @property
+    def word_width(self) -> int:
+        """Bits of a word."""
+        return self.layout.lanes * self.dtype.bit_width
+
+
+class TopModule(wiring.Component):
+    """Runs kernels in order on shared memories; nothing is copied between them.
+
+    Parameters
+    ----------
+    kernels : sequence of HardwarePlan or CompiledKernel
+        In execution order.
+    connections : sequence of (src_kernel, src_buf, dst_kernel, dst_buf)
+        Slots that are the same buffer.
+    buf_depths : mapping of (kernel, buf) to int, optional
+        Checked against the kernels when given.
+    contents : mapping of (kernel, buf) to ndarray, optional
+        Elements that a memory holds at power on; such a buffer needs no host port.
+    outputs : sequence of (kernel, buf), optional
+        Buffers that the host reads; the output of the last kernel when absent.
+    external : sequence of (kernel, buf), optional
+        Buffers with a host write port besides those that no kernel produces and that have no contents.
+    names : mapping of (kernel, buf) to str, optional
+        Names of memories and ports.
+
+    Members
+    -------
+    start : In(1)
+        One-cycle pulse while idle.
+    done : Out(1)
+        One-cycle pulse, `predicted_cycles` cycles after `start`.
+    ext_write_ports : dict of (kernel, buf) to {"wen", "waddr", "wdata"}
+        Host ports for words while idle.
+    output_rport : {"raddr", "rdata"}
+        Reads the first output while idle; data comes `read_latency` cycles after the address.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[HardwarePlan | CompiledKernel],
+        connections: Sequence[tuple[int, int, int, int]] = (),
+        buf_depths: Mapping[Slot, int] | None = None,
+        *,
+        contents: Mapping[Slot, npt.NDArray[Any]] | None = None,
+        outputs: Sequence[Slot] | None = None,
+        external: Sequence[Slot] = (),
+        names: Mapping[Slot, str] | None = None,
+    ) -> None:
+        self.plans = [k.plan if isinstance(k, CompiledKernel) else k for k in kernels]
+        if not self.plans:
+            raise InputError("a design needs at least one kernel", hint="give at least one compiled kernel")
+        self.cores = [KernelCore(plan) for plan in self.plans]
+        self.read_latency = self.plans[0].read_latency
+        self.memories = _share(self.plans, connections, names or {})
+        self._slot = {slot: memory for memory in self.memories for slot in memory.slots}
+        _check_depths(self.plans, buf_depths or {})
+        for slot, array in (contents or {}).items():
+            self._slot[slot].contents = array
+        self.outputs = list(outputs) if outputs is not None else [self._last_output()]
+        for slot in self.outputs:
+            self._slot[slot].output = True
+        for memory in self.memories:
+            memory.external = any(slot in memory.slots for slot in external) or (
+                memory.contents is None and _read_first(memory, self.plans)
+            )
+        self._variables = {v.name: v for plan in self.plans for v in plan.kernel.variables}
+        super().__init__(self._members())
+        self.ext_write_ports = {
+            slot: {k: getattr(self, f"{memory.name}_{k}") for k in ("wen", "waddr", "wdata")}
+            for memory in self.memories
+            if memory.external
+            for slot in memory.slots
+        }
+        self.output_rports = {
+            slot: {k: getattr(self, f"{self._slot[slot].name}_{k}") for k in ("raddr", "rdata")}
+            for slot in self.outputs
+        }
+        self.output_rport = self.output_rports[self.outputs[0]]
+        for memory in self.memories:
+            memory.memory = _build_memory(memory)
+
+    def _last_output(self) -> Slot:
+        last = len(self.plans) - 1
+        return last, next(b.idx for b in self.plans[last].kernel.buffers if b.is_output)
+
+    def memory(self, slot: Slot) -> SharedMemory:
+        """Memory of a kernel's buffer."""
+        return self._slot[slot]
+
+    def predicted_cycles(self, variables: Mapping[str, int] | None = None) -> list[int]:
+        """Clock cycles of each kernel; their sum is the time from `start` to `done`."""
+        return [plan.cycles(dict(variables or {})) for plan in self.plans]
+
+    def _members(self) -> dict[str, wiring.Member]:
+        members: dict[str, wiring.Member] = {"start": In(1), "done": Out(1), "busy": Out(1)}
+        for name in self._variables:
+            port = f"var_{name}"
+            core = next(c for c in self.cores if port in c.signature.members)
+            members[port] = In(core.signature.members[port].shape)
+        for memory in self.memories:
+            width = address_width(memory.layout)
+            if memory.external:
+                members[f"{memory.name}_wen"] = In(1)
+                members[f"{memory.name}_waddr"] = In(width)
+                members[f"{memory.name}_wdata"] = In(memory.word_width)
+            if memory.output:
+                members[f"{memory.name}_raddr"] = In(width)
+                members[f"{memory.name}_rdata"] = Out(memory.word_width)
+        return members
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        start: Value = self.start
+        for number, core in enumerate(self.cores):
+            m.submodules[f"kernel{number}"] = core
+            m.d.comb += core.start.eq(start)
+            for name in self._variables:
+                if f"var_{name}" in core.signature.members:
+                    m.d.comb += getattr(core, f"var_{name}").eq(getattr(self, f"var_{name}"))
+            start = core.done
+        m.d.comb += self.done.eq(start)
+        busy = Signal()
+        m.d.comb += busy.eq(_any(core.busy for core in self.cores))
+        m.d.comb += self.busy.eq(busy)
+        for memory in self.memories:
+            m.submodules[f"memory_{memory.name}"] = memory.memory
+            self._connect(m, memory)
+        return m
+
+    def _connect(self, m: Module, memory: SharedMemory) -> None:
+        readers: dict[int, list[tuple[KernelCore, Any]]] = {}
+        writers: list[tuple[KernelCore, Any]] = []
+        for kernel, buffer in memory.slots:
+            core = self.cores[kernel]
+            for port in core.plan.ports:
+                if port.buffer == buffer:
+                    interface = getattr(core, KernelCore.port_name(port))
+                    if port.reads:
+                        readers.setdefault(port.number, []).append((core, interface))
+                    else:
+                        writers.append((core, interface))
+        self._connect_writers(m, memory, writers)
+        for number in sorted(set(readers) | ({0} if memory.output else set())):
+            self._connect_readers(m, memory, number, readers.get(number, []))
+
+    def _connect_writers(
+        self, m: Module, memory: SharedMemory, writers: list[tuple[KernelCore, Any]]
+    ) -> None:
+        if not writers and not memory.external:
+            return
+        lanes = memory.layout.lanes
+        port = memory.memory.write_port(granularity=memory.dtype.bit_width if lanes > 1 else None)
+        sources: list[tuple[Value, Value, Value, Value]] = [
+            (core.busy, w.addr, w.data, w.en) for core, w in writers
+        ]
+        if memory.external:
+            enable = getattr(self, f"{memory.name}_wen").replicate(lanes)
+            address, data = getattr(self, f"{memory.name}_waddr"), getattr(self, f"{memory.name}_wdata")
+            sources.append((~self.busy, address, data, enable))
+        address, data, enable = sources[-1][1:]
+        enable = Mux(sources[-1][0], enable, 0)
+        for select, other_address, other_data, other_enable in sources[-2::-1]:
+            address = Mux(select, other_address, address)
+            data = Mux(select, other_data, data)
+            enable = Mux(select, other_enable, enable)
+        m.d.comb += [port.addr.eq(address), port.data.eq(data), port.en.eq(enable)]
+
+    def _connect_readers(
+        self, m: Module, memory: SharedMemory, number: int, readers: list[tuple[KernelCore, Any]]
+    ) -> None:
+        port = memory.memory.read_port()
+        host = memory.output and number == 0
+        sources: list[tuple[Value, Value]] = [(core.busy, r.addr) for core, r in readers]
+        if host:
+            sources.append((~self.busy, getattr(self, f"{memory.name}_raddr")))
+        address = sources[-1][1]
+        for select, other in sources[-2::-1]:
+            address = Mux(select, other, address)
+        m.d.comb += port.addr.eq(address)
+        data: Value = port.data
+        for stage in range(self.read_latency - 1):
+            register = Signal(memory.word_width, name=f"{memory.name}_r{number}_{stage}", reset_less=True)
+            m.d.sync += register.eq(data)
+            data = register
+        for _, reader in readers:
+            m.d.comb += reader.data.eq(data)
+        if host:
+            m.d.comb += getattr(self, f"{memory.name}_rdata").eq(data)
+
+
+def _any(flags: Any) -> Value:
+    result: Value | None = None
+    for flag in flags:
+        result = flag if result is None else result | flag
+    assert result is not None, "a design has at least one kernel"
+    return result
+
+
+def _share(
+    plans: list[HardwarePlan], connections: Sequence[tuple[int, int, int, int]], names: Mapping[Slot, str]
+) -> list[SharedMemory]:
+    parent: dict[Slot, Slot] = {(k, b.idx): (k, b.idx) for k, p in enumerate(plans) for b in p.kernel.buffers}
+
+    def root(slot: Slot) -> Slot:
+        if slot not in parent:
+            raise InputError(
+                f"connection names buffer {slot[1]} of kernel {slot[0]}, which does not exist",
+                hint=f"buffers: {sorted(parent)}",
+            )
+        while parent[slot] != slot:
+            slot = parent[slot]
+        return slot
+
+    for src_kernel, src_buf, dst_kernel, dst_buf in connections:
+        parent[root((dst_kernel, dst_buf))] = root((src_kernel, src_buf))
+    groups: dict[Slot, list[Slot]] = {}
+    for slot in parent:
+        groups.setdefault(root(slot), []).append(slot)
+    return [_shared(plans, slots, names, n) for n, slots in enumerate(groups.values())]
+
+
+def _shared(
+    plans: list[HardwarePlan], slots: list[Slot], names: Mapping[Slot, str], number: int
+) -> SharedMemory:
+    kernel, buffer = slots[0]
+    meta, layout = plans[kernel].kernel.buffer(buffer), plans[kernel].layouts[buffer]
+    for k, b in slots[1:]:
+        other = plans[k].kernel.buffer(b)
+        if (other.dtype, other.depth, plans[k].layouts[b]) != (meta.dtype, meta.depth, layout):
+            raise InputError(
+                f"connected buffers differ: {meta.dtype}[{meta.depth}] {layout} of kernel {kernel} and "
+                f"{other.dtype}[{other.depth}] {plans[k].layouts[b]} of kernel {k}",
+                hint="plan both kernels with the same layout for the buffer",
+            )
+    writers = [(k, b) for k, b in slots if plans[k].kernel.buffer(b).is_output]
+    name = next((names[s] for s in slots if s in names), f"b{number}")
+    return SharedMemory(name, meta.dtype, layout, slots, writers)
+
+
+def _read_first(memory: SharedMemory, plans: list[HardwarePlan]) -> bool:
+    """Whether a kernel reads the buffer before any kernel has written it."""
+    for kernel, buffer in sorted(memory.slots):
+        if any(p.buffer == buffer and p.reads for p in plans[kernel].ports):
+            return True
+        if (kernel, buffer) in memory.writers:
+            return False
+    return False
+
+
+def _check_depths(plans: list[HardwarePlan], depths: Mapping[Slot, int]) -> None:
+    for (kernel, buffer), depth in depths.items():
+        actual = plans[kernel].kernel.buffer(buffer).depth
+        if depth != actual:
+            raise InputError(
+                f"buffer {buffer} of kernel {kernel} has {actual} elements, not {depth}",
+                hint="leave buf_depths out: the kernels know their buffers",
+            )
+
+
+def _build_memory(memory: SharedMemory) -> Memory:
+    init: list[int] = []
+    if memory.contents is not None:
+        packed = memory.layout.pack(memory.contents, memory.dtype)
+        width = memory.dtype.bit_width
+        if packed.shape[1] == 1:
+            init = [int(w) for w in packed[:, 0]]
+        else:
+            init = [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
+    return Memory(shape=unsigned(memory.word_width), depth=memory.layout.words, init=init)

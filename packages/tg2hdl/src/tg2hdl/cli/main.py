@@ -1,0 +1,79 @@
+"""The command group: commands come from the plugin hook, errors are printed without a traceback."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+
+import click
+
+from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.plugins.descriptors import CommandDef, resolve
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["CommandGroup", "cli", "main"]
+
+_EXAMPLES = """\b
+Examples:
+  tg2hdl demo                          two trained digit classifiers, from tinygrad to simulated hardware
+  tg2hdl demo --images 20              the same with fewer images
+  tg2hdl compile model.py              Verilog, RTLIL and a plan of the `model` in model.py
+  tg2hdl compile model.py:net --input int8:1x784 --multipliers 16
+  tg2hdl simulate model.py --engine amaranth --vcd run.vcd
+  tg2hdl plugins list --json
+
+\b
+A model file is a Python file with a tinygrad function or callable object:
+  from tinygrad import Tensor
+  def model(x): return x.relu() * 2
+  example_inputs = (Tensor.empty(1, 16),)      # or give --input float32:1x16
+"""
+
+
+class CommandGroup(click.Group):
+    """A group of the commands that plugins register; a command is imported when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of registration."""
+        return [command.name for command in registry().commands()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        found = self._find(cmd_name)
+        if found is None:
+            return None
+        command = resolve(found.command)
+        assert isinstance(command, click.Command), f"{found.command!r} is not a click command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by their descriptors alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(c.name, c.description) for c in registry().commands()])
+
+    @staticmethod
+    def _find(name: str) -> CommandDef | None:
+        return next((c for c in registry().commands() if c.name == name), None)
+
+
+@click.group(cls=CommandGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(importlib.metadata.version("tg2hdl"), prog_name="tg2hdl")
+def cli() -> None:
+    """Compile tinygrad models to FPGA hardware, simulate them cycle by cycle and check every bit."""
+
+
+def main() -> None:
+    """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage."""
+    try:
+        cli(standalone_mode=False)
+    except Tg2hdlError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)

@@ -1,0 +1,173 @@
+"""Models in Python files: what ``tg2hdl compile FILE[:NAME]`` reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
+
+__all__ = ["ModelFile", "load_model_file", "parse_input"]
+
+_SPEC = re.compile(r"(?P<path>.+?)(?::(?P<name>[A-Za-z_]\w*))?$")
+_INPUT = re.compile(r"(?P<dtype>\w+):(?P<shape>\d+(x\d+)*|scalar)$")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFile:
+    """A model from a file.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Name of the model in the file.
+    model : callable
+    example_inputs : tuple or None
+        What the file calls ``example_inputs``; None without it.
+    """
+
+    path: Path
+    name: str
+    model: Callable[..., Any]
+    example_inputs: tuple[Any, ...] | None = None
+
+    @property
+    def label(self) -> str:
+        """Name for files and reports: the file's, and the model's unless that is ``model``."""
+        return self.path.stem if self.name == "model" else f"{self.path.stem}_{self.name}"
+
+
+def load_model_file(spec: str) -> ModelFile:
+    """Run a Python file and take its model.
+
+    Parameters
+    ----------
+    spec : str
+        ``FILE`` or ``FILE:NAME``; the name is ``model`` unless given.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or fails, a name that is not in it or cannot be called, or ``example_inputs``
+        that is not a tuple or list.
+    """
+    match = _SPEC.match(spec)
+    if match is None:
+        raise InputError("no model file given", hint="give FILE or FILE:NAME, e.g. model.py:model")
+    path, name = Path(match["path"]), match["name"] or "model"
+    if not path.is_file():
+        raise InputError(
+            f"no file {str(path)!r}", hint="give a Python file that defines a model, e.g. model.py:model"
+        )
+    module = _run(path)
+    if not hasattr(module, name):
+        found = ", ".join(sorted(n for n, v in vars(module).items() if _is_candidate(v, module.__name__)))
+        raise InputError(
+            f"{path.name} defines no {name!r}",
+            where=str(path),
+            hint=f"name one of: {found}, as in {path.name}:NAME"
+            if found
+            else "define a function `model(x)` in it",
+        )
+    model = getattr(module, name)
+    if not callable(model):
+        raise InputError(
+            f"{name!r} in {path.name} is of type {type(model).__name__}, which cannot be called",
+            where=str(path),
+            hint="name a function of Tensors, or an object with __call__",
+        )
+    examples = getattr(module, "example_inputs", None)
+    if examples is not None and not isinstance(examples, tuple | list):
+        raise InputError(
+            f"example_inputs in {path.name} is of type {type(examples).__name__}",
+            where=str(path),
+            hint="make it a tuple with one array per parameter of the model",
+        )
+    return ModelFile(path, name, model, None if examples is None else tuple(examples))
+
+
+def parse_input(text: str) -> np.ndarray:
+    """Zeros of a shape and dtype given as ``DTYPE:AxBxC`` or ``DTYPE:scalar``.
+
+    Raises
+    ------
+    InputError
+        For another form, or a dtype that hardware has not.
+    """
+    match = _INPUT.match(text)
+    if match is None:
+        raise InputError(
+            f"input {text!r} is not of the form DTYPE:SHAPE", hint="e.g. int8:1x784 or fp32:1x3x32x32"
+        )
+    try:
+        dtype = DType.from_name(_ALIASES.get(match["dtype"], match["dtype"])).numpy()
+    except UnsupportedError as error:
+        raise InputError(f"input {text!r}: {error.message}", hint=error.hint) from None
+    shape: Sequence[int] = () if match["shape"] == "scalar" else [int(n) for n in match["shape"].split("x")]
+    return np.zeros(shape, dtype=dtype)
+
+
+_ALIASES = {
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float": "fp32",
+    "float64": "fp64",
+}
+
+
+def _run(path: Path) -> ModuleType:
+    name = f"tg2hdl_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(
+            f"{path.name} is not a Python file", where=str(path), hint="give a file that ends in .py"
+        )
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Tg2hdlError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{path.name} failed: {type(error).__name__}: {error}",
+            where=f"{path}, line {_line_in(error, path)}",
+            hint=f"run it alone first: python {path}",
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _line_in(error: BaseException, path: Path) -> int | str:
+    if isinstance(error, SyntaxError) and error.lineno:
+        return error.lineno
+    line: int | str = "?"
+    frame = error.__traceback__
+    while frame is not None:
+        if Path(frame.tb_frame.f_code.co_filename) == path:
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return line
+
+
+def _is_candidate(value: Any, module: str) -> bool:
+    """Whether a value looks like a model: a function of the file, or an object of a class of the file."""
+    if isinstance(value, type):
+        return False
+    home = getattr(value, "__module__", None) or type(value).__module__
+    return callable(value) and module in (home, type(value).__module__)

@@ -1,0 +1,19 @@
+"""Registration of the built-in commands; imports nothing heavy."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.plugins.descriptors import CommandDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+__all__ = ["tg2hdl_commands"]
+
+
+@hookimpl
+def tg2hdl_commands() -> list[CommandDef]:
+    """Subcommands of the ``tg2hdl`` command."""
+    return [
+        CommandDef("demo", "Classify handwritten digits on simulated hardware.", "tg2hdl.cli.demo:demo"),
+        CommandDef("compile", "Compile a model to Verilog and RTLIL.", "tg2hdl.cli.compile:compile_command"),
+        CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
+        CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
+    ]

@@ -1,0 +1,153 @@
+"""Cycle-accurate runs of a compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tg2hdl_ir.dtype import DType
+from tg2hdl_lower import Layout
+from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_top import CompiledProgram, SharedMemory
+
+__all__ = ["ProgramRun", "ProgramSimulation"]
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """Result of one run.
+
+    Parameters
+    ----------
+    outputs : tuple of ndarray
+        Flat results in the order of the program's outputs.
+    load, compute, readback : int
+        Clock cycles to write the inputs, from start to done, and to read the outputs.
+    kernels : tuple of int
+        Clock cycles of each kernel.
+    """
+
+    outputs: tuple[npt.NDArray[Any], ...]
+    load: int
+    compute: int
+    readback: int
+    kernels: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """All clock cycles."""
+        return self.load + self.compute + self.readback
+
+
+class ProgramSimulation:
+    """A simulation that runs a compiled program any number of times.
+
+    Parameters
+    ----------
+    engine : str
+        ``auto`` or the name of an engine.
+    runs : int
+        Expected number of runs, for the automatic choice.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledProgram,
+        engine: str = "auto",
+        *,
+        runs: int = 1,
+        vcd: str | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.compiled = compiled
+        self._limit = 2 * sum(compiled.top.predicted_cycles(_highest(compiled))) + 1000
+        self._simulation = open_simulation(
+            SimulationModel(compiled.top),
+            engine=engine,
+            expected_cycles=runs * (self._limit + compiled.load_cycles()),
+            vcd=vcd,
+            progress=progress,
+        )
+
+    def __enter__(self) -> ProgramSimulation:
+        self._simulation.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._simulation.__exit__(kind, error, trace)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that runs."""
+        return self._simulation.engine
+
+    def run(
+        self, inputs: Mapping[str, npt.NDArray[Any]], variables: Mapping[str, int] | None = None
+    ) -> ProgramRun:
+        """Write the inputs, start, wait for done and read the outputs, all through the ports of the design.
+
+        Raises
+        ------
+        InputError
+            For a missing or unfit input.
+        SimulationError
+            When the design does not finish in twice the predicted time.
+        """
+        simulation, compiled = self._simulation, self.compiled
+        load = 0
+        for memory, packed in compiled.loads(inputs):
+            words = _words(packed, memory.dtype.bit_width, memory.word_width)
+            name = memory.name
+            load += simulation.write_stream(
+                f"{name}_waddr", f"{name}_wdata", f"{name}_wen", np.arange(len(words)), words
+            )
+        for name, value in (variables or {}).items():
+            simulation.set(f"var_{name}", value)
+        simulation.set("start", 1)
+        simulation.step()
+        simulation.set("start", 0)
+        compute = 1 + simulation.run_until("done", limit=self._limit)
+        before = simulation.cycles
+        outputs = tuple(self._read(compiled.memory(b)) for b in compiled.program.outputs)
+        kernels = tuple(compiled.top.predicted_cycles(variables))
+        return ProgramRun(outputs, load, compute, simulation.cycles - before, kernels)
+
+    def _read(self, memory: SharedMemory) -> npt.NDArray[Any]:
+        name, latency = memory.name, self.compiled.top.read_latency
+        words = self._simulation.read_stream(
+            f"{name}_raddr", f"{name}_rdata", np.arange(memory.layout.words), latency=latency, signed=False
+        )
+        return _elements(words, memory.layout, memory.dtype)
+
+
+def _highest(compiled: CompiledProgram) -> dict[str, int]:
+    return {v.name: v.high for plan in compiled.plans for v in plan.kernel.variables}
+
+
+def _words(packed: npt.NDArray[np.uint64], element: int, width: int) -> npt.NDArray[np.uint64]:
+    """Words in the form of `tg2hdl_sim`: one value up to 64 bits, else limbs of 64 bits."""
+    if packed.shape[1] == 1:
+        return packed[:, 0]
+    bits = (packed[:, :, None] >> np.arange(element, dtype=np.uint64)) & np.uint64(1)
+    flat = bits.reshape(len(packed), width).astype(np.uint8)
+    limbs = -(-width // 64)
+    flat = np.pad(flat, ((0, 0), (0, limbs * 64 - width)))
+    words = np.packbits(flat, axis=1, bitorder="little").view("<u8")
+    return words[:, 0] if limbs == 1 else words
+
+
+def _elements(words: npt.NDArray[np.uint64], layout: Layout, dtype: DType) -> npt.NDArray[Any]:
+    width = dtype.bit_width
+    if layout.lanes == 1:
+        return layout.unpack(words.reshape(-1, 1).astype(np.uint64), dtype)
+    limbs = np.ascontiguousarray(words.astype("<u8").reshape(layout.words, -1))
+    bits = np.unpackbits(limbs.view(np.uint8), axis=1, bitorder="little")[:, : layout.lanes * width]
+    lanes = bits.reshape(layout.words, layout.lanes, width).astype(np.uint64)
+    packed = (lanes << np.arange(width, dtype=np.uint64)).sum(axis=2, dtype=np.uint64)
+    return layout.unpack(packed, dtype)

@@ -136,7 +136,7 @@ def _capture_into(found: Trace) -> Iterator[None]:
 
 
 def _store_expressions(weights: Iterable[Tensor]) -> None:
-    """Give weights that are not computed yet a buffer of their own, rather than computing them at each use."""
+    """Give weights that are not computed yet a buffer of their own, to compute them once."""
     for tensor in weights:
         constant = tensor.uop.device is None or tensor.uop.base.op is Ops.CONST
         if not constant and not tensor.uop.has_buffer_identity():

@@ -1,0 +1,144 @@
+"""Compare the golden model with tinygrad's interpreter, kernel by kernel, on a captured program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
+from tg2hdl_backend.tinygrad_adapter.reference import interpret, interprets
+from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.nodes import IROp, KernelIR
+
+__all__ = ["Comparison", "compare_with_interpreter"]
+
+_ELEMENTARY = ("exp2", "log2", "sin")
+
+
+@dataclass
+class Comparison:
+    """Outcome of a comparison.
+
+    Parameters
+    ----------
+    outputs : list of ndarray
+        Of the golden model.
+    kernels, skipped : int
+        Kernels that were compared, and those that the interpreter cannot run.
+    elements : int
+        Compared elements.
+    worst_ulp : int
+        Largest difference of a float result, in units of the last place, where elementary functions occur.
+    mismatches : list of str
+        A line per kernel whose results differ.
+    """
+
+    outputs: list[npt.NDArray[Any]] = field(default_factory=list)
+    kernels: int = 0
+    skipped: int = 0
+    elements: int = 0
+    worst_ulp: int = 0
+    mismatches: list[str] = field(default_factory=list)
+
+
+def compare_with_interpreter(
+    model: Callable[..., Any] | CapturedProgram, *inputs: Any, fold: bool = False, ulp: int = 0
+) -> Comparison:
+    """Run each kernel of a model in both, on the same contents.
+
+    Integers and IEEE basic operations must agree exactly.  `ulp` is allowed in kernels that contain an
+    elementary function; any NaN equals any other.
+    """
+    captured = model if isinstance(model, CapturedProgram) else capture(model, *inputs, fold=fold)
+    program = captured.program
+    contents = [
+        np.zeros(b.depth, b.dtype.numpy()) if b.initial is None else b.initial.reshape(-1)
+        for b in program.buffers
+    ]
+    arrays = [i for i in inputs if not hasattr(i, "unbind")]
+    for number, array in captured.bind(*arrays).items():
+        contents[number] = array
+    result = Comparison()
+    for call, uops in zip(program.calls, captured.kernel_uops, strict=True):
+        kernel = call.kernel
+        slots = {m.idx: number for m, number in zip(kernel.buffers, call.buffers, strict=True)}
+        values = [captured.var_vals[v.name] for v in kernel.variables]
+        golden = evaluate(
+            kernel, {s: contents[n] for s, n in slots.items()}, dict(zip(_names(kernel), values, strict=True))
+        )
+        if uops and interprets(uops):
+            expected = interpret(uops, [contents[n] for n in call.buffers], values)
+            by_slot = dict(zip(slots, expected, strict=True))
+            result.kernels += 1
+            allowed = ulp if _is_elementary(kernel) else 0
+            for slot, array in golden.items():
+                result.elements += array.size
+                difference = ulp_difference(array, by_slot[slot])
+                result.worst_ulp = max(result.worst_ulp, difference)
+                if difference > allowed:
+                    result.mismatches.append(_describe(kernel, slot, array, by_slot[slot], difference))
+        else:
+            result.skipped += 1
+        for slot, array in golden.items():
+            contents[slots[slot]] = array
+    result.outputs = [
+        contents[n].reshape(s.shape) for n, s in zip(program.outputs, captured.outputs, strict=True)
+    ]
+    return result
+
+
+def ulp_difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int:
+    """Largest distance of two arrays in representable numbers; NaN equals NaN, integers count by value."""
+    if a.dtype.kind in "biu":
+        differs = a != b
+        if not differs.any():
+            return 0
+        return max(abs(int(x) - int(y)) for x, y in zip(a[differs], b[differs], strict=True))
+    both_nan = np.isnan(a) & np.isnan(b)
+    if (np.isnan(a) ^ np.isnan(b)).any():
+        return 1 << 62
+    ordered = [_ordinal(x[~both_nan]) for x in (a, b)]
+    return max((abs(int(x) - int(y)) for x, y in zip(*ordered, strict=True) if x != y), default=0)
+
+
+def _ordinal(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Number of each float in the order of floats; +0 and -0 are neighbours."""
+    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}").astype(np.int64)
+    top = np.int64(np.iinfo(f"i{array.dtype.itemsize}").min)
+    return np.where(bits < 0, top - bits - 1, bits)
+
+
+def _is_elementary(kernel: KernelIR) -> bool:
+    seen: set[int] = set()
+    stack: list[Any] = list(kernel.loop_tree.statements())
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, IROp):
+            if node.op in _ELEMENTARY:
+                return True
+            stack.extend(node.srcs)
+        else:
+            stack.extend(getattr(node, f, None) for f in ("addr", "value", "index", "gate", "alt"))
+    return False
+
+
+def _names(kernel: KernelIR) -> list[str]:
+    return [v.name for v in kernel.variables]
+
+
+def _describe(
+    kernel: KernelIR, slot: int, got: npt.NDArray[Any], expected: npt.NDArray[Any], difference: int
+) -> str:
+    where = np.flatnonzero((got != expected) & ~((got != got) & (expected != expected)))
+    n = int(where[0]) if where.size else 0
+    return (
+        f"kernel {kernel.name}, buffer {slot}: {where.size} of {got.size} elements differ by up to "
+        f"{difference} ULP, first at {n}: golden {got[n]!r}, interpreter {expected[n]!r}"
+    )

@@ -58,8 +58,8 @@ def load_model_file(spec: str) -> ModelFile:
     Raises
     ------
     InputError
-        For a file that is missing or fails, a name that is not in it or cannot be called, or ``example_inputs``
-        that is not a tuple or list.
+        For a file that is missing or fails, a name that is not in it or cannot be called, or
+        ``example_inputs`` that is not a tuple or list.
     """
     match = _SPEC.match(spec)
     if match is None:

@@ -1,0 +1,293 @@
+"""A compiled model: its plan, its simulation, its golden model and its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tg2hdl.macs import count_macs
+from tg2hdl.results import Cycles, KernelSummary, SimulationResult
+from tg2hdl_backend import CapturedProgram, capture
+from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_top import CompiledProgram, CompileOptions, TopModule, compile_program
+
+__all__ = ["Accelerator", "Session", "compile_model_to_hardware"]
+
+
+class Accelerator:
+    """Hardware of a model; made by `tg2hdl.compile`.
+
+    Attributes
+    ----------
+    captured : CapturedProgram
+        The model as kernels over buffers.
+    compiled : CompiledProgram
+        Plans and top level.
+    """
+
+    def __init__(self, captured: CapturedProgram, compiled: CompiledProgram) -> None:
+        self.captured = captured
+        self.compiled = compiled
+        self._sessions: dict[str, Session] = {}
+        self._auto_cycles = 0
+
+    def __repr__(self) -> str:
+        return f"<Accelerator {self.name}: {len(self.kernels)} kernels, {self.predicted_cycles} cycles>"
+
+    @property
+    def name(self) -> str:
+        """Name of the program."""
+        return self.compiled.program.name
+
+    @property
+    def options(self) -> CompileOptions:
+        """Options that it was compiled with."""
+        return self.compiled.options
+
+    @property
+    def top(self) -> TopModule:
+        """The design: an ordinary Amaranth Component."""
+        return self.compiled.top
+
+    @property
+    def kernels(self) -> tuple[KernelSummary, ...]:
+        """The kernels in execution order, as planned."""
+        variables = self.captured.var_vals
+        return tuple(
+            KernelSummary(
+                call.kernel.name,
+                plan.steps(variables),
+                plan.ii,
+                plan.cycles(variables),
+                plan.multipliers,
+                count_macs(call.kernel, variables),
+            )
+            for call, plan in zip(self.compiled.program.calls, self.compiled.plans, strict=True)
+        )
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Clock cycles from start to done, before any simulation; exact."""
+        return self.compiled.predicted_cycles(self.captured.var_vals)
+
+    def plan(self) -> str:
+        """Printed hardware plans of all kernels."""
+        return "\n".join(plan.format() for plan in self.compiled.plans)
+
+    # Running
+
+    def simulate(
+        self,
+        *inputs: Any,
+        engine: str = "auto",
+        vcd: str | PathLike[str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> SimulationResult:
+        """Run on simulated hardware, cycle by cycle.
+
+        The simulation stays open for further calls.  ``engine="auto"`` takes the one that finishes soonest for the
+        cycles asked for so far, so that a loop over many inputs moves on to a compiled engine.
+
+        Parameters
+        ----------
+        inputs : arrays or tensors
+            One per input of the model, of the shape and dtype it was compiled for.
+        engine : str
+            ``auto``, ``cxxrtl``, ``amaranth`` or another registered engine.
+        vcd : path, optional
+            Waveform of this run.
+        progress : callable, optional
+            Called with a message before each slow step.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        ToolMissingError
+            When the engine cannot run here.
+        """
+        named = self._bind(inputs)
+        if vcd is not None:
+            with self.session(engine, vcd=vcd, progress=progress) as session:
+                return session.run_bound(named)
+        return self._open(engine, progress).run_bound(named)
+
+    def session(
+        self,
+        engine: str = "auto",
+        *,
+        runs: int = 1,
+        vcd: str | PathLike[str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Session:
+        """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
+        return Session(self, engine, runs=runs, vcd=vcd, progress=progress)
+
+    def golden(self, *inputs: Any) -> Any:
+        """Bit-exact result in software, in the model's shape and dtype."""
+        program = self.compiled.program
+        results = evaluate_program(
+            program,
+            self._bind(inputs),
+            self.captured.var_vals or None,
+            target=self.options.target,
+            units=self.options.units,
+        )
+        return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
+
+    # Files
+
+    def verilog(self, path: str | PathLike[str] | None = None) -> str:
+        """Verilog of the design; written to `path` when given."""
+        from amaranth.back import verilog
+
+        return _written(verilog.convert(self.top, name=self._module_name, emit_src=False), path)
+
+    def rtlil(self, path: str | PathLike[str] | None = None) -> str:
+        """RTLIL of the design, for Yosys; written to `path` when given."""
+        from amaranth.back import rtlil
+
+        return _written(rtlil.convert(self.top, name=self._module_name, emit_src=False), path)
+
+    @property
+    def _module_name(self) -> str:
+        return "".join(c if c.isalnum() and c.isascii() else "_" for c in self.name) or "top"
+
+    def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        buffers = self.compiled.program.buffers
+        return {buffers[index].name: array for index, array in self.captured.bind(*inputs).items()}
+
+    def _open(self, engine: str, progress: Callable[[str], None] | None) -> Session:
+        session = self._sessions.get(engine)
+        if engine != "auto":
+            if session is None:
+                session = self._sessions[engine] = self.session(engine, progress=progress)
+            return session
+        # Each doubling of the simulated cycles asks again which engine would have been the quickest for them.
+        asked = max(1, self._auto_cycles.bit_length())
+        self._auto_cycles += max(1, self.predicted_cycles)
+        if session is None or self._auto_cycles.bit_length() > asked:
+            runs = 2 * self._auto_cycles // max(1, self.predicted_cycles)
+            newer = self.session(engine, runs=runs, progress=progress)
+            if session is not None:
+                session.close()
+            session = self._sessions[engine] = newer
+        return session
+
+
+class Session:
+    """An open simulation of an accelerator; a context manager.  Made by `Accelerator.session`."""
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        engine: str,
+        *,
+        runs: int,
+        vcd: str | PathLike[str] | None,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        self._accelerator = accelerator
+        self._simulation = ProgramSimulation(
+            accelerator.compiled,
+            engine,
+            runs=runs,
+            vcd=None if vcd is None else str(vcd),
+            progress=progress,
+        )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the simulation."""
+        self._simulation.__exit__(None, None, None)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that runs."""
+        return self._simulation.engine
+
+    def run(self, *inputs: Any) -> SimulationResult:
+        """Run once; see `Accelerator.simulate`."""
+        return self.run_bound(self._accelerator._bind(inputs))
+
+    def run_bound(self, named: Mapping[str, np.ndarray]) -> SimulationResult:
+        """Run once on input buffers by name."""
+        started = time.perf_counter()
+        run = self._simulation.run(named, self._accelerator.captured.var_vals)
+        seconds = time.perf_counter() - started
+        cycles = Cycles(run.load, run.compute, run.readback, run.kernels)
+        output = self._accelerator.captured.restore(list(run.outputs))
+        return SimulationResult(output, cycles, self.engine, seconds)
+
+
+def compile_model_to_hardware(
+    model: Callable[..., Any],
+    *example_inputs: Any,
+    weights: str | None = None,
+    multipliers: int | None = None,
+    options: CompileOptions | None = None,
+    name: str | None = None,
+) -> Accelerator:
+    """Compile a tinygrad model to hardware.
+
+    Parameters
+    ----------
+    model : callable
+        A function of Tensors, or an object with ``__call__``; its weights are found by themselves.
+    example_inputs : arrays or tensors
+        One per parameter; they give the shapes and dtypes.
+    weights : {"rom", "loadable"}, optional
+        Weights are contents of read-only memories (the default), or are written through ports at run time.
+    multipliers : int, optional
+        Multiplying lanes per kernel, 1 unless given.
+    options : CompileOptions, optional
+        Everything else.  None of the options changes a number.
+    name : str, optional
+        Name of the design; that of the model otherwise.
+
+    Raises
+    ------
+    InputError
+        For an example input that is missing or unfit, or an unknown option.
+    UnsupportedError
+        For an op or dtype without hardware; it is named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tg2hdl
+    >>> acc = tg2hdl.compile(lambda x: (x * 2).relu(), np.zeros(4, np.int32))
+    >>> acc.golden(np.array([-1, 0, 1, 2], np.int32))
+    array([0, 0, 2, 4], dtype=int32)
+    """
+    options = CompileOptions() if options is None else options
+    if not isinstance(options, CompileOptions):
+        raise InputError(
+            f"options is of type {type(options).__name__}",
+            hint="pass tg2hdl.CompileOptions(...), or leave it out",
+        )
+    given = {"weights": weights, "multipliers": multipliers}
+    options = replace(options, **{k: v for k, v in given.items() if v is not None})
+    captured = capture(model, *example_inputs, name=name)
+    return Accelerator(captured, compile_program(captured.program, options))
+
+
+def _written(text: str, path: str | PathLike[str] | None) -> str:
+    if path is not None:
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    return text

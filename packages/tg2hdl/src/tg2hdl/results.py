@@ -1,0 +1,84 @@
+"""What a plan promises and what a simulation gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Cycles", "KernelSummary", "SimulationResult"]
+
+
+@dataclass(frozen=True)
+class KernelSummary:
+    """A kernel of an accelerator, as planned.
+
+    Parameters
+    ----------
+    name : str
+    steps : int
+        Issued steps of the pipeline.
+    ii : int
+        Initiation interval (cycles).
+    cycles : int
+        Predicted clock cycles, fill and drain included.
+    multipliers : int
+        Multipliers of the datapath, without those of addresses.
+    macs : int
+        Multiplications that the kernel executes.
+    """
+
+    name: str
+    steps: int
+    ii: int
+    cycles: int
+    multipliers: int
+    macs: int
+
+    @property
+    def ratio(self) -> float | None:
+        """``cycles x multipliers / MACs``: 1.0 when every multiplier is always busy; None without MACs."""
+        return self.cycles * self.multipliers / self.macs if self.macs else None
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Clock cycles of a run.
+
+    Parameters
+    ----------
+    load, compute, readback : int
+        Writing the inputs through the host ports, from start to done, and reading the outputs.
+    kernels : tuple of int
+        Clock cycles of each kernel, in execution order; their sum is `compute`.
+    """
+
+    load: int
+    compute: int
+    readback: int
+    kernels: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """All clock cycles."""
+        return self.load + self.compute + self.readback
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationResult:
+    """Result of `Accelerator.simulate`.
+
+    Parameters
+    ----------
+    output : ndarray, or what the model returns with arrays for tensors
+        In the model's shape and dtype.
+    cycles : Cycles
+    engine : str
+        Name of the engine that ran.
+    seconds : float
+        Wall time of the run, without building the simulation.
+    """
+
+    output: Any
+    cycles: Cycles
+    engine: str
+    seconds: float

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from amaranth.sim.pysim import PySimEngine
 from numpy.typing import NDArray
-from tg2hdl_ir.errors import InputError
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
 from tg2hdl_sim.simulation import Simulation
 from tg2hdl_sim.words import Chunks, from_ints, to_ints
@@ -38,7 +38,7 @@ class AmaranthSimulation(Simulation):
         self._wave = ExitStack()
         if vcd:
             try:
-                file = self._wave.enter_context(open(vcd, "w"))
+                file = self._wave.enter_context(vcd.open("w"))
             except OSError as error:
                 raise InputError(
                     f"cannot write the waveform {str(vcd)!r}",

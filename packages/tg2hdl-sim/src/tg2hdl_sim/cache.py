@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
+
 from tg2hdl_ir.errors import InputError
 
 __all__ = ["ModelCache", "content_key"]
@@ -35,8 +36,8 @@ def content_key(*parts: str) -> str:
 class ModelCache:
     """A directory of compiled models.
 
-    An entry is a directory with the library and its checksum.  It is built beside and renamed into place, so that
-    processes never see half of it, and checked before it is used.
+    An entry is a directory with the library and its checksum.  It is built beside and renamed into place, so
+    that processes never see half of it, and checked before it is used.
 
     Parameters
     ----------

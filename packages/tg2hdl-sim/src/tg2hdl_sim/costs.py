@@ -1,13 +1,12 @@
 """Where the engines can run, and the cost model of the automatic choice.
 
-Times are for one core of 2020; only their relation matters.  ``cells`` counts the cells of Amaranth's netlist.  The
-constants are fitted to the table that ``benchmarks/sim/run.py`` writes.
+Only the relation of the times matters.  ``cells`` counts the cells of Amaranth's netlist.  The constants are
+fitted to the table that ``benchmarks/sim/run.py`` writes.
 """
 
 from __future__ import annotations
 
 from tg2hdl_ir.errors import ToolMissingError
-
 from tg2hdl_sim import compiler, yosys
 
 __all__ = [
@@ -17,6 +16,9 @@ __all__ = [
     "cxxrtl_available",
     "cxxrtl_build_seconds",
     "cxxrtl_speed",
+    "verilator_available",
+    "verilator_build_seconds",
+    "verilator_speed",
 ]
 
 
@@ -40,6 +42,25 @@ def cxxrtl_build_seconds(cells: int) -> float:
 def cxxrtl_speed(cells: int) -> float:
     """Cycles per second."""
     return 1e9 / (10 + 0.4 * cells)
+
+
+def verilator_available() -> str | None:
+    """Return None when Verilator can run, else the reason why not."""
+    from tg2hdl_sim.verilator import verilator_version
+
+    if verilator_version() is None:
+        return "Verilator is not installed; install it, or use engine='cxxrtl'"
+    return cxxrtl_available()
+
+
+def verilator_build_seconds(cells: int) -> float:
+    """Seconds to translate and compile."""
+    return 8.0 + cxxrtl_build_seconds(cells)
+
+
+def verilator_speed(cells: int) -> float:
+    """Cycles per second."""
+    return 1e9 / (40 + 0.4 * cells)
 
 
 def amaranth_available() -> None:

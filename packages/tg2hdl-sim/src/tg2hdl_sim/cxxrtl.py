@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from tg2hdl_ir.errors import SimulationError
-
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim import yosys
-from tg2hdl_sim.cache import content_key
+from tg2hdl_sim.cache import ModelCache, content_key
 from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
 from tg2hdl_sim.native import NativeSimulation, load_model
 from tg2hdl_sim.sources import source, sources_digest
@@ -43,8 +42,8 @@ def mangle(name: str) -> str:
 def specialize(code: str) -> str:
     """Rewrite generated code so that one evaluation per clock edge does all the work.
 
-    The evaluation becomes a template over whether there is an edge, and registers and memories get storage classes
-    without change detection.
+    The evaluation becomes a template over whether there is an edge, and registers and memories get storage
+    classes without change detection.
     """
     code = re.sub(r"(?<![\w:])wire<", "tg::wire<", code)
 
@@ -87,9 +86,9 @@ def generate(elaboration: Elaboration, directory: Path, *, wave: bool) -> None:
         code = specialize(code)
         (directory / "design.cc").write_text(code)
     fields = "".join(
-        f"    case {index}: return field_of(top.{mangle(port)}); \\\n"
-        for index, port in enumerate(elaboration.ports)
-        if re.search(rf"\b{mangle(port)};$", code, flags=re.M)
+        f"    case {index}: return field_of(top.{mangle(name)}); \\\n"
+        for index, (name, port) in enumerate(elaboration.ports.items())
+        if port.width
     )
     storages = ""
     for index, memory in enumerate(elaboration.memories):
@@ -144,8 +143,6 @@ def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
 
 def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
     """Whether opening the model needs no build."""
-    from tg2hdl_sim.cache import ModelCache
-
     key = _key(model.elaboration, cxx.find_compiler(), vcd is not None)
     return ModelCache().lookup(key) is not None
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
 from tg2hdl_ir.plugins.registry import registry
-
 from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation
 
@@ -50,8 +49,8 @@ def estimate_engines(
 ) -> tuple[EngineEstimate, ...]:
     """Predict the time of each engine, the quickest first.
 
-    The prediction is ``build + cycles / speed``; both depend on the number of netlist cells, with the constants of the
-    engine's descriptor, and a cached model has nothing to build.
+    The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the functions
+    of the engine's descriptor; a cached model has nothing to build.
     """
     estimates = []
     for engine in registry().simulators():

@@ -14,8 +14,8 @@ from amaranth.hdl._mem import MemoryInstance
 from amaranth.hdl._nir import Netlist
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from tg2hdl_ir.errors import InputError, UnsupportedError
 
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_sim import netlist
 
 __all__ = ["Elaboration", "MemoryInfo", "PortInfo", "SimulationModel"]
@@ -85,8 +85,8 @@ class SimulationModel:
     name : str
         For messages and waveforms.
     reset : bool
-        Whether the domain has a synchronous reset, which becomes the input ``rst``.  Simulation starts as after power
-        on in any case, and a design without it runs faster.
+        Whether the domain has a synchronous reset, which becomes the input ``rst``.  Simulation starts as
+        after power on in any case, and a design without it runs faster.
     """
 
     top: Any

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tg2hdl_ir.errors import InputError, SimulationError
 
+from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_sim.cache import ModelCache
 from tg2hdl_sim.model import Elaboration
 from tg2hdl_sim.simulation import Simulation
@@ -33,8 +33,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "tg_get": (None, [_HANDLE, _U32, _CHUNKS]),
     "tg_step": (None, [_HANDLE, _U64]),
     "tg_run_until": (ctypes.c_int64, [_HANDLE, _U32, _CHUNKS, _U64]),
-    "tg_write_memory": (None, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
-    "tg_read_memory": (None, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
+    "tg_write_memory": (ctypes.c_int, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
+    "tg_read_memory": (ctypes.c_int, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
     "tg_write_stream": (None, [_HANDLE, _U32, _U32, _U32, _CHUNKS, _U64, _ADDRESSES, _CHUNKS]),
     "tg_read_stream": (None, [_HANDLE, _U32, _U32, _U64, _ADDRESSES, _U64, _CHUNKS]),
     "tg_open_wave": (ctypes.c_int, [_HANDLE, ctypes.c_char_p]),
@@ -116,12 +116,21 @@ class NativeSimulation(Simulation):
                 return None
 
     def _write_memory(self, memory: int, offset: int, chunks: Chunks) -> None:
-        self._library.tg_write_memory(self._handle, memory, offset, len(chunks), chunks)
+        if not self._library.tg_write_memory(self._handle, memory, offset, len(chunks), chunks):
+            raise self._absent(memory)
 
     def _read_memory(self, memory: int, offset: int, count: int, chunks: int) -> Chunks:
         words = np.zeros((count, chunks), dtype="<u4")
-        self._library.tg_read_memory(self._handle, memory, offset, count, words)
+        if not self._library.tg_read_memory(self._handle, memory, offset, count, words):
+            raise self._absent(memory)
         return words
+
+    def _absent(self, memory: int) -> SimulationError:
+        return SimulationError(
+            f"memory {self._elaboration.memories[memory].info.name!r} is not in the compiled model",
+            where=f"{self.name}, engine {self.engine}",
+            hint="give it a read port that the design uses; what nothing reads is optimized away",
+        )
 
     def _write_stream(
         self,

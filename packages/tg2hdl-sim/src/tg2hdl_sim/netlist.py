@@ -18,7 +18,7 @@ def build(design: Design) -> Netlist:
 
 
 class _ContentlessEmitter(rtlil.ModuleEmitter):  # type: ignore[misc]
-    """Emits no initial memory contents: they would dominate the size and the time of everything that follows."""
+    """Emits no initial memory contents, which would dominate the time of everything that follows."""
 
     def emit_memory(self, cell_idx: int, cell: Any) -> None:
         pass

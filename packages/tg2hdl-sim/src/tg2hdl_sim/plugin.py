@@ -22,6 +22,15 @@ def tg2hdl_simulators() -> list[SimulatorDef]:
             priority=30,
         ),
         SimulatorDef(
+            name="verilator",
+            description="compiled with Verilator, where it is installed",
+            available="tg2hdl_sim.costs:verilator_available",
+            open="tg2hdl_sim.verilator:open_verilator",
+            build_seconds="tg2hdl_sim.costs:verilator_build_seconds",
+            cycles_per_second="tg2hdl_sim.costs:verilator_speed",
+            priority=10,
+        ),
+        SimulatorDef(
             name="amaranth",
             description="Amaranth's own simulator; nothing to build",
             available="tg2hdl_sim.costs:amaranth_available",

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from tg2hdl_ir.errors import InputError, SimulationError
 
+from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_sim import words as w
 from tg2hdl_sim.model import Elaboration, MemoryInfo, PortInfo
 
@@ -151,8 +151,8 @@ class Simulation(ABC):
         name : str
             Name of the memory in the model.
         words : array_like
-            Integers that fit the width, signed or unsigned; above 64 bits uint64 limbs of shape (count, limbs), least
-            significant first.
+            Integers that fit the width, signed or unsigned; above 64 bits uint64 limbs of shape
+            (count, limbs), least significant first.
         offset : int
             Address of the first word.
         """
@@ -169,8 +169,8 @@ class Simulation(ABC):
         Returns
         -------
         ndarray
-            The smallest integer dtype that holds the width, or uint64 limbs above 64 bits; signed when the memory's
-            shape is, unless `signed` says otherwise.
+            The smallest integer dtype that holds the width, or uint64 limbs above 64 bits; signed when the
+            memory's shape is, unless `signed` says otherwise.
         """
         info = self._memory(name)
         count = info.depth - offset if count is None else count
@@ -288,7 +288,8 @@ class Simulation(ABC):
     def _check_range(self, info: MemoryInfo, offset: int, count: int) -> None:
         if offset < 0 or count < 0 or offset + count > info.depth:
             raise InputError(
-                f"words {offset} to {offset + count - 1} are outside memory {info.name!r} of depth {info.depth}",
+                f"words {offset} to {offset + count - 1} are outside memory {info.name!r} "
+                f"of depth {info.depth}",
                 where=self.name,
                 hint="give an offset and a count within the depth",
             )

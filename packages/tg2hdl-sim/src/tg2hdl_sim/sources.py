@@ -8,7 +8,7 @@ from importlib.resources import files
 
 __all__ = ["source", "sources_digest"]
 
-NAMES = ("cxxrtl_model.h", "cxxrtl_runtime.h", "harness.h")
+NAMES = ("cxxrtl_model.h", "cxxrtl_runtime.h", "harness.h", "verilator_model.h")
 
 
 @functools.cache

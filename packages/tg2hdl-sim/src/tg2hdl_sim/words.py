@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tg2hdl_ir.errors import InputError
 
 __all__ = ["chunks_of", "from_chunks", "from_ints", "limbs_of", "to_chunks", "to_ints"]
@@ -63,9 +64,8 @@ def to_chunks(words: Any, width: int, what: str) -> Chunks:
                     f"word {bad} does not fit {what} of {width} bits",
                     hint=f"allowed: {-(1 << width >> 1)} to {(1 << width) - 1}",
                 )
-        raw = array.astype(np.uint64 if width > 32 else np.uint32)
-        if width < 64:
-            raw &= raw.dtype.type((1 << width) - 1)
+        raw: NDArray[Any] = array.astype(np.uint64 if width > 32 else np.uint32)
+        raw = np.bitwise_and(raw, raw.dtype.type((1 << width) - 1))
         return np.ascontiguousarray(raw).astype(f"<u{raw.dtype.itemsize}").view("<u4").reshape(len(array), -1)
     limbs = limbs_of(width)
     if array.dtype != np.uint64 or array.ndim != 2 or array.shape[1] != limbs:
@@ -84,7 +84,7 @@ def to_chunks(words: Any, width: int, what: str) -> Chunks:
 
 
 def from_chunks(chunks: Chunks, width: int, signed: bool) -> NDArray[Any]:
-    """Inverse of `to_chunks`; the dtype is the smallest that holds the width, or uint64 limbs above 64 bits."""
+    """Inverse of `to_chunks`: the smallest dtype that holds the width, or uint64 limbs above 64 bits."""
     count = len(chunks)
     if width > 64:
         padded = np.zeros((count, 2 * limbs_of(width)), dtype="<u4")

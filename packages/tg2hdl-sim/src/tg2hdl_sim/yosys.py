@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import platformdirs
+
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
 __all__ = ["cxxrtl_headers", "first_start_is_slow", "run_yosys", "yosys_version"]

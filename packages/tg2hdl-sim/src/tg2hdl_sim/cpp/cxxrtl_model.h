@@ -40,6 +40,11 @@ Memory storage_of(cxxrtl::memory<Width> &memory) {
 }
 
 struct Model {
+#ifdef TG_FAST
+    static const bool edge_settles = false;
+#else
+    static const bool edge_settles = true;
+#endif
     TG_TOP top;
     cxxrtl::observer observer;
 #ifdef TG_WAVE

@@ -1,5 +1,6 @@
 // The C interface that every compiled engine has.  Included after `struct Model`, which provides
 //   void edge();             one rising clock edge with the present inputs
+//   static const bool edge_settles;  whether combinational outputs are settled after an edge
 //   void settle();           combinational outputs from the present registers and inputs
 //   Field port(unsigned);    a port's storage
 //   Memory memory(unsigned); a memory's storage
@@ -36,7 +37,7 @@ struct Handle {
         }
         model.edge();
         cycles++;
-        settled = false;
+        settled = Model::edge_settles;
         if (waving) {
             settle();
             model.wave(cycles, true);
@@ -48,7 +49,7 @@ struct Handle {
             for (; count; count--) edge();
             return;
         }
-        if (count) settled = false;
+        if (count) settled = Model::edge_settles;
         cycles += count;
         for (; count; count--) model.edge();
     }
@@ -116,19 +117,23 @@ TG_API int64_t tg_run_until(void *p, uint32_t port, const uint32_t *words, uint6
     return run_until(handle, limit, [=] { return memcmp(field.data, words, field.bytes) == 0; });
 }
 
-TG_API void tg_write_memory(void *p, uint32_t index, uint64_t offset, uint64_t count, const uint32_t *words) {
+TG_API int tg_write_memory(void *p, uint32_t index, uint64_t offset, uint64_t count, const uint32_t *words) {
     Handle &handle = *(Handle *)p;
     const Memory memory = handle.model.memory(index);
+    if (!memory.data) return 0;
     char *row = (char *)memory.data + offset * memory.stride;
     for (; count; count--, row += memory.stride, words += memory.chunks) memcpy(row, words, memory.stride);
     handle.settled = false;
+    return 1;
 }
 
-TG_API void tg_read_memory(void *p, uint32_t index, uint64_t offset, uint64_t count, uint32_t *words) {
+TG_API int tg_read_memory(void *p, uint32_t index, uint64_t offset, uint64_t count, uint32_t *words) {
     const Memory memory = ((Handle *)p)->model.memory(index);
+    if (!memory.data) return 0;
     const char *row = (const char *)memory.data + offset * memory.stride;
     memset(words, 0, 4 * count * memory.chunks);
     for (; count; count--, row += memory.stride, words += memory.chunks) memcpy(words, row, memory.stride);
+    return 1;
 }
 
 TG_API void tg_write_stream(void *p, uint32_t addr, uint32_t data, uint32_t enable, const uint32_t *on,

@@ -1,0 +1,170 @@
+"""The Verilator engine, for machines that have it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tg2hdl_ir.errors import SimulationError, ToolMissingError
+from tg2hdl_sim import compiler as cxx
+from tg2hdl_sim import yosys
+from tg2hdl_sim.cache import ModelCache, content_key
+from tg2hdl_sim.model import Elaboration, SimulationModel
+from tg2hdl_sim.native import NativeSimulation, load_model
+from tg2hdl_sim.sources import source, sources_digest
+from tg2hdl_sim.version import __version__
+
+__all__ = ["is_cached", "open_verilator", "verilator_version"]
+
+SCRIPT = """\
+read_rtlil design.il
+hierarchy -top top
+proc
+flatten
+{split}write_verilog -noattr -norename design.v
+"""
+# Verilator sees loops through bits of one vector as combinational loops and may settle them wrongly.
+SPLIT, LOOP_WARNING = "opt_clean\nsplitnets\nclean\n", "UNOPTFLAT"
+OPTIONS = (
+    *("--cc", "-O3", "--x-assign", "0", "--x-initial", "0", "--noassert"),
+    *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
+    *("--top-module", "top", "--prefix", "Vtop", "--Mdir", "verilated"),
+)
+
+
+@functools.cache
+def verilator_version() -> str | None:
+    """Version of the installed Verilator; None without one."""
+    if shutil.which("verilator") is None:
+        return None
+    result = subprocess.run(["verilator", "--version"], capture_output=True, text=True)
+    return result.stdout.strip() or None
+
+
+def _run(command: list[str], directory: Path) -> str:
+    try:
+        result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise ToolMissingError(
+            "Verilator is not installed",
+            notes=("looked for: verilator on PATH",),
+            hint="install it, or use engine='cxxrtl'",
+        ) from error
+    if result.returncode:
+        raise SimulationError(
+            f"verilator failed with exit status {result.returncode}",
+            notes=tuple(result.stderr.splitlines()[:8]),
+            hint="use engine='cxxrtl'",
+        )
+    return result.stdout.strip() + result.stderr
+
+
+def _decode(identifier: str) -> str:
+    """Return the Verilog name that Verilator encoded in a C++ identifier."""
+    return re.sub(r"__0([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), identifier)
+
+
+def _configuration(elaboration: Elaboration) -> str:
+    keep = [f'public_flat_rw -module "top" -var "*{"*".join(m.path)}"\n' for m in elaboration.memories]
+    return "`verilator_config\n" + "".join(keep)
+
+
+def _adapter(elaboration: Elaboration, directory: Path, *, wave: bool) -> str:
+    header = (directory / "verilated" / "Vtop.h").read_text()
+    ports = {_decode(name): name for name in re.findall(r"VL_(?:IN|OUT)\w*\(&(\w+),", header)}
+    root = (directory / "verilated" / "Vtop___024root.h").read_text()
+    arrays = re.findall(r"VlUnpacked<.*> (?:top__DOT__)(\w+);", root)
+    memories = {_decode(name): name for name in arrays}
+    fields = storages = ""
+    for index, (name, info) in enumerate(elaboration.ports.items()):
+        if info.width:
+            fields += f"    case {index}: return field_of(top.{ports[name]}); \\\n"
+    for index, memory in enumerate(elaboration.memories):
+        name = ".".join(memory.path)
+        if name in memories:
+            storages += f"    case {index}: return storage_of(top.rootp->top__DOT__{memories[name]}); \\\n"
+    return (
+        '#include "Vtop.h"\n#include "Vtop___024root.h"\n'
+        + ("#define TG_WAVE\n" if wave else "")
+        + f"#define TG_PORTS \\\n{fields}\n#define TG_MEMORIES \\\n{storages}\n"
+        + f"{source('verilator_model.h')}\n{source('harness.h')}"
+    )
+
+
+def _build(
+    elaboration: Elaboration,
+    compiler: cxx.Compiler,
+    wave: bool,
+    progress: Callable[[str], None],
+    directory: Path,
+) -> Path:
+    slow = " (its first start takes about a minute)" if yosys.first_start_is_slow() else ""
+    progress(f"translating {elaboration.model.name} to Verilog with yosys{slow}")
+    (directory / "design.il").write_text(elaboration.rtlil)
+    yosys.run_yosys(SCRIPT.format(split=""), directory)
+    progress(f"compiling {elaboration.model.name} with {verilator_version()} and {compiler.identity}")
+    (directory / "design.vlt").write_text(_configuration(elaboration))
+    trace = ["--trace", "--trace-structs"] if wave else []
+    command = ["verilator", *OPTIONS, *trace, "design.vlt", "design.v"]
+    if LOOP_WARNING in _run(command, directory):
+        yosys.run_yosys(SCRIPT.format(split=SPLIT), directory)
+        shutil.rmtree(directory / "verilated")
+        _run(command, directory)
+    include = Path(_run(["verilator", "--getenv", "VERILATOR_ROOT"], directory).strip()) / "include"
+    (directory / "model.cc").write_text(_adapter(elaboration, directory, wave=wave))
+    runtime = ["verilated.cpp", "verilated_threads.cpp"] + (["verilated_vcd_c.cpp"] if wave else [])
+    sources = [str(path.relative_to(directory)) for path in sorted((directory / "verilated").glob("*.cpp"))]
+    sources += [str(include / name) for name in runtime if (include / name).exists()]
+    flags = [f"-I{include}", f"-I{include / 'vltstd'}", "-Iverilated", "-pthread", f"-DVM_TRACE={int(wave)}"]
+    flags += ["-DVM_COVERAGE=0", "-DVM_SC=0"]
+    cxx.compile_shared(compiler, ["model.cc", *sources], "model.so", directory=directory, flags=flags)
+    return directory / "model.so"
+
+
+def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
+    return content_key(
+        "verilator",
+        __version__,
+        sources_digest(),
+        yosys.yosys_version(),
+        str(verilator_version()),
+        SCRIPT + SPLIT,
+        compiler.identity,
+        *compiler.command,
+        *cxx.FLAGS,
+        *OPTIONS,
+        str(wave),
+        repr([memory.path for memory in elaboration.memories]),
+        repr(list(elaboration.ports)),
+        elaboration.rtlil,
+    )
+
+
+def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
+    """Whether opening the model needs no build."""
+    return ModelCache().lookup(_key(model.elaboration, cxx.find_compiler(), vcd is not None)) is not None
+
+
+def open_verilator(
+    model: SimulationModel,
+    *,
+    vcd: Path | None = None,
+    cache: bool = True,
+    progress: Callable[[str], None],
+) -> NativeSimulation:
+    """Open a model with Verilator; see `tg2hdl_sim.open_simulation`."""
+    elaboration = model.elaboration
+    compiler = cxx.find_compiler()
+    wave = vcd is not None
+    build = partial(_build, elaboration, compiler, wave, progress)
+    return load_model(
+        elaboration, "verilator", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache
+    )
+
+
+open_verilator.is_cached = is_cached  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower import Layout
 from tg2hdl_sim import SimulationModel, open_simulation

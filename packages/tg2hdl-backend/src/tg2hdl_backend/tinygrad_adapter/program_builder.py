@@ -14,6 +14,7 @@ from tinygrad.uop.ops import Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
@@ -23,6 +24,7 @@ from tg2hdl_ir.nodes import (
     IRBufStore,
     IRConst,
     IRCounter,
+    IRItem,
     IROp,
     IRValue,
     IRVariable,
@@ -230,7 +232,7 @@ class ProgramBuilder:
             destination, source = views
             start = source.offset if self.shared(source) else 0
             metas = self.meta(0, destination, True), self.meta(1, source, False)
-            return copy_kernel(*metas, destination.offset, start, source.size)
+            return copy_kernel(*metas, source.dtype, destination.offset, start, source.size)
         metas = [self.meta(s, v, w) for s, v, w in zip(step.slots, views, step.writes, strict=True)]
         offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if v.offset and self.shared(v)}
         return uop_to_ir(step.uops, metas, offsets=offsets, source=step.metadata)
@@ -244,12 +246,6 @@ class ProgramBuilder:
     def meta(self, slot: int, view: _View, is_output: bool) -> BufferMeta:
         """Kernel's descriptor of a view."""
         buffer = self.buffers[self.buffer_of(view)]
-        if buffer.dtype != view.dtype:
-            raise UnsupportedError(
-                f"buffer {buffer.name} of {buffer.dtype} read as {view.dtype}",
-                where=f"buffer {buffer.name}",
-                hint="use Tensor.bitcast on a computed value, or write it as the type that is read",
-            )
         return BufferMeta(slot, buffer.depth, buffer.dtype, is_output, buffer.name)
 
     def buffer_of(self, view: _View) -> int:
@@ -297,22 +293,31 @@ class ProgramBuilder:
 
 
 def copy_kernel(
-    destination: BufferMeta,
-    source: BufferMeta,
-    write_offset: int = 0,
-    read_offset: int = 0,
-    size: int | None = None,
+    destination: BufferMeta, source: BufferMeta, dtype: DType, write_offset: int, read_offset: int, size: int
 ) -> KernelIR:
-    """Kernel that copies `size` elements (default: all) from slot 1 to slot 0."""
-    counter = IRCounter(size or source.depth, 0, 0)
+    """Kernel that copies `size` elements of type `dtype` from slot 1 to slot 0."""
+    counter = IRCounter(size, 0, 0)
+    items: list[IRItem] = []
 
     def shifted(offset: int) -> IRValue:
         return IROp("add", counter.dtype, (counter, IRConst(offset, counter.dtype))) if offset else counter
 
-    load = IRBufLoad(source.idx, shifted(read_offset), source.dtype)
-    store = IRBufStore(destination.idx, shifted(write_offset), load, destination.dtype)
-    loop = LoopIR.from_items((load, store), counter=counter, axis_type="loop")
-    return KernelIR((destination, source), LoopIR.from_items((loop,)), name=f"copy_{counter.bound}")
+    def read(address: IRValue) -> IRBufLoad:
+        items.append(load := IRBufLoad(source.idx, address, source.dtype))
+        return load
+
+    if storage_bits(destination.dtype) != storage_bits(dtype):
+        raise UnsupportedError(
+            f"copy of {dtype} into a buffer of {destination.dtype}",
+            where=f"buffer {destination.name}",
+            hint="write a tensor of its own and bitcast that",
+        )
+    value = load_as(read, shifted(read_offset), source.dtype, dtype)
+    if value.dtype != destination.dtype:
+        value = IROp("bitcast", destination.dtype, (value,))
+    items.append(IRBufStore(destination.idx, shifted(write_offset), value, destination.dtype))
+    loop = LoopIR.from_items(tuple(items), counter=counter, axis_type="loop")
+    return KernelIR((destination, source), LoopIR.from_items((loop,)), name=f"copy_{size}")
 
 
 def _dtype(buffer: Any) -> DType:

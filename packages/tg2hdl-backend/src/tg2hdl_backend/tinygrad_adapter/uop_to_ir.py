@@ -12,6 +12,7 @@ from tinygrad.uop.ops import AxisType, Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
 from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
 from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS
+from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import (
@@ -99,9 +100,9 @@ def uop_to_ir(
     ----------
     uops : sequence of UOp
     buf_metas : sequence of BufferMeta
-        The global buffers, in slot order.
+        The global buffers, in slot order; of another type than the kernel's, they are reinterpreted.
     offsets : mapping of int to int, optional
-        Per slot, the element of its buffer that the kernel calls 0.
+        Per slot, the element of its buffer that the kernel calls 0, counted in the kernel's elements.
     source : str
         Origin of the kernel in the user's program, for messages.
 
@@ -119,6 +120,7 @@ class _Converter:
     ) -> None:
         self.name = name
         self.buffers = buffers
+        self.held = {m.idx: m.dtype for m in buffers}
         self.offsets = offsets
         self.source = source
         self.values: dict[UOp, Any] = {}
@@ -231,13 +233,24 @@ class _Converter:
         for outer in self.gates:
             gate = outer if gate is None else IROp("and", DType.BOOL, (outer, gate))
             alt = alt or _literal(0, dtype)
-        node: IRBufLoad | IRRegLoad
-        if address.storage.space == "global":
-            node = IRBufLoad(address.storage.slot, address.index, dtype, gate, alt)
-        else:
-            node = IRRegLoad(dtype, address.storage.slot, self.register_index(address))
-        self.emit(node)
-        self.values[uop] = node
+        if address.storage.space == "register":
+            register = IRRegLoad(dtype, address.storage.slot, self.register_index(address))
+            self.emit(register)
+            self.values[uop] = register
+            return
+        held = self.held[address.storage.slot]
+
+        def read(index: IRValue) -> IRBufLoad:
+            plain = held == dtype
+            otherwise = alt if plain or gate is None else _literal(0, held)
+            node = IRBufLoad(address.storage.slot, index, held, gate, otherwise)
+            self.emit(node)
+            return node
+
+        value = load_as(read, address.index, held, dtype)
+        if gate is not None and held != dtype:
+            value = IROp("where", dtype, (gate, value, alt or _literal(0, dtype)))
+        self.values[uop] = value
 
     def store(self, uop: UOp) -> None:
         address, value = self.address(uop), self.value(uop.src[1])
@@ -248,7 +261,16 @@ class _Converter:
         for inner in gates[1:]:
             gate = IROp("and", DType.BOOL, (gate, inner))
         if address.storage.space == "global":
-            self.emit(IRBufStore(address.storage.slot, address.index, value, value.dtype, gate))
+            held = self.held[address.storage.slot]
+            if storage_bits(held) != storage_bits(value.dtype):
+                raise self.unsupported(
+                    uop,
+                    f"write of {value.dtype} into a buffer of {held}",
+                    "write a tensor of its own and bitcast that",
+                )
+            if held != value.dtype:
+                value = IROp("bitcast", held, (value,))
+            self.emit(IRBufStore(address.storage.slot, address.index, value, held, gate))
         else:
             self.emit(IRRegStore(value, address.storage.slot, self.register_index(address), gate))
 

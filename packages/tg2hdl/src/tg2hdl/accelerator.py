@@ -93,8 +93,8 @@ class Accelerator:
     ) -> SimulationResult:
         """Run on simulated hardware, cycle by cycle.
 
-        The simulation stays open for further calls.  ``engine="auto"`` takes the one that finishes soonest for the
-        cycles asked for so far, so that a loop over many inputs moves on to a compiled engine.
+        The simulation stays open for further calls.  ``engine="auto"`` takes the one that is done soonest
+        for the cycles asked for so far, so that a loop over many inputs moves on to a compiled engine.
 
         Parameters
         ----------

@@ -15,7 +15,8 @@ from .modes import RoundingMode
 from .pipeline import Pipeline, choose_cuts, stages_for
 from .timing import PROFILES, REGISTER
 
-TARGETS = ("generic", "ecp5", "ice40")
+#: ``ecp5_model`` has the registers of ``ecp5`` where the hard blocks have them, in portable logic for simulation.
+TARGETS = ("generic", "ecp5", "ecp5_model", "ice40")
 
 #: Layout of the exception flags of IEEE 754, in the bit order of RISC-V's ``fflags``.
 FLAGS = data.StructLayout({"inexact": 1, "underflow": 1, "overflow": 1, "divide_by_zero": 1, "invalid": 1})
@@ -115,6 +116,8 @@ class Core(wiring.Component):
         if flags:
             members["flags"] = Out(FLAGS)
         super().__init__(members)
+        # Reading the latency of a core that is never built is a normal use.
+        self._MustUse__silence = True
 
     @property
     def latency(self) -> int:
@@ -163,11 +166,13 @@ class Core(wiring.Component):
 
     def _place_cuts(self, stages: int | None) -> tuple[int, ...]:
         # A dry run of the datapath finds the possible cuts and the delays between them.
-        trial = Pipeline(Module())
+        module = Module()
+        trial = Pipeline(module)
         for name, shape in zip(self.operands, self.operand_shapes(), strict=True):
             trial[name] = _port(name, shape)
         trial.rm = _port("rm", unsigned(3)) if self.dynamic else Const(self._static_mode(), 3)
         self.datapath(trial)
+        _discard(module)
         self._segments = trial.segments
         if stages is None:
             if self.profile == "comb":
@@ -185,3 +190,10 @@ class Core(wiring.Component):
 
 def _port(name: str, shape: Shape) -> Any:
     return Signal(shape, name=name)
+
+
+def _discard(module: Module) -> None:
+    # Amaranth warns about elaboratables that nothing uses; those of a dry run are meant to be dropped.
+    submodules = [*module._anon_submodules, *module._named_submodules.values()]
+    for item in (module, *(entry[0] if isinstance(entry, tuple) else entry for entry in submodules)):
+        item._MustUse__silence = True

@@ -13,7 +13,8 @@ needed behind an enabled cut is carried through registers, one that is not costs
 
 __all__ = ["Pipeline", "choose_cuts", "stages_for"]
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
@@ -67,6 +68,7 @@ class Pipeline:
         self._delay = 0.0
         self._segments: list[float] = []
         self._module = module
+        self._parallel = False
 
     # What a datapath calls.
 
@@ -96,11 +98,42 @@ class Pipeline:
 
     def cut(self) -> None:
         """Mark a place where a register may be."""
-        self._segments.append(self._delay)
+        self._record()
         self._delay = 0.0
         if self._passed in self._cuts:
             self._stage += 1
         self._passed += 1
+
+    def mark(self) -> int:
+        """Return this place, for :meth:`beside`; it must be right behind a cut or at the start."""
+        return self._passed
+
+    @contextmanager
+    def beside(self, mark: int) -> Iterator[None]:
+        """Go back to `mark` for a path beside the one that is already described.
+
+        Inside, :meth:`cut` steps through the cuts that the first path has made, and cannot go past them.
+        """
+        if self._parallel or not 0 <= mark <= self._passed:
+            raise FloatParameterError(f"a path cannot start at cut {mark}; there are 0 to {self._passed}")
+        saved = (self._passed, self._stage, self._delay)
+        self._passed, self._stage, self._delay = mark, sum(c < mark for c in self._cuts), 0.0
+        self._parallel = True
+        yield
+        if self._passed == saved[0]:
+            saved = (saved[0], saved[1], max(saved[2], self._delay))
+        else:
+            self._record()
+        self._parallel = False
+        self._passed, self._stage, self._delay = saved
+
+    def _record(self) -> None:
+        if self._passed < len(self._segments):
+            self._segments[self._passed] = max(self._segments[self._passed], self._delay)
+        elif self._parallel:
+            raise FloatParameterError(f"a path beside another has more than its {len(self._segments)} cuts")
+        else:
+            self._segments.append(self._delay)
 
     def __setitem__(self, name: str, value: ValueLike) -> None:
         """Name a value at the present stage; a name may be given again, to replace the value."""
@@ -142,6 +175,15 @@ class Pipeline:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]
+
+    def wire(self, value: ValueLike) -> Signal:
+        """Return a wire with a value of the present stage, so that using it twice costs its logic once."""
+        flat = Value.cast(value)
+        self._check_stage("wire", flat)
+        signal = Signal(flat.shape(), name="wire")
+        self._comb.append(signal.eq(flat))
+        self._stage_of[id(signal)] = self._stage
+        return signal
 
     def carry(self, value: Any, birth: int) -> Any:
         """Delay a value that belongs to stage `birth` up to the present stage."""

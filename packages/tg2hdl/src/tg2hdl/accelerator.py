@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tg2hdl.hdl_files import rtlil_text, verilog_text, write_text
 from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture
@@ -147,19 +147,11 @@ class Accelerator:
 
     def verilog(self, path: str | PathLike[str] | None = None) -> str:
         """Verilog of the design; written to `path` when given."""
-        from amaranth.back import verilog
-
-        return _written(verilog.convert(self.top, name=self._module_name, emit_src=False), path)
+        return write_text(verilog_text(self.top, self.name), path)
 
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""
-        from amaranth.back import rtlil
-
-        return _written(rtlil.convert(self.top, name=self._module_name, emit_src=False), path)
-
-    @property
-    def _module_name(self) -> str:
-        return "".join(c if c.isalnum() and c.isascii() else "_" for c in self.name) or "top"
+        return write_text(rtlil_text(self.top, self.name), path)
 
     def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
         buffers = self.compiled.program.buffers
@@ -283,11 +275,3 @@ def compile_model_to_hardware(
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
     captured = capture(model, *example_inputs, name=name)
     return Accelerator(captured, compile_program(captured.program, options))
-
-
-def _written(text: str, path: str | PathLike[str] | None) -> str:
-    if path is not None:
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-    return text

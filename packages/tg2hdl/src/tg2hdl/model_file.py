@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
+from tg2hdl_ir.errors import InputError, Tg2hdlError
 
 __all__ = ["ModelFile", "load_model_file", "parse_input"]
 
@@ -109,14 +109,18 @@ def parse_input(text: str) -> np.ndarray:
         raise InputError(
             f"input {text!r} is not of the form DTYPE:SHAPE", hint="e.g. int8:1x784 or fp32:1x3x32x32"
         )
-    try:
-        dtype = DType.from_name(_ALIASES.get(match["dtype"], match["dtype"])).numpy()
-    except UnsupportedError as error:
-        raise InputError(f"input {text!r}: {error.message}", hint=error.hint) from None
+    name = _ALIASES.get(match["dtype"], match["dtype"])
+    if name not in _DTYPES:
+        raise InputError(f"input {text!r}: unknown dtype {name!r}", hint="known: " + ", ".join(_DTYPES))
+    dtype = DType.from_name(name).numpy()
     shape: Sequence[int] = () if match["shape"] == "scalar" else [int(n) for n in match["shape"].split("x")]
     return np.zeros(shape, dtype=dtype)
 
 
+_DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("fp16", "bf16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2"),
+)
 _ALIASES = {
     "float16": "fp16",
     "half": "fp16",
@@ -124,6 +128,7 @@ _ALIASES = {
     "float32": "fp32",
     "float": "fp32",
     "float64": "fp64",
+    "double": "fp64",
 }
 
 

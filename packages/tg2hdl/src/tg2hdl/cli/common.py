@@ -1,0 +1,151 @@
+"""Options and output that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
+from tg2hdl.model_file import ModelFile, load_model_file, parse_input
+from tg2hdl_ir.errors import InputError
+
+__all__ = [
+    "compile_file",
+    "kernel_table",
+    "output_folder",
+    "progress_bar",
+    "random_inputs",
+    "stage",
+    "with_model_options",
+]
+
+_OPTIONS = (
+    click.argument("model", metavar="FILE[:NAME]"),
+    click.option(
+        "--input",
+        "inputs",
+        metavar="DTYPE:SHAPE",
+        multiple=True,
+        help="Dtype and shape of an input, e.g. int8:1x784; once per parameter.  [default: `example_inputs`]",
+    ),
+    click.option("--multipliers", type=click.IntRange(1), help="Multiplying lanes per kernel.  [default: 1]"),
+    click.option(
+        "--weights",
+        type=click.Choice(["rom", "loadable"]),
+        help="Weights as contents of read-only memories, or written at run time.  [default: rom]",
+    ),
+)
+
+
+def with_model_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument and options that choose and compile a model."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def compile_file(
+    spec: str, inputs: tuple[str, ...], multipliers: int | None, weights: str | None
+) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
+    """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
+    file = load_model_file(spec)
+    examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
+    if examples is None:
+        raise InputError(
+            f"no example input for {file.name!r} of {file.path.name}",
+            where=str(file.path),
+            hint="give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file",
+        )
+    accelerator = compile_model_to_hardware(
+        file.model, *examples, weights=weights, multipliers=multipliers, name=file.label
+    )
+    return file, examples, accelerator
+
+
+def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]:
+    """Random arrays for the inputs of a model: small floats, any bool, integers of the whole range."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for spec in accelerator.captured.inputs:
+        dtype = spec.dtype
+        if dtype.is_float:
+            arrays.append(rng.normal(size=spec.shape).astype(dtype.numpy()))
+        elif dtype.is_bool:
+            arrays.append(rng.integers(0, 2, spec.shape).astype(bool))
+        else:
+            low, high = dtype.min_value, dtype.max_value
+            arrays.append(rng.integers(low, high, spec.shape, dtype.numpy(), endpoint=True))
+    return tuple(arrays)
+
+
+def kernel_table(accelerator: Accelerator, title: str) -> Table:
+    """Table of the planned kernels."""
+    table = Table("kernel", title=title, title_justify="left")
+    for column in ("steps", "II", "cycles", "multipliers", "MACs", "cycles x mult / MAC"):
+        table.add_column(column, justify="right")
+    for kernel in accelerator.kernels:
+        ratio = "" if kernel.ratio is None else f"{kernel.ratio:.3f}"
+        row = (kernel.steps, kernel.ii, kernel.cycles, kernel.multipliers, kernel.macs)
+        table.add_row(kernel.name, *(f"{n:,}" for n in row), ratio)
+    return table
+
+
+@contextmanager
+def stage(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    """Spinner for a step of unknown length; yields a function that changes its text."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda message: progress.update(task, description=f"{text}: {message}")
+
+
+@contextmanager
+def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[[], None]]:
+    """Bar over a known number of items; yields a function that advances it by one."""
+    if not console.is_terminal:
+        yield _printed_progress(console, text, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda: progress.advance(task)
+
+
+def _printed_progress(console: Console, text: str, total: int) -> Callable[[], None]:
+    """Print a line at each tenth, for logs."""
+    done = 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if done == total or done * 10 // total > (done - 1) * 10 // total:
+            console.print(f"{text}: {done} of {total}", highlight=False)
+
+    return advance
+
+
+def output_folder(folder: str | None, label: str) -> Path:
+    """Folder for the files of a model, made when it is missing."""
+    path = Path(folder) if folder else Path("build") / label
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,81 @@
+"""``tg2hdl simulate``: run a model file on simulated hardware and compare with the golden model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tg2hdl.bits import same_bits
+from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
+from tg2hdl_ir.errors import InputError, SimulationError
+
+__all__ = ["simulate"]
+
+_EPILOG = """\b
+Examples:
+  tg2hdl simulate model.py                       random inputs, the quickest engine
+  tg2hdl simulate model.py --data x.npy          inputs from numpy files, one per parameter
+  tg2hdl simulate model.py --engine amaranth --vcd run.vcd
+"""
+
+
+@click.command(epilog=_EPILOG)
+@with_model_options
+@click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--engine", default="auto", show_default=True, help="auto, cxxrtl, amaranth or a plugin's.")
+@click.option("--vcd", metavar="FILE", help="Write a waveform.")
+def simulate(
+    model: str,
+    inputs: tuple[str, ...],
+    multipliers: int | None,
+    weights: str | None,
+    data: tuple[str, ...],
+    seed: int,
+    engine: str,
+    vcd: str | None,
+) -> None:
+    """Run a model on simulated hardware.
+
+    Compares every bit with the golden model and prints the cycles, which are those that the plan predicts.
+    """
+    console = Console()
+    with stage(console, f"compiling {model}"):
+        _, _, accelerator = compile_file(model, inputs, multipliers, weights)
+    values = tuple(_load(path) for path in data) if data else random_inputs(accelerator, seed)
+    golden = accelerator.golden(*values)
+    with stage(console, "simulating") as report:
+        result = accelerator.simulate(*values, engine=engine, vcd=vcd, progress=report)
+    table = Table("kernel", title=f"{accelerator.name} on {result.engine}", title_justify="left")
+    for column in ("predicted cycles", "simulated cycles"):
+        table.add_column(column, justify="right")
+    for kernel, cycles in zip(accelerator.kernels, result.cycles.kernels, strict=True):
+        table.add_row(kernel.name, f"{kernel.cycles:,}", f"{cycles:,}")
+    table.add_row("start to done", f"{accelerator.predicted_cycles:,}", f"{result.cycles.compute:,}")
+    console.print(table)
+    cycles = result.cycles
+    console.print(
+        f"{cycles.total:,} cycles, of them {cycles.load:,} to load and {cycles.readback:,} to read back"
+    )
+    if not same_bits(result.output, golden):
+        raise SimulationError(
+            f"hardware and golden model of {accelerator.name} differ",
+            hint="please report this with the model file: they must agree in every bit",
+        )
+    console.print("every bit equals the golden model")
+    console.print(result.output, highlight=False)
+
+
+def _load(path: str) -> np.ndarray:
+    if not Path(path).is_file():
+        raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except ValueError as error:
+        raise InputError(
+            f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
+        ) from None

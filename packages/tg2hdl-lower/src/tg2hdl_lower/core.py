@@ -128,7 +128,7 @@ class CompiledKernel(wiring.Component):
         self.core = KernelCore(plan)
         members: dict[str, wiring.Member] = {"start": In(1), "done": Out(1), "busy": Out(1)}
         for idx, layout in plan.layouts.items():
-            width = layout.lanes * plan.kernel.buffer(idx).dtype.bit_width
+            width = layout.lanes * plan.storage[idx].bit_width
             members |= {
                 f"wen_{idx}": In(1),
                 f"waddr_{idx}": In(address_width(layout)),
@@ -159,7 +159,7 @@ class CompiledKernel(wiring.Component):
         return m
 
     def _memory(self, m: Module, idx: int, layout: Layout) -> None:
-        width = self.plan.kernel.buffer(idx).dtype.bit_width
+        width = self.plan.storage[idx].bit_width
         memory = Memory(shape=unsigned(layout.lanes * width), depth=layout.words, init=[])
         m.submodules[f"buffer_{idx}"] = memory
         ports = [p for p in self.plan.ports if p.buffer == idx]

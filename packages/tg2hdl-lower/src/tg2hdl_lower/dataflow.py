@@ -25,7 +25,7 @@ from tg2hdl_ir.passes.fold import Folder, const_int, is_const
 from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_lower.binding import Binder
-from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.memories import Memories, element_ranges
 from tg2hdl_lower.plan import LeafPlan, PlanNode
 
 __all__ = ["Dataflow", "build_dataflow"]
@@ -36,13 +36,16 @@ class Dataflow:
     """Nodes in topological order, and the leaves that own them."""
 
     kernel: KernelIR
-    layouts: dict[int, Layout]
+    memories: Memories
     nodes: list[PlanNode] = field(default_factory=list)
     leaves: list[LeafPlan] = field(default_factory=list)
 
 
 def build_dataflow(
-    kernel: KernelIR, layouts: dict[int, Layout], registers: dict[int, Interval], binder: Binder
+    kernel: KernelIR,
+    memories: Memories,
+    registers: dict[int, Interval],
+    binder: Binder,
 ) -> Dataflow:
     """Build the nodes of all leaves.
 
@@ -53,9 +56,10 @@ def build_dataflow(
     registers : mapping of int to interval
         Known ranges of registers.
     """
-    flow = Dataflow(kernel, layouts)
+    flow = Dataflow(kernel, memories)
+    buffers = element_ranges(memories.storage)
     for path in _leaf_paths(kernel.loop_tree, ()):
-        builder = _LeafBuilder(flow, path, registers, binder)
+        builder = _LeafBuilder(flow, path, RangeAnalysis(registers, buffers), binder)
         builder.run()
     return flow
 
@@ -69,13 +73,13 @@ def _leaf_paths(loop: LoopIR, path: tuple[LoopIR, ...]) -> list[tuple[LoopIR, ..
 
 class _LeafBuilder:
     def __init__(
-        self, flow: Dataflow, path: tuple[LoopIR, ...], registers: dict[int, Interval], binder: Binder
+        self, flow: Dataflow, path: tuple[LoopIR, ...], ranges: RangeAnalysis, binder: Binder
     ) -> None:
         self.flow = flow
         self.number = len(flow.leaves)
         self.path = path[1:]
         self.statements = tuple(path[-1].statements())
-        self.ranges = RangeAnalysis(registers)
+        self.ranges = ranges
         self.affine = AffineAnalysis(self.ranges)
         self.folder = Folder()
         self.binder = binder
@@ -136,7 +140,7 @@ class _LeafBuilder:
         if not isinstance(node, IRBufLoad):
             return operands(node)
         extra = () if node.alt is None or node.gate is None else (node.gate, node.alt)
-        return extra if self._placed(node.buf_idx, node.addr, node.gate) is not None else (node.addr, *extra)
+        return extra if self._placed(node.buf_idx, node.addr) is not None else (node.addr, *extra)
 
     def _special(self, node: IRValue) -> int | None:
         """Constants, variables, flags and affine values."""
@@ -217,18 +221,18 @@ class _LeafBuilder:
             latency=bound.latency,
         ).number
 
-    def _placed(self, buffer: int, addr: IRValue, gate: IRValue | None) -> tuple[Affine, int] | None:
+    def _placed(self, buffer: int, addr: IRValue) -> tuple[Affine, int] | None:
         form = self.affine.of(addr)
         if form is None:
             return None
-        return self.flow.layouts[buffer].address(form, self.ranges, exact=gate is None)
+        return self.flow.memories.layouts[buffer].address(
+            form, self.ranges, clean=buffer in self.flow.memories.clean
+        )
 
-    def _address(
-        self, buffer: int, addr: IRValue, gate: IRValue | None
-    ) -> tuple[int, int | None, int, object]:
+    def _address(self, buffer: int, addr: IRValue) -> tuple[int, int | None, int, object]:
         """Word address node, lane (static) or lane node (dynamic), and a key that equal words share."""
-        layout = self.flow.layouts[buffer]
-        placed = self._placed(buffer, addr, gate)
+        layout = self.flow.memories.layouts[buffer]
+        placed = self._placed(buffer, addr)
         if placed is not None:
             word, lane = placed
             if word.is_constant:
@@ -251,8 +255,8 @@ class _LeafBuilder:
         return self.value(word_value), None, self.value(lane_value), None
 
     def _load(self, node: IRBufLoad) -> int:
-        word, lane, dynamic, key = self._address(node.buf_idx, node.addr, node.gate)
-        layout = self.flow.layouts[node.buf_idx]
+        word, lane, dynamic, key = self._address(node.buf_idx, node.addr)
+        layout = self.flow.memories.layouts[node.buf_idx]
         full = self.ranges.of(IRBufLoad(node.buf_idx, node.addr, node.dtype))
         fields = {"operands": (word,), "buffer": node.buf_idx}
         if node.buf_idx in self.stored:
@@ -301,7 +305,7 @@ class _LeafBuilder:
     def _store(self, statement: IRBufStore) -> None:
         value = self.value(statement.value)
         gate = None if statement.gate is None else self.value(statement.gate)
-        word, lane, dynamic, key = self._address(statement.buf_idx, statement.addr, statement.gate)
+        word, lane, dynamic, key = self._address(statement.buf_idx, statement.addr)
         if lane is None:
             lane = -1
         earlier = self.stores.get((statement.buf_idx, key)) if isinstance(key, Affine) else None

@@ -126,8 +126,8 @@ class ArithmeticLowering:
                 return self._unit(node)
             case "load":
                 data = self.reads[node.buffer, node.port].data
-                whole = self.plan.layouts[node.buffer].lanes == 1 and node.dtype.kind == "int"
-                return data.as_signed() if whole else data
+                whole = self.plan.layouts[node.buffer].lanes == 1
+                return data.as_signed() if whole and self.plan.storage[node.buffer].kind == "int" else data
             case "lane":
                 return self._lane(node)
             case "regread":
@@ -159,14 +159,15 @@ class ArithmeticLowering:
     def _lane(self, node: PlanNode) -> Value:
         load = self.plan.nodes[node.operands[0]]
         layout = self.plan.layouts[load.buffer]
-        width = node.dtype.bit_width
+        storage = self.plan.storage[load.buffer]
+        width = storage.bit_width
         word = self.at(load.number, node.stage)
         if len(node.operands) > 1:
             lane: Value = word.word_select(self.at(node.operands[1], node.stage), width)
         else:
             lane = word[node.lane * width : (node.lane + 1) * width]
         assert layout.lanes > 1, "a lane of a wide word"
-        return self._named(node, lane.as_signed() if node.dtype.kind == "int" else lane)
+        return self._named(node, lane.as_signed() if storage.kind == "int" else lane)
 
     def _regread(self, node: PlanNode) -> Value:
         if node.index is None:

@@ -85,13 +85,20 @@ class Layout:
         word, lane = self.place(np.arange(self.depth, dtype=np.int64))
         return dtype.bits_to_array(packed[word, lane])
 
-    def address(self, form: Affine, ranges: RangeAnalysis, *, exact: bool) -> tuple[Affine, int] | None:
+    def is_clean(self, form: Affine, ranges: RangeAnalysis) -> bool:
+        """Whether the digits of an address stay in their dimension, so that none carries into the next."""
+        digits = self._digits(form)
+        return digits is not None and all(
+            _inside(digit, dim, ranges) for digit, dim in zip(digits[1:], self.dims[1:], strict=True)
+        )
+
+    def address(self, form: Affine, ranges: RangeAnalysis, *, clean: bool) -> tuple[Affine, int] | None:
         """Word address and lane of an affine element address.
 
         Parameters
         ----------
-        exact : bool
-            The access happens in every step, so that its digits must stay in their dimension.
+        clean : bool
+            The address was clean before lanes were added; lanes beyond a bound are masked and may leave it.
 
         Returns
         -------
@@ -101,13 +108,11 @@ class Layout:
         if self.lanes == 1:
             return form, 0
         digits = self._digits(form)
-        if digits is None:
+        if digits is None or not (clean or self.is_clean(form, ranges)):
             return None
         word, lane = Affine(0), 0
-        for digit, dim, rows, split in zip(digits, self.dims, self.rows, self.split, strict=True):
+        for digit, rows, split in zip(digits, self.rows, self.split, strict=True):
             if any(coefficient % split for _, coefficient in digit.terms):
-                return None
-            if not _inside(digit, dim, ranges) and (exact or len(self.dims) > 1):
                 return None
             offset = digit.const % split
             reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))

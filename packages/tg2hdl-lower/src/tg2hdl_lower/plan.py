@@ -105,6 +105,8 @@ class HardwarePlan:
         Stage of the last store: cycles from the issue of a step to its last effect.
     read_latency : int
         Cycles from an address on a read port to its data.
+    layouts, storage : dict of int
+        Physical layout and element type of each buffer.
     """
 
     kernel: KernelIR
@@ -115,6 +117,7 @@ class HardwarePlan:
     depth: int
     read_latency: int
     layouts: dict[int, Layout] = field(default_factory=dict)
+    storage: dict[int, DType] = field(default_factory=dict)
     multipliers: int = 0
     notes: tuple[str, ...] = ()
 
@@ -133,10 +136,7 @@ class HardwarePlan:
             if not self.kernel.variables
             else f"PLAN {self.kernel.name}: ii={self.ii} depth={self.depth}"
         ]
-        lines += [
-            f"  buffer {idx}: {self.kernel.buffer(idx).dtype} {layout}"
-            for idx, layout in self.layouts.items()
-        ]
+        lines += [f"  buffer {idx}: {self.storage[idx]} {layout}" for idx, layout in self.layouts.items()]
         for leaf in self.leaves:
             path = " > ".join(f"i{loop.counter.axis}<{_bound(loop)}" for loop in leaf.path if loop.counter)
             lines.append(f"  leaf {leaf.number}: {path or 'one step'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.accumulators import accumulator_ranges
 from tg2hdl_ir.passes.axes import AxisInfo, analyze_axes
@@ -15,7 +16,9 @@ from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
+from tg2hdl_lower.lanes import clean_buffers
 from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.memories import Memories, element_ranges
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort
 from tg2hdl_lower.schedule import ReadPorts, schedule
@@ -29,6 +32,7 @@ def plan_kernel(
     *,
     lanes: dict[int, int] | None = None,
     layouts: dict[int, Layout] | None = None,
+    storage: dict[int, DType] | None = None,
 ) -> HardwarePlan:
     """Plan the hardware of a canonical kernel.
 
@@ -38,20 +42,27 @@ def plan_kernel(
         Lanes per axis.
     layouts : dict of int to Layout, optional
         Physical layout per buffer; one element a word when absent.
+    storage : dict of int to DType, optional
+        Narrower element type per buffer, for buffers whose values are known to fit.
     """
     options = options or LowerOptions()
     info = analyze_axes(kernel)
-    registers = accumulator_ranges(kernel)
+    memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
+    registers = accumulator_ranges(kernel, element_ranges(memory))
     flat = unroll(flatten(kernel), info, lanes or {})
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
-    plan = _finish(flat, registers, complete, options)
+    memories = Memories(complete, memory, clean_buffers(kernel, complete))
+    plan = _finish(flat, registers, memories, options)
     if plan.ii > 1 and info.floats:
-        plan = _interleaved(flat, info, registers, complete, options, plan)
+        plan = _interleaved(flat, info, registers, memories, options, plan)
     return plan
 
 
 def _finish(
-    kernel: KernelIR, registers: dict[int, Interval], layouts: dict[int, Layout], options: LowerOptions
+    kernel: KernelIR,
+    registers: dict[int, Interval],
+    memories: Memories,
+    options: LowerOptions,
 ) -> HardwarePlan:
     kernel = balance(forward_registers(kernel))
     known = {
@@ -59,7 +70,7 @@ def _finish(
         for r in kernel.registers
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
-    flow = build_dataflow(kernel, layouts, known, Binder(options, kernel.name))
+    flow = build_dataflow(kernel, memories, known, Binder(options, kernel.name))
     ii = schedule(flow, options, ReadPorts({}))
     depth = max((n.issue for n in flow.nodes if n.kind in ("store", "regwrite")), default=0)
     return HardwarePlan(
@@ -70,7 +81,8 @@ def _finish(
         ii,
         depth,
         options.read_latency,
-        layouts,
+        memories.layouts,
+        memories.storage,
         sum(n.op == "mul" and n.kind in ("op", "unit") for n in flow.nodes),
     )
 
@@ -81,8 +93,9 @@ def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:
         for node in (flow.nodes[n] for n in leaf.nodes):
             if node.kind in ("load", "store"):
                 key = (node.buffer, node.port, node.kind == "load")
-                dtype = flow.kernel.buffer(node.buffer).dtype
-                found[key] = MemoryPort(*key, dtype, flow.layouts[node.buffer])
+                found[key] = MemoryPort(
+                    *key, flow.memories.storage[node.buffer], flow.memories.layouts[node.buffer]
+                )
     return tuple(found[k] for k in sorted(found))
 
 
@@ -90,7 +103,7 @@ def _interleaved(
     flat: KernelIR,
     info: AxisInfo,
     registers: dict[int, Interval],
-    layouts: dict[int, Layout],
+    memories: Memories,
     options: LowerOptions,
     plan: HardwarePlan,
 ) -> HardwarePlan:
@@ -102,7 +115,7 @@ def _interleaved(
         assert isinstance(loop.bound, int), "only constant bounds are candidates"
         needed = best.ii + 2
         for tile in sorted({t for t in range(2, min(loop.bound, 64) + 1) if _useful(loop.bound, t, needed)}):
-            trial = _finish(interleave(kernel, info, axis, tile), registers, layouts, options)
+            trial = _finish(interleave(kernel, info, axis, tile), registers, memories, options)
             if trial.cycles() < best.cycles():
                 best = replace(trial, notes=(f"{tile} outputs of i{axis} take turns",))
             if trial.ii == 1:

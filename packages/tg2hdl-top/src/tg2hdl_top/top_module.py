@@ -274,17 +274,19 @@ def _shared(
 ) -> SharedMemory:
     kernel, buffer = slots[0]
     meta, layout = plans[kernel].kernel.buffer(buffer), plans[kernel].layouts[buffer]
+    storage = plans[kernel].storage[buffer]
     for k, b in slots[1:]:
         other = plans[k].kernel.buffer(b)
-        if (other.dtype, other.depth, plans[k].layouts[b]) != (meta.dtype, meta.depth, layout):
+        found = (plans[k].storage[b], other.depth, plans[k].layouts[b])
+        if found != (storage, meta.depth, layout):
             raise InputError(
-                f"connected buffers differ: {meta.dtype}[{meta.depth}] {layout} of kernel {kernel} and "
-                f"{other.dtype}[{other.depth}] {plans[k].layouts[b]} of kernel {k}",
+                f"connected buffers differ: {storage}[{meta.depth}] {layout} of kernel {kernel} and "
+                f"{plans[k].storage[b]}[{other.depth}] {plans[k].layouts[b]} of kernel {k}",
                 hint="plan both kernels with the same layout for the buffer",
             )
     writers = [(k, b) for k, b in slots if plans[k].kernel.buffer(b).is_output]
     name = next((names[s] for s in slots if s in names), f"b{number}")
-    return SharedMemory(name, meta.dtype, layout, slots, writers)
+    return SharedMemory(name, storage, layout, slots, writers)
 
 
 def _read_first(memory: SharedMemory, plans: list[HardwarePlan]) -> bool:

@@ -32,10 +32,17 @@ class RangeAnalysis:
     ----------
     registers : mapping of int to interval
         Known intervals of registers; a register that is not listed has the full range of its type.
+    buffers : mapping of int to interval
+        Known intervals of the elements of buffers, likewise.
     """
 
-    def __init__(self, registers: Mapping[int, Interval] | None = None) -> None:
+    def __init__(
+        self,
+        registers: Mapping[int, Interval] | None = None,
+        buffers: Mapping[int, Interval] | None = None,
+    ) -> None:
         self._registers = dict(registers or {})
+        self._buffers = dict(buffers or {})
         self._memo: dict[IRValue, Interval] = {}
 
     def of(self, value: IRValue) -> Interval:
@@ -68,12 +75,19 @@ class RangeAnalysis:
                     0, (value.bound if isinstance(value.bound, int) else self.of(value.bound)[1]) - 1
                 )
             case IRBufLoad():
-                return _full(dtype)
+                return self._load(value)
             case IRRegLoad():
                 return self._registers.get(value.reg, _full(dtype))
             case IROp():
                 return self._op(value)
         raise AssertionError(value)
+
+    def _load(self, load: IRBufLoad) -> Interval:
+        low, high = self._buffers.get(load.buf_idx, _full(load.dtype))
+        if load.gate is not None and load.alt is not None:
+            other = self._memo[load.alt]
+            low, high = min(low, other[0]), max(high, other[1])
+        return low, high
 
     def _op(self, op: IROp) -> Interval:
         full = _full(op.dtype)
@@ -89,6 +103,8 @@ class RangeAnalysis:
 def _operands(value: IRValue) -> tuple[IRValue, ...]:
     if isinstance(value, IROp):
         return value.srcs
+    if isinstance(value, IRBufLoad):
+        return () if value.gate is None or value.alt is None else (value.alt,)
     if isinstance(value, IRCounter) and not isinstance(value.bound, int):
         return (value.bound,)
     return ()

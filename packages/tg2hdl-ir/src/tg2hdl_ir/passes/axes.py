@@ -1,0 +1,160 @@
+"""Which loops are independent: iterations that neither carry a register nor touch each other's elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRCounter,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.passes.rewrite import operands
+
+__all__ = ["AxisInfo", "analyze_axes", "is_injective"]
+
+_ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
+
+
+@dataclass(frozen=True)
+class AxisInfo:
+    """Facts about the loops of a kernel, by axis number.
+
+    Parameters
+    ----------
+    independent : frozenset of int
+        Axes whose iterations may run in any order or at once.
+    private : mapping of int to frozenset of int
+        For each axis the registers that every iteration initializes for itself.
+    reducible : frozenset of int
+        Axes whose iterations only add to integer accumulators, so that they may be regrouped.
+    floats : frozenset of int
+        Axes that carry a float register.
+    """
+
+    independent: frozenset[int]
+    private: dict[int, frozenset[int]]
+    reducible: frozenset[int]
+    floats: frozenset[int]
+
+
+def is_injective(form: Affine, ranges: RangeAnalysis) -> bool:
+    """Whether an affine form takes a different value for each combination of its counters."""
+    reach = 0
+    for symbol, coefficient in sorted(form.terms, key=lambda t: abs(t[1])):
+        if not isinstance(symbol, IRCounter):
+            continue
+        if abs(coefficient) <= reach:
+            return False
+        reach += abs(coefficient) * ranges.of(symbol)[1]
+    return True
+
+
+def analyze_axes(kernel: KernelIR) -> AxisInfo:
+    """Analyze a canonical (not yet flattened) kernel."""
+    placed = _place(kernel.loop_tree, ())
+    axes = {loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter is not None}
+    private = {axis: _private(axis, placed) for axis in axes}
+    touched = {
+        axis: {s.reg for s, path in placed if axis in path and isinstance(s, IRRegLoad | IRRegStore)}
+        for axis in axes
+    }
+    memory = _independent_in_memory(axes, placed)
+    carried = {axis: touched[axis] - private[axis] for axis in axes}
+    plain = _accumulators(placed)
+    floats = {r.idx for r in kernel.registers if r.dtype.is_float}
+    return AxisInfo(
+        frozenset(a for a in axes if not carried[a] and a in memory),
+        private,
+        frozenset(a for a in axes if carried[a] and carried[a] <= plain and a in memory),
+        frozenset(a for a in axes if carried[a] & floats),
+    )
+
+
+def _place(loop: LoopIR, path: tuple[int, ...]) -> list[tuple[IRStatement, tuple[int, ...]]]:
+    if loop.counter is not None:
+        path = (*path, loop.counter.axis)
+    placed: list[tuple[IRStatement, tuple[int, ...]]] = []
+    for item in loop.items:
+        placed.extend(_place(item, path) if isinstance(item, LoopIR) else [(item, path)])
+    return placed
+
+
+def _private(axis: int, placed: list[tuple[IRStatement, tuple[int, ...]]]) -> frozenset[int]:
+    first: dict[int, IRStatement] = {}
+    for statement, path in placed:
+        if axis in path and isinstance(statement, IRRegLoad | IRRegStore):
+            first.setdefault(statement.reg, statement)
+    outside = {s.reg for s, path in placed if axis not in path and isinstance(s, IRRegLoad | IRRegStore)}
+    return frozenset(
+        reg
+        for reg, s in first.items()
+        if isinstance(s, IRRegStore) and s.gate is None and s.index is None and reg not in outside
+    )
+
+
+def _independent_in_memory(axes: set[int], placed: list[tuple[IRStatement, tuple[int, ...]]]) -> set[int]:
+    ranges = RangeAnalysis()
+    analysis = AffineAnalysis(ranges)
+    stores = [(s, path) for s, path in placed if isinstance(s, IRBufStore)]
+    result = set(axes)
+    for store, path in stores:
+        form = analysis.of(store.addr)
+        same_buffer = [
+            s for s, _ in placed if isinstance(s, IRBufLoad | IRBufStore) and s.buf_idx == store.buf_idx
+        ]
+        shared = any(analysis.of(s.addr) != form or form is None for s in same_buffer)
+        for axis in path:
+            ok = form is not None and not shared and is_injective(form, ranges)
+            uses_axis = form is not None and any(
+                isinstance(s, IRCounter) and s.axis == axis for s, _ in form.terms
+            )
+            # A store outside the axis' counter is repeated: only the last one counts, so the order matters.
+            if not (ok and uses_axis):
+                result.discard(axis)
+    return result | {a for a in axes if not any(a in path for _, path in stores)}
+
+
+def _accumulators(placed: list[tuple[IRStatement, tuple[int, ...]]]) -> set[int]:
+    """Integer registers whose every update is ``reg = op(reg, x)`` with one op and x free of registers."""
+    ops: dict[int, set[str | None]] = {}
+    for statement, _ in placed:
+        if isinstance(statement, IRRegStore):
+            ops.setdefault(statement.reg, set()).add(_update_op(statement))
+    return {reg for reg, found in ops.items() if None not in found and len(found - {"init"}) == 1}
+
+
+def _update_op(store: IRRegStore) -> str | None:
+    value = store.value
+    if store.index is not None or store.gate is not None or value.dtype.is_float:
+        return None
+    if not _reads_register(value):
+        return "init"
+    if isinstance(value, IROp) and value.op in _ASSOCIATIVE:
+        own = [s for s in value.srcs if isinstance(s, IRRegLoad) and s.reg == store.reg]
+        others = [s for s in value.srcs if s not in own]
+        if len(own) == 1 and not any(_reads_register(s) for s in others):
+            return value.op
+    return None
+
+
+def _reads_register(value: IRValue) -> bool:
+    seen: set[IRValue] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, IRRegLoad):
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack.extend(operands(node))
+    return False

@@ -1,0 +1,225 @@
+"""Lanes: how many iterations of each loop run at once, and what that asks of the memories."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, IRValue, KernelIR
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.axes import AxisInfo
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.passes.rewrite import operands
+from tg2hdl_lower.layout import Layout
+
+__all__ = [
+    "Access",
+    "accesses",
+    "candidate_lanes",
+    "clean_buffers",
+    "explicit_lanes",
+    "multiplications",
+    "preferred_layout",
+    "words_per_step",
+]
+
+MAX_CANDIDATES = 400
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of the canonical kernel; `form` is None for a data-dependent address."""
+
+    buffer: int
+    store: bool
+    form: Affine | None
+
+
+def accesses(kernel: KernelIR) -> list[Access]:
+    """All memory accesses of a kernel."""
+    analysis = AffineAnalysis()
+    return [
+        Access(s.buf_idx, isinstance(s, IRBufStore), analysis.of(s.addr))
+        for s in kernel.loop_tree.statements()
+        if isinstance(s, IRBufLoad | IRBufStore)
+    ]
+
+
+def clean_buffers(kernel: KernelIR, layouts: Mapping[int, Layout]) -> frozenset[int]:
+    """Buffers whose addresses, before lanes are added, do not carry between the digits of their layout."""
+    ranges = RangeAnalysis()
+    found = accesses(kernel)
+    dirty = {a.buffer for a in found if a.form is not None and not layouts[a.buffer].is_clean(a.form, ranges)}
+    return frozenset(layouts.keys() - dirty)
+
+
+def multiplications(kernel: KernelIR) -> int:
+    """Multipliers of one lane: products of two values that are not known at compile time, outside of addresses."""
+    seen: set[IRValue] = set()
+    stack = [
+        s.value for s in kernel.loop_tree.statements() if not isinstance(s, IRBufLoad) and hasattr(s, "value")
+    ]
+    analysis = AffineAnalysis()
+    count = 0
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, IRBufLoad):
+            stack.extend(v for v in (node.gate, node.alt) if v is not None)
+            continue
+        stack.extend(operands(node))
+        if isinstance(node, IROp) and node.op in ("mul", "mulacc") and analysis.of(node) is None:
+            count += not any(isinstance(s, IRConst) for s in node.srcs)
+    return count
+
+
+def _axes(kernel: KernelIR, info: AxisInfo) -> list[IRCounter]:
+    legal = info.independent | info.reducible
+    return [
+        loop.counter
+        for loop in kernel.loop_tree.walk()
+        if loop.counter is not None
+        and loop.counter.axis in legal
+        and isinstance(loop.bound, int)
+        and loop.bound > 1
+    ]
+
+
+def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll: int) -> dict[int, int]:
+    """Lanes for `unroll_factor` on the innermost independent axis and `reduce_unroll_factor` on the reduction.
+
+    Raises
+    ------
+    InputError
+        When the kernel has no axis for a factor that is larger than 1.
+    """
+    counters = [loop.counter for loop in kernel.loop_tree.walk() if loop.counter is not None]
+    fixed = [c for c in counters if isinstance(c.bound, int)]
+    independent = [c.axis for c in fixed if c.axis in info.independent]
+    reducing = [c.axis for c in fixed if c.axis in info.reducible]
+    lanes: dict[int, int] = {}
+    for name, factor, axes in (
+        ("unroll_factor", unroll, independent),
+        ("reduce_unroll_factor", reduce_unroll, reducing),
+    ):
+        if factor == 1:
+            continue
+        if not axes:
+            kind = "independent" if name == "unroll_factor" else "integer reduction"
+            raise InputError(
+                f"{name}={factor} needs an {kind} loop, and there is none",
+                where=f"kernel {kernel.name}",
+                hint=f"leave {name} at 1 for this kernel, or give multipliers=N for the whole model",
+            )
+        bound = next(c.bound for c in fixed if c.axis == axes[-1])
+        assert isinstance(bound, int), "only constant bounds are kept"
+        lanes[axes[-1]] = min(factor, bound)
+    return lanes
+
+
+def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[int, int]]:
+    """Lane vectors of at most `lanes` lanes, those with the fewest steps first."""
+    axes = _axes(kernel, info)
+    found: list[tuple[int, int, dict[int, int]]] = []
+    for factors in _vectors([c.bound for c in axes if isinstance(c.bound, int)], lanes):
+        steps = math.prod(
+            -(-c.bound // f) for c, f in zip(axes, factors, strict=True) if isinstance(c.bound, int)
+        )
+        vector = {c.axis: f for c, f in zip(axes, factors, strict=True) if f > 1}
+        found.append((steps, math.prod(factors), vector))
+    found.sort(key=lambda entry: (entry[0], entry[1], len(entry[2])))
+    return [vector for _, _, vector in found[:MAX_CANDIDATES]]
+
+
+def _vectors(bounds: list[int], lanes: int) -> Iterator[tuple[int, ...]]:
+    if not bounds:
+        yield ()
+        return
+    for factor in _useful_factors(bounds[0], lanes):
+        for rest in _vectors(bounds[1:], lanes // factor):
+            yield (factor, *rest)
+
+
+def _useful_factors(bound: int, lanes: int) -> list[int]:
+    """Smallest factor for each number of steps."""
+    limit = min(bound, lanes)
+    return sorted({-(-bound // -(-bound // f)) for f in range(1, limit + 1)})
+
+
+def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, list[list[tuple[int, int]]]]:
+    """Form over the shortened counters, and per lane axis in the form the offsets of its lanes."""
+    base = Affine(form.const)
+    offsets: list[list[tuple[int, int]]] = []
+    for symbol, coefficient in form.terms:
+        factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
+        if factor == 1 or not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int):
+            base = base.plus(Affine(0, ((symbol, coefficient),)))
+            continue
+        steps = -(-symbol.bound // factor)
+        if steps > 1:
+            shorter = IRCounter(steps, symbol.depth, symbol.axis, symbol.dtype)
+            base = base.plus(Affine(0, ((shorter, coefficient * factor),)))
+        offsets.append([(symbol.axis, coefficient * n) for n in range(factor)])
+    return base, offsets
+
+
+def words_per_step(
+    found: list[Access], lanes: Mapping[int, int], layouts: Mapping[int, Layout]
+) -> dict[tuple[int, bool], int]:
+    """Distinct words that a step touches, by (buffer, store)."""
+    ranges = RangeAnalysis()
+    words: dict[tuple[int, bool], set[object]] = {}
+    for number, access in enumerate(found):
+        key = (access.buffer, access.store)
+        group = words.setdefault(key, set())
+        if access.form is None:
+            group.update((number, n) for n in range(math.prod(lanes.values())))
+            continue
+        base, offsets = _unrolled(access.form, lanes)
+        layout = layouts[access.buffer]
+        clean = layout.is_clean(access.form, ranges)
+        for combination in itertools.product(*offsets):
+            form = base.offset(sum(offset for _, offset in combination))
+            placed = layout.address(form, ranges, clean=clean)
+            group.add((str(form), number) if placed is None else str(placed[0]))
+    return {key: len(group) for key, group in words.items()}
+
+
+def preferred_layout(found: list[Access], buffer: int, lanes: Mapping[int, int], depth: int) -> Layout:
+    """Layout in which the widest access of a buffer finds its lanes in one word."""
+    best = Layout.linear(depth)
+    for access in found:
+        if access.buffer != buffer or access.form is None:
+            continue
+        spatial = [
+            (abs(c), lanes[s.axis])
+            for s, c in access.form.terms
+            if isinstance(s, IRCounter) and lanes.get(s.axis, 1) > 1
+        ]
+        layout = _strided(sorted(spatial, reverse=True), depth)
+        if layout is not None and layout.lanes > best.lanes:
+            best = layout
+    return best
+
+
+def _strided(spatial: list[tuple[int, int]], depth: int) -> Layout | None:
+    if not spatial:
+        return None
+    sizes: list[int] = []
+    split: list[int] = []
+    above = depth
+    for stride, lanes in spatial:
+        if stride == 0 or above % stride:
+            return None
+        sizes.append(above // stride)
+        split.append(lanes)
+        above = stride
+    if above > 1:
+        sizes.append(above)
+        split.append(1)
+    return Layout(tuple(sizes), tuple(split))

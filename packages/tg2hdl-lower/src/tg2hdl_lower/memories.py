@@ -1,0 +1,26 @@
+"""What a kernel knows of its memories: layout and element type of each buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.passes.ranges import Interval
+from tg2hdl_lower.layout import Layout
+
+__all__ = ["Memories", "element_ranges"]
+
+
+@dataclass(frozen=True)
+class Memories:
+    """Layout and element type per buffer; the buffers in `clean` are only addressed without carries."""
+
+    layouts: dict[int, Layout]
+    storage: dict[int, DType]
+    clean: frozenset[int]
+
+
+def element_ranges(storage: Mapping[int, DType]) -> dict[int, Interval]:
+    """Ranges of the integer elements that fit each storage type."""
+    return {i: (t.min_value, t.max_value) for i, t in storage.items() if not t.is_float}

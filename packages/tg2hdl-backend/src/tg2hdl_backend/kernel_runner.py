@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,15 +34,13 @@ class KernelRunner:
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
         """Printed kernel with its options: all that a worker process needs."""
-        return f"{_HEADER}{options}\n{kernel.format()}"
+        return f"{_HEADER}{options}\n{base64.b64encode(pickle.dumps(kernel)).decode()}"
 
     @classmethod
     def from_source(cls, text: str) -> KernelRunner:
         """Read the text of `source`."""
-        from tg2hdl_ir import parse_kernel
-
         header, _, body = text.partition("\n")
-        return cls(parse_kernel(body), DeviceOptions.parse(header.removeprefix(_HEADER)))
+        return cls(pickle.loads(base64.b64decode(body)), DeviceOptions.parse(header.removeprefix(_HEADER)))
 
     def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> float | None:
         """Run once on the buffers by slot, which are changed in place.

@@ -71,8 +71,12 @@ def compare_with_interpreter(
         golden = evaluate(
             kernel, {s: contents[n] for s, n in slots.items()}, dict(zip(_names(kernel), values, strict=True))
         )
-        if uops and interprets(uops):
-            expected = interpret(uops, [contents[n] for n in call.buffers], values)
+        expected = (
+            interpret(uops, [contents[n] for n in call.buffers], values)
+            if uops and interprets(uops)
+            else None
+        )
+        if expected is not None:
             by_slot = dict(zip(slots, expected, strict=True))
             result.kernels += 1
             ops = operations(kernel)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from tinygrad.device import Allocator, Compiled
+from tinygrad.helpers import DEV, NOOPT
 
 from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
@@ -78,3 +80,6 @@ class HDLDevice(Compiled):
 
     def __init__(self, device: str) -> None:
         super().__init__(device, HDLAllocator(self), [HDLRenderer], HDLProgram)  # type: ignore[list-item]
+        # tinygrad's unrolling and upcasting is made for processors; hardware gets its lanes from plain loops.
+        if DEV.device == "HDL" and "NOOPT" not in os.environ:
+            NOOPT.value = 1

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tinygrad import device
+from tinygrad.dtype import truncate
 from tinygrad.helpers import Target
 from tinygrad.runtime.ops_python import PythonProgram
-from tinygrad.uop.ops import UOp
+from tinygrad.uop.ops import Ops, UOp
 
 __all__ = ["interpret", "interprets"]
 
@@ -24,7 +25,7 @@ def interprets(uops: Sequence[UOp]) -> bool:
 
 def interpret(
     uops: Sequence[UOp], arrays: Sequence[npt.NDArray[Any]], values: Sequence[int] = ()
-) -> list[npt.NDArray[Any]]:
+) -> list[npt.NDArray[Any]] | None:
     """Run linearized UOps.
 
     Parameters
@@ -37,13 +38,23 @@ def interpret(
 
     Returns
     -------
-    list of ndarray
-        Contents of all buffers afterwards.
+    list of ndarray or None
+        Contents of all buffers afterwards; None when the interpreter cannot compute it, e.g. the integer part
+        of infinity.
     """
     copies = [np.array(a, copy=True, order="C") for a in arrays]
     memories = [memoryview(a.view(np.uint8)) for a in copies]
-    _program(uops)(*memories, vals=tuple(values))
+    try:
+        _program(uops)(*memories, vals=tuple(values))
+    except OverflowError:
+        return None
     return copies
+
+
+def _literal(uop: UOp) -> Any:
+    """Argument of a UOp; float literals rounded to their type, which this interpreter of 0.13 forgets."""
+    rounded = truncate.get(uop.dtype) if uop.op is Ops.CONST and isinstance(uop.arg, float) else None
+    return uop.arg if rounded is None else rounded(uop.arg)
 
 
 def _program(uops: Sequence[UOp]) -> Any:
@@ -51,5 +62,5 @@ def _program(uops: Sequence[UOp]) -> Any:
         elf = device.TinyELF(pickle.dumps(list(uops)), "kernel", Target("PYTHON"), ())
         return PythonProgram(None, elf)
     position = {uop: n for n, uop in enumerate(uops)}
-    listing = [(u.op, u.dtype, [position[s] for s in u.src], u.arg) for u in uops]
+    listing = [(u.op, u.dtype, [position[s] for s in u.src], _literal(u)) for u in uops]
     return PythonProgram("kernel", pickle.dumps(listing))

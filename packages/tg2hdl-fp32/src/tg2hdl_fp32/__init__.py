@@ -7,15 +7,20 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "add": ("Add", "FP32Add", "Sub"),
+    "catalog": ("CATALOG", "CatalogEntry"),
+    "compare": ("PREDICATES", "Compare", "FP32Cmp"),
     "core": ("FLAGS", "TARGETS", "Core"),
     "div": ("Div", "FP32FDiv"),
     "errors": ("FloatParameterError", "FloatTypeError"),
     "exp2": ("Exp2", "FP32Exp2"),
     "format": ("BF16", "FORMATS", "FP16", "FP32", "FP64", "FP8_E4M3", "FP8_E5M2", "Format", "format_by_name"),
+    "minmax": ("MINMAX_VARIANTS", "MinMax"),
     "modes": ("RoundingMode",),
     "mul": ("FP32Mul", "Mul"),
     "reciprocal": ("FP32Reciprocal", "Reciprocal"),
     "rsqrt": ("FP32Rsqrt", "Rsqrt"),
+    "sign": ("Abs", "Neg"),
     "sqrt": ("FP32Sqrt", "Sqrt"),
     "stream": ("StreamCore",),
     "timing": ("PROFILES",),

@@ -89,7 +89,9 @@ class Core(wiring.Component):
         if not isinstance(format, Format):
             raise FloatTypeError(f"format must be a Format, such as FP32, not {format!r}")
         if profile is not None and stages is not None:
-            raise FloatParameterError(f"give a profile or a number of stages, not both ({profile!r} and {stages})")
+            raise FloatParameterError(
+                f"give a profile or a number of stages, not both ({profile!r} and {stages})"
+            )
         if profile is not None and profile not in PROFILES:
             raise FloatParameterError(f"unknown profile {profile!r}; use one of {one_of(PROFILES)}")
         if target not in TARGETS:

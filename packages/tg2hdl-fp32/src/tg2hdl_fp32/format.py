@@ -158,7 +158,11 @@ class Format:
         return value if value else sign * 0.0
 
     def encode(
-        self, value: float | Fraction, rounding: RoundingMode = RoundingMode.RNE, *, negative_zero: bool = False
+        self,
+        value: float | Fraction,
+        rounding: RoundingMode = RoundingMode.RNE,
+        *,
+        negative_zero: bool = False,
     ) -> int:
         """Return the pattern of a number, correctly rounded.
 
@@ -248,4 +252,6 @@ def format_by_name(name: str) -> Format:
     exponent, separator, fraction = name.removeprefix("E").partition("M")
     if name.startswith("E") and separator and exponent.isdigit() and fraction.isdigit():
         return Format(int(exponent), int(fraction) + 1)
-    raise FloatParameterError(f"unknown format {name!r}; use one of {one_of(FORMATS)}, or E<exponent>M<fraction>")
+    raise FloatParameterError(
+        f"unknown format {name!r}; use one of {one_of(FORMATS)}, or E<exponent>M<fraction>"
+    )

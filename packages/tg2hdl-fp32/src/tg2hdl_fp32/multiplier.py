@@ -42,7 +42,9 @@ class Multiplier18(wiring.Component):
     en: In(1)
     product: Out(36)
 
-    def __init__(self, registers: Iterable[str] = (), *, target: str = "generic", domain: str = "sync") -> None:
+    def __init__(
+        self, registers: Iterable[str] = (), *, target: str = "generic", domain: str = "sync"
+    ) -> None:
         self.registers = tuple(registers)
         self.target = target
         self.domain = domain
@@ -139,7 +141,9 @@ def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "gener
     # Products on one diagonal do not overlap, or touch by carries only when limbs differ in size.
     sums = [_join(parts) for _, parts in sorted(rows.items(), key=lambda item: -abs(item[0]))]
     while len(sums) > 1:
-        paired = [_add_rows(*sums[k : k + 2]) if k + 1 < len(sums) else sums[k] for k in range(0, len(sums), 2)]
+        paired = [
+            _add_rows(*sums[k : k + 2]) if k + 1 < len(sums) else sums[k] for k in range(0, len(sums), 2)
+        ]
         p.delay(add_delay(max(len(value) for _, value in paired)))
         sums = paired
         if len(sums) > 1:

@@ -1,0 +1,158 @@
+"""Addition and subtraction."""
+
+__all__ = ["Add", "FP32Add", "Sub"]
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Mux, Value
+
+from .comparing import compare_halves, magnitude_order
+from .core import Core
+from .format import FP32
+from .modes import RoundingMode
+from .pipeline import Pipeline
+from .rounding import round_and_pack
+from .shifting import leading_zeros, shift_left, shift_right_sticky
+from .timing import add_delay, lut_delay
+from .unpacked import unpack
+
+
+class Add(Core):
+    """``a + b``, correctly rounded.
+
+    One path: the operand of smaller magnitude is shifted right under a guard, a round and a sticky bit, added or
+    subtracted, and the sum is normalized. A marker bit at the place of the smallest exponent stops the count of
+    leading zeros there, so that subnormal sums need no second shift.
+    """
+
+    operation = "add"
+
+    def datapath(self, p: Pipeline) -> None:
+        """Describe the addition."""
+        self._order(p)
+        self._align(p)
+        self._sum(p)
+        n = self.format.significand
+        round_and_pack(
+            p,
+            self.format,
+            sign=p.sum_sign,
+            exponent=p.sum_exponent,
+            significand=p.frame[-n:],
+            guard=p.frame[-n - 1],
+            sticky=p.frame[: -n - 1].any(),
+            nan=p.nan,
+            inf=p.inf,
+            zero=p.sum_zero,
+            invalid=p.invalid,
+            flags=self.has_flags,
+            subnormals=self.subnormals,
+        )
+
+    def negate_b(self) -> bool:
+        """Whether the second operand is subtracted."""
+        return False
+
+    def _order(self, p: Pipeline) -> None:
+        """Find the larger magnitude and the difference of the exponents."""
+        fmt = self.format
+        x, y = (unpack(fmt, value, subnormals=self.subnormals) for value in (p.a, p.b))
+        b_sign = ~y.sign if self.negate_b() else y.sign
+        compare_halves(p, "magnitude", p.a[:-1], p.b[:-1])
+        p.x_sign, p.y_sign = x.sign, b_sign
+        p.x_exponent, p.y_exponent = x.exponent, y.exponent
+        p.x_significand, p.y_significand = x.significand, y.significand
+        p.subtract = x.sign ^ b_sign
+        opposite = x.is_inf & y.is_inf & (x.sign ^ b_sign)
+        p.nan = x.is_nan | y.is_nan | opposite
+        p.invalid = x.is_signaling | y.is_signaling | opposite
+        p.inf = x.is_inf | y.is_inf
+        p.cut()
+        swap = p.wire(magnitude_order(p, "magnitude").less)
+        p.sign = Mux(swap, p.y_sign, p.x_sign)
+        p.big_exponent = Mux(swap, p.y_exponent, p.x_exponent)
+        p.big = Mux(swap, p.y_significand, p.x_significand)
+        p.small = Mux(swap, p.x_significand, p.y_significand)
+        forward = p.wire((p.x_exponent - p.y_exponent)[: fmt.exponent])
+        backward = p.wire((p.y_exponent - p.x_exponent)[: fmt.exponent])
+        p.distance = Mux(swap, backward, forward)
+        p.delay(add_delay(fmt.exponent) + lut_delay())
+        p.cut()
+
+    def _align(self, p: Pipeline) -> None:
+        """Shift the smaller operand right, two bits beyond the larger one, and gather a sticky bit."""
+        fmt = self.format
+        levels = min((fmt.significand + 2).bit_length(), fmt.exponent)
+        far = p.distance[levels:].any() if levels < fmt.exponent else Const(0)
+        p.places = Cat(bit | far for bit in p.distance[:levels])
+        value: Value = Cat(Const(0, 2), p.small)
+        sticky: Value = Const(0, 1)
+        amount = p.places
+        p.delay(lut_delay())
+        top = levels
+        while top:
+            step = min(top, 2 if top == levels else 3)
+            value, sticky = shift_right_sticky(
+                p, value, amount[top - step : top], unit=1 << (top - step), sticky=sticky
+            )
+            p.delay(lut_delay(step + (step == 2)))
+            top -= step
+            p.aligned, p.fallen = value, sticky
+            p.cut()
+            value, sticky, amount = p.aligned, p.fallen, p.places
+
+    def _sum(self, p: Pipeline) -> None:
+        """Add or subtract, count leading zeros and normalize."""
+        fmt = self.format
+        width = fmt.significand + 4
+        low = Cat(p.fallen, p.aligned) ^ p.subtract.replicate(width - 1)
+        # The carry into the lowest place makes the two's complement.
+        total = Cat(1, Cat(Const(0, 3), p.big)) + Cat(p.subtract, low)
+        p.total = Mux(p.subtract, Cat(total[1:width], 0), total[1 : width + 1])[:width]
+        if self.subnormals:
+            p.marker = self._marker(p.big_exponent, width)
+        p.delay(add_delay(width + 1) + lut_delay(0.5))
+        p.cut()
+        stop = p.total | p.marker if self.subnormals else p.total
+        p.count = leading_zeros(p, p.wire(stop))
+        p.zero = ~p.total.any()
+        p.delay(lut_delay(4))
+        p.cut()
+        levels = (width - 1).bit_length()
+        half = levels // 2
+        p.half_shifted = shift_left(p, p.total, p.count[half:levels], unit=1 << half)
+        p.sum_exponent = (p.big_exponent + 1 - p.count[:levels]).as_signed()
+        p.delay(max(lut_delay(levels - half), add_delay(fmt.exponent + 2)))
+        p.cut()
+        p.frame = shift_left(p, p.half_shifted, p.count[:half])
+        cancel_sign = p.rm == RoundingMode.RDN.value
+        p.sum_sign = Mux(p.zero & p.subtract & ~p.inf, cancel_sign, p.sign)
+        p.sum_zero = p.zero
+        p.delay(lut_delay(half))
+
+    def _marker(self, exponent: Value, width: int) -> Value:
+        # One-hot at `exponent` places below the top, so that the result's exponent is at least 1.
+        span = min(width, 1 << self.format.exponent)
+        bits = (span - 1).bit_length()
+        near = ~exponent[bits:].any() if bits < len(exponent) else Const(1)
+        hot = Cat((exponent[:bits] == k) & near for k in range(span))
+        return Cat(Const(0, width - span), *reversed(list(hot)))
+
+
+class Sub(Add):
+    """``a - b``, correctly rounded; the same datapath as :class:`Add` with the second sign flipped."""
+
+    operation = "sub"
+
+    def negate_b(self) -> bool:
+        """Whether the second operand is subtracted."""
+        return True
+
+
+class FP32Add(Add):
+    """``a + b`` of FP32 patterns; combinational unless a profile is given."""
+
+    def __init__(self, **parameters: Any) -> None:
+        if "stages" not in parameters:
+            parameters.setdefault("profile", "comb")
+        super().__init__(FP32, **parameters)

@@ -1,0 +1,118 @@
+"""The cores that the compiler may use, as plain data; importing this imports no hardware library.
+
+Latencies are kept in ``latencies.json``, which ``python -m tg2hdl_fp32.catalog`` writes and a test compares with
+the cores.
+"""
+
+__all__ = ["CATALOG", "CatalogEntry", "latencies", "write_latencies"]
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
+_PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
+_LATENCIES = Path(__file__).with_name("latencies.json")
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """One core with its parameters; calling it builds the core.
+
+    Attributes
+    ----------
+    name : str
+        Unique name, such as ``fp32.add.balanced``.
+    op : str
+        Operation of the compiler's IR.
+    core : str
+        Name of the class, exported by this package.
+    operands, result : tuple of str, str
+        Types by name, such as ``FP32``, ``INT8`` and ``BOOL``.
+    parameters : tuple of (str, object)
+        Keyword arguments; a value that names a format stands for the format.
+    priority : int
+        Choice among the profiles.
+    accuracy : str
+        ``exact``, ``correctly rounded`` or a bound in ULP.
+    """
+
+    name: str
+    op: str
+    core: str
+    operands: tuple[str, ...]
+    result: str
+    parameters: tuple[tuple[str, Any], ...]
+    priority: int
+    accuracy: str
+
+    def __call__(self) -> Any:
+        """Build the core."""
+        package = import_module("tg2hdl_fp32")
+        parameters = {
+            key: getattr(package, value) if value in _FLOATS else value for key, value in self.parameters
+        }
+        return getattr(package, self.core)(**parameters)
+
+
+def _entries() -> Iterator[CatalogEntry]:
+    rounded = "correctly rounded"
+    for name in _FLOATS:
+        for op, core, arity, result, accuracy, extra in (
+            ("add", "Add", 2, name, rounded, {}),
+            ("sub", "Sub", 2, name, rounded, {}),
+            ("mul", "Mul", 2, name, rounded, {}),
+            ("max", "MinMax", 2, name, "exact", {"variant": "select_max", "stages": 1}),
+            ("min", "MinMax", 2, name, "exact", {"variant": "select_min", "stages": 1}),
+            ("lt", "Compare", 2, "BOOL", "exact", {"predicate": "lt", "stages": 1}),
+            ("eq", "Compare", 2, "BOOL", "exact", {"predicate": "eq", "stages": 1}),
+            ("ne", "Compare", 2, "BOOL", "exact", {"predicate": "ne", "stages": 1}),
+            ("neg", "Neg", 1, name, "exact", {"profile": "comb"}),
+        ):
+            yield from _profiles(op, core, (name,) * arity, result, accuracy, extra)
+
+
+def _profiles(
+    op: str, core: str, operands: tuple[str, ...], result: str, accuracy: str, extra: dict[str, Any]
+) -> Iterator[CatalogEntry]:
+    source = operands[0].lower()
+    kind = f"{op}.{result.lower()}" if op == "cast" else op
+    fixed = "stages" in extra or "profile" in extra
+    for profile, priority in _PRIORITIES.items():
+        if fixed and profile != "balanced":
+            continue
+        parameters = {"format": operands[0]} | extra | ({} if fixed else {"profile": profile})
+        yield CatalogEntry(
+            f"{source}.{kind}.{profile}",
+            op,
+            core,
+            operands,
+            result,
+            tuple(parameters.items()),
+            priority,
+            accuracy,
+        )
+
+
+CATALOG: tuple[CatalogEntry, ...] = tuple(_entries())
+
+
+@cache
+def latencies() -> dict[str, int]:
+    """Return the latency in cycles of every entry, by its name."""
+    table: dict[str, int] = json.loads(_LATENCIES.read_text())
+    return table
+
+
+def write_latencies() -> None:
+    """Build every core and write its latency."""
+    table = {entry.name: entry().latency for entry in CATALOG}
+    _LATENCIES.write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    write_latencies()

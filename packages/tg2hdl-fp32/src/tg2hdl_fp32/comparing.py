@@ -1,0 +1,34 @@
+"""Magnitude comparison in two halves, so that no carry chain is long."""
+
+__all__ = ["MagnitudeOrder", "compare_halves", "magnitude_order"]
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Value
+
+from .pipeline import Pipeline
+from .timing import add_delay, lut_delay
+
+
+@dataclass(frozen=True)
+class MagnitudeOrder:
+    """Whether ``a < b`` and ``a == b``, as unsigned numbers."""
+
+    less: Value
+    equal: Value
+
+
+def compare_halves(p: Pipeline, name: str, a: Value, b: Value) -> None:
+    """Compare the halves of two unsigned values; :func:`magnitude_order` joins them, behind a cut or not."""
+    half = (len(a) + 1) // 2
+    p[f"{name}_low_less"] = a[:half] < b[:half]
+    p[f"{name}_low_equal"] = a[:half] == b[:half]
+    p[f"{name}_high_less"] = a[half:] < b[half:]
+    p[f"{name}_high_equal"] = a[half:] == b[half:]
+    p.delay(add_delay(half) + lut_delay())
+
+
+def magnitude_order(p: Pipeline, name: str) -> MagnitudeOrder:
+    """Join the halves."""
+    less = p[f"{name}_high_less"] | p[f"{name}_high_equal"] & p[f"{name}_low_less"]
+    return MagnitudeOrder(less, p[f"{name}_high_equal"] & p[f"{name}_low_equal"])

@@ -1,0 +1,28 @@
+"""Registration of the cores with the tg2hdl compiler."""
+
+__all__ = ["tg2hdl_arithmetic_units"]
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+from .catalog import CATALOG, latencies
+
+
+@hookimpl
+def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
+    """Float units of the catalog; ``balanced`` has the highest priority."""
+    cycles = latencies()
+    return [
+        ArithmeticUnit(
+            name=entry.name,
+            op=entry.op,
+            operands=tuple(getattr(DType, name) for name in entry.operands),
+            result=getattr(DType, entry.result),
+            latency=cycles[entry.name],
+            factory=entry,
+            priority=entry.priority,
+            accuracy=entry.accuracy,
+        )
+        for entry in CATALOG
+    ]

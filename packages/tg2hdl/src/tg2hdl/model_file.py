@@ -16,7 +16,7 @@ import numpy as np
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, Tg2hdlError
 
-__all__ = ["ModelFile", "load_model_file", "parse_input"]
+__all__ = ["ModelFile", "load_model_file", "parse_input", "run_file"]
 
 _SPEC = re.compile(r"(?P<path>.+?)(?::(?P<name>[A-Za-z_]\w*))?$")
 _INPUT = re.compile(r"(?P<dtype>\w+):(?P<shape>\d+(x\d+)*|scalar)$")
@@ -69,7 +69,7 @@ def load_model_file(spec: str) -> ModelFile:
         raise InputError(
             f"no file {str(path)!r}", hint="give a Python file that defines a model, e.g. model.py:model"
         )
-    module = _run(path)
+    module = run_file(path)
     if not hasattr(module, name):
         found = ", ".join(sorted(n for n, v in vars(module).items() if _is_candidate(v, module.__name__)))
         raise InputError(
@@ -132,7 +132,14 @@ _ALIASES = {
 }
 
 
-def _run(path: Path) -> ModuleType:
+def run_file(path: Path) -> ModuleType:
+    """Run a Python file as a module, with its folder on the import path meanwhile.
+
+    Raises
+    ------
+    InputError
+        When it fails; the line is named.
+    """
     name = f"tg2hdl_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

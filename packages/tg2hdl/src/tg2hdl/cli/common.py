@@ -108,13 +108,12 @@ def kernel_table(accelerator: Accelerator, title: str) -> Table:
 @contextmanager
 def stage(console: Console, text: str) -> Iterator[Callable[[str], None]]:
     """Spinner for a step of unknown length; yields a function that changes its text."""
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as progress:
+    if not console.is_terminal:
+        console.print(text, highlight=False)
+        yield lambda message: console.print(f"{text}: {message}", highlight=False)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(text, total=None)
         yield lambda message: progress.update(task, description=f"{text}: {message}")
 

@@ -31,7 +31,8 @@ def compile_command(
     """Compile a model to Verilog and RTLIL.
 
     FILE is a Python file that defines NAME (`model` unless given): a function of tinygrad Tensors, or an
-    object with __call__. Writes Verilog, RTLIL, the plan as text and as JSON, and prints the cycles of each kernel.
+    object with __call__. Writes Verilog, RTLIL, the plan as text and as JSON, and prints the cycles of each
+    kernel.
     """
     console = Console()
     with stage(console, f"compiling {model}"):

@@ -1,0 +1,93 @@
+"""``tg2hdl demo``: the main job on real data."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tg2hdl.cli.common import progress_bar, stage
+from tg2hdl.demo import DEMO_MODELS, DemoResult, load_demo, run_images, write_files
+from tg2hdl_sim.yosys import first_start_is_slow
+
+__all__ = ["demo"]
+
+_EPILOG = """\b
+Examples:
+  tg2hdl demo                            both models, all 360 test images
+  tg2hdl demo --model int8 --images 20   quicker
+  tg2hdl demo --engine amaranth --images 1
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--model", type=click.Choice(["all", *DEMO_MODELS]), default="all", show_default=True)
+@click.option("--images", default=360, show_default=True, help="Test images per model, 1 to 360.")
+@click.option(
+    "--engine", default="auto", show_default=True, help="auto, cxxrtl, verilator, amaranth or a plugin's."
+)
+@click.option(
+    "--tinygrad-images",
+    default=5,
+    show_default=True,
+    help="How many of them tinygrad's interpreter computes too; a second or so each.",
+)
+@click.option("-o", "--output", default="build/demo", show_default=True, help="Folder for the files.")
+def demo(model: str, images: int, engine: str, tinygrad_images: int, output: str) -> None:
+    """Classify handwritten digits on simulated hardware.
+
+    Two trained networks of examples/digits, one in int8 and one in float32, go from tinygrad to hardware.
+    Every test image is simulated clock cycle by clock cycle and compared bit for bit with the golden model,
+    the first ones with tinygrad's own interpreter too.
+    """
+    console = Console()
+    started = time.perf_counter()
+    if first_start_is_slow():
+        console.print("The first run compiles Yosys from WebAssembly: a minute or two, once.")
+    for name in DEMO_MODELS if model == "all" else (model,):
+        with stage(console, f"{name}: compiling the model"):
+            loaded = load_demo(name, images)
+        with stage(console, f"{name}: building the simulation") as report:
+            loaded.accelerator.session(engine, runs=images, progress=report).close()
+        with progress_bar(console, f"{name}: simulating", images) as advance:
+            result = run_images(loaded, engine=engine, tinygrad_images=tinygrad_images, advance=advance)
+        with stage(console, f"{name}: writing files"):
+            paths = write_files(loaded, result, Path(output))
+        _print(console, result)
+        console.print(
+            "wrote " + ", ".join(str(path) for path in paths) + "\n", highlight=False, soft_wrap=True
+        )
+    console.print(f"All of it took {time.perf_counter() - started:.0f} s.")
+
+
+def _print(console: Console, result: DemoResult) -> None:
+    table = Table("kernel", title=f"{result.name} on {result.engine}", title_justify="left")
+    columns = ("predicted cycles", "simulated cycles", "multipliers", "MACs", "cycles x mult / MAC")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for kernel, cycles in zip(result.kernels, result.simulated_kernel_cycles, strict=True):
+        ratio = "" if kernel.ratio is None else f"{kernel.ratio:.3f}"
+        numbers = (kernel.cycles, cycles, kernel.multipliers, kernel.macs)
+        table.add_row(kernel.name, *(f"{n:,}" for n in numbers), ratio)
+    table.add_row("one image", f"{result.predicted_cycles:,}", f"{result.cycles_per_image:,}")
+    console.print(table)
+    per_second = f"{result.cycles_per_second:,.0f} cycles per second"
+    speed = f"{result.simulated_cycles:,} cycles in {result.seconds:.2f} s: {per_second}"
+    reference, hardware = f"{result.reference_accuracy:.2%}", f"{result.hardware_accuracy:.2%}"
+    golden, tinygrad = result.golden_images, result.tinygrad_images
+    lines = Table.grid(padding=(0, 2))
+    for label, text in (
+        ("accuracy", f"float reference {reference}, hardware {hardware}"),
+        ("images", f"{result.images}"),
+        ("same bits", f"golden model {golden} of {result.images} images, tinygrad {tinygrad} of {tinygrad}"),
+        (
+            "host",
+            f"{result.load_cycles} cycles to load an image, {result.readback_cycles} to read its result",
+        ),
+        ("simulation", speed),
+    ):
+        lines.add_row(label, text)
+    console.print(lines, highlight=False)

@@ -1,0 +1,204 @@
+"""The demonstration: trained digit classifiers on simulated hardware, checked bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
+from tg2hdl.bits import same_bits
+from tg2hdl.model_file import ModelFile, load_model_file, run_file
+from tg2hdl.results import KernelSummary
+from tg2hdl_backend.testing import compare_with_interpreter
+from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
+from tg2hdl_quant import Dense, ReLU, run_float
+
+__all__ = ["DEMO_MODELS", "DemoModel", "DemoResult", "load_demo", "run_images", "write_files"]
+
+DEMO_MODELS = ("int8", "float32")
+_FOLDER = Path(__file__).parent / "demo_models"
+
+
+@dataclass(frozen=True, eq=False)
+class DemoModel:
+    """A trained model with its test images.
+
+    Parameters
+    ----------
+    file : ModelFile
+    accelerator : Accelerator
+    images : ndarray
+        Inputs of the model, the first axis counts them.
+    labels : ndarray
+    reference_accuracy : float
+        Accuracy of the float network in float64 on the same images.
+    """
+
+    file: ModelFile
+    accelerator: Accelerator
+    images: np.ndarray
+    labels: np.ndarray
+    reference_accuracy: float
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What a model did on the test images.
+
+    Parameters
+    ----------
+    reference_accuracy, hardware_accuracy : float
+        Share of correct answers, of the float network and of the simulated hardware.
+    images, golden_images, tinygrad_images : int
+        Simulated images, and those that were compared with the golden model and with tinygrad's interpreter.
+    kernels : tuple of KernelSummary
+    simulated_kernel_cycles : tuple of int
+    predicted_cycles, cycles_per_image : int
+        From start to done.
+    load_cycles, readback_cycles : int
+        Of one image.
+    simulated_cycles : int
+        Of all images.
+    seconds : float
+        Wall time of the simulation.
+    """
+
+    name: str
+    engine: str
+    reference_accuracy: float
+    hardware_accuracy: float
+    images: int
+    golden_images: int
+    tinygrad_images: int
+    kernels: tuple[KernelSummary, ...]
+    simulated_kernel_cycles: tuple[int, ...]
+    predicted_cycles: int
+    cycles_per_image: int
+    load_cycles: int
+    readback_cycles: int
+    simulated_cycles: int
+    seconds: float
+
+    @property
+    def cycles_per_second(self) -> float:
+        """Simulated clock cycles per second of wall time."""
+        return self.simulated_cycles / self.seconds if self.seconds else 0.0
+
+
+def load_demo(name: str, images: int) -> DemoModel:
+    """Compile a demo model and load its first test images.
+
+    Raises
+    ------
+    InputError
+        For an unknown model, or more images than there are.
+    ToolMissingError
+        Without scikit-learn or safetensors.
+    """
+    if name not in DEMO_MODELS:
+        raise InputError(f"no demo model {name!r}", hint="choose " + " or ".join(DEMO_MODELS))
+    for package, module in (("scikit-learn", "sklearn"), ("safetensors", "safetensors")):
+        try:
+            __import__(module)
+        except ImportError:
+            raise ToolMissingError(
+                f"the demo needs the Python package {package}", hint='pip install "tg2hdl[demo]"'
+            ) from None
+    _, _, pixels, labels = run_file(_FOLDER / "dataset.py").load_split()
+    if not 1 <= images <= len(pixels):
+        raise InputError(f"{images} images are asked for", hint=f"give 1 to {len(pixels)}")
+    pixels, labels = pixels[:images], labels[:images]
+    file = load_model_file(str(_FOLDER / ("int8_mlp.py" if name == "int8" else "float_mlp.py")))
+    assert file.example_inputs is not None
+    accelerator = compile_model_to_hardware(file.model, *file.example_inputs, name=file.label)
+    scores = run_float(_trained_layers(), pixels / 16)
+    inputs = pixels if name == "int8" else (pixels / 16).astype(np.float32)
+    return DemoModel(file, accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)))
+
+
+def run_images(
+    demo: DemoModel,
+    *,
+    engine: str = "auto",
+    tinygrad_images: int = 0,
+    progress: Callable[[str], None] | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> DemoResult:
+    """Simulate every image; compare each with the golden model, the first ones with tinygrad's interpreter.
+
+    Raises
+    ------
+    SimulationError
+        When a bit or the number of cycles is not as predicted.
+    """
+    accelerator = demo.accelerator
+    correct, total, seconds, predicted = 0, 0, 0.0, accelerator.predicted_cycles
+    with accelerator.session(engine, runs=len(demo.images), progress=progress) as session:
+        for number, image in enumerate(demo.images):
+            x = image[None]
+            result = session.run(x)
+            _check(accelerator, number, "golden model", same_bits(result.output, accelerator.golden(x)))
+            if number < tinygrad_images:
+                comparison = compare_with_interpreter(accelerator.captured, x)
+                same = same_bits(result.output, comparison.outputs[0])
+                same = same and not comparison.mismatches and not comparison.skipped
+                _check(accelerator, number, "tinygrad", same)
+            if result.cycles.compute != predicted:
+                raise SimulationError(
+                    f"image {number} took {result.cycles.compute} cycles, {predicted} were predicted",
+                    where=accelerator.name,
+                    hint="please report this: the prediction must be exact",
+                )
+            correct += int(np.argmax(result.output) == demo.labels[number])
+            total += result.cycles.total
+            seconds += result.seconds
+            advance()
+    return DemoResult(
+        name=accelerator.name,
+        engine=session.engine,
+        reference_accuracy=demo.reference_accuracy,
+        hardware_accuracy=correct / len(demo.images),
+        images=len(demo.images),
+        golden_images=len(demo.images),
+        tinygrad_images=min(tinygrad_images, len(demo.images)),
+        kernels=accelerator.kernels,
+        simulated_kernel_cycles=result.cycles.kernels,
+        predicted_cycles=accelerator.predicted_cycles,
+        cycles_per_image=result.cycles.compute,
+        load_cycles=result.cycles.load,
+        readback_cycles=result.cycles.readback,
+        simulated_cycles=total,
+        seconds=seconds,
+    )
+
+
+def write_files(demo: DemoModel, result: DemoResult, folder: Path) -> tuple[Path, ...]:
+    """Write Verilog, RTLIL and the result as JSON; returns the paths."""
+    name = demo.accelerator.name
+    paths = tuple(folder / f"{name}.{suffix}" for suffix in ("v", "il", "json"))
+    demo.accelerator.verilog(paths[0])
+    demo.accelerator.rtlil(paths[1])
+    data: dict[str, Any] = asdict(result) | {"cycles_per_second": round(result.cycles_per_second)}
+    paths[2].write_text(json.dumps(data, indent=2) + "\n")
+    return paths
+
+
+def _trained_layers() -> list[Dense | ReLU]:
+    from safetensors.numpy import load_file
+
+    weights = load_file(_FOLDER / "float_mlp.safetensors")
+    return [Dense(weights["w1"], weights["b1"]), ReLU(), Dense(weights["w2"], weights["b2"])]
+
+
+def _check(accelerator: Accelerator, number: int, other: str, agrees: bool) -> None:
+    if not agrees:
+        raise SimulationError(
+            f"hardware and {other} differ on image {number}",
+            where=accelerator.name,
+            hint="please report this: they must agree in every bit",
+        )

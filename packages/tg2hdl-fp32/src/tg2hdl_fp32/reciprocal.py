@@ -56,15 +56,16 @@ class Reciprocal(ElementaryCore):
         p.to_inf = ~x.hidden & ~x.significand[-3:].any()
         # Exponent of the result before rounding: 2 bias - 1 - exponent, as many more as places of normalization.
         one_left, two_left = ~x.hidden & x.significand[-2], ~x.hidden & ~x.significand[-2]
-        p.places = Cat(one_left, two_left)
+        p.hidden, p.two_left = x.hidden, two_left
         p.field = x.exponent
         p.fraction = Mux(x.hidden, x.fraction, Mux(one_left, x.fraction << 1, x.fraction << 2))[: f.fraction]
         p.delay(lut_delay(3))
         behind_address = p.mark() + 1
         evaluate(p, table, p.fraction[table.delta :], p.fraction[: table.delta], target=self.target)
         with p.beside(behind_address):
-            p.exponent = ((2 * f.bias - 1) - p.field + p.places).as_signed()
-            p.delay(2 * add_delay(f.exponent))
+            top = 2 * f.bias - 1
+            p.exponent = Mux(p.hidden, (top - p.field).as_signed(), Mux(p.two_left, top + 1, top)).as_signed()
+            p.delay(add_delay(f.exponent) + lut_delay(0.5))
             p.cut()
             p.tiny = (p.exponent <= 0) if self.subnormals else Const(0, 1)
             p.delay(lut_delay(2))

@@ -51,15 +51,16 @@ class Rsqrt(ElementaryCore):
         p.sign = x.sign
         p.is_nan = x.is_nan | x.sign & ~x.is_zero
         p.is_zero, p.is_inf = x.is_zero, x.is_inf
-        p.field = x.exponent
+        p.field = (x.exponent - f.bias).as_signed()
         p.significand = x.significand
         p.significand_places = Const(0, 1)
-        p.delay(lut_delay(2))
+        p.delay(add_delay(f.exponent) + lut_delay())
         if self.subnormals:
             p.cut()
             normalize_operand(p, "significand", f.significand)
-        p.power = (p.field - p.significand_places - f.bias).as_signed()
-        p.delay(2 * add_delay(f.exponent))
+            p.cut()
+        p.power = (p.field - p.significand_places).as_signed()
+        p.delay(add_delay(f.exponent))
         p.cut()
         behind_address = p.mark() + 1
         index = Cat(p.significand[table.delta : -1], p.power[0])

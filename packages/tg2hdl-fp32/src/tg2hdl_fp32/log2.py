@@ -1,0 +1,180 @@
+"""Logarithm to base 2."""
+
+__all__ = ["FP32Log2", "Log2"]
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Mux
+
+from . import functions
+from .elementary import ElementaryCore, evaluate
+from .format import FP32, Format
+from .multiplier import multiply
+from .normalizing import normalize_operand
+from .pipeline import Pipeline
+from .rounding import round_and_pack
+from .tables import QuadraticTable, fit
+from .timing import add_delay, lut_delay
+from .unpacked import unpack
+
+
+@cache
+def _table(format: Format) -> QuadraticTable:
+    p = format.significand
+    index = 8 if p > 11 else 4
+    return fit(
+        functions.log2_slope,
+        [
+            (Fraction(0), Fraction(1, 2 << index), 1 << index),
+            (-Fraction(1, 1 << p), -Fraction(1, 4 << index), 1 << index),
+        ],
+        delta=p - 2 - index,
+        fraction=p + 4,
+        slope_bits=p - 6 if p > 11 else p,
+    )
+
+
+class Log2(ElementaryCore):
+    """``log2(a)``: exact for powers of two, error below 1 ULP, monotone.
+
+    The operand is ``2**e * (1 + w)`` with `w` in (-1/4, 1/2], so that there is no cancellation between `e` and the
+    logarithm of the rest, which is `w` times a smooth function from a table of quadratics. When `e` is 0,
+    `w` is normalized before the product.
+
+    Special values: NaN and operands below zero give NaN, +-0 gives -inf, +inf gives +inf, 1 gives +0.
+    """
+
+    operation = "log2"
+
+    def datapath(self, p: Pipeline) -> None:
+        """Normalize, look up, evaluate, multiply, add the exponent, normalize, round."""
+        f = self.format
+        n = f.significand
+        table = _table(f)
+        whole = (f.bias + n).bit_length()
+        self._operand(p)
+
+        # w in units of 2**-n: the fraction doubled, or 2**n less the significand.
+        low = p.significand[: n - 2]
+        p.inverted = low ^ p.high.replicate(n - 2)
+        behind_address = p.mark() + 1
+        evaluate(p, table, Cat(p.inverted[table.delta :], p.high), p.inverted[: table.delta], target=self.target)
+        with p.beside(behind_address):
+            p.above = p.power + p.high
+            p.w = Mux(p.high, p.inverted + 1, Cat(Const(0, 1), p.inverted))[: n - 1]
+            p.delay(add_delay(n - 2) + lut_delay(0.5))
+            p.cut()
+            p.near_one = ~p.above.any()
+            p.below_one = Mux(p.near_one, p.high, p.above[-1])
+            p.whole = Mux(p.above[-1], -p.above, p.above)[:whole]
+            p.delay(add_delay(f.exponent) + lut_delay())
+            p.cut()
+            p.is_one = p.near_one & ~p.w.any()
+            p.coarse = _leading_zeros(p.whole)
+            p.normal_w = p.w
+            p.delay(lut_delay(3))
+            p.cut()
+            levels = (n - 2).bit_length()
+            for k in reversed(range(levels)):
+                step = 1 << k
+                empty = p.near_one & ~p.normal_w[max(n - 1 - step, 0) :].any()
+                p.normal_w = Mux(empty, Cat(Const(0, min(step, n - 1)), p.normal_w)[: n - 1], p.normal_w)
+                p[f"empty{k}"] = empty
+                p.delay(lut_delay(2))
+                if k != 1:
+                    p.cut()
+            p.places = Cat(p[f"empty{k}"] for k in range(levels))
+            # The top bit of the sum counts 2**(whole - 1), that of a lone product 2**-1.
+            p.leading = Mux(p.near_one, (f.bias - 1) - p.places, (f.bias + whole - 1) - p.coarse).as_signed()
+            p.shift = Mux(p.near_one, 0, p.coarse)
+            p.delay(add_delay(f.exponent) + lut_delay())
+        p.cut()
+        self._sum(p, table.fraction, whole)
+        self._round(p)
+
+    def _operand(self, p: Pipeline) -> None:
+        f = self.format
+        x = unpack(f, p.a, subnormals=self.subnormals)
+        p.is_nan = x.is_nan | x.sign & ~x.is_zero
+        p.is_zero, p.is_inf = x.is_zero, x.is_inf
+        p.field = (x.exponent - f.bias).as_signed()
+        p.significand = x.significand
+        p.significand_places = Const(0, 1)
+        p.delay(add_delay(f.exponent) + lut_delay())
+        if self.subnormals:
+            p.cut()
+            normalize_operand(p, "significand", f.significand)
+            p.cut()
+        p.power = (p.field - p.significand_places).as_signed()
+        # Exactly 3/2 belongs to the upper half, where w is -1/4.
+        p.high = p.significand[-2]
+        p.delay(add_delay(f.exponent))
+
+    def _sum(self, p: Pipeline, fraction: int, whole: int) -> None:
+        """Multiply, and add the whole part or subtract from it."""
+        n = self.format.significand
+        multiply(p, "product", p.normal_w, p.y, target=self.target)
+        p.cut()
+        width = whole + fraction
+        lone = Cat(Const(0, max(0, width - len(p.product))), p.product)[-width:]
+        part = Mux(p.near_one, lone, p.product[n:])
+        # The product counts away from zero when w and the whole part have the same sign.
+        opposite = ~p.near_one & (p.high ^ p.below_one)
+        p.part = part ^ opposite.replicate(width)
+        p.opposite = opposite
+        p.delay(lut_delay(2))
+        p.cut()
+        base = Cat(p.opposite, Const(0, fraction), Mux(p.near_one, 0, p.whole))
+        p.sum = (base + Cat(p.opposite, p.part))[1 : width + 1]
+        p.delay(add_delay(width))
+        p.cut()
+
+    def _round(self, p: Pipeline) -> None:
+        f = self.format
+        width = len(p.sum)
+        p.scaled = p.sum
+        for k in reversed(range(len(p.shift))):
+            p.scaled = Mux(p.shift[k], Cat(Const(0, 1 << k), p.scaled)[:width], p.scaled)
+        p.delay(lut_delay(len(p.shift)))
+        p.cut()
+        # One more place when the whole part is a power of two from which is subtracted, two when that is 1.
+        one, two = ~p.scaled[-1], ~p.scaled[-2:].any()
+        value = Mux(two, Cat(Const(0, 2), p.scaled), Mux(one, Cat(Const(0, 1), p.scaled), p.scaled))[:width]
+        p.value = value
+        p.exponent = (p.leading - (one + two)).as_signed()
+        p.delay(add_delay(f.exponent) + lut_delay())
+        p.cut()
+        guard = width - f.significand - 1
+        round_and_pack(
+            p,
+            f,
+            sign=Mux(p.is_zero, 1, p.below_one & ~p.is_inf),
+            exponent=p.exponent,
+            significand=p.value[guard + 1 :],
+            guard=p.value[guard],
+            sticky=p.value[:guard].any(),
+            nan=p.is_nan,
+            inf=p.is_zero | p.is_inf,
+            zero=p.is_one,
+            subnormals=self.subnormals,
+        )
+
+
+def _leading_zeros(value: Any) -> Any:
+    """Zeros above the highest set bit of a short value, as a priority chain."""
+    width = len(value)
+    count: Any = Const(width - 1, (width - 1).bit_length())
+    for k in range(width):
+        count = Mux(value[k], width - 1 - k, count)
+    return count[: (width - 1).bit_length()]
+
+
+class FP32Log2(Log2):
+    """:class:`Log2` of FP32; combinational unless a profile is given."""
+
+    def __init__(self, **parameters: Any) -> None:
+        if "stages" not in parameters:
+            parameters.setdefault("profile", "comb")
+        super().__init__(FP32, **parameters)

@@ -14,6 +14,7 @@ from amaranth.lib.memory import Memory
 from tg2hdl.hdl_files import rtlil_text, verilog_text, write_text
 from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
+from tg2hdl.rewriting import rewrite_program
 from tg2hdl_backend import CapturedProgram, capture
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import InputError
@@ -281,4 +282,4 @@ def compile_model_to_hardware(
     given = {"weights": weights, "multipliers": multipliers}
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
     captured = capture(model, *example_inputs, name=name)
-    return Accelerator(captured, compile_program(captured.program, options))
+    return Accelerator(captured, compile_program(rewrite_program(captured.program), options))

@@ -1,5 +1,10 @@
 """tinygrad glue of tg2hdl: capture, compile and simulate tinygrad programs as hardware."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import tg2hdl_device_finder
 from tg2hdl_backend.tinygrad_adapter import (
     BufferInfo,
@@ -12,23 +17,64 @@ from tg2hdl_backend.tinygrad_adapter import (
     format_uops,
     linearize,
     pretty_print_uops,
+    schedule_of,
     uop_to_ir,
     uops_to_kernel_ir,
 )
 
+if TYPE_CHECKING:
+    from tg2hdl_backend.bench import BenchResult, run_bench
+    from tg2hdl_backend.kernel_simulation import compile_kernel, simulate_kernel
+    from tg2hdl_backend.schedule_compiler import (
+        KernelSpec,
+        compile_model,
+        compile_top_module,
+        count_cycles_from_schedule,
+    )
+    from tg2hdl_backend.top_simulation import simulate_top
+
 __all__ = [
+    "BenchResult",
     "BufferInfo",
     "CapturedProgram",
     "HDLRenderer",
+    "KernelSpec",
     "TensorSpec",
     "analyze_buffers",
     "capture",
+    "compile_kernel",
+    "compile_model",
+    "compile_top_module",
+    "count_cycles_from_schedule",
     "format_uops",
     "linearize",
     "pretty_print_uops",
+    "run_bench",
+    "schedule_of",
+    "simulate_kernel",
+    "simulate_top",
     "uop_to_ir",
     "uops_to_kernel_ir",
 ]
 
+# Loaded on demand: a program on the device HDL that only computes must not wait for Amaranth.
+_OWNERS = {
+    "BenchResult": "bench",
+    "KernelSpec": "schedule_compiler",
+    "compile_kernel": "kernel_simulation",
+    "compile_model": "schedule_compiler",
+    "compile_top_module": "schedule_compiler",
+    "count_cycles_from_schedule": "schedule_compiler",
+    "run_bench": "bench",
+    "simulate_kernel": "kernel_simulation",
+    "simulate_top": "top_simulation",
+}
+
 tg2hdl_device_finder.install()
 ensure_default_device()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OWNERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)

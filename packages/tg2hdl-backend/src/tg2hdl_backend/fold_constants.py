@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tg2hdl_backend.execution_order import accesses
 from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 
 __all__ = ["fold_constants"]
@@ -34,8 +34,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramI
     origins : tuple
         Of the calls that are left.
     """
-    accesses = [_accesses(c) for c in program.calls]
-    fixed = _foldable(program, accesses)
+    fixed = _foldable(program, [accesses(c) for c in program.calls])
     contents: dict[int, Array] = {
         n: b.initial for n, b in enumerate(program.buffers) if b.role == "weight" and b.initial is not None
     }
@@ -65,26 +64,18 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramI
     return _without_dead(replace(program, buffers=tuple(buffers), calls=tuple(calls)), kept)
 
 
-def _accesses(call: KernelCall) -> tuple[set[int], set[int]]:
-    """Program buffers that a call reads and writes."""
-    slots = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
-    statements = list(call.kernel.loop_tree.statements())
-    reads = {slots[s.buf_idx] for s in statements if isinstance(s, IRBufLoad)}
-    return reads, {slots[s.buf_idx] for s in statements if isinstance(s, IRBufStore)}
-
-
-def _foldable(program: ProgramIR, accesses: Sequence[tuple[set[int], set[int]]]) -> set[int]:
+def _foldable(program: ProgramIR, found: Sequence[tuple[set[int], set[int]]]) -> set[int]:
     """Calls whose results no input, variable or state reaches, on buffers that only such calls write."""
     moving = {
         n
         for n, b in enumerate(program.buffers)
         if b.role in ("input", "output") or (b.initial is not None and b.role != "weight")
     }
-    moving |= {n for _, writes in accesses for n in writes if program.buffers[n].initial is not None}
+    moving |= {n for _, writes in found for n in writes if program.buffers[n].initial is not None}
     candidates = {n for n, call in enumerate(program.calls) if not call.kernel.variables}
     while True:
-        left = {n for n in candidates if not (accesses[n][0] | accesses[n][1]) & moving}
-        touched = {b for n, (_, writes) in enumerate(accesses) if n not in left for b in writes}
+        left = {n for n in candidates if not (found[n][0] | found[n][1]) & moving}
+        touched = {b for n, (_, writes) in enumerate(found) if n not in left for b in writes}
         if left == candidates and touched <= moving:
             return left
         candidates, moving = left, moving | touched
@@ -96,7 +87,7 @@ def _without_dead(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR
     }
     used: list[int] = []
     for n in range(len(program.calls) - 1, -1, -1):
-        reads, writes = _accesses(program.calls[n])
+        reads, writes = accesses(program.calls[n])
         if writes & live:
             used.insert(0, n)
             live |= reads

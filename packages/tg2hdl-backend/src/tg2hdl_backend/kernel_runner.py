@@ -6,16 +6,39 @@ import base64
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from tg2hdl_backend.device_options import DeviceOptions
+from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
 
-__all__ = ["KernelRunner"]
+if TYPE_CHECKING:
+    from tg2hdl_backend.program_simulation import ProgramSimulation
+
+__all__ = ["KernelRun", "KernelRunner"]
 
 _HEADER = "; options "
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """What a run on simulated hardware took.
+
+    Parameters
+    ----------
+    cycles : int
+        Clock cycles from start to done.
+    seconds : float
+        The same at the clock of the options (s).
+    engine : str
+        Simulation engine.
+    """
+
+    cycles: int
+    seconds: float
+    engine: str
 
 
 @dataclass
@@ -30,28 +53,48 @@ class KernelRunner:
 
     kernel: KernelIR
     options: DeviceOptions = field(default_factory=DeviceOptions)
+    _simulation: ProgramSimulation | None = field(default=None, repr=False)
 
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
-        """Printed kernel with its options: all that a worker process needs."""
+        """Kernel with its options: all that a worker process needs."""
         return f"{_HEADER}{options}\n{base64.b64encode(pickle.dumps(kernel)).decode()}"
 
     @classmethod
     def from_source(cls, text: str) -> KernelRunner:
         """Read the text of `source`."""
         header, _, body = text.partition("\n")
-        return cls(pickle.loads(base64.b64decode(body)), DeviceOptions.parse(header.removeprefix(_HEADER)))
+        options = DeviceOptions.parse(header.removeprefix(_HEADER))
+        return cls(pickle.loads(base64.b64decode(body)), options)
 
-    def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> float | None:
+    def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> KernelRun | None:
         """Run once on the buffers by slot, which are changed in place.
 
         Returns
         -------
-        float or None
-            Time on the hardware (s); None when only the golden model ran.
+        KernelRun or None
+            None when only the golden model ran.
         """
-        from tg2hdl_ir.golden import evaluate
-
-        for slot, result in evaluate(self.kernel, dict(arrays), dict(variables)).items():
+        if self.options.engine == "golden":
+            for slot, result in evaluate(self.kernel, dict(arrays), dict(variables)).items():
+                arrays[slot][:] = result
+            return None
+        simulation = self.simulation()
+        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, simulation.program.buffers, strict=True)}
+        run = simulation.run({names[slot]: array for slot, array in arrays.items()}, variables)
+        written = [m.idx for m in self.kernel.buffers if m.is_output]
+        for slot, result in zip(written, run.outputs, strict=True):
             arrays[slot][:] = result
-        return None
+        return KernelRun(run.compute, run.compute / (self.options.clock_mhz * 1e6), simulation.engine)
+
+    def simulation(self) -> ProgramSimulation:
+        """The simulation of the hardware; compiled and opened at the first use."""
+        if self._simulation is None:
+            from tg2hdl_backend.kernel_simulation import program_of_kernel
+            from tg2hdl_backend.program_simulation import ProgramSimulation
+            from tg2hdl_top import CompileOptions, compile_program
+
+            options = CompileOptions(multipliers=self.options.multipliers)
+            compiled = compile_program(program_of_kernel(self.kernel), options)
+            self._simulation = ProgramSimulation(compiled, self.options.engine)
+        return self._simulation

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_lower import Layout
+from tg2hdl_backend.memory_words import from_words, to_words
+from tg2hdl_ir.program import ProgramIR
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_top import CompiledProgram, SharedMemory
 
@@ -84,6 +84,11 @@ class ProgramSimulation:
         self._simulation.__exit__(kind, error, trace)
 
     @property
+    def program(self) -> ProgramIR:
+        """The program that runs."""
+        return self.compiled.program
+
+    @property
     def engine(self) -> str:
         """Name of the engine that runs."""
         return self._simulation.engine
@@ -103,7 +108,7 @@ class ProgramSimulation:
         simulation, compiled = self._simulation, self.compiled
         load = 0
         for memory, packed in compiled.loads(inputs):
-            words = _words(packed, memory.dtype.bit_width, memory.word_width)
+            words = to_words(packed, memory.dtype.bit_width)
             name = memory.name
             load += simulation.write_stream(
                 f"{name}_waddr", f"{name}_wdata", f"{name}_wen", np.arange(len(words)), words
@@ -124,31 +129,8 @@ class ProgramSimulation:
         words = self._simulation.read_stream(
             f"{name}_raddr", f"{name}_rdata", np.arange(memory.layout.words), latency=latency, signed=False
         )
-        return _elements(words, memory.layout, memory.dtype)
+        return from_words(words, memory.layout, memory.dtype)
 
 
 def _highest(compiled: CompiledProgram) -> dict[str, int]:
     return {v.name: v.high for plan in compiled.plans for v in plan.kernel.variables}
-
-
-def _words(packed: npt.NDArray[np.uint64], element: int, width: int) -> npt.NDArray[np.uint64]:
-    """Words in the form of `tg2hdl_sim`: one value up to 64 bits, else limbs of 64 bits."""
-    if packed.shape[1] == 1:
-        return packed[:, 0]
-    bits = (packed[:, :, None] >> np.arange(element, dtype=np.uint64)) & np.uint64(1)
-    flat = bits.reshape(len(packed), width).astype(np.uint8)
-    limbs = -(-width // 64)
-    flat = np.pad(flat, ((0, 0), (0, limbs * 64 - width)))
-    words = np.packbits(flat, axis=1, bitorder="little").view("<u8")
-    return words[:, 0] if limbs == 1 else words
-
-
-def _elements(words: npt.NDArray[np.uint64], layout: Layout, dtype: DType) -> npt.NDArray[Any]:
-    width = dtype.bit_width
-    if layout.lanes == 1:
-        return layout.unpack(words.reshape(-1, 1).astype(np.uint64), dtype)
-    limbs = np.ascontiguousarray(words.astype("<u8").reshape(layout.words, -1))
-    bits = np.unpackbits(limbs.view(np.uint8), axis=1, bitorder="little")[:, : layout.lanes * width]
-    lanes = bits.reshape(layout.words, layout.lanes, width).astype(np.uint64)
-    packed = (lanes << np.arange(width, dtype=np.uint64)).sum(axis=2, dtype=np.uint64)
-    return layout.unpack(packed, dtype)

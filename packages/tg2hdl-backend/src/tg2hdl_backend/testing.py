@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from tg2hdl_backend.tinygrad_adapter.reference import interpret, interprets
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import IROp, KernelIR
 
-__all__ = ["Comparison", "compare_with_interpreter", "operations", "ulp_difference"]
+__all__ = ["Comparison", "compare_with_interpreter", "interpreted_outputs", "operations", "ulp_difference"]
 
 _ELEMENTARY = ("exp2", "log2", "sin")
 
@@ -56,13 +56,7 @@ def compare_with_interpreter(
     """
     captured = model if isinstance(model, CapturedProgram) else capture(model, *inputs, fold=fold)
     program = captured.program
-    contents = [
-        np.zeros(b.depth, b.dtype.numpy()) if b.initial is None else b.initial.reshape(-1)
-        for b in program.buffers
-    ]
-    arrays = [i for i in inputs if not hasattr(i, "unbind")]
-    for number, array in captured.bind(*arrays).items():
-        contents[number] = array
+    contents = _initial_contents(captured, inputs)
     result = Comparison()
     for call, uops in zip(program.calls, captured.kernel_uops, strict=True):
         kernel = call.kernel
@@ -94,10 +88,28 @@ def compare_with_interpreter(
             result.skipped += 1
         for slot, array in golden.items():
             contents[slots[slot]] = array
-    result.outputs = [
-        contents[n].reshape(s.shape) for n, s in zip(program.outputs, captured.outputs, strict=True)
-    ]
+    result.outputs = _outputs(captured, contents)
     return result
+
+
+def interpreted_outputs(captured: CapturedProgram, *inputs: Any) -> list[npt.NDArray[Any]]:
+    """Outputs of a program whose kernels all run in tinygrad's interpreter, where it can run them."""
+    contents = _initial_contents(captured, inputs)
+    for call, uops in zip(captured.program.calls, captured.kernel_uops, strict=True):
+        kernel = call.kernel
+        values = {v.name: captured.var_vals[v.name] for v in kernel.variables}
+        results = (
+            interpret(uops, [contents[n] for n in call.buffers], list(values.values()))
+            if uops and interprets(uops)
+            else None
+        )
+        slots = {m.idx: number for m, number in zip(kernel.buffers, call.buffers, strict=True)}
+        if results is None:
+            golden = evaluate(kernel, {s: contents[n] for s, n in slots.items()}, values)
+            contents.update({slots[s]: array for s, array in golden.items()})
+        else:
+            contents.update(zip(call.buffers, results, strict=True))
+    return _outputs(captured, contents)
 
 
 def ulp_difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int:
@@ -137,6 +149,19 @@ def operations(kernel: KernelIR) -> set[str]:
         else:
             stack.extend(getattr(node, f, None) for f in ("addr", "value", "index", "gate", "alt"))
     return found
+
+
+def _initial_contents(captured: CapturedProgram, inputs: Sequence[Any]) -> dict[int, npt.NDArray[Any]]:
+    contents = {
+        n: np.zeros(b.depth, b.dtype.numpy()) if b.initial is None else b.initial.reshape(-1)
+        for n, b in enumerate(captured.program.buffers)
+    }
+    return contents | captured.bind(*(i for i in inputs if not hasattr(i, "unbind")))
+
+
+def _outputs(captured: CapturedProgram, contents: dict[int, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    numbers = captured.program.outputs
+    return [contents[n].reshape(s.shape) for n, s in zip(numbers, captured.outputs, strict=True)]
 
 
 def _names(kernel: KernelIR) -> list[str]:

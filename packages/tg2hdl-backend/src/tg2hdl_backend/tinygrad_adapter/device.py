@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from tinygrad.device import Allocator, Compiled
-from tinygrad.helpers import DEV, NOOPT
+from tinygrad.helpers import DEBUG, DEV, NOOPT
 
 from tg2hdl_backend.kernel_runner import KernelRunner
+from tg2hdl_backend.run_report import describe_run
 from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
 
 __all__ = ["HDLAllocator", "HDLDevice", "HDLProgram"]
@@ -71,8 +72,12 @@ class HDLProgram:
         }
         variables = {v.name: int(x or 0) for v, x in zip(kernel.variables, vals, strict=True)}
         start = time.perf_counter()
-        seconds = self.runner.run(arrays, variables)
-        return time.perf_counter() - start if seconds is None else seconds
+        run = self.runner.run(arrays, variables)
+        if run is None:
+            return time.perf_counter() - start
+        if DEBUG >= 2:
+            print(describe_run(kernel, run, variables, self.runner.options.multipliers))
+        return run.seconds
 
 
 class HDLDevice(Compiled):

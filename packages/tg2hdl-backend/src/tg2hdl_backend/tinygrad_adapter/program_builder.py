@@ -87,6 +87,7 @@ class ProgramBuilder:
         self.buffers: list[ProgramBuffer] = []
         self.index: dict[tuple[int, int, int, str] | int, int] = {}
         self.taken: set[str] = set()
+        self.open_inputs = False
 
     def add_input(self, uop: UOp, spec: TensorSpec) -> None:
         """Declare the memory of a model input."""
@@ -154,8 +155,22 @@ class ProgramBuilder:
         self.memories.setdefault(id(base), _Memory(base))
         return _View(id(base), buffer.offset // buffer.dtype.itemsize, buffer.size, dtype)
 
-    def build(self, name: str, outputs: Sequence[TensorSpec], output_uops: Sequence[UOp]) -> BuiltProgram:
-        """Resolve copies of known memories, and lay out the buffers."""
+    def build(
+        self,
+        name: str,
+        outputs: Sequence[TensorSpec],
+        output_uops: Sequence[UOp],
+        *,
+        open_inputs: bool = False,
+    ) -> BuiltProgram:
+        """Resolve copies of known memories, and lay out the buffers.
+
+        Parameters
+        ----------
+        open_inputs : bool
+            Memories without contents that no kernel writes become inputs, rather than weights of zeros.
+        """
+        self.open_inputs = open_inputs
         aliases = self.resolve_copies()
         inputs = [m for m in self.memories.values() if m.input is not None]
         for memory in inputs:
@@ -259,6 +274,8 @@ class ProgramBuilder:
         if not self.shared(view):
             name = memory.name or self.fresh("w")
             contents = _contents(memory, view)
+            if contents is None and self.open_inputs:
+                return self.add_buffer(key, memory.name or self.fresh("x"), view.dtype, (view.size,), "input")
             if contents is None:
                 contents = np.zeros(view.size, view.dtype.numpy())
             return self.add_buffer(key, name, view.dtype, (view.size,), "weight", contents)

@@ -1,0 +1,89 @@
+"""Run a tinygrad graph on simulated hardware and compare it with tinygrad's own result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.testing import interpreted_outputs
+from tg2hdl_backend.tinygrad_adapter import capture
+from tg2hdl_top import CompileOptions, compile_program
+
+__all__ = ["BenchResult", "run_bench"]
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """Outcome of a benchmark.
+
+    Parameters
+    ----------
+    correct : bool
+        Whether all elements agree within the tolerance.
+    max_abs_error : float
+        Largest difference from tinygrad's result.
+    hdl_cycles : int
+        Clock cycles from start to done.
+    sim_wall_s, tg_wall : float
+        Time of the simulation, and of tinygrad's interpreter (s).
+    output_hdl, output_ref : ndarray
+        The first output.
+    """
+
+    name: str
+    correct: bool
+    max_abs_error: float
+    hdl_cycles: int
+    sim_wall_s: float
+    tg_wall: float
+    output_hdl: npt.NDArray[Any]
+    output_ref: npt.NDArray[Any]
+
+    def __str__(self) -> str:
+        verdict = "ok   " if self.correct else "WRONG"
+        return (
+            f"{verdict} {self.name}: {self.hdl_cycles} cycles, error {self.max_abs_error:.3g}, "
+            f"simulation {self.sim_wall_s:.2f} s, tinygrad {self.tg_wall:.2f} s"
+        )
+
+
+def run_bench(
+    name: str,
+    build_fn: Callable[..., Any],
+    input_arrays: Sequence[npt.NDArray[Any]],
+    *,
+    options: CompileOptions | None = None,
+    engine: str = "auto",
+    tolerance: float = 1e-6,
+) -> BenchResult:
+    """Run a graph of one or more kernels on the hardware simulation and in tinygrad.
+
+    Parameters
+    ----------
+    build_fn : callable
+        Takes one Tensor per array, returns a Tensor.
+    tolerance : float
+        Allowed difference relative to the largest result; 0 for integers.
+    """
+    captured = capture(build_fn, *input_arrays, name=name)
+    started = time.perf_counter()
+    reference = interpreted_outputs(captured, *input_arrays)[0]
+    tg_wall = time.perf_counter() - started
+    compiled = compile_program(captured.program, options)
+    contents = {captured.program.buffers[n].name: a for n, a in captured.bind(*input_arrays).items()}
+    started = time.perf_counter()
+    with ProgramSimulation(compiled, engine) as simulation:
+        run = simulation.run(contents, captured.var_vals)
+    wall = time.perf_counter() - started
+    output = run.outputs[0].reshape(captured.outputs[0].shape)
+    difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
+    error = float(np.nanmax(difference, initial=0.0))
+    scale = float(np.nanmax(np.abs(reference.astype(np.float64)), initial=0.0))
+    allowed = tolerance * max(scale, 1.0) if captured.outputs[0].dtype.is_float else 0.0
+    return BenchResult(name, error <= allowed, error, run.compute, wall, tg_wall, output, reference)

@@ -1,0 +1,61 @@
+"""Which buffers a kernel call reads and writes, and the order of calls that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore
+from tg2hdl_ir.program import KernelCall, ProgramIR
+
+__all__ = ["accesses", "ordered_calls"]
+
+
+def accesses(call: KernelCall) -> tuple[set[int], set[int]]:
+    """Program buffers that a call reads and writes."""
+    slots = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
+    statements = list(call.kernel.loop_tree.statements())
+    reads = {slots[s.buf_idx] for s in statements if isinstance(s, IRBufLoad)}
+    return reads, {slots[s.buf_idx] for s in statements if isinstance(s, IRBufStore)}
+
+
+def ordered_calls(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
+    """Put calls behind the ones that produce what they read; calls that are in order already keep it.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    origins : sequence
+        One value per call, which is kept beside it.
+
+    Raises
+    ------
+    InputError
+        When kernels wait for each other.
+    """
+    found = [accesses(c) for c in program.calls]
+    waits: dict[int, set[int]] = {n: set() for n in range(len(found))}
+    for n, (reads, _) in enumerate(found):
+        for buffer in reads:
+            writers = [w for w, (_, writes) in enumerate(found) if buffer in writes]
+            if writers and min(writers) > n and program.buffers[buffer].initial is None:
+                waits[n].add(min(writers))
+            waits[n].update(w for w in writers if w < n)
+    order: list[int] = []
+    while waits:
+        ready = next((n for n, needed in waits.items() if needed <= set(order)), None)
+        if ready is None:
+            names = ", ".join(f"{program.calls[n].kernel.name} ({n})" for n in waits)
+            raise InputError(
+                f"kernels wait for each other: {names}",
+                where=f"program {program.name}",
+                hint="give the kernels of one schedule, in which no buffer depends on itself",
+            )
+        order.append(ready)
+        del waits[ready]
+    if order == sorted(order):
+        return program, tuple(origins)
+    calls = tuple(program.calls[n] for n in order)
+    return replace(program, calls=calls), tuple(origins[n] for n in order)

@@ -1,0 +1,105 @@
+"""The sine of a place within a quarter turn, behind any reduction of the operand."""
+
+__all__ = ["QuarterWave"]
+
+from abc import abstractmethod
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Mux
+
+from . import functions
+from .elementary import ElementaryCore, evaluate
+from .format import Format
+from .multiplier import multiply
+from .pipeline import Pipeline
+from .rounding import round_and_pack
+from .tables import QuadraticTable, fit
+from .timing import add_delay, lut_delay, reduce_delay
+
+
+@cache
+def _table(format: Format) -> QuadraticTable:
+    p = format.significand
+    index = 9 if p > 11 else 4
+    return fit(
+        functions.sine_slope,
+        [(Fraction(0), Fraction(1, 1 << index), 1 << index)],
+        delta=p + 2 - index,
+        fraction=p + 4,
+        slope_bits=p - 6 if p > 11 else p,
+    )
+
+
+class QuarterWave(ElementaryCore):
+    """Sine of a reduced operand: its place in the quarter turn times a smooth function from a table."""
+
+    @abstractmethod
+    def reduce(self, p: Pipeline) -> None:
+        """Set ``p.reduced``, ``p.sign``, ``p.is_nan`` and ``p.is_zero``, and end with a cut.
+
+        ``p.reduced`` has the fraction bits of the place in the quarter turn.
+        """
+
+    @abstractmethod
+    def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
+        """Return whether the operand passes unreduced, its significand and its exponent field."""
+
+    def datapath(self, p: Pipeline) -> None:
+        """Reduce, look up and normalize side by side, multiply, round."""
+        f = self.format
+        n = f.significand
+        table = _table(f)
+        self.reduce(p)
+
+        width = len(p.reduced)
+        kept = n + 3
+        places = p.reduced[-(n + 2) :]
+        behind_address = p.mark() + 1
+        evaluate(p, table, places[table.delta :], places[: table.delta], target=self.target)
+        with p.beside(behind_address):
+            p.normal = p.reduced
+            levels = (width - kept).bit_length()
+            for k in reversed(range(levels)):
+                step = 1 << k
+                empty = ~p.normal[-step:].any()
+                p.normal = Mux(empty, Cat(Const(0, step), p.normal)[:width], p.normal)
+                p[f"empty{k}"] = empty
+                p.delay(reduce_delay(step) + lut_delay())
+                if k in (4, 3, 1):
+                    p.cut()
+            p.count = Cat(p[f"empty{k}"] for k in range(levels))
+            passes, significand, field = self.small(p)
+            p.passes = passes
+            p.factor = Mux(passes, Cat(Const(0, kept - n), significand), p.normal[-kept:])
+            p.exponent = Mux(passes, field, (f.bias - 1) - p.count).as_signed()
+            p.delay(add_delay(f.exponent) + lut_delay())
+        p.slope_value = Mux(p.passes, Const(1 << table.fraction, table.fraction + 1), p.y)
+        p.delay(lut_delay(0.5))
+        p.cut()
+        multiply(p, "product", p.factor, p.slope_value, target=self.target)
+        p.cut()
+        # The factor is in [1/2, 1), the slope in [1, pi/2].
+        full = kept + table.fraction
+        top = p.product[full] & ~p.passes
+        value = Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))
+        guard = full - n
+        p.delay(lut_delay())
+        p.value = value[: full + 1]
+        p.place = (p.exponent + top).as_signed()
+        p.delay(add_delay(f.exponent))
+        p.cut()
+        round_and_pack(
+            p,
+            f,
+            sign=p.sign,
+            exponent=p.place,
+            significand=p.value[guard + 1 :],
+            guard=p.value[guard],
+            sticky=p.value[:guard].any(),
+            nan=p.is_nan,
+            inf=Const(0),
+            zero=p.is_zero,
+            subnormals=self.subnormals,
+        )

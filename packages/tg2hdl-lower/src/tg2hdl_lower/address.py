@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from amaranth import Module, Signal
+from collections.abc import Sequence
+
+from amaranth import Module, Mux, Signal
 from amaranth.hdl import Const, Value, signed, unsigned
 
 from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_ir.passes.affine import Affine
 from tg2hdl_lower.control import Control, run_time_bound
-from tg2hdl_lower.plan import LeafPlan, PlanNode
+from tg2hdl_lower.plan import DigitSplit, LeafPlan, PlanNode
 
 __all__ = ["AddressGenerators"]
 
@@ -22,6 +24,7 @@ class AddressGenerators:
         self.start = start
         self.variables = variables
         self._level_flags: dict[int, list[Signal]] = {}
+        self._remainders: dict[tuple[int, int], Signal] = {}
 
     def add(self, node: PlanNode, leaf: LeafPlan) -> Signal:
         """Register that holds the value of an ``address`` node at stage 1."""
@@ -30,14 +33,45 @@ class AddressGenerators:
         shape = signed(node.width) if node.signed else unsigned(node.width)
         register = Signal(shape, name=f"a{node.number}")
         jumps = [self._jump(form, leaf.path, level) for level in range(len(leaf.path))]
-        delta = Signal(signed(node.width + 1), name=f"a{node.number}_step")
+        initial = self._initial(form)
+        carries: list[Value] = []
+        for at, digit in enumerate(node.digits):
+            steps = [divmod(self._jump(digit.form, leaf.path, n), digit.split) for n in range(len(leaf.path))]
+            jumps = [jump + digit.stride * quotient for jump, (quotient, _) in zip(jumps, steps, strict=True)]
+            initial = initial + digit.stride * (digit.form.const // digit.split)
+            carry = self._remainder(node, at, digit, [rest for _, rest in steps], leaf)
+            carries.append(Mux(carry, digit.stride, 0))
+        delta = Signal(signed(node.width + 2), name=f"a{node.number}_step")
         self._select(delta, jumps, leaf)
+        self._advance(register, initial, sum(carries, register + delta), leaf)
+        return register
+
+    def remainder(self, node: PlanNode) -> Signal:
+        """Register with the position in the word, of an address node that was added before."""
+        return self._remainders[node.operands[0], node.lane]
+
+    def _advance(self, register: Signal, initial: Value, following: Value, leaf: LeafPlan) -> None:
         valid = self.control.valid_at(self.m, leaf.number, 1)
         with self.m.If(self.start):
-            self.m.d.sync += register.eq(self._initial(form))
+            self.m.d.sync += register.eq(initial)
         with self.m.Elif(valid):
-            self.m.d.sync += register.eq(register + delta)
-        return register
+            self.m.d.sync += register.eq(following)
+
+    def _remainder(
+        self, node: PlanNode, at: int, digit: DigitSplit, rests: list[int], leaf: LeafPlan
+    ) -> Value:
+        """Add the register ``form % split``; returns whether this step carries into the next word."""
+        name = f"a{node.number}_lane{at}"
+        register = Signal(range(digit.split), name=name)
+        step = Signal(range(digit.split), name=f"{name}_step")
+        self._select(step, rests, leaf)
+        total = Signal(range(2 * digit.split), name=f"{name}_sum")
+        carry = Signal(name=f"{name}_carry")
+        self.m.d.comb += [total.eq(register + step), carry.eq(total >= digit.split)]
+        following = Mux(carry, total - digit.split, total)
+        self._advance(register, Const(digit.form.const % digit.split), following, leaf)
+        self._remainders[node.number, at] = register
+        return carry
 
     def _initial(self, form: Affine) -> Value:
         value: Value = Const(form.const)
@@ -62,7 +96,7 @@ class AddressGenerators:
                 jump = jump - coefficient * (run_time_bound(loop.bound, self.variables) - 1)
         return jump
 
-    def _select(self, delta: Signal, jumps: list[Value | int], leaf: LeafPlan) -> None:
+    def _select(self, delta: Signal, jumps: Sequence[Value | int], leaf: LeafPlan) -> None:
         if not jumps:
             return
         if all(isinstance(j, int) and j == jumps[0] for j in jumps):

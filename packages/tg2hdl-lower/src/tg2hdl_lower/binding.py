@@ -10,6 +10,7 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IROp
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import Registry, registry
+from tg2hdl_lower.lowerings import TOO_SLOW
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode
 
@@ -27,7 +28,7 @@ class Bound:
 
 
 class Binder:
-    """Chooses hardware for ops: the user's explicit unit, then combinational logic, then a unit by its priority."""
+    """Chooses hardware for ops: the user's explicit unit, then combinational logic that is fast enough, then a unit."""
 
     def __init__(self, options: LowerOptions, kernel_name: str, plugins: Registry | None = None) -> None:
         self.options = options
@@ -43,14 +44,17 @@ class Binder:
             When nothing computes the op on these types.
         """
         exact = tuple(s.dtype for s in op.srcs)
+        slow: Bound | None = None
         if op.op not in self.options.units:
-            lowering = self.registry.select_lowering(op.op, exact, op.dtype)
-            if lowering is not None:
-                narrow = tuple(_narrow(s) for s in sources)
-                return Bound(lowering=lowering, levels=int(resolve(lowering.levels)(narrow, op.dtype)))
+            bound = self._combinational(op, exact, sources)
+            if bound is not None and bound.levels < TOO_SLOW:
+                return bound
+            slow = bound
         unit = self.registry.select_unit(
             op.op, exact, op.dtype, target=self.options.target, explicit=self.options.units
         )
+        if unit is None and slow is not None:
+            return slow
         if unit is None:
             types = ", ".join(map(str, exact))
             raise UnsupportedError(
@@ -61,6 +65,15 @@ class Binder:
                 "`tg2hdl plugins list` shows what is there",
             )
         return Bound(unit=unit, latency=unit.latency)
+
+    def _combinational(self, op: IROp, exact: tuple[DType, ...], sources: Sequence[PlanNode]) -> Bound | None:
+        lowering = self.registry.select_lowering(op.op, exact, op.dtype)
+        if lowering is None:
+            return None
+        if op.op in ("shl", "shr") and sources[1].kind == "const":
+            return Bound(lowering=lowering)
+        narrow = tuple(_narrow(s) for s in sources)
+        return Bound(lowering=lowering, levels=int(resolve(lowering.levels)(narrow, op.dtype)))
 
 
 def _narrow(node: PlanNode) -> DType:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -21,14 +20,15 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.fold import Folder, const_int, is_const
+from tg2hdl_ir.passes.fold import Folder, is_const
 from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.memories import Memories, element_ranges
 from tg2hdl_lower.plan import LeafPlan, PlanNode
+from tg2hdl_lower.word_address import WordAddresses
 
-__all__ = ["Dataflow", "build_dataflow"]
+__all__ = ["Dataflow", "LeafBuilder", "build_dataflow"]
 
 
 @dataclass
@@ -59,7 +59,7 @@ def build_dataflow(
     flow = Dataflow(kernel, memories)
     buffers = element_ranges(memories.storage)
     for path in _leaf_paths(kernel.loop_tree, ()):
-        builder = _LeafBuilder(flow, path, RangeAnalysis(registers, buffers), binder)
+        builder = LeafBuilder(flow, path, RangeAnalysis(registers, buffers), binder)
         builder.run()
     return flow
 
@@ -71,7 +71,9 @@ def _leaf_paths(loop: LoopIR, path: tuple[LoopIR, ...]) -> list[tuple[LoopIR, ..
     return [p for inner in loop.loops for p in _leaf_paths(inner, path)]
 
 
-class _LeafBuilder:
+class LeafBuilder:
+    """Builds the nodes of one leaf."""
+
     def __init__(
         self, flow: Dataflow, path: tuple[LoopIR, ...], ranges: RangeAnalysis, binder: Binder
     ) -> None:
@@ -84,12 +86,14 @@ class _LeafBuilder:
         self.folder = Folder()
         self.binder = binder
         self.memo: dict[IRValue, int] = {}
-        self.shared: dict[tuple[object, ...], int] = {}
+        self.cached: dict[tuple[object, ...], int] = {}
         self.numbers: list[int] = []
         self.stored = {s.buf_idx for s in self.statements if isinstance(s, IRBufStore)}
-        self.stores: dict[tuple[int, Affine], PlanNode] = {}
+        self.stores: dict[tuple[int, int], PlanNode] = {}
+        self.addresses = WordAddresses(self)
 
     def run(self) -> None:
+        """Add the nodes and the leaf to the dataflow."""
         needed = _needed(self.statements)
         for statement in self.statements:
             match statement:
@@ -108,12 +112,13 @@ class _LeafBuilder:
         self.numbers.append(node.number)
         return node
 
-    def _shared(
+    def shared(
         self, key: tuple[object, ...], kind: str, dtype: DType, interval: Interval, **fields: object
     ) -> int:
-        if key not in self.shared:
-            self.shared[key] = self._add(kind, dtype, interval, **fields).number
-        return self.shared[key]
+        """Node of this key, added when it is not there yet."""
+        if key not in self.cached:
+            self.cached[key] = self._add(kind, dtype, interval, **fields).number
+        return self.cached[key]
 
     def value(self, value: IRValue) -> int:
         """Node number of a value."""
@@ -140,16 +145,17 @@ class _LeafBuilder:
         if not isinstance(node, IRBufLoad):
             return operands(node)
         extra = () if node.alt is None or node.gate is None else (node.gate, node.alt)
-        return extra if self._placed(node.buf_idx, node.addr) is not None else (node.addr, *extra)
+        needed = self.addresses.needs_element(node.buf_idx, node.addr, node.gate)
+        return (node.addr, *extra) if needed else extra
 
     def _special(self, node: IRValue) -> int | None:
         """Constants, variables, flags and affine values."""
         if isinstance(node, IRConst):
             bits = node.dtype.const_to_bits(node.value) if node.dtype.is_float else int(node.value)
-            return self._shared(("const", bits, node.dtype), "const", node.dtype, (bits, bits), value=bits)
+            return self.shared(("const", bits, node.dtype), "const", node.dtype, (bits, bits), value=bits)
         if isinstance(node, IRVariable):
             interval = (node.low, node.high)
-            return self._shared(("variable", node.name), "variable", node.dtype, interval, variable=node)
+            return self.shared(("variable", node.name), "variable", node.dtype, interval, variable=node)
         if isinstance(node, IROp) and node.op == "eq" and isinstance(node.srcs[0], IRCounter):
             counter, other = node.srcs
             if is_const(other, 0):
@@ -161,7 +167,7 @@ class _LeafBuilder:
         form = self.affine.of(node)
         if form is None or not any(isinstance(s, IRCounter) for s, _ in form.terms):
             return None
-        return self._affine(form, node.dtype)
+        return self.affine_node(form, node.dtype)
 
     def _run_time_last(self, node: IRValue) -> int | None:
         # counter + 1 == bound, for a bound that is known at run time
@@ -174,9 +180,10 @@ class _LeafBuilder:
         return None
 
     def _flag(self, kind: str, counter: IRCounter) -> int:
-        return self._shared((kind, counter.axis), kind, DType.BOOL, (0, 1), axis=counter.axis)
+        return self.shared((kind, counter.axis), kind, DType.BOOL, (0, 1), axis=counter.axis)
 
-    def _affine(self, form: Affine, dtype: DType) -> int:
+    def affine_node(self, form: Affine, dtype: DType) -> int:
+        """Node of an affine value: a counter, or a register with an adder."""
         low = high = form.const
         for symbol, coefficient in form.terms:
             bounds = [coefficient * b for b in self.ranges.of(symbol)]
@@ -184,10 +191,10 @@ class _LeafBuilder:
         if len(form.terms) == 1 and form.const == 0 and form.terms[0][1] == 1:
             symbol = form.terms[0][0]
             if isinstance(symbol, IRCounter):
-                return self._shared(
+                return self.shared(
                     ("counter", symbol.axis), "counter", dtype, (low, high), axis=symbol.axis, form=form
                 )
-        return self._shared(("address", form), "address", dtype, (low, high), form=form)
+        return self.shared(("address", form), "address", dtype, (low, high), form=form)
 
     def _make(self, node: IRValue) -> int:
         match node:
@@ -221,55 +228,22 @@ class _LeafBuilder:
             latency=bound.latency,
         ).number
 
-    def _placed(self, buffer: int, addr: IRValue) -> tuple[Affine, int] | None:
-        form = self.affine.of(addr)
-        if form is None:
-            return None
-        return self.flow.memories.layouts[buffer].address(
-            form, self.ranges, clean=buffer in self.flow.memories.clean
-        )
-
-    def _address(self, buffer: int, addr: IRValue) -> tuple[int, int | None, int, object]:
-        """Word address node, lane (static) or lane node (dynamic), and a key that equal words share."""
-        layout = self.flow.memories.layouts[buffer]
-        placed = self._placed(buffer, addr)
-        if placed is not None:
-            word, lane = placed
-            if word.is_constant:
-                node = self._special(const_int(word.const))
-            else:
-                node = self._affine(word, DType.INT32)
-            assert node is not None, "constants are special"
-            return node, lane, -1, word
-        if layout.lanes == 1:
-            return self.value(addr), 0, -1, None
-        bits = layout.lanes.bit_length() - 1
-        if len(layout.dims) != 1 or layout.lanes != 1 << bits:
-            raise UnsupportedError(
-                f"an address of buffer {buffer} does not fit its layout {layout}",
-                where=f"kernel {self.flow.kernel.name}",
-                hint="compile with fewer multipliers",
-            )
-        word_value = self.folder.op("shr", addr.dtype, addr, const_int(bits, addr.dtype))
-        lane_value = self.folder.op("and", addr.dtype, addr, const_int(layout.lanes - 1, addr.dtype))
-        return self.value(word_value), None, self.value(lane_value), None
-
     def _load(self, node: IRBufLoad) -> int:
-        word, lane, dynamic, key = self._address(node.buf_idx, node.addr)
+        address = self.addresses.of(node.buf_idx, node.addr, node.gate)
         layout = self.flow.memories.layouts[node.buf_idx]
         full = self.ranges.of(IRBufLoad(node.buf_idx, node.addr, node.dtype))
-        fields = {"operands": (word,), "buffer": node.buf_idx}
+        fields = {"operands": (address.node,), "buffer": node.buf_idx}
         if node.buf_idx in self.stored:
             load = self._add("load", node.dtype, full, **fields).number
         else:
-            load = self._shared(("load", node.buf_idx, word), "load", node.dtype, full, **fields)
-        if lane is None:
-            result = self._add("lane", node.dtype, full, operands=(load, dynamic)).number
+            load = self.shared(("load", node.buf_idx, address.node), "load", node.dtype, full, **fields)
+        if address.lane_node is not None:
+            result = self._add("lane", node.dtype, full, operands=(load, address.lane_node)).number
         elif layout.lanes == 1:
             result = load
         else:
-            key = ("lane", load, lane)
-            result = self._shared(key, "lane", node.dtype, full, operands=(load,), lane=lane)
+            key = ("lane", load, address.lane)
+            result = self.shared(key, "lane", node.dtype, full, operands=(load,), lane=address.lane)
         if node.gate is None or node.alt is None:
             return result
         select = IROp("where", node.dtype, (node.gate, node, node.alt))
@@ -305,10 +279,10 @@ class _LeafBuilder:
     def _store(self, statement: IRBufStore) -> None:
         value = self.value(statement.value)
         gate = None if statement.gate is None else self.value(statement.gate)
-        word, lane, dynamic, key = self._address(statement.buf_idx, statement.addr)
-        if lane is None:
-            lane = -1
-        earlier = self.stores.get((statement.buf_idx, key)) if isinstance(key, Affine) else None
+        address = self.addresses.of(statement.buf_idx, statement.addr, statement.gate)
+        word, lane = address.node, address.lane
+        merges = address.affine and address.lane_node is None
+        earlier = self.stores.get((statement.buf_idx, word)) if merges else None
         if earlier is not None and all(entry[0] != lane for entry in earlier.lanes):
             # The merged store takes the place of the later one, so that it comes after all of its operands.
             node = self._add(
@@ -328,13 +302,13 @@ class _LeafBuilder:
                 statement.dtype,
                 (0, 0),
                 buffer=statement.buf_idx,
-                operands=_present(word, value, gate, None if dynamic < 0 else dynamic),
+                operands=_present(word, value, gate, address.lane_node),
                 lanes=((lane, value, gate),),
                 index=word,
-                register=dynamic,
+                lane_node=address.lane_node,
             )
-        if isinstance(key, Affine):
-            self.stores[statement.buf_idx, key] = node
+        if merges:
+            self.stores[statement.buf_idx, word] = node
 
 
 def _present(*numbers: int | None) -> tuple[int, ...]:

@@ -120,6 +120,11 @@ class ArithmeticLowering:
                 return self.control.counters[node.axis].value
             case "address":
                 return self.addresses.add(node, self.plan.leaves[node.leaf])
+            case "remainder":
+                return self.addresses.remainder(node)
+            case "laneindex":
+                terms = [self.at(n, node.stage) * w for n, w in zip(node.operands, node.weights, strict=True)]
+                return self._named(node, sum(terms, Const(node.value)))
             case "op":
                 return self._op(node)
             case "unit":
@@ -233,9 +238,9 @@ class ArithmeticLowering:
                 self.m.d.comb += port.enable[lane].eq(enables[lane])
 
     def _targets(self, store: PlanNode, lane: int, enable: Value) -> list[tuple[int, Value]]:
-        if lane >= 0:
+        if store.lane_node is None:
             return [(lane, enable)]
-        chosen = self.at(store.register, store.issue)
+        chosen = self.at(store.lane_node, store.issue)
         lanes = self.plan.layouts[store.buffer].lanes
         return [(n, enable & (chosen == n)) for n in range(lanes)]
 

@@ -11,6 +11,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, IRValue, KernelIR
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
 from tg2hdl_ir.passes.axes import AxisInfo
+from tg2hdl_ir.passes.constraints import Constraints
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_lower.layout import Layout
@@ -19,7 +20,6 @@ __all__ = [
     "Access",
     "accesses",
     "candidate_lanes",
-    "clean_buffers",
     "explicit_lanes",
     "multiplications",
     "preferred_layout",
@@ -36,24 +36,20 @@ class Access:
     buffer: int
     store: bool
     form: Affine | None
+    constraints: Constraints
 
 
 def accesses(kernel: KernelIR) -> list[Access]:
     """All memory accesses of a kernel."""
-    analysis = AffineAnalysis()
+    ranges = RangeAnalysis()
+    analysis = AffineAnalysis(ranges)
     return [
-        Access(s.buf_idx, isinstance(s, IRBufStore), analysis.of(s.addr))
+        Access(
+            s.buf_idx, isinstance(s, IRBufStore), analysis.of(s.addr), Constraints(s.gate, ranges, analysis)
+        )
         for s in kernel.loop_tree.statements()
         if isinstance(s, IRBufLoad | IRBufStore)
     ]
-
-
-def clean_buffers(kernel: KernelIR, layouts: Mapping[int, Layout]) -> frozenset[int]:
-    """Buffers whose addresses, before lanes are added, do not carry between the digits of their layout."""
-    ranges = RangeAnalysis()
-    found = accesses(kernel)
-    dirty = {a.buffer for a in found if a.form is not None and not layouts[a.buffer].is_clean(a.form, ranges)}
-    return frozenset(layouts.keys() - dirty)
 
 
 def multiplications(kernel: KernelIR) -> int:
@@ -172,7 +168,6 @@ def words_per_step(
     found: list[Access], lanes: Mapping[int, int], layouts: Mapping[int, Layout]
 ) -> dict[tuple[int, bool], int]:
     """Distinct words that a step touches, by (buffer, store)."""
-    ranges = RangeAnalysis()
     words: dict[tuple[int, bool], set[object]] = {}
     for number, access in enumerate(found):
         key = (access.buffer, access.store)
@@ -182,10 +177,10 @@ def words_per_step(
             continue
         base, offsets = _unrolled(access.form, lanes)
         layout = layouts[access.buffer]
-        clean = layout.is_clean(access.form, ranges)
+        clean = layout.is_clean(access.form, access.constraints.interval)
         for combination in itertools.product(*offsets):
             form = base.offset(sum(offset for _, offset in combination))
-            placed = layout.address(form, ranges, clean=clean)
+            placed = layout.address(form, clean=clean)
             group.add((str(form), number) if placed is None else str(placed[0]))
     return {key: len(group) for key, group in words.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.passes.affine import Affine
-from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.passes.ranges import Interval
 
 __all__ = ["Layout"]
 
@@ -85,30 +86,40 @@ class Layout:
         word, lane = self.place(np.arange(self.depth, dtype=np.int64))
         return dtype.bits_to_array(packed[word, lane])
 
-    def is_clean(self, form: Affine, ranges: RangeAnalysis) -> bool:
-        """Whether the digits of an address stay in their dimension, so that none carries into the next."""
-        digits = self._digits(form)
-        return digits is not None and all(
-            _inside(digit, dim, ranges) for digit, dim in zip(digits[1:], self.dims[1:], strict=True)
-        )
+    def is_clean(self, form: Affine, interval: Callable[[Affine], Interval]) -> bool:
+        """Whether the digits of an address stay in their dimension, so that none carries into the next.
 
-    def address(self, form: Affine, ranges: RangeAnalysis, *, clean: bool) -> tuple[Affine, int] | None:
+        Parameters
+        ----------
+        interval : callable
+            Smallest and largest value of a form, wherever the access happens.
+        """
+        digits = self.digits(form)
+        if digits is None:
+            return False
+        for digit, dim in zip(digits[1:], self.dims[1:], strict=True):
+            low, high = interval(digit)
+            if low < 0 or high >= dim:
+                return False
+        return True
+
+    def address(self, form: Affine, *, clean: bool) -> tuple[Affine, int] | None:
         """Word address and lane of an affine element address.
 
         Parameters
         ----------
         clean : bool
-            The address was clean before lanes were added; lanes beyond a bound are masked and may leave it.
+            The digits of the address do not carry wherever the access happens.
 
         Returns
         -------
         (Affine, int) or None
-            None when the lane is not the same in every step, or when digits carry into each other.
+            None when the lane is not the same in every step, or when digits may carry.
         """
         if self.lanes == 1:
             return form, 0
-        digits = self._digits(form)
-        if digits is None or not (clean or self.is_clean(form, ranges)):
+        digits = self.digits(form)
+        if digits is None or not clean:
             return None
         word, lane = Affine(0), 0
         for digit, rows, split in zip(digits, self.rows, self.split, strict=True):
@@ -119,7 +130,8 @@ class Layout:
             word, lane = word.scaled(rows).plus(reduced), lane * split + offset
         return word, lane
 
-    def _digits(self, form: Affine) -> list[Affine] | None:
+    def digits(self, form: Affine) -> list[Affine] | None:
+        """Position along each dimension; None when a coefficient does not fall on one."""
         strides = [math.prod(self.dims[n + 1 :]) for n in range(len(self.dims))]
         digits = [Affine(0) for _ in self.dims]
         for symbol, coefficient in form.terms:
@@ -132,11 +144,3 @@ class Layout:
             quotient, rest = divmod(rest, stride)
             digits[n] = digits[n].offset(quotient)
         return digits
-
-
-def _inside(digit: Affine, dim: int, ranges: RangeAnalysis) -> bool:
-    low = high = digit.const
-    for symbol, coefficient in digit.terms:
-        bounds = [coefficient * b for b in ranges.of(symbol)]
-        low, high = low + min(bounds), high + max(bounds)
-    return low >= 0 and high < dim

@@ -16,6 +16,12 @@ __all__ = ["builtin_lowerings"]
 ALONE = 1000
 """Levels of an op that takes a cycle of its own."""
 
+TOO_SLOW = 2000
+"""Levels of an op that is only one cycle where no pipelined unit computes it."""
+
+MULTIPLIER_BITS = 18
+"""Operands that one hardware multiplier takes (bits)."""
+
 
 def _integers(operands: tuple[DType, ...], result: DType) -> bool:
     return all(not t.is_float for t in (*operands, result))
@@ -42,7 +48,11 @@ def _alone(operands: tuple[DType, ...], result: DType) -> int:
 
 
 def _shift(operands: tuple[DType, ...], result: DType) -> int:
-    return 0 if operands[1].bit_width <= 1 else operands[1].bit_width
+    return min(operands[1].bit_width, result.bit_width.bit_length() + 1)
+
+
+def _truth_levels(operands: tuple[DType, ...], result: DType) -> int:
+    return 1 + operands[0].bit_width // 16
 
 
 def _extreme(operands: tuple[DType, ...], result: DType) -> int:
@@ -50,7 +60,10 @@ def _extreme(operands: tuple[DType, ...], result: DType) -> int:
 
 
 def _multiply(operands: tuple[DType, ...], result: DType) -> int:
-    return 2 if min(t.bit_width for t in operands) <= 2 else ALONE
+    widths = [t.bit_width for t in operands]
+    if min(widths) <= 2:
+        return 2
+    return ALONE if max(widths) <= MULTIPLIER_BITS else TOO_SLOW
 
 
 def build_add(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
@@ -126,12 +139,23 @@ def build_where(m: Module, operands: list[Value], types: tuple[DType, ...], resu
     return Mux(operands[0], operands[1], operands[2])
 
 
-def _amount(value: Value, width: int) -> tuple[Any, Any]:
-    """Shift amount limited to the bits that matter, and whether it is beyond the width."""
-    bits = width.bit_length()
-    if len(value) <= bits - 1:
-        return value.as_unsigned(), None
-    return value[:bits], value.as_unsigned() >= width
+def _amount(value: Value, width: int) -> tuple[Value, Value | None]:
+    """Shift amount limited to the bits that matter, and whether it is at least the width; negative is beyond."""
+    bits = max(1, (width - 1).bit_length())
+    if not value.shape().signed and len(value) < bits:
+        return value, None
+    if not value.shape().signed and len(value) == bits and width == 1 << bits:
+        return value, None
+    small = value[:bits] if len(value) > bits else value.as_unsigned()
+    beyond = value >= width
+    return small, (beyond | (value < 0)) if value.shape().signed else beyond
+
+
+def _shift_by(amount: Value, types: tuple[DType, ...]) -> int | None:
+    """Constant shift amount, read as an unsigned number of its type."""
+    from amaranth.hdl import Const
+
+    return amount.value & ((1 << types[1].bit_width) - 1) if isinstance(amount, Const) else None
 
 
 def build_shl(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
@@ -140,26 +164,38 @@ def build_shl(m: Module, operands: list[Value], types: tuple[DType, ...], result
 
     value, amount = operands
     width = result.bit_width
-    if isinstance(amount, Const):
-        return value << min(amount.value, width)
+    known = _shift_by(amount, types)
+    if known is not None:
+        return value.shift_left(known) if known < width else Const(0)
     small, beyond = _amount(amount, width)
-    shifted = (value.as_unsigned() if len(value) >= width else value) << small[: (width - 1).bit_length()]
-    shifted = shifted[:width] if len(shifted) > width else shifted
-    return shifted if beyond is None else Mux(beyond, 0, shifted)
+    shifted = _resized(m, value, width) << small
+    return shifted[:width] if beyond is None else Mux(beyond, 0, shifted[:width])
 
 
 def build_shr(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
     """Right shift, arithmetic for signed values; the sign beyond the width."""
-    from amaranth.hdl import Const, Mux
+    from amaranth.hdl import Const, Mux, signed
 
     value, amount = operands
     width = result.bit_width
-    if isinstance(amount, Const):
-        return value >> min(amount.value, width)
+    known = _shift_by(amount, types)
+    if known is not None:
+        return value.shift_right(min(known, width))
     small, beyond = _amount(amount, width)
-    shifted = value >> small[: (width - 1).bit_length()]
-    fill = Mux(value[-1], -1, 0) if value.shape().signed else Const(0)
+    shifted = value >> small
+    fill = Mux(value[-1], Const(-1, signed(1)), 0) if value.shape().signed else Const(0)
     return shifted if beyond is None else Mux(beyond, fill, shifted)
+
+
+def _resized(m: Module, value: Value, width: int) -> Value:
+    """Same number in exactly `width` bits."""
+    from amaranth.hdl import Signal, signed, unsigned
+
+    if len(value) < width:
+        full = Signal(signed(width) if value.shape().signed else unsigned(width))
+        m.d.comb += full.eq(value)
+        value = full
+    return value[:width]
 
 
 def build_cast(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
@@ -168,36 +204,47 @@ def build_cast(m: Module, operands: list[Value], types: tuple[DType, ...], resul
 
 
 def build_bitcast(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Same bits, extended to the full width of their type first."""
+    """Same bits; a bool counts as a byte that is 0 or 1."""
     value = operands[0]
-    if len(value) < result.bit_width:
-        from amaranth.hdl import Signal, signed, unsigned
-
-        width = result.bit_width
-        full = Signal(signed(width) if value.shape().signed else unsigned(width))
-        m.d.comb += full.eq(value)
-        value = full
-    bits = value[: result.bit_width]
+    if result.is_bool:
+        return value.any()
+    bits = _resized(m, value, result.bit_width)
     return bits.as_signed() if result.kind == "int" else bits
 
 
-def _same_width(operands: tuple[DType, ...], result: DType) -> bool:
-    return operands[0].bit_width == result.bit_width
+def _bits_stay(operands: tuple[DType, ...], result: DType) -> bool:
+    return True
 
 
 def _float_sign(operands: tuple[DType, ...], result: DType) -> bool:
     return result.is_float
 
 
-def build_float_neg(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
-    """Flip the sign bit; a NaN stays the canonical one."""
-    from amaranth.hdl import Cat, Mux
+def _truth_of_float(operands: tuple[DType, ...], result: DType) -> bool:
+    return operands[0].is_float and result.is_bool
 
-    value = operands[0]
-    exponent = value[result.fraction_bits : -1]
-    fraction = value[: result.fraction_bits]
-    nan = exponent.all() & (fraction.all() if result.finite else fraction.any())
-    return Mux(nan, value, Cat(value[:-1], ~value[-1]))
+
+def _float_of_truth(operands: tuple[DType, ...], result: DType) -> bool:
+    return operands[0].is_bool and result.is_float
+
+
+def build_float_neg(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
+    """Flip the sign bit, of a NaN too."""
+    from amaranth.hdl import Cat
+
+    return Cat(operands[0][:-1], ~operands[0][-1])
+
+
+def build_truth_of_float(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
+    """Whether a float is not zero; NaN is not."""
+    return operands[0][:-1].any()
+
+
+def build_float_of_truth(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
+    """0.0 or 1.0."""
+    from amaranth.hdl import Const, Mux
+
+    return Mux(operands[0], Const(result.const_to_bits(1.0), result.bit_width), 0)
 
 
 def builtin_lowerings() -> list[OpLowering]:
@@ -222,7 +269,9 @@ def builtin_lowerings() -> list[OpLowering]:
         lowering("shl", _integers, _shift, build_shl),
         lowering("shr", _integers, _shift, build_shr),
         lowering("cast", _integers, _none, build_cast),
-        lowering("bitcast", _same_width, _none, build_bitcast, "any"),
+        lowering("bitcast", _bits_stay, _none, build_bitcast, "any"),
         lowering("where", _patterns, _one, build_where, "any"),
-        lowering("neg", _float_sign, _one, build_float_neg, "float"),
+        lowering("neg", _float_sign, _none, build_float_neg, "float"),
+        lowering("cast", _truth_of_float, _truth_levels, build_truth_of_float, "float_to_bool"),
+        lowering("cast", _float_of_truth, _one, build_float_of_truth, "bool_to_float"),
     ]

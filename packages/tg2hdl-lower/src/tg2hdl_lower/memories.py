@@ -14,11 +14,10 @@ __all__ = ["Memories", "element_ranges"]
 
 @dataclass(frozen=True)
 class Memories:
-    """Layout and element type per buffer; the buffers in `clean` are only addressed without carries."""
+    """Layout and element type per buffer."""
 
     layouts: dict[int, Layout]
     storage: dict[int, DType]
-    clean: frozenset[int]
 
 
 def element_ranges(storage: Mapping[int, DType]) -> dict[int, Interval]:

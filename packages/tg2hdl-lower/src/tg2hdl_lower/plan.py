@@ -12,7 +12,16 @@ from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_lower.bounds import bound_value
 from tg2hdl_lower.layout import Layout
 
-__all__ = ["HardwarePlan", "LeafPlan", "MemoryPort", "PlanNode"]
+__all__ = ["DigitSplit", "HardwarePlan", "LeafPlan", "MemoryPort", "PlanNode"]
+
+
+@dataclass(frozen=True)
+class DigitSplit:
+    """A position along a dimension that is divided into words: ``form // split`` counts `stride` words."""
+
+    form: Affine
+    split: int
+    stride: int
 
 
 @dataclass
@@ -22,7 +31,7 @@ class PlanNode:
     Parameters
     ----------
     kind : str
-        ``const counter first last address variable load lane op unit regread regwrite store``.
+        ``const counter first last address remainder laneindex variable load lane op unit regread regwrite store``.
     leaf : int
         Number of the leaf loop whose steps compute it.
     dtype : DType
@@ -55,6 +64,9 @@ class PlanNode:
     gate: int | None = None
     lanes: tuple[tuple[int, int, int | None], ...] = ()
     lane: int = 0
+    lane_node: int | None = None
+    digits: tuple[DigitSplit, ...] = ()
+    weights: tuple[int, ...] = ()
     port: int = 0
     issue: int = 0
     stage: int = 0
@@ -154,7 +166,10 @@ def _line(node: PlanNode) -> str:
     sign = "s" if node.signed else "u"
     detail = {
         "const": str(node.value),
-        "address": str(node.form),
+        "address": " + ".join(
+            [str(node.form), *(f"{d.stride}*(({d.form}) // {d.split})" for d in node.digits)]
+        ),
+        "remainder": f"[{node.lane}]",
         "counter": f"i{node.axis}",
         "first": f"i{node.axis}",
         "last": f"i{node.axis}",

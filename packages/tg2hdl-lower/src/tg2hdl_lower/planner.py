@@ -16,7 +16,6 @@ from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
-from tg2hdl_lower.lanes import clean_buffers
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.memories import Memories, element_ranges
 from tg2hdl_lower.options import LowerOptions
@@ -51,7 +50,7 @@ def plan_kernel(
     registers = accumulator_ranges(kernel, element_ranges(memory))
     flat = unroll(flatten(kernel), info, lanes or {})
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
-    memories = Memories(complete, memory, clean_buffers(kernel, complete))
+    memories = Memories(complete, memory)
     plan = _finish(flat, registers, memories, options)
     if plan.ii > 1 and info.floats:
         plan = _interleaved(flat, info, registers, memories, options, plan)

@@ -1,11 +1,11 @@
-"""Plugin module of the built-in lowerings."""
+"""Plugin module of the built-in lowerings and integer units."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import OpLowering
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_op_lowerings"]
+__all__ = ["tg2hdl_arithmetic_units", "tg2hdl_op_lowerings"]
 
 
 @hookimpl
@@ -14,3 +14,11 @@ def tg2hdl_op_lowerings() -> list[OpLowering]:
     from tg2hdl_lower.lowerings import builtin_lowerings
 
     return builtin_lowerings()
+
+
+@hookimpl
+def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
+    """Pipelined division of integers, and multiplication of wide ones."""
+    from tg2hdl_lower.units import builtin_units
+
+    return builtin_units()

@@ -105,7 +105,7 @@ def _reuse_distance(flow: Dataflow, write: PlanNode, other: PlanNode) -> int:
 def _period(flow: Dataflow, path: tuple[LoopIR, ...], index: PlanNode) -> int:
     """Product of the innermost bounds that tell the elements apart."""
     form = index.form
-    if form is None or not is_injective(form, RangeAnalysis()):
+    if form is None or index.digits or not is_injective(form, RangeAnalysis()):
         return 1
     chosen = {s for s, _ in form.terms if isinstance(s, IRCounter)}
     period = 1
@@ -144,7 +144,7 @@ def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
     """Whether no later step reads what this step writes: same leaf, same address, another one in each step."""
     assert store.index is not None, "a store has an address"
     written, read = flow.nodes[store.index], flow.nodes[load.operands[0]]
-    if store.leaf != load.leaf or written.form is None or written.form != read.form:
+    if store.leaf != load.leaf or written.form is None or written.form != read.form or written.digits:
         return False
     if not is_injective(written.form, RangeAnalysis()):
         return False
@@ -192,13 +192,15 @@ class _Attempt:
                 node.issue, node.stage, node.level = 0, 0, 0
             case "first" | "last" | "counter":
                 node.issue, node.stage, node.level = 0, 0, 0
-            case "address":
+            case "address" | "remainder":
                 node.issue, node.stage, node.level = 1, 1, 0
             case "op":
                 levels = min(node.levels, budget)
                 if level and level + levels > budget:
                     stage, level = stage + 1, 0
                 node.issue, node.stage, node.level = stage, stage, level + levels
+            case "laneindex":
+                node.issue, node.stage, node.level = stage, stage, level + 2
             case "lane":
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)

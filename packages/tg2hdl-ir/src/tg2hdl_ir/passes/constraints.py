@@ -1,0 +1,72 @@
+"""What a gate says about affine values: intervals that hold wherever the gate is true."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.nodes import IRConst, IROp, IRValue
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis, Symbol
+from tg2hdl_ir.passes.fold import is_const
+from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
+
+__all__ = ["Constraints"]
+
+
+class Constraints:
+    """Intervals of affine forms under the gate of an access.
+
+    Parameters
+    ----------
+    gate : IRValue or None
+        A conjunction of comparisons; anything else in it is passed over.
+    """
+
+    def __init__(self, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:
+        self._ranges = ranges
+        self._affine = affine
+        self._known: dict[tuple[object, ...], Interval] = {}
+        self._collect(gate, holds=True)
+
+    def interval(self, form: Affine) -> Interval:
+        """Smallest and largest value of a form wherever the gate is true."""
+        low = high = form.const
+        for symbol, coefficient in form.terms:
+            bounds = [coefficient * b for b in self._symbol(symbol)]
+            low, high = low + min(bounds), high + max(bounds)
+        known = self._known.get(form.terms)
+        if known is not None:
+            low, high = max(low, known[0] + form.const), min(high, known[1] + form.const)
+        return low, high
+
+    def _symbol(self, symbol: Symbol) -> Interval:
+        low, high = self._ranges.of(symbol)
+        known = self._known.get(((symbol, 1),), (low, high))
+        return max(low, known[0]), min(high, known[1])
+
+    def _collect(self, gate: IRValue | None, *, holds: bool) -> None:
+        match gate:
+            case IROp(op="and") if holds:
+                for source in gate.srcs:
+                    self._collect(source, holds=True)
+            case IROp(op="or") if not holds:
+                for source in gate.srcs:
+                    self._collect(source, holds=False)
+            case IROp(op="xor" | "ne", srcs=(inner, IRConst() as flag)) if is_const(flag, 1):
+                self._collect(inner, holds=not holds)
+            case IROp(op="lt", srcs=(a, b)) if not a.dtype.is_float:
+                left, right = self._affine.of(a), self._affine.of(b)
+                if left is not None and right is not None:
+                    # left < right, or right <= left when the comparison is known to be false
+                    difference = left.plus(right, -1) if holds else right.plus(left, -1)
+                    self._below(difference, -1 if holds else 0)
+
+    def _below(self, form: Affine, limit: int) -> None:
+        """Note that ``form <= limit``."""
+        self._narrow(form.terms, None, limit - form.const)
+        negative = form.scaled(-1)
+        self._narrow(negative.terms, form.const - limit, None)
+
+    def _narrow(self, terms: tuple[object, ...], low: int | None, high: int | None) -> None:
+        before = self._known.get(terms, (-(1 << 62), 1 << 62))
+        self._known[terms] = (
+            before[0] if low is None else max(before[0], low),
+            before[1] if high is None else min(before[1], high),
+        )

@@ -1,0 +1,116 @@
+"""Division by constants: a multiplication and a shift, exact over the range of the dividend.
+
+For ``0 <= x <= n`` and ``m = ceil(2^s / d)`` the quotient ``x // d`` is ``x * m >> s`` when ``(m * d - 2^s) * n < 2^s``
+(Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR
+from tg2hdl_ir.passes.fold import Folder, const_int
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+__all__ = ["ConstantDivision", "divide_by_constants", "reciprocal_multiplier"]
+
+LARGEST_PRODUCT = 64
+"""Bits that the product of dividend and multiplier may have."""
+
+
+def divide_by_constants(kernel: KernelIR) -> KernelIR:
+    """Replace integer divisions and remainders by a constant wherever the product fits 64 bits."""
+    folder = Folder()
+    division = ConstantDivision(folder, folder.ranges)
+    rewriter = Rewriter(folder, replace=division.expand)
+    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree))
+
+
+def reciprocal_multiplier(divisor: int, largest: int) -> tuple[int, int]:
+    """Smallest (multiplier, shift) that divides every number from 0 to `largest` by `divisor`."""
+    shift = 0
+    while True:
+        multiplier = -(-(1 << shift) // divisor)
+        if (multiplier * divisor - (1 << shift)) * largest < 1 << shift:
+            return multiplier, shift
+        shift += 1
+
+
+class ConstantDivision:
+    """Makes the replacements.
+
+    Parameters
+    ----------
+    folder : Folder
+        Makes the new ops.
+    ranges : RangeAnalysis
+        Ranges of the dividends.
+    """
+
+    def __init__(self, folder: Folder, ranges: RangeAnalysis) -> None:
+        self.folder = folder
+        self.ranges = ranges
+
+    def expand(self, node: IRValue) -> IRValue | None:
+        """Value equal to a ``div`` or ``mod`` by a constant; None for anything else, and for products above 64 bits."""
+        if not isinstance(node, IROp) or node.op not in ("div", "mod") or node.dtype.is_float:
+            return None
+        dividend, divisor = node.srcs
+        if not isinstance(divisor, IRConst):
+            return None
+        number = int(divisor.value)
+        if number == 0:
+            return const_int(0, node.dtype) if node.op == "div" else dividend
+        quotient = self._quotient(dividend, number)
+        if node.op == "div" or quotient is None:
+            return quotient
+        return self._remainder(dividend, quotient, number)
+
+    def _remainder(self, dividend: IRValue, quotient: IRValue, divisor: int) -> IRValue:
+        dtype = dividend.dtype
+        if abs(divisor) == 1:
+            return const_int(0, dtype)
+        low, _ = self.ranges.of(dividend)
+        if low >= 0 and divisor > 0 and divisor & (divisor - 1) == 0:
+            return self.folder.op("and", dtype, dividend, const_int(divisor - 1, dtype))
+        product = self.folder.op("mul", dtype, quotient, const_int(divisor, dtype))
+        return self.folder.op("sub", dtype, dividend, product)
+
+    def _quotient(self, dividend: IRValue, divisor: int) -> IRValue | None:
+        folder, dtype = self.folder, dividend.dtype
+        if divisor == 1:
+            return dividend
+        low, high = self.ranges.of(dividend)
+        if low >= 0:
+            return self._flipped(self._positive(dividend, abs(divisor), high, dtype), divisor < 0)
+        magnitudes = DType.from_width(dtype.bit_width, is_signed=False)
+        negative = folder.below(dividend, 0)
+        magnitude = folder.op("where", dtype, negative, folder.op("neg", dtype, dividend), dividend)
+        largest = max(-low, high)
+        positive = self._positive(folder.op("cast", magnitudes, magnitude), abs(divisor), largest, dtype)
+        if positive is None:
+            return None
+        flipped = folder.op("neg", dtype, positive)
+        yes, no = (flipped, positive) if divisor > 0 else (positive, flipped)
+        return folder.op("where", dtype, negative, yes, no)
+
+    def _flipped(self, value: IRValue | None, flip: bool) -> IRValue | None:
+        return self.folder.op("neg", value.dtype, value) if flip and value is not None else value
+
+    def _positive(self, value: IRValue, divisor: int, largest: int, dtype: DType) -> IRValue | None:
+        """Quotient of a value from 0 to `largest`, as `dtype`."""
+        folder = self.folder
+        if divisor & (divisor - 1) == 0:
+            shift = const_int(divisor.bit_length() - 1, value.dtype)
+            return folder.op("cast", dtype, folder.op("shr", value.dtype, value, shift))
+        multiplier, shift_by = reciprocal_multiplier(divisor, largest)
+        width = max(1, (largest * multiplier).bit_length())
+        if width > LARGEST_PRODUCT:
+            return None
+        wide = DType.from_width(max(width, value.dtype.bit_width), is_signed=False)
+        if wide.bit_width > LARGEST_PRODUCT:
+            return None
+        product = folder.op("mul", wide, folder.op("cast", wide, value), const_int(multiplier, wide))
+        return folder.op("cast", dtype, folder.op("shr", wide, product, const_int(shift_by, wide)))

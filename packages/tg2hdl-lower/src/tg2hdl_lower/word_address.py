@@ -1,0 +1,162 @@
+"""Word addresses: from the element that a kernel asks for to a word of its memory and a lane in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRCounter, IRValue
+from tg2hdl_ir.passes.affine import Affine
+from tg2hdl_ir.passes.constraints import Constraints
+from tg2hdl_ir.passes.fold import const_int
+from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.plan import DigitSplit
+
+if TYPE_CHECKING:
+    from tg2hdl_lower.dataflow import LeafBuilder
+
+__all__ = ["WordAddress", "WordAddresses"]
+
+
+@dataclass(frozen=True)
+class WordAddress:
+    """Node of the word address; `lane` is fixed, or computed by `lane_node`.
+
+    Equal words of affine addresses have the same `node`, so that lanes can share an access.
+    """
+
+    node: int
+    lane: int = 0
+    lane_node: int | None = None
+    affine: bool = True
+
+
+class WordAddresses:
+    """Builds the address nodes of a leaf.
+
+    An affine address costs a register and an adder.  Where the lane changes from step to step, its position in the
+    word is kept in a small register too, and carries into the word address.  Only data-dependent addresses, and those
+    whose digits carry, are divided by the lanes.
+    """
+
+    def __init__(self, builder: LeafBuilder) -> None:
+        self.builder = builder
+
+    def needs_element(self, buffer: int, addr: IRValue, gate: IRValue | None) -> bool:
+        """Whether the element address itself must be computed first."""
+        form = self.builder.affine.of(addr)
+        layout = self.builder.flow.memories.layouts[buffer]
+        if form is None:
+            return True
+        return layout.lanes > 1 and not self._splits(layout, form, gate)
+
+    def of(self, buffer: int, addr: IRValue, gate: IRValue | None) -> WordAddress:
+        """Address of one access."""
+        builder = self.builder
+        layout = builder.flow.memories.layouts[buffer]
+        form = builder.affine.of(addr)
+        if form is not None and layout.lanes == 1:
+            return WordAddress(self._affine(form))
+        if layout.lanes == 1:
+            return WordAddress(builder.value(addr), affine=False)
+        if form is None or not self._splits(layout, form, gate):
+            return self._divided(layout, addr)
+        static = layout.address(form, clean=True)
+        if static is not None:
+            return WordAddress(self._affine(static[0]), static[1])
+        return self._moving(layout, form)
+
+    def _affine(self, word: Affine) -> int:
+        if word.is_constant:
+            return self.builder.value(const_int(word.const))
+        return self.builder.affine_node(word, DType.INT32)
+
+    def _splits(self, layout: Layout, form: Affine, gate: IRValue | None) -> bool:
+        constraints = Constraints(gate, self.builder.ranges, self.builder.affine)
+        if not layout.is_clean(form, constraints.interval):
+            return False
+        if layout.address(form, clean=True) is not None:
+            return True
+        bounds = [loop.bound for loop in self.builder.path]
+        symbols = [s for s, _ in form.terms]
+        return all(isinstance(b, int) for b in bounds) and all(isinstance(s, IRCounter) for s in symbols)
+
+    def _moving(self, layout: Layout, form: Affine) -> WordAddress:
+        """Address whose lane changes: quotients and remainders of the digits, advanced step by step."""
+        builder = self.builder
+        digits = layout.digits(form)
+        assert digits is not None, "checked by _splits"
+        base, splits, fixed_lane = Affine(0), [], 0
+        moving: list[tuple[int, int]] = []
+        for n, (digit, split) in enumerate(zip(digits, layout.split, strict=True)):
+            stride = math.prod(layout.rows[n + 1 :])
+            weight = math.prod(layout.split[n + 1 :])
+            step = math.gcd(split, *(c for _, c in digit.terms))
+            offset = digit.const % step
+            digit = digit.offset(-offset)
+            fixed_lane += offset * weight
+            if step == split:
+                reduced = Affine(digit.const // split, tuple((s, c // split) for s, c in digit.terms))
+                base = base.plus(reduced.scaled(stride))
+            else:
+                moving.append((len(splits), weight))
+                splits.append(DigitSplit(digit, split, stride))
+        words = (0, layout.words - 1)
+        key = ("split", base, tuple(splits))
+        node = builder.shared(key, "address", DType.INT32, words, form=base, digits=tuple(splits))
+        remainders = [
+            builder.shared(
+                ("remainder", node, at),
+                "remainder",
+                DType.INT32,
+                (0, splits[at].split - 1),
+                operands=(node,),
+                lane=at,
+            )
+            for at, _ in moving
+        ]
+        weights = tuple(weight for _, weight in moving)
+        if weights == (1,) and fixed_lane == 0:
+            return WordAddress(node, lane_node=remainders[0])
+        lane = builder.shared(
+            ("laneindex", node, fixed_lane),
+            "laneindex",
+            DType.INT32,
+            (0, layout.lanes - 1),
+            operands=tuple(remainders),
+            weights=weights,
+            value=fixed_lane,
+        )
+        return WordAddress(node, lane_node=lane)
+
+    def _divided(self, layout: Layout, addr: IRValue) -> WordAddress:
+        """Address by division with constants, for what no counter can follow."""
+        folder = self.builder.folder
+        word: IRValue = const_int(0, addr.dtype)
+        lane: IRValue = const_int(0, addr.dtype)
+        for n, (rows, split) in enumerate(zip(layout.rows, layout.split, strict=True)):
+            digit = self._quotient(addr, math.prod(layout.dims[n + 1 :]))
+            if n:
+                digit = self._remainder(digit, layout.dims[n])
+            word = folder.op("mul", addr.dtype, word, const_int(rows, addr.dtype))
+            word = folder.op("add", addr.dtype, word, self._quotient(digit, split))
+            lane = folder.op("mul", addr.dtype, lane, const_int(split, addr.dtype))
+            lane = folder.op("add", addr.dtype, lane, self._remainder(digit, split))
+        builder = self.builder
+        return WordAddress(builder.value(word), lane_node=builder.value(lane), affine=False)
+
+    def _quotient(self, value: IRValue, divisor: int) -> IRValue:
+        folder, dtype = self.builder.folder, value.dtype
+        if divisor & (divisor - 1) == 0:
+            return folder.op("shr", dtype, value, const_int(divisor.bit_length() - 1, dtype))
+        return folder.op("div", dtype, value, const_int(divisor, dtype))
+
+    def _remainder(self, value: IRValue, divisor: int) -> IRValue:
+        folder, dtype = self.builder.folder, value.dtype
+        if divisor == 1:
+            return const_int(0, dtype)
+        if divisor & (divisor - 1) == 0:
+            return folder.op("and", dtype, value, const_int(divisor - 1, dtype))
+        return folder.op("mod", dtype, value, const_int(divisor, dtype))

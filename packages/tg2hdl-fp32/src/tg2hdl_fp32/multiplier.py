@@ -100,11 +100,22 @@ def _add_rows(x: tuple[int, Value], y: tuple[int, Value]) -> tuple[int, Value]:
     return low, Cat(below[:gap], below[gap:] + above)
 
 
-def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "generic") -> None:
+def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "generic", cuts: int = 3) -> None:
     """Set ``p[name]`` to the full product of two unsigned values of the present stage.
 
     Adds the three cuts of the multiplier blocks, and one after each addition of partial products but the
     last; the caller cuts after that one.
+
+    Parameters
+    ----------
+    name : str
+        Name of the product.
+    a, b : Value
+        Factors.
+    target : str
+        ``ecp5`` or ``ecp5_model`` for hard blocks, anything else for one multiplication to be inferred.
+    cuts : int
+        Cuts to make at least, for a path beside this one that needs them.
     """
     width = len(a) + len(b)
     if target not in ("ecp5", "ecp5_model"):
@@ -112,8 +123,8 @@ def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "gener
         p.cut()
         p[name] = p[f"{name}_a"] * p[f"{name}_b"]
         p.delay(4.6 if max(len(a), len(b)) <= _LIMB else 7.5)
-        p.cut()
-        p.cut()
+        for _ in range(max(cuts, 3) - 1):
+            p.cut()
         return
     counts = [-(-len(x) // _LIMB) for x in (a, b)]
     sizes = [-(-len(x) // n) for x, n in zip((a, b), counts, strict=True)]
@@ -122,7 +133,8 @@ def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "gener
         for x, size, n in zip((a, b), sizes, counts, strict=True)
     ]
     before = p.stage
-    registers = []
+    registers: list[str] = []
+    made = 3
     for register, delay in (("input", 0.0), ("pipeline", 2.6), ("output", 2.6)):
         p.delay(delay)
         p.cut()
@@ -150,8 +162,13 @@ def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "gener
             for k, (_, value) in enumerate(sums):
                 p[f"{name}_row{k}"] = value
             p.cut()
+            made += 1
             sums = [(shift, p[f"{name}_row{k}"]) for k, (shift, _) in enumerate(sums)]
     shift, value = sums[0]
+    for _ in range(made, cuts):
+        p[f"{name}_sum"] = value
+        p.cut()
+        value = p[f"{name}_sum"]
     p[name] = Cat(Const(0, shift), value)[:width] if shift else value[:width]
 
 

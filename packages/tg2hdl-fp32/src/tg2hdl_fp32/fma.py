@@ -1,0 +1,187 @@
+"""Fused multiply-add."""
+
+__all__ = ["FP32Fma", "Fma"]
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Mux, Value
+
+from .core import Core
+from .format import FP32
+from .modes import RoundingMode
+from .multiplier import multiply
+from .pipeline import Pipeline
+from .rounding import round_and_pack
+from .shifting import leading_zeros, shift_left, shift_right_sticky
+from .timing import add_delay, lut_delay, reduce_delay
+from .unpacked import Unpacked, unpack
+
+
+class Fma(Core):
+    """``a * b + c`` with one rounding.
+
+    The addend is aligned to the product while the multipliers work, in a frame that has room for it above the
+    product and one significand below, so that an unnormalized product of a subnormal operand loses nothing.
+    Both differences are formed and the one that is not negative is taken.
+    """
+
+    operation = "fma"
+    operands = ("a", "b", "c")
+
+    def datapath(self, p: Pipeline) -> None:
+        """Describe the operation."""
+        fmt, n = self.format, self.format.significand
+        x, y, z = (unpack(fmt, value, subnormals=self.subnormals) for value in (p.a, p.b, p.c))
+        start = p.mark()
+        self._classify(p, x, y, z)
+        p.delay(reduce_delay(fmt.exponent))
+        multiply(p, "product", x.significand, y.significand, target=self.target, cuts=4)
+        with p.beside(start):
+            self._align(p, x, y, z)
+        p.cut()
+        self._sum(p)
+        self._normalize(p)
+        zero = p.wire(~p.frame[-n:].any() & ~p.frame[:-n].any())
+        cancelled = zero & p.subtract & ~p.inf
+        round_and_pack(
+            p,
+            fmt,
+            sign=p.wire(Mux(cancelled, p.rm == RoundingMode.RDN.value, p.sign)),
+            exponent=p.exponent,
+            significand=p.frame[-n:],
+            guard=p.frame[-n - 1],
+            sticky=p.frame[: -n - 1].any(),
+            nan=p.nan,
+            inf=p.inf,
+            zero=zero,
+            invalid=p.invalid,
+            flags=self.has_flags,
+            subnormals=self.subnormals,
+        )
+
+    @property
+    def _below(self) -> int:
+        """Places from the addend's lowest place, far left, to the bottom of the frame."""
+        return 3 * self.format.significand + 2
+
+    def _classify(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
+        product_sign = x.sign ^ y.sign
+        product_inf = x.is_inf | y.is_inf
+        undefined = x.is_inf & y.is_zero | y.is_inf & x.is_zero
+        opposite = product_inf & z.is_inf & (product_sign ^ z.sign) & ~(x.is_nan | y.is_nan)
+        p.product_sign, p.addend_sign = product_sign, z.sign
+        p.subtract = product_sign ^ z.sign
+        p.nan = x.is_nan | y.is_nan | z.is_nan | undefined | opposite
+        p.invalid = x.is_signaling | y.is_signaling | z.is_signaling | undefined | opposite
+        p.inf = product_inf | z.is_inf
+        p.addend_inf = z.is_inf
+        p.product_zero = x.is_zero | y.is_zero
+
+    def _align(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
+        """Place the addend in the frame, while the multipliers work."""
+        fmt, n = self.format, self.format.significand
+        p.exponent_sum = x.exponent + y.exponent
+        p.addend_exponent = z.exponent
+        p.addend = z.significand
+        p.delay(reduce_delay(fmt.exponent) + add_delay(fmt.exponent))
+        p.cut()
+        # Exponent of the addend's hidden bit far left, and the way from there to its place.
+        p.left_exponent = (p.exponent_sum + (n + 3 - fmt.bias)).as_signed()
+        p.distance = (p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias)).as_signed()
+        p.delay(2 * add_delay(fmt.exponent + 2) - 1)
+        p.cut()
+        levels = (self._below + n).bit_length()
+        stay = p.wire(p.distance[-1] | p.product_zero)
+        high = p.distance[levels:-1]
+        far = high.any() if len(high) else Const(0)
+        p.top_exponent = Mux(stay, p.addend_exponent, p.left_exponent)[: fmt.exponent + 2]
+        places = p.wire(Cat((bit | far) & ~stay for bit in p.distance[:levels]))
+        p.places = places
+        value: Value = Cat(Const(0, self._below), p.addend)
+        value, sticky = shift_right_sticky(p, value, places[-2:], unit=1 << (levels - 2))
+        p.aligned, p.fallen = value, sticky
+        p.delay(lut_delay(4))
+        p.cut()
+        middle = (levels - 2) // 2
+        value, sticky = shift_right_sticky(
+            p, p.aligned, p.places[middle : levels - 2], unit=1 << middle, sticky=p.fallen
+        )
+        p.aligned, p.fallen = value, sticky
+        p.marker = self._marker(p.top_exponent, self._below + n + 2)
+        p.delay(lut_delay(levels - 2 - middle))
+        p.cut()
+        value, sticky = shift_right_sticky(p, p.aligned, p.places[:middle], sticky=p.fallen)
+        p.addend_frame = Cat(sticky, value)
+        p.delay(lut_delay(middle + 0.5))
+
+    def _marker(self, exponent: Value, width: int) -> Value:
+        # One-hot at `exponent` places below the top: the sum is not normalized beyond the smallest exponent.
+        bits = (width - 1).bit_length()
+        near = ~exponent[bits:].any()
+        hot = [(exponent[:bits] == k) & near for k in range(width)]
+        return Cat(*reversed(hot))
+
+    def _sum(self, p: Pipeline) -> None:
+        """Add, or subtract both ways, in two halves."""
+        n = self.format.significand
+        width = self._below + n + 2
+        product = p.wire(Cat(Const(0, n + 1), p.product, Const(0, n + 3)))
+        addend = p.wire(Cat(p.addend_frame, 0))
+        half = width // 2
+        flipped = p.wire(addend ^ p.subtract.replicate(width))
+        # The lowest place of each operand is a carry in.
+        p.low = (Cat(1, product[:half]) + Cat(p.subtract, flipped[:half]))[1:]
+        p.low_back = (Cat(1, addend[:half]) + Cat(1, ~product[:half]))[1:]
+        p.product_high, p.flipped_high, p.addend_high = product[half:], flipped[half:], addend[half:]
+        p.delay(add_delay(half + 1))
+        p.cut()
+        high = Cat(1, p.product_high) + Cat(p.low[half], p.flipped_high)
+        p.forward = Cat(p.low[:half], high[1 : width - half + 1])
+        p.no_borrow = high[width - half + 1]
+        back = Cat(1, p.addend_high) + Cat(p.low_back[half], ~p.product_high)
+        p.backward = Cat(p.low_back[:half], back[1 : width - half + 1])
+        p.delay(add_delay(width - half + 1))
+        p.cut()
+        negative = p.wire(p.subtract & ~p.no_borrow)
+        p.total = Mux(negative, p.backward, p.forward)
+        p.sign = Mux(p.addend_inf | (negative & ~p.inf), p.addend_sign, p.product_sign)
+        p.delay(lut_delay(1.5))
+
+    def _normalize(self, p: Pipeline) -> None:
+        """Shift the sum left until its top bit is set or the smallest exponent is reached."""
+        width, chunk_bits = len(p.total), 4
+        chunk = 1 << chunk_bits
+        chunks = -(-width // chunk)
+        p.cut()
+        stop = p.wire(p.total | p.marker)
+        pad = chunks * chunk - width
+        padded = Cat(Const(0, pad), stop)
+        p.empty = Cat(~padded[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
+        p.stop = stop
+        p.delay(lut_delay(3))
+        p.cut()
+        count = leading_zeros(p, ~p.empty)
+        coarse = p.wire(count[: (chunks - 1).bit_length()])
+        p.coarse = coarse
+        p.delay(lut_delay(2))
+        p.cut()
+        p.half_shifted = shift_left(p, p.total, p.coarse, unit=chunk)
+        p.stop_shifted = shift_left(p, p.stop, p.coarse, unit=chunk)[-chunk:]
+        p.delay(lut_delay(len(coarse)))
+        p.cut()
+        p.fine = leading_zeros(p, p.stop_shifted)[:chunk_bits]
+        p.delay(lut_delay(3))
+        p.cut()
+        p.frame = shift_left(p, p.half_shifted, p.fine)
+        p.exponent = (p.top_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()
+        p.delay(lut_delay(chunk_bits))
+        p.cut()
+
+
+class FP32Fma(Fma):
+    """``a * b + c`` of FP32 patterns; combinational unless a profile is given."""
+
+    def __init__(self, **parameters: Any) -> None:
+        if "stages" not in parameters:
+            parameters.setdefault("profile", "comb")
+        super().__init__(FP32, **parameters)

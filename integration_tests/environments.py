@@ -11,10 +11,10 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
-__all__ = ["ROOT", "Environment", "build_wheel"]
+__all__ = ["ROOT", "Environment", "build_wheel", "normal"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,18 +35,18 @@ class Environment:
     ----------
     folder : Path
         Where to make it.
-    without : iterable of str
-        Third-party distributions that it must not have.
+    only : collection of str, optional
+        Third-party distributions that it gets; all unless given.
     """
 
-    def __init__(self, folder: Path, *, without: Iterable[str] = ()) -> None:
+    def __init__(self, folder: Path, *, only: Collection[str] | None = None) -> None:
         self.folder = folder
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
         self.bin = folder / ("Scripts" if os.name == "nt" else "bin")
         self.python = self.bin / "python"
         shared = folder / "third-party"
         shared.mkdir()
-        _link_third_party(shared, {_normal(name) for name in without})
+        _link_third_party(shared, only)
         purelib = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
         (purelib / "third_party.pth").write_text(f"{shared}\n")
 
@@ -64,14 +64,18 @@ class Environment:
         variables["PATH"] = f"{self.bin}{os.pathsep}{variables['PATH']}"
         command = [str(self.python), *map(str, arguments)]
         return subprocess.run(
-            command, cwd=cwd or self.folder, env=variables, capture_output=True, text=True, timeout=600
+            command, cwd=cwd or self.folder, env=variables, capture_output=True, text=True, timeout=900
         )
 
 
-def _link_third_party(target: Path, without: set[str]) -> None:
+def _link_third_party(target: Path, only: Collection[str] | None) -> None:
     for distribution in importlib.metadata.distributions():
-        name = _normal(distribution.metadata["Name"])
-        if name.startswith("tg2hdl") or name in without or name in ("pip", "setuptools"):
+        name = normal(distribution.metadata["Name"])
+        if (
+            name.startswith("tg2hdl")
+            or name in ("pip", "setuptools")
+            or (only is not None and name not in only)
+        ):
             continue
         for file in distribution.files or ():
             top = file.parts[0]
@@ -82,5 +86,6 @@ def _link_third_party(target: Path, without: set[str]) -> None:
                     link.symlink_to(source.resolve())
 
 
-def _normal(name: str) -> str:
+def normal(name: str) -> str:
+    """Return the normalized name of a distribution."""
     return name.lower().replace("_", "-")

@@ -1,0 +1,176 @@
+"""The tinygrad device HDL."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, TinyJit, Variable, nn
+from tinygrad.device import Device
+from tinygrad.dtype import dtypes
+from tinygrad.helpers import Context, Target
+from tinygrad.uop.ops import Ops
+
+from tg2hdl_backend.device_options import DeviceOptions
+from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
+from tg2hdl_ir.errors import InputError
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def run(program: str, **environment: str) -> str:
+    env = {k: v for k, v in os.environ.items() if k not in ("DEV", "DEBUG")} | environment
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_unmodified_program_finds_the_device():
+    program = (
+        "from tinygrad import Tensor, Device; print(Device.DEFAULT, (Tensor([1, 2, 3]) * 2).sum().item())"
+    )
+    assert run(program, DEV="HDL") == "HDL 12\n"
+    assert run(program, DEV="HDL::engine=golden,multipliers=2") == "HDL 12\n"
+
+
+def test_importing_the_finder_imports_nothing_else():
+    program = (
+        "import sys; import tg2hdl_device_finder as f; f.install(); f.install()\n"
+        "print(sum(type(x).__module__ == 'tg2hdl_device_finder' for x in sys.meta_path), "
+        "[m for m in sys.modules if m.split('.')[0] in ('tinygrad', 'numpy', 'amaranth', 'tg2hdl_backend')])"
+    )
+    assert run(program) == "1 []\n"
+
+
+def test_operations_on_the_device():
+    with Context(DEV="HDL"):
+        x = Tensor(X)
+        np.testing.assert_array_equal((x @ x.T).numpy(), X @ X.T)
+        np.testing.assert_allclose(x.softmax().numpy().sum(1), 1, rtol=1e-6)
+        assert Tensor(X, device="HDL:1").sum().item() == 15
+
+
+def test_in_place_update():
+    with Context(DEV="HDL"):
+        x = Tensor.zeros(5).contiguous().realize()
+        x[1:3] = 2
+        x.assign(x + 1).realize()
+        assert x.tolist() == [1, 3, 3, 1, 1]
+
+
+def test_jit_replays_with_new_inputs():
+    with Context(DEV="HDL"):
+
+        @TinyJit
+        def double(x: Tensor) -> Tensor:
+            return (x * 2).sum(1).realize()
+
+        for n in range(4):
+            assert double(Tensor([[1.0, 2], [3, n]]).realize()).tolist() == [6.0, 6.0 + 2 * n]
+        assert pickle.loads(pickle.dumps(double))(Tensor([[1.0, 1], [1, 1]]).realize()).tolist() == [4, 4]
+
+
+def test_variable_needs_no_new_kernel():
+    with Context(DEV="HDL"):
+        x, n = Tensor(X).realize(), Variable("n", 1, 3)
+        assert [x[:, : n.bind(k)].sum().item() for k in (1, 2, 3)] == [3, 8, 15]
+
+
+def test_training_on_the_device():
+    with Context(DEV="HDL"):
+        Tensor.manual_seed(1)
+        model = nn.Linear(3, 2)
+        with Tensor.train() if hasattr(Tensor, "train") else Context(TRAINING=1):
+            optimizer = nn.optim.SGD(nn.state.get_parameters(model), lr=0.01)
+            losses = []
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = model(Tensor(X)).square().mean()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+    assert losses[2] < losses[1] < losses[0]
+
+
+def test_renderer_asks_for_plain_sequential_code():
+    renderer = HDLRenderer()
+    assert (renderer.device, renderer.has_local, renderer.has_shared, renderer.supports_float4) == (
+        "HDL",
+        False,
+        False,
+        False,
+    )
+    assert renderer.global_max is None
+    assert renderer.local_max is None
+    assert Ops.MULACC not in renderer.code_for_op
+    assert {
+        dtypes.half,
+        dtypes.bfloat16,
+        dtypes.int64,
+        dtypes.double,
+        dtypes.bool,
+    } <= renderer.supported_dtypes()
+    again = pickle.loads(pickle.dumps(HDLRenderer(Target("HDL", "", "engine=golden"))))
+    assert again.target.arch == "engine=golden"
+    with pytest.raises(NotImplementedError, match="code_for_op only names the ops that hardware has"):
+        renderer.code_for_op[Ops.ADD]("a", "b")
+
+
+def test_source_of_a_kernel_carries_options_and_runs(uops_of):
+    from tg2hdl_backend.kernel_runner import KernelRunner
+
+    source = HDLRenderer(Target("HDL", "", "multipliers=4")).render(uops_of(Tensor.empty(3) + 1))
+    runner = KernelRunner.from_source(source)
+    assert runner.options == DeviceOptions(multipliers=4)
+    arrays = {0: np.zeros(3, np.float32), 1: np.arange(3, dtype=np.float32)}
+    assert runner.run(arrays, {}) is None
+    assert arrays[0].tolist() == [1, 2, 3]
+
+
+def test_options_are_parsed():
+    assert DeviceOptions.parse("") == DeviceOptions()
+    options = DeviceOptions.parse("engine=cxxrtl,multipliers=16,clock_mhz=50")
+    assert options == DeviceOptions("cxxrtl", 16, 50)
+    assert DeviceOptions.parse(str(options)) == options
+
+
+OPTION_ERRORS = {
+    "speed=9": (
+        "bad input: unknown device option 'speed'\n"
+        "  at: DEV=HDL::speed=9\n"
+        "  hint: allowed: engine=auto|golden|cxxrtl|verilator|amaranth, multipliers=1, 2, ..., "
+        "clock_mhz=1, 2, ..."
+    ),
+    "engine=fast": (
+        "bad input: device option engine cannot be 'fast'\n"
+        "  at: DEV=HDL::engine=fast\n"
+        "  hint: allowed: auto|golden|cxxrtl|verilator|amaranth"
+    ),
+    "multipliers=0": (
+        "bad input: device option multipliers cannot be '0'\n"
+        "  at: DEV=HDL::multipliers=0\n"
+        "  hint: allowed: 1, 2, ..."
+    ),
+    "multipliers": (
+        "bad input: device option multipliers cannot be ''\n"
+        "  at: DEV=HDL::multipliers\n"
+        "  hint: allowed: 1, 2, ..."
+    ),
+}
+
+
+@pytest.mark.parametrize("text", OPTION_ERRORS)
+def test_bad_options_are_refused(text):
+    with pytest.raises(InputError) as error:
+        DeviceOptions.parse(text)
+    assert str(error.value) == OPTION_ERRORS[text]
+
+
+def test_device_is_listed_by_name():
+    assert type(Device["HDL"]).__name__ == "HDLDevice"

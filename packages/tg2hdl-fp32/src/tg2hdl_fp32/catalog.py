@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .catalog_functions import FUNCTIONS
+
 _FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
 _PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
 _LATENCIES = Path(__file__).with_name("latencies.json")
@@ -74,6 +76,9 @@ def _entries() -> Iterator[CatalogEntry]:
             ("neg", "Neg", 1, name, "exact", {"profile": "comb"}),
         ):
             yield from _profiles(op, core, (name,) * arity, result, accuracy, extra)
+    for op, core, formats, arity, accuracy in FUNCTIONS:
+        for name in formats:
+            yield from _profiles(op, core, (name,) * arity, name, accuracy, {})
 
 
 def _profiles(

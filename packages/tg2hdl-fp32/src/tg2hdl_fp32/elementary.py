@@ -4,7 +4,7 @@ __all__ = ["ElementaryCore", "evaluate"]
 
 from typing import Any, ClassVar
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Const, Value
 
 from .core import Core
 from .errors import FloatParameterError, one_of
@@ -63,8 +63,8 @@ def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, targ
     lookup(p, "row", p.table_index, words, position, target=target)
     p.c0, p.c1, p.c2 = p.row[:w0], p.row[w0 : w0 + w1], p.row[w0 + w1 : w0 + w1 + w2]
     flags = [p.row[w0 + w1 + w2 + k] for k in range(position - w0 - w1 - w2)]
-    p.falling = flags.pop(0) if mixed[0] else table.falling[0]
-    p.concave = flags.pop(0) if mixed[1] else table.concave[0]
+    p.falling = flags.pop(0) if mixed[0] else Const(table.falling[0], 1)
+    p.concave = flags.pop(0) if mixed[1] else Const(table.concave[0], 1)
     multiply(p, "bend", p.c2, p.u[table.delta - table.coarse :], target=target)
     p.slope = _add_or_subtract(p.c1, p.bend[table.curve_shift :], p.concave)[: table.slope_bits]
     p.delay(add_delay(table.slope_bits))
@@ -75,5 +75,7 @@ def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, targ
 
 def _add_or_subtract(a: Value, b: Value, subtract: Any) -> Value:
     flag = Value.cast(subtract)
+    if isinstance(flag, Const):
+        return (a - b).as_unsigned() if flag.value else a + b
     # One carry chain: the carry in comes from a bit below both operands.
     return (Cat(flag, a) + Cat(flag, b ^ flag.replicate(len(b)), flag.replicate(max(len(a) - len(b), 0))))[1:]

@@ -20,7 +20,8 @@ from .unpacked import unpack
 
 
 @cache
-def _table(format: Format) -> QuadraticTable:
+def table(format: Format) -> QuadraticTable:
+    """Return the coefficients for a format."""
     index = 8 if format.significand > 11 else 4
     return fit(
         functions.exp2,
@@ -47,7 +48,7 @@ class Exp2(ElementaryCore):
     def datapath(self, p: Pipeline) -> None:
         """Shift to fixed point, look up, evaluate, shift to subnormal, round."""
         f = self.format
-        table = _table(f)
+        coefficients = table(f)
         places = f.significand + 2
         width = f.exponent + places
         x = unpack(f, p.a, subnormals=self.subnormals)
@@ -73,7 +74,7 @@ class Exp2(ElementaryCore):
 
         behind_address = p.mark() + 1
         p.integer = Cat(p.fixed[places:], p.negative).as_signed()
-        evaluate(p, table, p.fixed[places - table.index : places], p.fixed[: table.delta], target=self.target)
+        evaluate(p, coefficients, p.fixed[places - coefficients.index : places], p.fixed[: coefficients.delta], target=self.target)
         steps = (f.significand + 1).bit_length()
         with p.beside(behind_address):
             p.biased = p.integer + f.bias
@@ -97,7 +98,7 @@ class Exp2(ElementaryCore):
             p.delay(lut_delay(1))
             if k and (steps - k) % 2 == 0:
                 p.cut()
-        guard = table.fraction - f.significand
+        guard = coefficients.fraction - f.significand
         round_and_pack(
             p,
             f,

@@ -21,7 +21,8 @@ from .unpacked import unpack
 
 
 @cache
-def _table(format: Format) -> QuadraticTable:
+def table(format: Format) -> QuadraticTable:
+    """Return the coefficients for a format."""
     p = format.significand
     index = 8 if p > 11 else 4
     return fit(
@@ -52,7 +53,7 @@ class Log2(ElementaryCore):
         """Normalize, look up, evaluate, multiply, add the exponent, normalize, round."""
         f = self.format
         n = f.significand
-        table = _table(f)
+        coefficients = table(f)
         whole = (f.bias + n).bit_length()
         self._operand(p)
 
@@ -60,7 +61,7 @@ class Log2(ElementaryCore):
         low = p.significand[: n - 2]
         p.inverted = low ^ p.high.replicate(n - 2)
         behind_address = p.mark() + 1
-        evaluate(p, table, Cat(p.inverted[table.delta :], p.high), p.inverted[: table.delta], target=self.target)
+        evaluate(p, coefficients, Cat(p.inverted[coefficients.delta :], p.high), p.inverted[: coefficients.delta], target=self.target)
         with p.beside(behind_address):
             p.above = p.power + p.high
             p.w = Mux(p.high, p.inverted + 1, Cat(Const(0, 1), p.inverted))[: n - 1]
@@ -91,7 +92,7 @@ class Log2(ElementaryCore):
             p.shift = Mux(p.near_one, 0, p.coarse)
             p.delay(add_delay(f.exponent) + lut_delay())
         p.cut()
-        self._sum(p, table.fraction, whole)
+        self._sum(p, coefficients.fraction, whole)
         self._round(p)
 
     def _operand(self, p: Pipeline) -> None:

@@ -20,7 +20,8 @@ from .timing import add_delay, lut_delay, reduce_delay
 
 
 @cache
-def _table(format: Format) -> QuadraticTable:
+def table(format: Format) -> QuadraticTable:
+    """Return the coefficients for a format."""
     p = format.significand
     index = 9 if p > 11 else 4
     return fit(
@@ -50,14 +51,14 @@ class QuarterWave(ElementaryCore):
         """Reduce, look up and normalize side by side, multiply, round."""
         f = self.format
         n = f.significand
-        table = _table(f)
+        coefficients = table(f)
         self.reduce(p)
 
         width = len(p.reduced)
         kept = n + 3
         places = p.reduced[-(n + 2) :]
         behind_address = p.mark() + 1
-        evaluate(p, table, places[table.delta :], places[: table.delta], target=self.target)
+        evaluate(p, coefficients, places[coefficients.delta :], places[: coefficients.delta], target=self.target)
         with p.beside(behind_address):
             p.normal = p.reduced
             levels = (width - kept).bit_length()
@@ -75,13 +76,13 @@ class QuarterWave(ElementaryCore):
             p.factor = Mux(passes, Cat(Const(0, kept - n), significand), p.normal[-kept:])
             p.exponent = Mux(passes, field, (f.bias - 1) - p.count).as_signed()
             p.delay(add_delay(f.exponent) + lut_delay())
-        p.slope_value = Mux(p.passes, Const(1 << table.fraction, table.fraction + 1), p.y)
+        p.slope_value = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.fraction + 1), p.y)
         p.delay(lut_delay(0.5))
         p.cut()
         multiply(p, "product", p.factor, p.slope_value, target=self.target)
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].
-        full = kept + table.fraction
+        full = kept + coefficients.fraction
         top = p.product[full] & ~p.passes
         value = Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))
         guard = full - n

@@ -19,7 +19,8 @@ from .unpacked import unpack
 
 
 @cache
-def _table(format: Format) -> QuadraticTable:
+def table(format: Format) -> QuadraticTable:
+    """Return the coefficients for a format."""
     wide = format.significand > 11
     index = 8 if wide else 4
     fraction = format.significand + 4
@@ -48,7 +49,7 @@ class Reciprocal(ElementaryCore):
     def datapath(self, p: Pipeline) -> None:
         """Normalize, look up, evaluate, shift to subnormal, round."""
         f = self.format
-        table = _table(f)
+        coefficients = table(f)
         x = unpack(f, p.a, subnormals=self.subnormals)
         p.sign = x.sign
         p.is_nan = x.is_nan
@@ -61,7 +62,7 @@ class Reciprocal(ElementaryCore):
         p.fraction = Mux(x.hidden, x.fraction, Mux(one_left, x.fraction << 1, x.fraction << 2))[: f.fraction]
         p.delay(lut_delay(3))
         behind_address = p.mark() + 1
-        evaluate(p, table, p.fraction[table.delta :], p.fraction[: table.delta], target=self.target)
+        evaluate(p, coefficients, p.fraction[coefficients.delta :], p.fraction[: coefficients.delta], target=self.target)
         with p.beside(behind_address):
             top = 2 * f.bias - 1
             p.exponent = Mux(p.hidden, (top - p.field).as_signed(), Mux(p.two_left, top + 1, top)).as_signed()
@@ -71,8 +72,8 @@ class Reciprocal(ElementaryCore):
             p.delay(lut_delay(2))
         p.cut()
         shifted = Mux(p.exponent[0], Cat(p.y[2:], Const(0, 2)) | p.y[:2].any(), Cat(p.y[1:], Const(0, 1)) | p.y[0])
-        value = Mux(p.tiny, shifted, p.y)[: table.fraction]
-        guard = table.fraction - f.significand - 1
+        value = Mux(p.tiny, shifted, p.y)[: coefficients.fraction]
+        guard = coefficients.fraction - f.significand - 1
         p.delay(lut_delay(1.5))
         round_and_pack(
             p,

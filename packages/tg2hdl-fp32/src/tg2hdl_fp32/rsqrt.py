@@ -20,7 +20,8 @@ from .unpacked import unpack
 
 
 @cache
-def _table(format: Format) -> QuadraticTable:
+def table(format: Format) -> QuadraticTable:
+    """Return the coefficients for a format."""
     wide = format.significand > 11
     index = 8 if wide else 4
     fraction = format.significand + 4
@@ -46,7 +47,7 @@ class Rsqrt(ElementaryCore):
     def datapath(self, p: Pipeline) -> None:
         """Normalize, look up by the parity of the exponent and the fraction, evaluate, round."""
         f = self.format
-        table = _table(f)
+        coefficients = table(f)
         x = unpack(f, p.a, subnormals=self.subnormals)
         p.sign = x.sign
         p.is_nan = x.is_nan | x.sign & ~x.is_zero
@@ -63,13 +64,13 @@ class Rsqrt(ElementaryCore):
         p.delay(add_delay(f.exponent))
         p.cut()
         behind_address = p.mark() + 1
-        index = Cat(p.significand[table.delta : -1], p.power[0])
-        evaluate(p, table, index, p.significand[: table.delta], target=self.target)
+        index = Cat(p.significand[coefficients.delta : -1], p.power[0])
+        evaluate(p, coefficients, index, p.significand[: coefficients.delta], target=self.target)
         with p.beside(behind_address):
             p.exponent = ((f.bias - 1) - (p.power >> 1)).as_signed()
             p.delay(add_delay(f.exponent))
         p.cut()
-        guard = table.fraction - f.significand - 1
+        guard = coefficients.fraction - f.significand - 1
         round_and_pack(
             p,
             f,

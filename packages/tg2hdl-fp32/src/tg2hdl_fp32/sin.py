@@ -20,6 +20,18 @@ from .unpacked import unpack
 _CANCELLED = {"FP32": 30, "BF16": 16, "FP16": 16}
 
 
+def least_exponent(format: Format) -> int:
+    """Return the exponent below which an operand is its own sine."""
+    return -(format.significand // 2)
+
+
+def reduction(format: Format) -> tuple[tuple[int, ...], int, int]:
+    """Return the windows of 2/pi, their fraction bits, and how many fraction bits of the product are kept."""
+    kept = _CANCELLED[format.name] + format.significand + 3
+    fraction = kept + format.significand
+    return _windows(format, least_exponent(format), fraction), fraction, kept
+
+
 @cache
 def _windows(format: Format, least: int, fraction: int) -> tuple[int, ...]:
     """Bits of 2/pi, from weight 2 down, that count for a significand with exponent `least` and up."""
@@ -50,24 +62,20 @@ class Sin(QuarterWave):
     def reduce(self, p: Pipeline) -> None:
         """Multiply with a window of 2/pi."""
         f = self.format
-        n = f.significand
         x = unpack(f, p.a, subnormals=self.subnormals)
-        least = -(n // 2)
-        fraction = n + _CANCELLED[f.name] + n + 3
+        windows, fraction, kept = reduction(f)
         p.negative = x.sign
         p.is_nan = x.is_nan | x.is_inf
         p.significand = x.significand
         p.field = x.exponent
-        offset = (x.field - (f.bias + least)).as_signed()
+        offset = (x.field - (f.bias + least_exponent(f))).as_signed()
         p.is_tiny = offset[-1]
         p.delay(add_delay(f.exponent))
-        windows = _windows(f, least, fraction)
         address = offset[: (len(windows) - 1).bit_length()]
         lookup(p, "window", address, windows, fraction + 2, target=self.target)
         multiply(p, "turns", p.significand, p.window, target=self.target)
         p.cut()
         quadrant = p.turns[fraction : fraction + 2]
-        kept = _CANCELLED[f.name] + n + 3
         p.reduced = p.turns[fraction - kept : fraction] ^ quadrant[0].replicate(kept)
         p.sign = p.negative ^ (quadrant[1] & ~p.is_tiny)
         p.is_zero = Const(0, 1)

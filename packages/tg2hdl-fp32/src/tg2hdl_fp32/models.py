@@ -1,0 +1,223 @@
+"""What the elementary functions compute, bit for bit, on whole numpy arrays.
+
+Only this module needs numpy, and it is not imported by the cores.
+"""
+
+__all__ = ["MODELS", "exp2", "log2", "reciprocal", "rsqrt", "sin"]
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import exp2 as exp2_core
+from . import log2 as log2_core
+from . import quarter_wave
+from . import reciprocal as reciprocal_core
+from . import rsqrt as rsqrt_core
+from . import sin as sin_core
+from .format import FP32, Format
+from .tables import QuadraticTable
+
+Array = npt.NDArray[np.int64]
+Patterns = npt.NDArray[Any]
+
+
+class _Operand:
+    """Fields of an array of patterns, with subnormal significands normalized where that is asked for."""
+
+    def __init__(self, format: Format, bits: Patterns) -> None:
+        pattern = np.asarray(bits).astype(np.int64)
+        self.pattern = pattern
+        self.negative = pattern >> (format.width - 1) != 0
+        self.fraction = pattern & (format.min_normal - 1)
+        self.field = pattern >> format.fraction & ((1 << format.exponent) - 1)
+        ones = self.field == (1 << format.exponent) - 1
+        self.is_nan = ones & (self.fraction != 0)
+        self.is_inf = ones & (self.fraction == 0)
+        self.is_zero = (self.field == 0) & (self.fraction == 0)
+        self.exponent = np.maximum(self.field, 1)
+        self.significand = self.fraction | np.where(self.field != 0, format.min_normal, 0)
+
+    def normalized(self, format: Format) -> tuple[Array, Array]:
+        """Return significands with the top bit set, and unbiased exponents."""
+        significand = np.where(self.is_zero, 1, self.significand)
+        places = format.significand - _bit_length(significand)
+        return significand << places, self.exponent - format.bias - places
+
+
+def _bit_length(value: Array) -> Array:
+    # float64 holds these integers exactly, so that its exponent is the position of the top bit.
+    return np.frexp(value.astype(np.float64))[1].astype(np.int64)
+
+
+def _evaluate(table: QuadraticTable, index: Array, u: Array) -> Array:
+    c0, c1, c2 = (np.array(column, dtype=np.int64)[index] for column in zip(*table.rows, strict=True))
+    falling, concave = (np.array(signs)[index] for signs in (table.falling, table.concave))
+    bend = c2 * (u >> table.delta - table.coarse) >> table.curve_shift
+    product = u * np.where(concave, c1 - bend, c1 + bend) >> table.slope_shift
+    return np.where(falling, c0 - product, c0 + product)
+
+
+def _round(format: Format, exponent: Array, value: Array, guard: int) -> Array:
+    """Round to nearest even and pack; `value` has `guard` + 1 dropped bits, `exponent` counts its top bit."""
+    drop = np.clip(1 - exponent, 0, 62 - guard - format.significand)
+    lost = (value & ((1 << drop) - 1)) != 0
+    value = (value >> drop) << 1 | lost
+    exponent = np.maximum(exponent, 1)
+    kept, rest = value >> (guard + 2), value & ((1 << (guard + 2)) - 1)
+    half = 1 << (guard + 1)
+    kept = kept + ((rest > half) | ((rest == half) & (kept & 1 == 1)))
+    packed = ((exponent - 1) << format.fraction) + kept
+    return np.minimum(packed, format.infinity)
+
+
+def _finish(format: Format, bits: Patterns, result: Array) -> Patterns:
+    kind = np.uint32 if format.width == 32 else np.uint16
+    return result.astype(np.asarray(bits).dtype if np.asarray(bits).dtype.kind == "u" else kind)
+
+
+def exp2(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.Exp2` gives for an array of patterns."""
+    x = _Operand(format, bits)
+    table = exp2_core.table(format)
+    places = format.significand + 2
+    width = format.exponent + places
+    amount = format.bias + format.exponent - 1 - x.field
+    shift = np.clip(amount, 0, 63)
+    magnitude = np.where(amount > width, 0, x.significand << (width - format.significand)) >> shift
+    fixed = np.where(x.negative, ~magnitude, magnitude)
+    part = fixed & ((1 << places) - 1)
+    y = _evaluate(table, part >> table.delta, part & ((1 << table.delta) - 1))
+    result = _round(format, (fixed >> places) + format.bias, y, table.fraction - format.significand)
+    huge = amount < 0
+    result = np.where(huge, np.where(x.negative, 0, format.infinity), result)
+    return _finish(format, bits, np.where(x.is_nan, format.nan, result))
+
+
+def reciprocal(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.Reciprocal` gives for an array of patterns."""
+    x = _Operand(format, bits)
+    table = reciprocal_core.table(format)
+    significand, exponent = x.normalized(format)
+    fraction = significand & (format.min_normal - 1)
+    y = _evaluate(table, fraction >> table.delta, fraction & ((1 << table.delta) - 1))
+    result = _round(format, format.bias - 1 - exponent, y, table.fraction - format.significand - 1)
+    overflow = (x.field == 0) & (x.significand >> (format.fraction - 2) == 0)
+    result = np.where(overflow, format.infinity, np.where(x.is_inf, 0, result))
+    result |= np.where(x.negative, format.sign_mask, 0)
+    return _finish(format, bits, np.where(x.is_nan, format.nan, result))
+
+
+def rsqrt(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.Rsqrt` gives for an array of patterns."""
+    x = _Operand(format, bits)
+    table = rsqrt_core.table(format)
+    significand, exponent = x.normalized(format)
+    fraction = significand & (format.min_normal - 1)
+    index = (fraction >> table.delta) + (exponent & 1) * (len(table.rows) // 2)
+    y = _evaluate(table, index, fraction & ((1 << table.delta) - 1))
+    guard = table.fraction - format.significand - 1
+    result = _round(format, format.bias - 1 - (exponent >> 1), y, guard)
+    result = np.where(x.is_zero, format.infinity, np.where(x.is_inf, 0, result))
+    result = np.where(x.is_nan | x.negative & ~x.is_zero, format.nan, result)
+    return _finish(format, bits, result | np.where(x.negative & x.is_zero, format.sign_mask, 0))
+
+
+def log2(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.Log2` gives for an array of patterns."""
+    x = _Operand(format, bits)
+    n = format.significand
+    table = log2_core.table(format)
+    significand, exponent = x.normalized(format)
+    high = significand >> (n - 2) & 1
+    low = significand & ((1 << n - 2) - 1)
+    inverted = np.where(high == 1, low ^ ((1 << n - 2) - 1), low)
+    index = (inverted >> table.delta) + high * (len(table.rows) // 2)
+    y = _evaluate(table, index, inverted & ((1 << table.delta) - 1))
+    w = np.where(high == 1, inverted + 1, inverted << 1)
+    whole = exponent + high
+    near_one = whole == 0
+    places = np.where(near_one, n - 1 - _bit_length(np.maximum(w, 1)), 0)
+    product = (w << places) * y
+    bits_whole = (format.bias + n).bit_length()
+    width = bits_whole + table.fraction
+    below_one = np.where(near_one, high == 1, whole < 0)
+    full = n - 1 + table.fraction + 1
+    lone = product >> (full - width) if full >= width else product << (width - full)
+    part = product >> n
+    apart = (high == 1) ^ (whole < 0)
+    total = np.where(near_one, lone, (np.abs(whole) << table.fraction) + np.where(apart, -part, part))
+    shift = width - _bit_length(np.maximum(total, 1))
+    lead = np.where(near_one, -1 - places, bits_whole - 1) + format.bias - shift
+    result = _round(format, lead, total << shift, width - n - 1)
+    result = np.where(below_one, result | format.sign_mask, result)
+    result = np.where(near_one & (w == 0), 0, result)
+    result = np.where(x.is_inf, format.infinity, result)
+    result = np.where(x.is_nan | x.negative, format.nan, result)
+    return _finish(format, bits, np.where(x.is_zero, format.infinity | format.sign_mask, result))
+
+
+def sin(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.Sin` gives for an array of patterns."""
+    x = _Operand(format, bits)
+    n = format.significand
+    kept_bits = n + 3
+    windows, fraction, kept = sin_core.reduction(format)
+    offset = x.exponent - (format.bias + sin_core.least_exponent(format))
+    tiny = offset < 0
+    index = np.clip(offset, 0, len(windows) - 1)
+    # The product modulo 4, from pieces of the window that leave room for the carries.
+    reduced = np.zeros_like(x.significand)
+    carry = np.zeros_like(x.significand)
+    quadrant = np.zeros_like(x.significand)
+    position, piece = 0, 32
+    collected: list[tuple[int, Array]] = []
+    while position < fraction + 2:
+        digits = np.array([w >> position & (1 << piece) - 1 for w in windows], dtype=np.int64)[index]
+        total = x.significand * digits + carry
+        collected.append((position, total & ((1 << piece) - 1)))
+        carry = total >> piece
+        position += piece
+    base = fraction - kept
+    for position, digits in collected:
+        shift = position - base
+        if shift > -piece:
+            reduced |= digits << shift if shift >= 0 else digits >> -shift
+        inside = fraction - position
+        if -2 < inside < piece:
+            quadrant |= digits >> inside if inside >= 0 else digits << -inside
+    quadrant &= 3
+    reduced &= (1 << kept) - 1
+    reduced = np.where(quadrant & 1 == 1, reduced ^ ((1 << kept) - 1), reduced)
+    table = quarter_wave.table(format)
+    place = reduced >> (kept - n - 2)
+    y = _evaluate(table, place >> table.delta, place & ((1 << table.delta) - 1))
+    zeros = np.minimum(kept - _bit_length_long(reduced, kept), (1 << (kept - kept_bits).bit_length()) - 1)
+    factor = (reduced << zeros & ((1 << kept) - 1)) >> (kept - kept_bits)
+    factor = np.where(tiny, x.significand << (kept_bits - n), factor)
+    product = factor * np.where(tiny, 1 << table.fraction, y)
+    full = kept_bits + table.fraction
+    top = (product >> full & 1) & ~tiny
+    exponent = np.where(tiny, x.exponent, format.bias - 1 - zeros) + top
+    value = np.where(top == 1, product, product << 1) & ((1 << full + 1) - 1)
+    # A subnormal operand passes with its leading zeros, which is not a place to round at.
+    rounded = _round(format, exponent, value >> 8 | ((value & 255) != 0), full - n - 8)
+    result = rounded | np.where(x.negative ^ ((quadrant & 2 != 0) & ~tiny), format.sign_mask, 0)
+    return _finish(format, bits, np.where(x.is_nan | x.is_inf, format.nan, result))
+
+
+def _bit_length_long(value: Array, width: int) -> Array:
+    high = value >> 32
+    return np.where(high != 0, 32 + _bit_length(high), _bit_length(value & 0xFFFFFFFF))
+
+
+#: Models by the name of the operation.
+MODELS: dict[str, Callable[[Patterns, Format], Patterns]] = {
+    "exp2": exp2,
+    "log2": log2,
+    "reciprocal": reciprocal,
+    "rsqrt": rsqrt,
+    "sin": sin,
+}

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_backend.memory_words import from_words, to_words
+from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter import uops_to_kernel_ir
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
@@ -55,7 +56,7 @@ def compile_kernel(
     """
     kernel, infos = uops_to_kernel_ir(uops)
     options = CompileOptions(unroll_factor=unroll_factor, reduce_unroll_factor=reduce_unroll_factor)
-    return CompiledKernel(plan_of_kernel(kernel, options), infos)
+    return may_stay_unused(CompiledKernel(plan_of_kernel(kernel, options), infos))
 
 
 def simulate_kernel(

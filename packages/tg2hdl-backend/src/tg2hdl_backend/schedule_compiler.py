@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tg2hdl_backend.execution_order import ordered_calls
+from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo
 from tg2hdl_backend.tinygrad_adapter.schedule import program_of_schedule
 from tg2hdl_ir.program import ProgramIR
@@ -87,7 +88,7 @@ def compile_top_module(
         contents=contents,
         external=sorted(contents),
     )
-    return top, connections, specs
+    return may_stay_unused(top), connections, specs
 
 
 def count_cycles_from_schedule(schedule: Any) -> int:
@@ -118,7 +119,8 @@ def _specs(
             for slot, number in buf_map.items()
             if (array := program.buffers[number].initial) is not None
         }
-        specs.append(KernelSpec(CompiledKernel(plan, infos), origin, infos, buf_map, initial))
+        kernel = may_stay_unused(CompiledKernel(plan, infos))
+        specs.append(KernelSpec(kernel, origin, infos, buf_map, initial))
     return specs
 
 

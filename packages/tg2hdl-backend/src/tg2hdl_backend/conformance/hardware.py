@@ -1,0 +1,68 @@
+"""Compare simulated hardware with the golden model, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.tinygrad_adapter.capture import capture
+from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_top import CompileOptions, compile_program
+
+__all__ = ["HardwareComparison", "compare_with_hardware"]
+
+
+@dataclass(frozen=True)
+class HardwareComparison:
+    """Outcome of a comparison.
+
+    Parameters
+    ----------
+    mismatches : tuple of str
+        A line per output that differs, or about a wrong number of cycles.
+    kernels, cycles, predicted : int
+        Kernels of the program; clock cycles from start to done, simulated and predicted.
+    engine : str
+        Simulation engine.
+    """
+
+    mismatches: tuple[str, ...]
+    kernels: int
+    cycles: int
+    predicted: int
+    engine: str
+
+
+def compare_with_hardware(
+    model: Callable[..., Any], *inputs: Any, engine: str = "auto", options: CompileOptions | None = None
+) -> HardwareComparison:
+    """Compile a model, simulate it and compare all outputs with the golden model."""
+    captured = capture(model, *inputs)
+    program = captured.program
+    arrays = [i for i in inputs if not hasattr(i, "unbind")]
+    named = {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
+    golden = evaluate_program(program, named, captured.var_vals)
+    compiled = compile_program(program, options)
+    with ProgramSimulation(compiled, engine) as simulation:
+        run = simulation.run(named, captured.var_vals)
+        used = simulation.engine
+    found = []
+    for number, array in zip(program.outputs, run.outputs, strict=True):
+        buffer = program.buffers[number]
+        expected = buffer.dtype.array_to_bits(golden[buffer.name].reshape(-1))
+        got = buffer.dtype.array_to_bits(array.astype(buffer.dtype.numpy(), copy=False))
+        wrong = np.flatnonzero(expected != got)
+        if wrong.size:
+            n = int(wrong[0])
+            found.append(
+                f"{buffer.name}: {wrong.size} of {got.size} elements differ, "
+                f"first at {n}: hardware {int(got[n]):#x}, golden {int(expected[n]):#x}"
+            )
+    predicted = compiled.predicted_cycles(captured.var_vals)
+    if predicted != run.compute:
+        found.append(f"{run.compute} cycles, predicted {predicted}")
+    return HardwareComparison(tuple(found), len(program.calls), run.compute, predicted, used)

@@ -1,0 +1,71 @@
+"""The examples run, and the trained weights are what their page says."""
+
+import importlib.util
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+HERE = Path(__file__).parent
+DIGITS = HERE / "digits"
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def split():
+    return load(DIGITS / "dataset.py").load_split()
+
+
+def test_split_is_fixed_stratified_and_real(split):
+    train, train_labels, test, test_labels = split
+    assert (len(train), len(test)) == (1437, 360)
+    assert test.dtype == np.int8
+    assert (test.min(), test.max()) == (0, 16)
+    assert set(np.bincount(test_labels)) <= {35, 36, 37}
+    assert not {row.tobytes() for row in train} & {row.tobytes() for row in test}
+    assert test_labels[:2].tolist() == [7, 6]
+    assert len(train_labels) == len(train)
+
+
+def test_float_weights_reach_the_stated_accuracy(split):
+    _, _, test, labels = split
+    w = load_file(DIGITS / "float_mlp.safetensors")
+    scores = np.maximum(test / 16 @ w["w1"] + w["b1"], 0) @ w["w2"] + w["b2"]
+    assert f"{np.mean(scores.argmax(1) == labels):.2%}" == "97.50%"
+
+
+def test_int8_weights_reach_the_stated_accuracy(split):
+    _, _, test, labels = split
+    w = load_file(DIGITS / "int8_mlp.safetensors")
+    sums = np.maximum(test.astype(np.int32) @ w["w1"].astype(np.int32) + w["b1"], 0)
+    hidden = np.clip(sums >> w["shift"][0], -128, 127)
+    scores = hidden @ w["w2"].astype(np.int32) + w["b2"]
+    assert f"{np.mean(scores.argmax(1) == labels):.2%}" == "97.22%"
+
+
+def test_weights_are_small_and_int8_follows_from_float(split):
+    from tg2hdl_quant import Dense, ReLU, quantize_network
+
+    w = load_file(DIGITS / "float_mlp.safetensors")
+    network = quantize_network(
+        [Dense(w["w1"], w["b1"]), ReLU(), Dense(w["w2"], w["b2"])], split[0] / 16, input_scale=1 / 16
+    )
+    stored = load_file(DIGITS / "int8_mlp.safetensors")
+    for number, step in enumerate(network.layers, 1):
+        np.testing.assert_array_equal(step.layer.weight, stored[f"w{number}"])
+        np.testing.assert_array_equal(step.layer.bias, stored[f"b{number}"])
+    assert network.layers[0].shift == stored["shift"][0]
+    assert sum(f.stat().st_size for f in DIGITS.glob("*.safetensors")) < 50_000
+
+
+def test_float_core_in_a_plain_amaranth_design(capsys):
+    runpy.run_path(str(HERE / "fp_core_in_amaranth.py"), run_name="__main__")
+    assert "one result per cycle" in capsys.readouterr().out

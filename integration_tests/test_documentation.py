@@ -1,0 +1,91 @@
+"""Every Python block of the READMEs and docs runs; every command that the README shows exists and works."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from environments import ROOT
+
+FILES = sorted(
+    {
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("packages/*/README.md"),
+    }
+)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODEL = """
+import numpy as np
+def model(x): return (x.cast("int32") * 3).relu().sum()
+example_inputs = (np.zeros((4, 8), np.int8),)
+"""
+
+
+def blocks(path, language):
+    return [text for kind, text in BLOCK.findall(path.read_text()) if kind == language]
+
+
+def run(command, cwd):
+    environment = {**os.environ, "COLUMNS": "120"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if blocks(p, "python")], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_python_blocks_run(path, tmp_path):
+    # The blocks of a page continue each other.
+    script = tmp_path / "blocks.py"
+    script.write_text("\n".join(blocks(path, "python")))
+    result = run([sys.executable, "-W", "error", str(script)], tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_readme_shows_the_two_commands_and_hatch_knows_them():
+    text = "\n".join(blocks(ROOT / "README.md", "console"))
+    scripts = tomllib.loads((ROOT / "hatch.toml").read_text())["envs"]["default"]["scripts"]
+    assert re.findall(r"hatch run (\w+)$", text, re.MULTILINE) == ["demo", "test"]
+    assert scripts["demo"].startswith("tg2hdl demo")
+    assert "pytest" in scripts["test"]
+
+
+def test_commands_of_the_readme_work(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    text = "\n".join(blocks(ROOT / "README.md", "console"))
+    commands = [line for line in text.splitlines() if line.startswith("tg2hdl ")]
+    assert len(commands) >= 3
+    for line in commands:
+        result = run([sys.executable, "-m", *shlex.split(line)], tmp_path)
+        assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
+    assert "module" in (tmp_path / "build/model/model.v").read_text()
+    assert (tmp_path / "run.vcd").stat().st_size > 100
+
+
+def test_table_of_packages_is_complete():
+    names = {folder.name for folder in (ROOT / "packages").iterdir()}
+    linked = set(re.findall(r"\]\(packages/([\w-]+)\)", (ROOT / "README.md").read_text()))
+    assert linked == names
+
+
+def test_relative_links_lead_somewhere():
+    missing = []
+    for path in FILES:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text()):
+            if not (path.parent / target).exists():
+                missing.append(f"{path.relative_to(ROOT)}: {target}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "packages").iterdir()), ids=lambda f: f.name)
+def test_package_has_what_every_package_has(folder):
+    metadata = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert metadata["license"] == "BSD-2-Clause"
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert metadata["version"] in (folder / "CHANGELOG.md").read_text()
+    assert (folder / "src" / folder.name.replace("-", "_") / "py.typed").exists()
+    assert list((folder / "tests").glob("test_*.py"))

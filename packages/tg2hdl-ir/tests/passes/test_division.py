@@ -41,9 +41,10 @@ def ops_of(kernel):
 
 @pytest.mark.parametrize("op", ["div", "mod"])
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
-def test_all_bytes_by_all_bytes(op, dtype):
+def test_all_bytes(op, dtype):
     values = np.arange(dtype.min_value, dtype.max_value + 1).astype(dtype.numpy())
-    for divisor in range(dtype.min_value, dtype.max_value + 1):
+    divisors = range(dtype.min_value, dtype.max_value + 1)
+    for divisor in (*divisors[::5], dtype.min_value, -1 if dtype.is_signed else 1, 0, dtype.max_value):
         kernel = kernel_of(op, dtype, divisor, values.size)
         divided = divide_by_constants(kernel)
         assert not ops_of(divided) & {"div", "mod"}

@@ -164,7 +164,7 @@ class Registry:
         self._cache[hook] = result = tuple(found)
         return result
 
-    def _named(self, hook: str, what: str) -> dict[str, tuple[Any, str]]:
+    def _named(self, hook: str) -> dict[str, tuple[Any, str]]:
         """Descriptors of a hook by name.
 
         Raises
@@ -179,15 +179,15 @@ class Registry:
                 if descriptor.name in table:
                     one, two = (self._distributions[p] for p in (table[descriptor.name][1], plugin))
                     raise PluginError(
-                        f"{what} {descriptor.name!r} is registered twice: by {one} and by {two}",
+                        f"{_HOOKS[hook]} {descriptor.name!r} is registered twice: by {one} and by {two}",
                         hint="uninstall one of the two distributions",
                     )
                 table[descriptor.name] = (descriptor, plugin)
             self._cache[key] = table
         return self._cache[key]  # type: ignore[no-any-return]
 
-    def _all(self, hook: str, what: str, _: type[T], order: Callable[[T], Any]) -> tuple[T, ...]:
-        return tuple(sorted((d for d, _ in self._named(hook, what).values()), key=order))
+    def _all(self, hook: str, _: type[T], order: Callable[[T], Any]) -> tuple[T, ...]:
+        return tuple(sorted((d for d, _ in self._named(hook).values()), key=order))
 
     def distribution(self, descriptor: object) -> str:
         """Name of the distribution that registered a descriptor."""
@@ -211,7 +211,7 @@ class Registry:
         UnsupportedError
             When no plugin registers it.
         """
-        table = self._named("tg2hdl_ops", "op")
+        table = self._named("tg2hdl_ops")
         if name not in table:
             raise UnsupportedError(
                 f"unknown op {name!r}",
@@ -222,7 +222,7 @@ class Registry:
 
     def ops(self) -> tuple[OpDef, ...]:
         """All ops, by name."""
-        return self._all("tg2hdl_ops", "op", OpDef, lambda d: d.name)
+        return self._all("tg2hdl_ops", OpDef, lambda d: d.name)
 
     def units(
         self,
@@ -233,9 +233,7 @@ class Registry:
         """Arithmetic units, all or those that match exactly; highest priority first."""
         key = ("units", op, operands, result)
         if key not in self._cache:
-            found = self._all(
-                "tg2hdl_arithmetic_units", "arithmetic unit", ArithmeticUnit, lambda u: (-u.priority, u.name)
-            )
+            found = self._all("tg2hdl_arithmetic_units", ArithmeticUnit, lambda u: (-u.priority, u.name))
             self._cache[key] = tuple(
                 u
                 for u in found
@@ -308,7 +306,7 @@ class Registry:
 
     def lowerings(self, op: str | None = None) -> tuple[OpLowering, ...]:
         """Combinational lowerings, all or those of an op; highest priority first."""
-        found = self._all("tg2hdl_op_lowerings", "op lowering", OpLowering, lambda d: (-d.priority, d.name))
+        found = self._all("tg2hdl_op_lowerings", OpLowering, lambda d: (-d.priority, d.name))
         return tuple(d for d in found if op in (None, d.op))
 
     def select_lowering(self, op: str, operands: tuple[DType, ...], result: DType) -> OpLowering | None:
@@ -326,47 +324,45 @@ class Registry:
 
     def passes(self) -> tuple[PassDef, ...]:
         """Passes of plugins, by order and name."""
-        return self._all("tg2hdl_passes", "pass", PassDef, lambda d: (d.order, d.name))
+        return self._all("tg2hdl_passes", PassDef, lambda d: (d.order, d.name))
 
     def simulators(self) -> tuple[SimulatorDef, ...]:
         """Simulation engines, highest priority first."""
-        return self._all("tg2hdl_simulators", "simulator", SimulatorDef, lambda d: (-d.priority, d.name))
+        return self._all("tg2hdl_simulators", SimulatorDef, lambda d: (-d.priority, d.name))
 
     def targets(self) -> tuple[TargetDef, ...]:
         """FPGA targets, by name."""
-        return self._all("tg2hdl_targets", "target", TargetDef, lambda d: d.name)
+        return self._all("tg2hdl_targets", TargetDef, lambda d: d.name)
 
     def quantizers(self) -> tuple[QuantizerDef, ...]:
         """Quantization methods, by name."""
-        return self._all("tg2hdl_quantizers", "quantizer", QuantizerDef, lambda d: d.name)
+        return self._all("tg2hdl_quantizers", QuantizerDef, lambda d: d.name)
 
     def report_sections(self) -> tuple[ReportSection, ...]:
         """Sections of the report, in order."""
-        return self._all(
-            "tg2hdl_report_sections", "report section", ReportSection, lambda d: (d.order, d.name)
-        )
+        return self._all("tg2hdl_report_sections", ReportSection, lambda d: (d.order, d.name))
 
     def commands(self) -> tuple[CommandDef, ...]:
         """Subcommands, by name."""
-        return self._all("tg2hdl_commands", "command", CommandDef, lambda d: d.name)
+        return self._all("tg2hdl_commands", CommandDef, lambda d: d.name)
 
     def simulator(self, name: str) -> SimulatorDef:
         """Return the simulation engine of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_simulators", "simulator", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_simulators", name)  # type: ignore[no-any-return]
 
     def target(self, name: str) -> TargetDef:
         """Return the target of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_targets", "target", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_targets", name)  # type: ignore[no-any-return]
 
     def quantizer(self, name: str) -> QuantizerDef:
         """Return the quantization method of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_quantizers", "quantizer", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_quantizers", name)  # type: ignore[no-any-return]
 
-    def _one(self, hook: str, what: str, name: str) -> Any:
-        table = self._named(hook, what)
+    def _one(self, hook: str, name: str) -> Any:
+        table = self._named(hook)
         if name not in table:
             raise PluginError(
-                f"no {what} is named {name!r}",
+                f"no {_HOOKS[hook]} is named {name!r}",
                 notes=self.notes(),
                 hint="known: " + (", ".join(sorted(table)) or "none"),
             )
@@ -381,7 +377,7 @@ class Registry:
             for descriptor, name in self._collect(hook):
                 provides[name].setdefault(hook, []).append(descriptor.name)
             try:
-                self._named(hook, hook.removeprefix("tg2hdl_"))
+                self._named(hook)
             except PluginError as error:
                 conflicts.append(error.message)
         failed = {b.name for b in self._broken}
@@ -399,17 +395,18 @@ class Registry:
         return {"plugins": plugins, "broken": broken, "conflicts": conflicts}
 
 
-_HOOKS = (
-    "tg2hdl_ops",
-    "tg2hdl_op_lowerings",
-    "tg2hdl_arithmetic_units",
-    "tg2hdl_passes",
-    "tg2hdl_simulators",
-    "tg2hdl_targets",
-    "tg2hdl_quantizers",
-    "tg2hdl_report_sections",
-    "tg2hdl_commands",
-)
+_HOOKS = {
+    "tg2hdl_ops": "op",
+    "tg2hdl_op_lowerings": "op lowering",
+    "tg2hdl_arithmetic_units": "arithmetic unit",
+    "tg2hdl_passes": "pass",
+    "tg2hdl_simulators": "simulator",
+    "tg2hdl_targets": "target",
+    "tg2hdl_quantizers": "quantizer",
+    "tg2hdl_report_sections": "report section",
+    "tg2hdl_commands": "command",
+}
+"""Hooks that return descriptors, and what one of these is called."""
 
 
 def _installed() -> Iterator[tuple[str, importlib.metadata.EntryPoint]]:

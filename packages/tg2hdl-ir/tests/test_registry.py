@@ -1,0 +1,317 @@
+"""Plugin loading, conflicts, selection and the text of every error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from types import SimpleNamespace
+
+import pytest
+from tg2hdl_ir import (
+    ArithmeticUnit,
+    DType,
+    OpDef,
+    OpLowering,
+    PluginError,
+    Registry,
+    TargetDef,
+    UnsupportedError,
+)
+from tg2hdl_ir import hookimpl, registry, use_registry
+from tg2hdl_ir.plugins.descriptors import resolve
+
+F = DType.FP32
+I = DType.INT32
+
+
+def plugin(**hooks):
+    """Plugin object from lists of descriptors, or from functions."""
+
+    def implement(name, value):
+        def hook():
+            return value
+
+        function = value if callable(value) else hook
+        function.__name__ = f"tg2hdl_{name}"
+        return hookimpl(function)
+
+    return SimpleNamespace(**{f"tg2hdl_{n}": implement(n, v) for n, v in hooks.items()})
+
+
+def unit(name, op="add", types=(F, F), result=F, **more):
+    return ArithmeticUnit(name, op, types, result, 3, "nowhere:Unit", **more)
+
+
+def lowering(name, **more):
+    return OpLowering(name, "add", lambda operands, result: result == I, "x:y", "x:z", **more)
+
+
+def op(name):
+    return OpDef(name, 1, lambda types: types[0], lambda operands, types, result: operands[0])
+
+
+def test_built_in_ops_come_through_the_entry_point():
+    names = [o.name for o in registry().ops()]
+    assert names == sorted(names)
+    assert {"add", "where", "mulacc", "cast", "bitcast", "exp2"} <= set(names)
+    assert registry().distribution(registry().op("add")) == "tg2hdl-ir"
+
+
+def test_unknown_op():
+    with pytest.raises(UnsupportedError) as error:
+        Registry([]).op("frobnicate")
+    assert (
+        str(error.value) == "unsupported: unknown op 'frobnicate'\n  hint: known: ; a plugin may add others"
+    )
+
+
+def test_conflict_names_both_distributions():
+    one, two = plugin(ops=[op("sigmoid")]), plugin(ops=[op("sigmoid"), op("gelu")])
+    reg = Registry([])
+    with reg.extended(one, distribution="dist-a"), reg.extended(two, distribution="dist-b"):
+        with pytest.raises(PluginError) as error:
+            reg.op("gelu")
+        assert reg.describe()["conflicts"] == [error.value.message]
+    assert str(error.value) == (
+        "plugin: op 'sigmoid' is registered twice: by dist-a and by dist-b\n"
+        "  hint: uninstall one of the two distributions"
+    )
+    with reg.extended(one, distribution="dist-a"):
+        assert reg.op("sigmoid").arity == 1
+
+
+def test_selection_by_target_and_priority():
+    units = [
+        unit("plain"),
+        unit("better", priority=5),
+        unit("fast", target="ecp5"),
+        unit("half", types=(I, I), result=I),
+    ]
+    reg = Registry([])
+    with reg.extended(plugin(arithmetic_units=units)):
+        assert reg.select_unit("add", (F, F), F).name == "better"
+        assert reg.select_unit("add", (F, F), F, target="ecp5").name == "fast"
+        assert reg.select_unit("add", (F, F), F, target="ice40").name == "better"
+        assert reg.select_unit("add", (F, F), F, explicit={"add": "plain"}).name == "plain"
+        assert reg.select_unit("add", (F, F), F, explicit={"add": ["half", "plain"]}).name == "plain"
+        assert reg.select_unit("add", (I, I), I, explicit={"add": "plain"}).name == "half"
+        assert reg.select_unit("mul", (F, F), F) is None
+        assert [u.name for u in reg.units("add", (F, F), F)] == ["better", "fast", "plain"]
+
+
+def test_tie_names_both_distributions():
+    reg = Registry([])
+    one, two = plugin(arithmetic_units=[unit("a")]), plugin(arithmetic_units=[unit("b")])
+    with reg.extended(one, distribution="dist-a"), reg.extended(two, distribution="dist-b"):
+        with pytest.raises(PluginError) as error:
+            reg.select_unit("add", (F, F), F)
+        assert reg.select_unit("add", (F, F), F, explicit={"add": "b"}).name == "b"
+    assert str(error.value) == (
+        "plugin: units 'a' of dist-a and 'b' of dist-b tie for op 'add' on (fp32, fp32) -> fp32: "
+        "target generic, priority 0\n"
+        "  hint: choose one explicitly: {'add': 'a'}"
+    )
+
+
+def test_explicit_choice_must_exist():
+    reg = Registry([])
+    with reg.extended(plugin(arithmetic_units=[unit("a")])), pytest.raises(PluginError) as error:
+        reg.select_unit("add", (F, F), F, explicit={"add": "z"})
+    assert str(error.value) == "plugin: no unit for op 'add' is named 'z'\n  hint: known: a"
+
+
+def test_policy_chooses_among_the_candidates():
+    units = [unit("a"), unit("b", priority=9)]
+
+    class Policy:
+        @staticmethod
+        @hookimpl
+        def tg2hdl_select_unit(op, candidates):
+            return next(u for u in candidates if u.name == "a")
+
+    class Rogue:
+        @staticmethod
+        @hookimpl
+        def tg2hdl_select_unit(op, candidates):
+            return unit("elsewhere")
+
+    reg = Registry([])
+    with reg.extended(plugin(arithmetic_units=units), Policy):
+        assert reg.select_unit("add", (F, F), F).name == "a"
+    with reg.extended(plugin(arithmetic_units=units), Rogue), pytest.raises(PluginError) as error:
+        reg.select_unit("add", (F, F), F)
+    assert str(error.value) == (
+        f"plugin: the policy hook tg2hdl_select_unit chose {unit('elsewhere')!r} for op 'add', "
+        "which is not a candidate\n"
+        "  hint: return one of the candidates, or None"
+    )
+
+
+def test_lowerings_by_priority_and_tie():
+    reg = Registry([])
+    with reg.extended(plugin(op_lowerings=[lowering("low"), lowering("high", priority=1)])):
+        assert reg.select_lowering("add", (I, I), I).name == "high"
+        assert reg.select_lowering("add", (F, F), F) is None
+        assert reg.select_lowering("mul", (I, I), I) is None
+    with reg.extended(plugin(op_lowerings=[lowering("a"), lowering("b")]), distribution="d"):
+        with pytest.raises(PluginError) as error:
+            reg.select_lowering("add", (I, I), I)
+    assert str(error.value) == (
+        "plugin: lowerings 'a' of d and 'b' of d tie for op 'add' on (int32, int32) -> int32: priority 0\n"
+        "  hint: give one of them a higher priority"
+    )
+
+
+def test_unit_may_bring_its_own_golden_evaluation():
+    reg = Registry([])
+
+    def approximate(operands, types, result):
+        return operands[0] + 1
+
+    with reg.extended(
+        plugin(ops=[op("exp2")], arithmetic_units=[unit("e", "exp2", (F,), golden=approximate)])
+    ):
+        assert reg.evaluation("exp2", (F,), F) is approximate
+        assert reg.evaluation("exp2", (I,), I) is reg.op("exp2").evaluate
+
+
+def test_named_lookups():
+    reg = Registry([])
+    with reg.extended(plugin(targets=[TargetDef("ecp5-85k", "ecp5", "", 1, 1, 1, 1, 1)])):
+        assert reg.target("ecp5-85k").family == "ecp5"
+        with pytest.raises(PluginError) as error:
+            reg.target("zynq")
+    assert str(error.value) == "plugin: no target is named 'zynq'\n  hint: known: ecp5-85k"
+    with pytest.raises(PluginError) as error:
+        reg.simulator("verilator")
+    assert str(error.value) == "plugin: no simulator is named 'verilator'\n  hint: known: none"
+    with pytest.raises(PluginError) as error:
+        reg.quantizer("int3")
+    assert str(error.value) == "plugin: no quantizer is named 'int3'\n  hint: known: none"
+
+
+def test_descriptor_of_nobody():
+    with pytest.raises(PluginError) as error:
+        Registry([]).distribution("thing")
+    assert str(error.value) == "plugin: 'thing' is not registered"
+
+
+def test_misspelt_hook_is_an_error():
+    bad = plugin(opps=[])
+    with pytest.raises(PluginError) as error, Registry([]).extended(bad, distribution="typo"):
+        pass
+    assert str(error.value) == (
+        "plugin: plugin 'typo:SimpleNamespace.0' of typo implements a hook that does not exist: "
+        "unknown hook 'tg2hdl_opps' in plugin " + repr(bad) + "\n"
+        "  hint: known hooks: tg2hdl_ops, tg2hdl_op_lowerings, tg2hdl_arithmetic_units, tg2hdl_passes, "
+        "tg2hdl_simulators, tg2hdl_targets, tg2hdl_quantizers, tg2hdl_report_sections, tg2hdl_commands, "
+        "tg2hdl_select_unit"
+    )
+
+
+@pytest.fixture
+def broken_modules(tmp_path, monkeypatch):
+    (tmp_path / "plugin_that_fails.py").write_text("raise RuntimeError('no license')\n")
+    (tmp_path / "plugin_with_typo.py").write_text(
+        "from tg2hdl_ir.plugins.hookspecs import hookimpl\n\n@hookimpl\ndef tg2hdl_oops():\n    return []\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    return [
+        ("dist-fail", EntryPoint("fail", "plugin_that_fails", "tg2hdl")),
+        ("dist-typo", EntryPoint("typo", "plugin_with_typo", "tg2hdl")),
+        ("tg2hdl-ir", EntryPoint("ir", "tg2hdl_ir.plugin", "tg2hdl")),
+    ]
+
+
+def test_broken_plugins_are_reported_and_fail_only_what_needs_them(broken_modules, caplog):
+    reg = Registry(broken_modules)
+    assert reg.op("add").name == "add"
+    fail, typo = reg.broken
+    assert str(fail) == "plugin 'dist-fail:fail' of dist-fail is broken: RuntimeError: no license"
+    assert typo.reason.startswith(
+        "plugin 'dist-typo:typo' of dist-typo implements a hook that does not exist"
+    )
+    assert [r.message for r in caplog.records] == [str(fail), str(typo)]
+    with pytest.raises(UnsupportedError) as error:
+        reg.op("sigmoid")
+    assert error.value.notes == (str(fail), str(typo))
+    status = {p["name"]: p["status"] for p in reg.describe()["plugins"]}
+    assert status == {"dist-fail:fail": "broken", "dist-typo:typo": "broken", "tg2hdl-ir:ir": "loaded"}
+
+
+def test_hook_that_raises_breaks_its_plugin():
+    def tg2hdl_ops():
+        raise KeyError("x")
+
+    reg = Registry([])
+    with reg.extended(
+        plugin(ops=tg2hdl_ops, targets=[TargetDef("t", "f", "", 1, 1, 1, 1, 1)]), distribution="d"
+    ):
+        assert reg.ops() == ()
+        assert [str(b) for b in reg.broken] == [
+            "plugin 'd:SimpleNamespace.0' of d is broken: tg2hdl_ops raised KeyError: 'x'"
+        ]
+        assert reg.target("t").name == "t"
+    assert reg.broken == ()
+
+
+def test_describe_lists_what_each_plugin_provides():
+    reg = Registry([])
+    with reg.extended(plugin(ops=[op("b"), op("a")]), distribution="d"):
+        assert reg.describe() == {
+            "plugins": [
+                {
+                    "name": "d:SimpleNamespace.0",
+                    "distribution": "d",
+                    "version": "",
+                    "status": "loaded",
+                    "provides": {"tg2hdl_ops": ["a", "b"]},
+                }
+            ],
+            "broken": [],
+            "conflicts": [],
+        }
+
+
+def test_use_registry_replaces_the_default():
+    other = Registry([])
+    before = registry()
+    with use_registry(other) as used:
+        assert registry() is used is other
+    assert registry() is before
+
+
+@pytest.mark.parametrize("module", sorted(e.value for e in entry_points(group="tg2hdl")))
+def test_loading_a_plugin_imports_neither_amaranth_nor_tinygrad(module):
+    code = (
+        f"import sys, importlib; m = importlib.import_module({module!r})\n"
+        "for name in dir(m):\n"
+        "    if name.startswith('tg2hdl_') and name != 'tg2hdl_select_unit': getattr(m, name)()\n"
+        "print([m for m in ('amaranth', 'tinygrad') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_factories_that_cannot_be_imported():
+    assert resolve("math:sqrt")(4.0) == 2.0
+    with pytest.raises(PluginError) as error:
+        resolve("nowhere_at_all:Unit")
+    assert str(error.value) == (
+        "plugin: cannot import 'nowhere_at_all:Unit': No module named 'nowhere_at_all'\n"
+        "  hint: reinstall the distribution that registers it"
+    )
+    with pytest.raises(PluginError) as error:
+        resolve("math:pi")
+    assert str(error.value) == "plugin: 'math:pi' is not callable\n  hint: name a function or class"
+
+
+def test_every_hook_is_documented():
+    from tg2hdl_ir.plugins import hookspecs
+
+    hooks = [v for n, v in vars(hookspecs).items() if n.startswith("tg2hdl_")]
+    assert len(hooks) == 10
+    assert all(h.__doc__ and h.__doc__.strip() for h in hooks)

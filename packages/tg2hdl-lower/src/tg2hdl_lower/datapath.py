@@ -168,7 +168,7 @@ class ArithmeticLowering:
         width = storage.bit_width
         word = self.at(load.number, node.stage)
         if len(node.operands) > 1:
-            lane: Value = word.word_select(self.at(node.operands[1], node.stage), width)
+            lane: Value = word.word_select(self.at(node.operands[1], node.stage).as_unsigned(), width)
         else:
             lane = word[node.lane * width : (node.lane + 1) * width]
         assert layout.lanes > 1, "a lane of a wide word"

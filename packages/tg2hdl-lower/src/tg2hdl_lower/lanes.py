@@ -14,6 +14,7 @@ from tg2hdl_ir.passes.axes import AxisInfo
 from tg2hdl_ir.passes.constraints import Constraints
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
+from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_lower.layout import Layout
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "explicit_lanes",
     "multiplications",
     "preferred_layout",
+    "split_for_layouts",
     "words_per_step",
 ]
 
@@ -218,3 +220,28 @@ def _strided(spatial: list[tuple[int, int]], depth: int) -> Layout | None:
         sizes.append(above)
         split.append(1)
     return Layout(tuple(sizes), tuple(split))
+
+
+def split_for_layouts(kernel: KernelIR, layouts: Mapping[int, Layout]) -> KernelIR:
+    """Split the loops that run across a dimension of a packed buffer, so that each follows one dimension."""
+    while True:
+        found = _crossing(kernel, layouts)
+        if found is None:
+            return kernel
+        kernel = split_axis(kernel, *found)
+
+
+def _crossing(kernel: KernelIR, layouts: Mapping[int, Layout]) -> tuple[int, int] | None:
+    for access in accesses(kernel):
+        layout = layouts.get(access.buffer)
+        if layout is None or access.form is None:
+            continue
+        for n in range(len(layout.dims) - 1):
+            span = math.prod(layout.dims[n + 1 :])
+            for symbol, coefficient in access.form.terms:
+                if not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int) or coefficient < 1:
+                    continue
+                inner = span // coefficient
+                if span % coefficient == 0 and 1 < inner < symbol.bound and symbol.bound % inner == 0:
+                    return symbol.axis, inner
+    return None

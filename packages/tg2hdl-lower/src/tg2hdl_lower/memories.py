@@ -9,7 +9,11 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_lower.layout import Layout
 
-__all__ = ["Memories", "element_ranges"]
+__all__ = ["Memories", "element_ranges", "read_ports"]
+
+SMALL_BITS = 2048
+SMALL_PORTS = 16
+LARGE_PORTS = 2
 
 
 @dataclass(frozen=True)
@@ -23,3 +27,8 @@ class Memories:
 def element_ranges(storage: Mapping[int, DType]) -> dict[int, Interval]:
     """Ranges of the integer elements that fit each storage type."""
     return {i: (t.min_value, t.max_value) for i, t in storage.items() if not t.is_float}
+
+
+def read_ports(bits: int) -> int:
+    """Read ports that a memory of this size may have: every port is a copy, which only LUT RAM has to spare."""
+    return SMALL_PORTS if bits <= SMALL_BITS else LARGE_PORTS

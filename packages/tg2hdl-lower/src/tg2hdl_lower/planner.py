@@ -17,7 +17,7 @@ from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
 from tg2hdl_lower.layout import Layout
-from tg2hdl_lower.memories import Memories, element_ranges
+from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort
 from tg2hdl_lower.schedule import ReadPorts, schedule
@@ -70,7 +70,11 @@ def _finish(
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.name))
-    ii = schedule(flow, options, ReadPorts({}))
+    limits = {
+        i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
+        for i, layout in memories.layouts.items()
+    }
+    ii = schedule(flow, options, ReadPorts(limits))
     depth = max((n.issue for n in flow.nodes if n.kind in ("store", "regwrite")), default=0)
     return HardwarePlan(
         kernel,

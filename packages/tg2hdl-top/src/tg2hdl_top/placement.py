@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
@@ -19,67 +19,135 @@ from tg2hdl_lower.lanes import (
     explicit_lanes,
     multiplications,
     preferred_layout,
+    split_for_layouts,
     words_per_step,
 )
-from tg2hdl_lower.memories import element_ranges
+from tg2hdl_lower.memories import element_ranges, read_ports
 from tg2hdl_top.options import CompileOptions
 
 __all__ = ["place_program"]
 
-READ_PORTS = 2
+
+@dataclass
+class _Buffer:
+    """What earlier kernels decided about a buffer: its layout, and who relies on it."""
+
+    layout: Layout
+    users: list[_User] = field(default_factory=list)
 
 
-def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
-    """Plan every kernel call; a buffer keeps the layout that its first user gave it."""
-    storage = _storage(program)
-    layouts: dict[int, Layout] = {}
-    plans = []
-    for call in program.calls:
-        kernel = call.kernel
-        slots = {meta.idx: buffer for meta, buffer in zip(kernel.buffers, call.buffers, strict=True)}
-        fixed = {idx: layouts[buffer] for idx, buffer in slots.items() if buffer in layouts}
-        choice = _choose(kernel, fixed, options)
-        layouts.update({slots[idx]: layout for idx, layout in choice.layouts.items()})
-        narrow = {idx: storage[buffer] for idx, buffer in slots.items()}
-        plans.append(plan_kernel(kernel, options, lanes=choice.lanes, layouts=choice.layouts, storage=narrow))
-    return plans
+@dataclass(frozen=True)
+class _User:
+    """A placed kernel as one of its buffers sees it."""
+
+    found: tuple[Access, ...]
+    slot: int
+    lanes: dict[int, int]
+    interval: int
+
+    def accepts(self, layout: Layout, ports: int) -> bool:
+        """Whether another layout of the buffer would not slow the kernel down."""
+        words = words_per_step(list(self.found), self.lanes, {self.slot: layout})
+        return all(-(-n // (1 if store else ports)) <= self.interval for (_, store), n in words.items())
 
 
 @dataclass(frozen=True)
 class _Choice:
+    kernel: KernelIR
     lanes: dict[int, int]
     layouts: dict[int, Layout]
     interval: int
 
 
-def _choose(kernel: KernelIR, fixed: dict[int, Layout], options: CompileOptions) -> _Choice:
-    info = analyze_axes(kernel)
-    found = accesses(kernel)
-    if options.unroll_factor > 1 or options.reduce_unroll_factor > 1:
-        lanes = explicit_lanes(kernel, info, options.unroll_factor, options.reduce_unroll_factor)
-        return _evaluate(kernel, found, lanes, fixed)
-    budget = (options.multipliers or 1) // max(1, multiplications(kernel))
-    best = _evaluate(kernel, found, {}, fixed)
-    best_cost = best.interval * _steps(kernel, {})
-    for lanes in candidate_lanes(kernel, info, max(1, budget)):
-        if _steps(kernel, lanes) >= best_cost:
-            break
-        choice = _evaluate(kernel, found, lanes, fixed)
-        cost = choice.interval * _steps(kernel, lanes)
-        if cost < best_cost:
-            best, best_cost = choice, cost
-    return best
+def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
+    """Plan every kernel call.
+
+    A buffer gets its layout from the kernel that needs several lanes of it; kernels that touch it one element at a
+    time follow.
+    """
+    storage = _storage(program)
+    buffers: dict[int, _Buffer] = {}
+    choices: list[_Choice] = []
+    for call in program.calls:
+        slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        narrow = {idx: storage[n] for idx, n in slots.items()}
+        known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
+        choice = _Placement(call.kernel, known, narrow, options).choose()
+        choices.append(choice)
+        found = accesses(choice.kernel)
+        for idx, n in slots.items():
+            mine = tuple(a for a in found if a.buffer == idx)
+            entry = buffers.setdefault(n, _Buffer(choice.layouts[idx]))
+            entry.layout = choice.layouts[idx]
+            entry.users.append(_User(mine, idx, choice.lanes, choice.interval))
+    plans = []
+    for call, choice in zip(program.calls, choices, strict=True):
+        slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        layouts = {idx: buffers[n].layout for idx, n in slots.items()}
+        narrow = {idx: storage[n] for idx, n in slots.items()}
+        plans.append(plan_kernel(choice.kernel, options, lanes=choice.lanes, layouts=layouts, storage=narrow))
+    return plans
 
 
-def _evaluate(
-    kernel: KernelIR, found: list[Access], lanes: dict[int, int], fixed: dict[int, Layout]
-) -> _Choice:
-    layouts = {
-        b.idx: fixed.get(b.idx) or preferred_layout(found, b.idx, lanes, b.depth) for b in kernel.buffers
-    }
-    words = words_per_step(found, lanes, layouts)
-    interval = max((-(-n // (1 if store else READ_PORTS)) for (_, store), n in words.items()), default=1)
-    return _Choice(lanes, layouts, interval)
+class _Placement:
+    """Chooses lanes and layouts of one kernel."""
+
+    def __init__(
+        self,
+        kernel: KernelIR,
+        known: dict[int, _Buffer],
+        storage: dict[int, DType],
+        options: CompileOptions,
+    ) -> None:
+        self.known = known
+        self.storage = storage
+        self.options = options
+        fixed = {idx: entry.layout for idx, entry in known.items() if entry.layout.lanes > 1}
+        self.kernel = split_for_layouts(kernel, fixed) if _chooses_lanes(options) else kernel
+        self.info = analyze_axes(self.kernel)
+        self.found = accesses(self.kernel)
+
+    def choose(self) -> _Choice:
+        """Lanes with the fewest cycles within the budget."""
+        options, kernel = self.options, self.kernel
+        if not _chooses_lanes(options):
+            lanes = explicit_lanes(kernel, self.info, options.unroll_factor, options.reduce_unroll_factor)
+            return self._evaluate(lanes)
+        budget = max(1, (options.multipliers or 1) // max(1, multiplications(kernel)))
+        best = self._evaluate({})
+        best_cost = best.interval * _steps(kernel, {})
+        for lanes in candidate_lanes(kernel, self.info, budget):
+            if _steps(kernel, lanes) >= best_cost:
+                break
+            choice = self._evaluate(lanes)
+            cost = choice.interval * _steps(kernel, lanes)
+            if cost < best_cost:
+                best, best_cost = choice, cost
+        return best
+
+    def _evaluate(self, lanes: dict[int, int]) -> _Choice:
+        layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
+        words = words_per_step(self.found, lanes, layouts)
+        interval = max(
+            (-(-n // (1 if store else self._ports(idx))) for (idx, store), n in words.items()), default=1
+        )
+        return _Choice(self.kernel, lanes, layouts, interval)
+
+    def _ports(self, idx: int) -> int:
+        return read_ports(self.kernel.buffer(idx).depth * self.storage[idx].bit_width)
+
+    def _layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
+        entry = self.known.get(idx)
+        if entry is not None and entry.layout.lanes > 1:
+            return entry.layout
+        preferred = preferred_layout(self.found, idx, lanes, depth)
+        if entry is None or all(user.accepts(preferred, self._ports(idx)) for user in entry.users):
+            return preferred
+        return entry.layout
+
+
+def _chooses_lanes(options: CompileOptions) -> bool:
+    return options.unroll_factor == 1 and options.reduce_unroll_factor == 1
 
 
 def _steps(kernel: KernelIR, lanes: dict[int, int]) -> int:

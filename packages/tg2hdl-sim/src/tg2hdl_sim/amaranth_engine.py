@@ -25,6 +25,7 @@ class AmaranthSimulation(Simulation):
 
     def __init__(self, elaboration: Elaboration, vcd: Path | None = None) -> None:
         super().__init__(elaboration, "amaranth")
+        self._vcd = vcd
         self._engine = PySimEngine(elaboration.design)
         self._cycles = 0
         self._signals = list(elaboration.signals.values())
@@ -56,6 +57,7 @@ class AmaranthSimulation(Simulation):
         self._wave.close()
 
     def _reset(self) -> None:
+        self._refuse_reset_of_wave(self._vcd)
         self._engine.reset()
         self._cycles = 0
 

@@ -49,8 +49,8 @@ def estimate_engines(
 ) -> tuple[EngineEstimate, ...]:
     """Predict the time of each engine, the quickest first.
 
-    The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the functions
-    of the engine's descriptor; a cached model has nothing to build.
+    The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the engine's
+    descriptor; a cached model has nothing to build.
     """
     estimates = []
     for engine in registry().simulators():

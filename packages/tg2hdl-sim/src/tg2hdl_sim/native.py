@@ -77,12 +77,7 @@ class NativeSimulation(Simulation):
         self._handle = None
 
     def _reset(self) -> None:
-        if self._vcd:
-            raise SimulationError(
-                "a simulation with a waveform cannot be reset",
-                where=self.name,
-                hint="open another simulation with another file",
-            )
+        self._refuse_reset_of_wave(self._vcd)
         self._library.tg_destroy(self._handle)
         self._handle = self._library.tg_create()
 

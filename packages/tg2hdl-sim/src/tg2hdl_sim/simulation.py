@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -246,6 +247,14 @@ class Simulation(ABC):
         if not self._open:
             raise SimulationError(
                 "the simulation is closed", where=self.name, hint="use it inside its with block"
+            )
+
+    def _refuse_reset_of_wave(self, vcd: Path | None) -> None:
+        if vcd:
+            raise SimulationError(
+                "a simulation with a waveform cannot be reset",
+                where=self.name,
+                hint="open another simulation with another file",
             )
 
     def _port(self, name: str) -> PortInfo:

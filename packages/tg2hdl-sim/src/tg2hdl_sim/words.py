@@ -56,7 +56,7 @@ def to_chunks(words: Any, width: int, what: str) -> Chunks:
         if array.dtype.kind == "b":
             array = array.astype(np.uint8)
         bits = array.dtype.itemsize * 8
-        if array.size and (bits > width or (bits == width and width == 0)):
+        if array.size and bits > width:
             low, high = int(array.min()), int(array.max())
             if low < -(1 << width >> 1) or high >= 1 << width:
                 bad = low if low < -(1 << width >> 1) else high
@@ -66,7 +66,8 @@ def to_chunks(words: Any, width: int, what: str) -> Chunks:
                 )
         raw: NDArray[Any] = array.astype(np.uint64 if width > 32 else np.uint32)
         raw = np.bitwise_and(raw, raw.dtype.type((1 << width) - 1))
-        return np.ascontiguousarray(raw).astype(f"<u{raw.dtype.itemsize}").view("<u4").reshape(len(array), -1)
+        little = np.ascontiguousarray(raw).astype(f"<u{raw.dtype.itemsize}", copy=False)
+        return little.view("<u4").reshape(len(array), chunks_of(width))
     limbs = limbs_of(width)
     if array.dtype != np.uint64 or array.ndim != 2 or array.shape[1] != limbs:
         raise InputError(
@@ -79,7 +80,7 @@ def to_chunks(words: Any, width: int, what: str) -> Chunks:
             f"a word does not fit {what} of {width} bits",
             hint=f"bits above {width} of the last limb must be 0",
         )
-    chunks = np.ascontiguousarray(array).astype("<u8").view("<u4").reshape(len(array), -1)
+    chunks = np.ascontiguousarray(array).astype("<u8", copy=False).view("<u4").reshape(len(array), 2 * limbs)
     return np.ascontiguousarray(chunks[:, : chunks_of(width)])
 
 

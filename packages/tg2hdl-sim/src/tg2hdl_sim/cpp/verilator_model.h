@@ -36,7 +36,10 @@ struct Model {
 #else
     Model() : top(&context, "top") {}
 #endif
-    ~Model() { top.final(); }
+    ~Model() {
+        Verilated::threadContextp(&context);  // may be that of a model that is gone
+        top.final();
+    }
 
     void edge() {
         top.clk = 0;

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_sim import SimulationModel, open_simulation
+
+spec = importlib.util.spec_from_file_location("sim_designs", Path(__file__).with_name("designs.py"))
+sys.modules["sim_designs"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_directory(tmp_path_factory):
+    """One cache for all tests, empty at the start."""
+    directory = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TG2HDL_CACHE_DIR", str(directory))
+        patch.delenv("TG2HDL_CACHE_LIMIT", raising=False)
+        yield directory
+
+
+@pytest.fixture(scope="session", params=["amaranth", "cxxrtl", "verilator"])
+def engine(request):
+    reason = resolve(registry().simulator(request.param).available)()
+    if reason is not None:
+        pytest.skip(reason)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def everything():
+    top = module.Everything()
+    return SimulationModel(top, {"deep": top.deep, "wide": top.wide.data, "rom": top.rom}, name="everything")
+
+
+@pytest.fixture
+def sim(engine, everything):
+    with open_simulation(everything, engine) as simulation:
+        yield simulation

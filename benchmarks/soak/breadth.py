@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -51,12 +52,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hardware", action="store_true", help="simulate the hardware")
     parser.add_argument("--engine", default="amaranth", help="simulation engine (default: amaranth)")
-    parser.add_argument("--select", default="", help="only programs whose name contains this")
+    parser.add_argument("--select", default="", help="only programs whose name matches this pattern")
     parser.add_argument("--json", type=Path, help="write the outcomes to this file")
     options = parser.parse_args()
     outcomes = []
     for name in PROGRAMS:
-        if options.select in name:
+        if re.search(options.select, name):
             outcomes.append(run(name, options.hardware, options.engine))
             last = outcomes[-1]
             reason = last["reason"].splitlines()[0] if last["reason"] else ""

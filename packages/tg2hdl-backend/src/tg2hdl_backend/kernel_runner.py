@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tg2hdl_backend.device_options import DeviceOptions
+from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
 
@@ -57,15 +56,14 @@ class KernelRunner:
 
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
-        """Kernel with its options: all that a worker process needs."""
-        return f"{_HEADER}{options}\n{base64.b64encode(pickle.dumps(kernel)).decode()}"
+        """Printed kernel with its options: all that a worker process needs."""
+        return f"{_HEADER}{options}\n{kernel.format()}"
 
     @classmethod
     def from_source(cls, text: str) -> KernelRunner:
         """Read the text of `source`."""
         header, _, body = text.partition("\n")
-        options = DeviceOptions.parse(header.removeprefix(_HEADER))
-        return cls(pickle.loads(base64.b64decode(body)), options)
+        return cls(parse_kernel(body), DeviceOptions.parse(header.removeprefix(_HEADER)))
 
     def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> KernelRun | None:
         """Run once on the buffers by slot, which are changed in place.

@@ -13,6 +13,7 @@ from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
 from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
 from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
+from tg2hdl_ir import verify
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import (
@@ -135,13 +136,15 @@ class _Converter:
             self.visit(uop)
         if len(self.levels) != 1:
             raise self.unsupported(self.levels[-1].range, "a loop that never ends")
-        return KernelIR(
-            buffers=self.buffers,
-            loop_tree=LoopIR.from_items(tuple(self.levels[0].items)),
-            registers=tuple(self.registers.values()),
-            variables=tuple(node for _, node in sorted(self.variables.values(), key=lambda v: v[0])),
-            name=self.name,
-            source=self.source,
+        return verify(
+            KernelIR(
+                buffers=self.buffers,
+                loop_tree=LoopIR.from_items(tuple(self.levels[0].items)),
+                registers=tuple(self.registers.values()),
+                variables=tuple(node for _, node in sorted(self.variables.values(), key=lambda v: v[0])),
+                name=self.name,
+                source=self.source,
+            )
         )
 
     def visit(self, uop: UOp) -> None:

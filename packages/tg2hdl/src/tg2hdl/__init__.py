@@ -12,11 +12,13 @@ import importlib.metadata
 from tg2hdl.accelerator import Accelerator, Session
 from tg2hdl.accelerator import compile_model_to_hardware as compile
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
+from tg2hdl_backend import BenchResult, run_bench
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_top import CompileOptions
 
 __all__ = [
     "Accelerator",
+    "BenchResult",
     "CompileOptions",
     "Cycles",
     "KernelSummary",
@@ -24,6 +26,7 @@ __all__ = [
     "SimulationResult",
     "Tg2hdlError",
     "compile",
+    "run_bench",
 ]
 
 __version__ = importlib.metadata.version("tg2hdl")

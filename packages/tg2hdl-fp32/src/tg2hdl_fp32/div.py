@@ -23,7 +23,7 @@ class Div(Core):
     outcomes of the first bit at once, from the divisor and three times the divisor, and the sign of the first
     remainder selects.
 
-    Special values: NaN, 0 / 0 and inf / inf give NaN, a finite number other than zero over 0 gives an infinity.
+    Special values: NaN, 0 / 0 and inf / inf give NaN, a finite number but zero over 0 gives an infinity.
     """
 
     operation = "div"
@@ -37,8 +37,9 @@ class Div(Core):
 
         # The quotient is in (1/2, 2): its first bit or its second one is set.
         p.cut()
-        rest, divisor = p.remainder.as_unsigned(), Cat(p.divisor, Const(0, 1))
-        # Whether the sum of the two is zero, without the carries.
+        rest = Cat(p.magnitude ^ p.minus.replicate(f.significand), p.minus)
+        divisor = Cat(p.divisor, Const(0, 1))
+        # A quotient that has ended leaves 0, or less the divisor; the sum of two numbers is 0, without carries.
         restored_zero = (rest ^ divisor) == ((rest | divisor) << 1)[: f.significand + 1]
         p.sticky = ~(restored_zero & rest[-1] | ~rest.any())
         first = p.quotient[-1]
@@ -95,33 +96,42 @@ class Div(Core):
         p.delay(add_delay(f.exponent))
         p.cut()
         p.power = (p.difference - p.correction).as_signed()
-        p.remainder = (p.dividend - p.divisor).as_signed()
+        difference = p.dividend - p.divisor
+        p.minus = difference[-1]
+        p.magnitude = difference[: f.significand] ^ difference[-1].replicate(f.significand)
         p.triple = p.divisor + (p.divisor << 1)
-        p.delay(add_delay(f.significand + 2))
+        p.delay(add_delay(f.significand + 2) + lut_delay(1.5))
 
     def _quotient(self, p: Pipeline, bits: int) -> None:
-        """Divide; the sign of each remainder is the inverse of a bit."""
-        f = self.format
-        width = f.significand + 1
-        p.quotient = ~p.remainder[-1]
+        """Divide; the sign of each remainder is the inverse of a bit.
+
+        A remainder is kept as a magnitude and a sign, in one's complement: with the sign shifted in from below,
+        every step subtracts, and only the sign of the difference decides whether to invert.
+        """
+        width = self.format.significand + 1
+        p.quotient = ~p.minus
         found = 1
         while found < bits:
             p.cut()
             if found == 1:
                 self._range(p, bits)
-            positive = ~p.remainder[-1]
-            one = _add_or_subtract(p.remainder, p.divisor, positive, 1, width)
-            p.delay(lut_delay() + add_delay(width))
+            one = _subtract(Cat(p.minus, p.magnitude), p.divisor, width)
+            p.delay(add_delay(width) + lut_delay(2))
+            first = ~(one[-1] ^ p.minus)
             if found + 1 == bits:
-                p.remainder = one.as_signed()
-                p.quotient = Cat(~one[-1], p.quotient)
+                p.magnitude = one[:-1] ^ one[-1].replicate(width - 1)
+                p.minus = one[-1] ^ p.minus
+                p.quotient = Cat(first, p.quotient)
                 break
-            small = _add_or_subtract(p.remainder, p.divisor, positive, 2, width)
-            large = _add_or_subtract(p.remainder, p.triple, positive, 2, width)
-            following = Mux(one[-1] ^ positive, large, small)
-            p.remainder = following.as_signed()
-            p.quotient = Cat(~following[-1], ~one[-1], p.quotient)
-            p.delay(lut_delay(1.5))
+            twice = Cat(p.minus.replicate(2), p.magnitude)
+            small = _subtract(twice, p.divisor, width)
+            large = _subtract(twice, p.triple, width)
+            p.magnitude = Mux(
+                one[-1], small[:-1] ^ small[-1].replicate(width - 1), large[:-1] ^ large[-1].replicate(width - 1)
+            )
+            following = p.minus ^ Mux(one[-1], small[-1], large[-1])
+            p.quotient = Cat(~following, first, p.quotient)
+            p.minus = following
             found += 2
 
     def _range(self, p: Pipeline, bits: int) -> None:
@@ -134,11 +144,8 @@ class Div(Core):
         p.vanish = ~below[-1] & (below[steps:].any() | below[:steps].all())
 
 
-def _add_or_subtract(remainder: Value, divisor: Value, subtract: Value, places: int, width: int) -> Value:
-    """Shift the remainder left and add the divisor to it or subtract it, in `width` bits."""
-    # The low bit of the shifted remainder is free for the carry of the two's complement.
-    shifted = Cat(subtract, Const(0, places - 1) if places > 1 else Const(0, 0), remainder)
-    return (shifted + (Cat(divisor, Const(0, 1)) ^ subtract.replicate(len(divisor) + 1)).as_signed())[:width]
+def _subtract(minuend: Value, subtrahend: Value, width: int) -> Value:
+    return (minuend - subtrahend)[:width]
 
 
 class FP32FDiv(Div):

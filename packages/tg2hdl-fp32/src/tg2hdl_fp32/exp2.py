@@ -81,7 +81,8 @@ class Exp2(ElementaryCore):
             p.below = (1 - f.bias) - p.integer
             p.delay(add_delay(f.exponent + 2))
             p.cut()
-            tiny = (p.below > 0) if self.subnormals else (p.below >= 0)
+            # Without subnormals the exponent itself tells the rounder what to flush.
+            tiny = (p.below > 0) if self.subnormals else Const(0, 1)
             p.drop = Mux(tiny, p.below[:steps], 0)
             p.exponent = Mux(tiny, 1, p.biased)
             p.underflow = ~p.huge & ~p.below[-1] & p.below[steps:-1].any() | p.huge & p.negative

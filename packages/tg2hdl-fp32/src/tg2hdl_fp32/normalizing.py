@@ -11,7 +11,7 @@ from .timing import lut_delay, reduce_delay
 def normalize_operand(p: Pipeline, name: str, width: int) -> None:
     """Shift ``p[name]`` left until its top bit is set, and set ``p[name + "_places"]`` to the count.
 
-    Adds a cut before every level but the first two coarse ones and the fine ones, which share a stage.
+    Adds a cut behind every level but the last.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def normalize_operand(p: Pipeline, name: str, width: int) -> None:
         p[f"{name}_empty{k}"] = empty
         count.append(k)
         p.delay(reduce_delay(step) + lut_delay())
-        if k in (2, 4) or k > 4:
+        if k:
             p.cut()
     p[f"{name}_places"] = Cat(p[f"{name}_empty{k}"] for k in reversed(count))
 

@@ -2,9 +2,11 @@
 
 __all__ = ["FP32Sqrt", "Sqrt"]
 
+from collections.abc import Sequence
+from math import isqrt
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux
+from amaranth.hdl import Cat, Const, Mux, Value
 
 from .core import Core
 from .format import FP32
@@ -54,12 +56,9 @@ class Sqrt(Core):
         count = f.significand + 1
         padded = Cat(Const(0, 2 * count - f.significand - 1), radicand)
         p.radicand = padded[: 2 * count - 2]
-        # The first pair is not zero, so that the first bit of the root is 1.
-        p.remainder = Cat(padded[-2:] - 1)[:2]
-        p.remainder = Cat(p.remainder, Const(0, 1)).as_signed()
-        p.root = Const(1, 1)
-        p.delay(lut_delay(2))
-        for step in range(1, count):
+        self._begin(p, padded)
+        p.delay(lut_delay(2.5))
+        for step in range(len(p.root), count):
             p.cut()
             negative = p.remainder[-1]
             pair = p.radicand[2 * (count - step) - 2 : 2 * (count - step)]
@@ -92,6 +91,23 @@ class Sqrt(Core):
             flags=self.has_flags,
             subnormals=self.subnormals,
         )
+
+    def _begin(self, p: Pipeline, padded: Value) -> None:
+        """Find the first bits of the root: three, or one in formats of two or three bits."""
+        known = 3 if self.format.significand > 3 else 1
+        top = padded[-2 * known :]
+        roots, remainders = zip(*((isqrt(k), k - isqrt(k) ** 2) for k in range(1 << 2 * known)), strict=True)
+        root, remainder = (_select(top, values) for values in (roots, remainders))
+        p.root = root[:known]
+        p.remainder = Cat(remainder, Const(0, known + 2))[: known + 2].as_signed()
+
+
+def _select(index: Value, values: Sequence[int]) -> Value:
+    """Return the entry of a small table as a sum of products for the synthesizer to flatten."""
+    return Cat(
+        Cat(index == k for k, value in enumerate(values) if value >> bit & 1).any()
+        for bit in range(max(values).bit_length())
+    )
 
 
 class FP32Sqrt(Sqrt):

@@ -54,7 +54,7 @@ class ConstantDivision:
         self.ranges = ranges
 
     def expand(self, node: IRValue) -> IRValue | None:
-        """Value equal to a ``div`` or ``mod`` by a constant; None for anything else, and for products above 64 bits."""
+        """Value equal to a ``div`` or ``mod`` by a constant; None for anything else and for dividends above 32 bits."""
         if not isinstance(node, IROp) or node.op not in ("div", "mod") or node.dtype.is_float:
             return None
         dividend, divisor = node.srcs
@@ -106,11 +106,24 @@ class ConstantDivision:
             shift = const_int(divisor.bit_length() - 1, value.dtype)
             return folder.op("cast", dtype, folder.op("shr", value.dtype, value, shift))
         multiplier, shift_by = reciprocal_multiplier(divisor, largest)
-        width = max(1, (largest * multiplier).bit_length())
-        if width > LARGEST_PRODUCT:
+        bits = largest.bit_length()
+        if 2 * bits > LARGEST_PRODUCT:
             return None
-        wide = DType.from_width(max(width, value.dtype.bit_width), is_signed=False)
-        if wide.bit_width > LARGEST_PRODUCT:
-            return None
-        product = folder.op("mul", wide, folder.op("cast", wide, value), const_int(multiplier, wide))
-        return folder.op("cast", dtype, folder.op("shr", wide, product, const_int(shift_by, wide)))
+        wide = DType.from_width(max(bits + multiplier.bit_length(), value.dtype.bit_width), is_signed=False)
+        if wide.bit_width <= LARGEST_PRODUCT:
+            return folder.op("cast", dtype, self._product(value, multiplier, shift_by, wide))
+        # m = 2^bits + m': x * m >> s is (((x - t) >> 1) + t) >> (s - bits - 1) with t = x * m' >> bits
+        wide, narrow = DType.from_width(2 * bits, is_signed=False), value.dtype
+        part = folder.op("cast", narrow, self._product(value, multiplier - (1 << bits), bits, wide))
+        half = folder.op("shr", narrow, folder.op("sub", narrow, value, part), const_int(1, narrow))
+        mean = folder.op("add", narrow, half, part)
+        return folder.op(
+            "cast", dtype, folder.op("shr", narrow, mean, const_int(shift_by - bits - 1, narrow))
+        )
+
+    def _product(self, value: IRValue, multiplier: int, shift: int, wide: DType) -> IRValue:
+        """``value * multiplier >> shift``."""
+        product = self.folder.op(
+            "mul", wide, self.folder.op("cast", wide, value), const_int(multiplier, wide)
+        )
+        return self.folder.op("shr", wide, product, const_int(shift, wide))

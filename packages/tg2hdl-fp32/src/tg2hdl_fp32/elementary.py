@@ -1,6 +1,6 @@
 """What the elementary functions share: their parameters, and the evaluation of a quadratic table."""
 
-__all__ = ["ElementaryCore", "evaluate"]
+__all__ = ["ElementaryCore", "evaluate", "limbs"]
 
 from typing import Any, ClassVar
 
@@ -41,6 +41,11 @@ class ElementaryCore(Core):
         if parameters.get("flags", False):
             raise FloatParameterError(f"{name} has no exception flags; use flags=False")
         super().__init__(format, **parameters)
+
+
+def limbs(target: str) -> str:
+    """Return the target for a multiplication that is wider than a multiplier block: always in limbs."""
+    return "ecp5" if target == "ecp5" else "ecp5_model"
 
 
 def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, target: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .elementary import ElementaryCore, evaluate
+from .elementary import ElementaryCore, evaluate, limbs
 from .format import FP32, Format
 from .multiplier import multiply
 from .normalizing import normalize_operand
@@ -116,7 +116,7 @@ class Log2(ElementaryCore):
     def _sum(self, p: Pipeline, fraction: int, whole: int) -> None:
         """Multiply, and add the whole part or subtract from it."""
         n = self.format.significand
-        multiply(p, "product", p.normal_w, p.y, target=self.target)
+        multiply(p, "product", p.normal_w, p.y, target=limbs(self.target))
         p.cut()
         width = whole + fraction
         lone = Cat(Const(0, max(0, width - len(p.product))), p.product)[-width:]
@@ -138,7 +138,7 @@ class Log2(ElementaryCore):
         p.scaled = p.sum
         for k in reversed(range(len(p.shift))):
             p.scaled = Mux(p.shift[k], Cat(Const(0, 1 << k), p.scaled)[:width], p.scaled)
-        p.delay(lut_delay(len(p.shift)))
+        p.delay(lut_delay(min(len(p.shift), 4)))
         p.cut()
         # One more place when the whole part is a power of two from which is subtracted, two when that is 1.
         one, two = ~p.scaled[-1], ~p.scaled[-2:].any()

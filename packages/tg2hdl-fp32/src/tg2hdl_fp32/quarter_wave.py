@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .elementary import ElementaryCore, evaluate
+from .elementary import ElementaryCore, evaluate, limbs
 from .format import Format
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -79,7 +79,7 @@ class QuarterWave(ElementaryCore):
         p.slope_value = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.fraction + 1), p.y)
         p.delay(lut_delay(0.5))
         p.cut()
-        multiply(p, "product", p.factor, p.slope_value, target=self.target)
+        multiply(p, "product", p.factor, p.slope_value, target=limbs(self.target))
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].
         full = kept + coefficients.fraction

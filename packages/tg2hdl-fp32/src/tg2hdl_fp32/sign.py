@@ -1,11 +1,12 @@
 """Operations on the sign bit alone."""
 
-__all__ = ["Abs", "Neg"]
+__all__ = ["Abs", "Neg", "NonZero"]
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Shape, unsigned
 
 from .core import Core
 from .pipeline import Pipeline
+from .timing import reduce_delay
 
 
 class Neg(Core):
@@ -32,5 +33,25 @@ class Abs(Core):
     def datapath(self, p: Pipeline) -> None:
         """Describe the operation."""
         p.result = Cat(p.a[:-1], 0)
+        if self.has_flags:
+            p.flags = 0
+
+
+class NonZero(Core):
+    """``a != 0``, one bit, true for NaN: the cast to a truth value."""
+
+    operation = "nonzero"
+    operands = ("a",)
+    rounds = False
+
+    def result_shape(self) -> Shape:
+        """One bit."""
+        return unsigned(1)
+
+    def datapath(self, p: Pipeline) -> None:
+        """Describe the operation."""
+        significant = p.a[:-1] if self.subnormals else p.a[self.format.fraction : -1]
+        p.result = significant.any()
+        p.delay(reduce_delay(self.format.width))
         if self.has_flags:
             p.flags = 0

@@ -5,8 +5,9 @@ __all__ = ["FP32Sin", "Sin"]
 from functools import cache
 from typing import Any
 
-from amaranth.hdl import Const
+from amaranth.hdl import Cat, Const
 
+from .elementary import limbs
 from .format import FP32, Format
 from .functions import two_over_pi
 from .multiplier import multiply
@@ -73,10 +74,21 @@ class Sin(QuarterWave):
         p.delay(add_delay(f.exponent))
         address = offset[: (len(windows) - 1).bit_length()]
         lookup(p, "window", address, windows, fraction + 2, target=self.target)
-        multiply(p, "turns", p.significand, p.window, target=self.target)
+        # In two halves, for shorter carry chains; of the upper one only the low bits count, modulo 4.
+        half = (fraction + 2) // 2
+        p.upper, p.lower = p.window[half:], p.window[:half]
+        start = p.mark()
+        target = limbs(self.target)
+        multiply(p, "low", p.significand, p.lower, target=target)
+        with p.beside(start):
+            multiply(p, "high", p.significand, p.upper, target=target)
         p.cut()
-        quadrant = p.turns[fraction : fraction + 2]
-        p.reduced = p.turns[fraction - kept : fraction] ^ quadrant[0].replicate(kept)
+        p.turns = (p.high[: fraction + 2 - half] + p.low[half:])[: fraction + 2 - half]
+        p.delay(add_delay(fraction + 2 - half))
+        p.cut()
+        turns = Cat(p.low[:half], p.turns)
+        quadrant = turns[fraction : fraction + 2]
+        p.reduced = turns[fraction - kept : fraction] ^ quadrant[0].replicate(kept)
         p.sign = p.negative ^ (quadrant[1] & ~p.is_tiny)
         p.is_zero = Const(0, 1)
         p.delay(lut_delay())

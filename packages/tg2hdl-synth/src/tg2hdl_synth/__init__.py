@@ -1,1 +1,19 @@
-"""Open-tool synthesis flow: utilization, timing, schematics and bitstreams."""
+"""Open-tool synthesis flow: Fmax, utilization, critical path, netlist check and schematics."""
+
+from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_synth.estimate import Estimate, estimate_design
+from tg2hdl_synth.flow import synthesize
+from tg2hdl_synth.result import CriticalStep, SynthesisResult
+from tg2hdl_synth.targets import TARGETS, target_named
+
+__all__ = [
+    "TARGETS",
+    "CriticalStep",
+    "DesignTooLargeError",
+    "Estimate",
+    "SynthesisError",
+    "SynthesisResult",
+    "estimate_design",
+    "synthesize",
+    "target_named",
+]

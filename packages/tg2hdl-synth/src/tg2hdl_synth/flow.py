@@ -1,0 +1,149 @@
+"""The whole flow: estimate, logic synthesis, place and route over seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_synth.estimate import estimate_design
+from tg2hdl_synth.naming import describe, module_title
+from tg2hdl_synth.netlist import Netlist, synthesize_netlist, top_name
+from tg2hdl_synth.place import PlaceAndRoute, place_and_route
+from tg2hdl_synth.result import CriticalStep, SynthesisResult
+from tg2hdl_synth.targets import target_named
+from tg2hdl_synth.tools import Progress, tool_versions
+
+__all__ = ["synthesize"]
+
+
+def synthesize(
+    top: Any,
+    target: str = "ecp5-45k",
+    speed: int = 6,
+    seeds: int = 3,
+    *,
+    name: str = "top",
+    frequency: float = 400.0,
+    pack_registers: bool = False,
+    place: bool = True,
+    progress: Progress | None = None,
+) -> SynthesisResult:
+    """Synthesize, place and route a design, without pins.
+
+    Every step is cached by its content, so that a second call answers at once.
+
+    Parameters
+    ----------
+    top : Component or str
+        An Amaranth Component, such as ``accelerator.top`` or a CompiledKernel; or RTLIL with a marked top.
+    target : str
+        A name from ``tg2hdl plugins list``, e.g. ``ecp5-25k``, ``ecp5-45k``, ``ecp5-85k``, ``ice40-up5k``.
+    speed : int
+        Speed grade of an ECP5: 6, 7 or 8.
+    seeds : int
+        Runs of place and route.
+    frequency : float
+        What the placer aims at (MHz).
+    pack_registers : bool
+        Move registers into block RAMs and multipliers of an ECP5.
+    place : bool
+        Whether to place and route, or to stop at the netlist.
+    progress : callable, optional
+        Called with a message at each step.
+
+    Raises
+    ------
+    DesignTooLargeError
+        When the part has not enough cells; `partial` holds the utilization.
+    SynthesisError
+        When a tool fails; `partial` holds what was made before.
+    ToolMissingError
+        When a wheel is not installed.
+    InputError
+        For an unknown target, speed grade or number of seeds.
+    """
+    part = _checked(target, speed, seeds)
+    report = progress or (lambda message: None)
+    rtlil = top if isinstance(top, str) else _rtlil(top, name)
+    netlist = synthesize_netlist(rtlil, part, pack_registers=pack_registers, progress=report)
+    result = _netlist_result(netlist, part, speed, top)
+    _check_size(result, part)
+    if not place:
+        return result
+    for seed in range(1, seeds + 1):
+        try:
+            run = place_and_route(netlist, part, speed=speed, seed=seed, frequency=frequency, progress=report)
+        except (SynthesisError, DesignTooLargeError) as error:
+            error.partial = result
+            raise
+        result = _with_run(result, run, part, top)
+    return result
+
+
+def _checked(target: str, speed: int, seeds: int) -> TargetDef:
+    part = target_named(target)
+    if part.family == "ecp5" and speed not in (6, 7, 8):
+        raise InputError(f"speed grade {speed!r} is unknown", hint="an ECP5 has 6, 7 and 8")
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise InputError(f"seeds={seeds!r} is not a positive integer", hint="give seeds=1 or more")
+    return part
+
+
+def _rtlil(top: Any, name: str) -> str:
+    from amaranth.back import rtlil
+
+    return rtlil.convert(top, name=name, emit_src=False)
+
+
+def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> SynthesisResult:
+    kernels = {
+        module_title(module, top) if module else "shared": counts
+        for module, counts in netlist.modules.items()
+    }
+    return SynthesisResult(
+        design=netlist.top,
+        target=part.name,
+        speed=speed,
+        cells=netlist.total,
+        by_kernel={k: v for k, v in kernels.items() if k != "shared"} | {"shared": kernels["shared"]},
+        by_memory={n.removeprefix("memory_"): count for n, count in sorted(netlist.memories.items())},
+        runs=(),
+        critical_path=(),
+        versions=tool_versions("yosys", f"nextpnr-{part.family}"),
+        folder=netlist.folder,
+        estimate=estimate_design(top, part),
+    )
+
+
+def _check_size(result: SynthesisResult, part: TargetDef) -> None:
+    available = {"comb": part.lut, "ff": part.ff, "dsp": part.dsp, "bram": part.bram}
+    beyond = [
+        f"{kind}: {result.cells[kind]:,} of {count:,}"
+        for kind, count in available.items()
+        if result.cells[kind] > count
+    ]
+    if beyond:
+        kernels = max(result.by_kernel, key=lambda k: sum(result.by_kernel[k].values()))
+        error = DesignTooLargeError(
+            f"the design does not fit {part.name}: {'; '.join(beyond)}",
+            where=result.design,
+            notes=(f"the largest part is {kernels}",),
+            hint="take a larger target, compile with fewer multipliers, or load weights from outside",
+        )
+        error.partial = result
+        raise error
+
+
+def _with_run(result: SynthesisResult, run: PlaceAndRoute, part: TargetDef, top: Any) -> SynthesisResult:
+    runs = (*result.runs, run)
+    middle = sorted(runs, key=lambda r: r.fmax)[(len(runs) - 1) // 2]
+    steps: list[CriticalStep] = []
+    for step in middle.critical_path:
+        what = describe(step.cell, top)
+        if steps and steps[-1].what == what:
+            steps.pop()
+        steps.append(CriticalStep(what, step.net, round(step.delay, 2)))
+    return replace(result, runs=runs, critical_path=tuple(steps))

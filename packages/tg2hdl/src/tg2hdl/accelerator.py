@@ -16,6 +16,7 @@ from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl.rewriting import rewrite_program
 from tg2hdl_backend import CapturedProgram, capture
+from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
@@ -39,7 +40,8 @@ class Accelerator:
         self.captured = captured
         self.compiled = compiled
         self._sessions: dict[str, Session] = {}
-        self._auto_cycles = 0
+        self._rtlil: str | None = None
+        may_stay_unused(compiled.top)
 
     def __repr__(self) -> str:
         return f"<Accelerator {self.name}: {len(self.kernels)} kernels, {self.predicted_cycles} cycles>"
@@ -61,7 +63,7 @@ class Accelerator:
         for memory in top.memories:
             # A Memory takes ports until it is elaborated once; the contents stay the same object.
             memory.memory = Memory(memory.memory.data)
-        return top
+        return may_stay_unused(top)
 
     @property
     def kernels(self) -> tuple[KernelSummary, ...]:
@@ -153,11 +155,13 @@ class Accelerator:
 
     def verilog(self, path: str | PathLike[str] | None = None) -> str:
         """Verilog of the design; written to `path` when given."""
-        return write_text(verilog_text(self.top, self.name), path)
+        return write_text(verilog_text(self.rtlil()), path)
 
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""
-        return write_text(rtlil_text(self.top, self.name), path)
+        if self._rtlil is None:
+            self._rtlil = rtlil_text(self.top, self.name)
+        return write_text(self._rtlil, path)
 
     def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
         buffers = self.compiled.program.buffers
@@ -169,20 +173,25 @@ class Accelerator:
             if session is None:
                 session = self._sessions[engine] = self.session(engine, progress=progress)
             return session
-        # Each doubling of the simulated cycles asks again which engine would have been the quickest for them.
-        asked = max(1, self._auto_cycles.bit_length())
-        self._auto_cycles += max(1, self.predicted_cycles)
-        if session is None or self._auto_cycles.bit_length() > asked:
-            runs = 2 * self._auto_cycles // max(1, self.predicted_cycles)
+        if session is None or session.is_spent:
+            # After as much time in runs as opening took, ask again which engine would have been the quickest.
+            runs = 2 * session.runs if session else 1
             newer = self.session(engine, runs=runs, progress=progress)
             if session is not None:
+                newer.runs = session.runs
                 session.close()
             session = self._sessions[engine] = newer
         return session
 
 
 class Session:
-    """An open simulation of an accelerator; a context manager.  Made by `Accelerator.session`."""
+    """An open simulation of an accelerator; a context manager.  Made by `Accelerator.session`.
+
+    Attributes
+    ----------
+    runs : int
+        Runs so far.
+    """
 
     def __init__(
         self,
@@ -193,7 +202,10 @@ class Session:
         vcd: str | PathLike[str] | None,
         progress: Callable[[str], None] | None,
     ) -> None:
+        self.runs = 0
         self._accelerator = accelerator
+        self._run_seconds = 0.0
+        started = time.perf_counter()
         _ = accelerator.top
         self._simulation = ProgramSimulation(
             accelerator.compiled,
@@ -202,6 +214,7 @@ class Session:
             vcd=None if vcd is None else str(vcd),
             progress=progress,
         )
+        self._open_seconds = time.perf_counter() - started
 
     def __enter__(self) -> Session:
         return self
@@ -218,6 +231,11 @@ class Session:
         """Name of the engine that runs."""
         return self._simulation.engine
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the runs have taken more time than opening the simulation."""
+        return self._run_seconds > self._open_seconds
+
     def run(self, *inputs: Any) -> SimulationResult:
         """Run once; see `Accelerator.simulate`."""
         return self.run_bound(self._accelerator._bind(inputs))
@@ -227,6 +245,8 @@ class Session:
         started = time.perf_counter()
         run = self._simulation.run(named, self._accelerator.captured.var_vals)
         seconds = time.perf_counter() - started
+        self.runs += 1
+        self._run_seconds += seconds
         cycles = Cycles(run.load, run.compute, run.readback, run.kernels)
         output = self._accelerator.captured.restore(list(run.outputs))
         return SimulationResult(output, cycles, self.engine, seconds)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
+from tg2hdl.accelerator import Accelerator, Session, compile_model_to_hardware
 from tg2hdl.bits import same_bits
 from tg2hdl.model_file import ModelFile, load_model_file, run_file
 from tg2hdl.results import KernelSummary
-from tg2hdl_backend.conformance import compare_with_interpreter
+from tg2hdl_backend.conformance import interpreted_outputs
 from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
 from tg2hdl_quant import Dense, ReLU, run_float
 
@@ -123,10 +123,9 @@ def load_demo(name: str, images: int) -> DemoModel:
 
 def run_images(
     demo: DemoModel,
+    session: Session,
     *,
-    engine: str = "auto",
     tinygrad_images: int = 0,
-    progress: Callable[[str], None] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> DemoResult:
     """Simulate every image; compare each with the golden model, the first ones with tinygrad's interpreter.
@@ -138,26 +137,23 @@ def run_images(
     """
     accelerator = demo.accelerator
     correct, total, seconds, predicted = 0, 0, 0.0, accelerator.predicted_cycles
-    with accelerator.session(engine, runs=len(demo.images), progress=progress) as session:
-        for number, image in enumerate(demo.images):
-            x = image[None]
-            result = session.run(x)
-            _check(accelerator, number, "golden model", same_bits(result.output, accelerator.golden(x)))
-            if number < tinygrad_images:
-                comparison = compare_with_interpreter(accelerator.captured, x)
-                same = same_bits(result.output, comparison.outputs[0])
-                same = same and not comparison.mismatches and not comparison.skipped
-                _check(accelerator, number, "tinygrad", same)
-            if result.cycles.compute != predicted:
-                raise SimulationError(
-                    f"image {number} took {result.cycles.compute} cycles, {predicted} were predicted",
-                    where=accelerator.name,
-                    hint="please report this: the prediction must be exact",
-                )
-            correct += int(np.argmax(result.output) == demo.labels[number])
-            total += result.cycles.total
-            seconds += result.seconds
-            advance()
+    for number, image in enumerate(demo.images):
+        x = image[None]
+        result = session.run(x)
+        _check(accelerator, number, "golden model", same_bits(result.output, accelerator.golden(x)))
+        if number < tinygrad_images:
+            expected = interpreted_outputs(accelerator.captured, x)[0]
+            _check(accelerator, number, "tinygrad", same_bits(result.output, expected))
+        if result.cycles.compute != predicted:
+            raise SimulationError(
+                f"image {number} took {result.cycles.compute} cycles, {predicted} were predicted",
+                where=accelerator.name,
+                hint="please report this: the prediction must be exact",
+            )
+        correct += int(np.argmax(result.output) == demo.labels[number])
+        total += result.cycles.total
+        seconds += result.seconds
+        advance()
     return DemoResult(
         name=accelerator.name,
         engine=session.engine,

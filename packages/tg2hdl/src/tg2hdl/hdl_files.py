@@ -29,10 +29,10 @@ def rtlil_text(component: wiring.Component, name: str) -> str:
     return rtlil.convert(component, name=module_name(name), emit_src=False)
 
 
-def verilog_text(component: wiring.Component, name: str) -> str:
-    """Verilog-2005 with the top module `name`; Yosys comes from a wheel, no tool needs to be installed."""
+def verilog_text(rtlil: str) -> str:
+    """Verilog-2005 from RTLIL; Yosys comes from a wheel, no tool needs to be installed."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "design.il").write_text(rtlil_text(component, name))
+        (Path(folder) / "design.il").write_text(rtlil)
         run_yosys(_SCRIPT, Path(folder))
         text = (Path(folder) / "design.v").read_text()
     # The first line names the version of Yosys; without it the same design gives the same file everywhere.

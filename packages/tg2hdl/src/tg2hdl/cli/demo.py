@@ -51,9 +51,9 @@ def demo(model: str, images: int, engine: str, tinygrad_images: int, output: str
         with stage(console, f"{name}: compiling the model"):
             loaded = load_demo(name, images)
         with stage(console, f"{name}: building the simulation") as report:
-            loaded.accelerator.session(engine, runs=images, progress=report).close()
-        with progress_bar(console, f"{name}: simulating", images) as advance:
-            result = run_images(loaded, engine=engine, tinygrad_images=tinygrad_images, advance=advance)
+            session = loaded.accelerator.session(engine, runs=images, progress=report)
+        with session, progress_bar(console, f"{name}: simulating", images) as advance:
+            result = run_images(loaded, session, tinygrad_images=tinygrad_images, advance=advance)
         with stage(console, f"{name}: writing files"):
             paths = write_files(loaded, result, Path(output))
         _print(console, result)

@@ -20,6 +20,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.division import ConstantDivision
 from tg2hdl_ir.passes.fold import Folder, is_const
 from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
@@ -84,6 +85,7 @@ class LeafBuilder:
         self.ranges = ranges
         self.affine = AffineAnalysis(self.ranges)
         self.folder = Folder()
+        self.division = ConstantDivision(self.folder, ranges)
         self.binder = binder
         self.memo: dict[IRValue, int] = {}
         self.cached: dict[tuple[object, ...], int] = {}
@@ -166,8 +168,15 @@ class LeafBuilder:
             return self._run_time_last(node)
         form = self.affine.of(node)
         if form is None or not any(isinstance(s, IRCounter) for s, _ in form.terms):
-            return None
+            return self._divided(node)
         return self.affine_node(form, node.dtype)
+
+    def _divided(self, node: IRValue) -> int | None:
+        """Division by a constant, as a multiplication and a shift."""
+        if isinstance(node, IROp) and node.op in self.binder.options.units:
+            return None
+        expanded = self.division.expand(node)
+        return None if expanded is None else self.value(expanded)
 
     def _run_time_last(self, node: IRValue) -> int | None:
         # counter + 1 == bound, for a bound that is known at run time

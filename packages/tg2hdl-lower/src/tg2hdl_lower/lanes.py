@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import InputError
@@ -22,6 +22,7 @@ __all__ = [
     "accesses",
     "candidate_lanes",
     "explicit_lanes",
+    "moving_lanes",
     "multiplications",
     "preferred_layout",
     "split_for_layouts",
@@ -166,25 +167,40 @@ def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, list[list
     return base, offsets
 
 
+def _placements(
+    access: Access, lanes: Mapping[int, int], layout: Layout
+) -> Iterator[tuple[Affine, tuple[Affine, int] | None]]:
+    """Address of each lane of an access, with its fixed word and lane or None."""
+    assert access.form is not None, "only affine accesses are placed"
+    base, offsets = _unrolled(access.form, lanes)
+    clean = layout.is_clean(access.form, access.constraints.interval)
+    for combination in itertools.product(*offsets):
+        form = base.offset(sum(offset for _, offset in combination))
+        yield form, layout.address(form, clean=clean)
+
+
 def words_per_step(
-    found: list[Access], lanes: Mapping[int, int], layouts: Mapping[int, Layout]
+    found: Sequence[Access], lanes: Mapping[int, int], layouts: Mapping[int, Layout]
 ) -> dict[tuple[int, bool], int]:
     """Distinct words that a step touches, by (buffer, store)."""
     words: dict[tuple[int, bool], set[object]] = {}
     for number, access in enumerate(found):
-        key = (access.buffer, access.store)
-        group = words.setdefault(key, set())
+        group = words.setdefault((access.buffer, access.store), set())
         if access.form is None:
             group.update((number, n) for n in range(math.prod(lanes.values())))
             continue
-        base, offsets = _unrolled(access.form, lanes)
-        layout = layouts[access.buffer]
-        clean = layout.is_clean(access.form, access.constraints.interval)
-        for combination in itertools.product(*offsets):
-            form = base.offset(sum(offset for _, offset in combination))
-            placed = layout.address(form, clean=clean)
+        for form, placed in _placements(access, lanes, layouts[access.buffer]):
             group.add((str(form), number) if placed is None else str(placed[0]))
     return {key: len(group) for key, group in words.items()}
+
+
+def moving_lanes(found: Sequence[Access], lanes: Mapping[int, int], layout: Layout) -> int:
+    """Lanes that each pick their element out of a word with a multiplexer."""
+    total = 0
+    for access in found:
+        if access.form is not None:
+            total += sum(placed is None for _, placed in _placements(access, lanes, layout))
+    return total
 
 
 def preferred_layout(found: list[Access], buffer: int, lanes: Mapping[int, int], depth: int) -> Layout:

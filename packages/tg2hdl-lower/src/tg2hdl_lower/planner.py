@@ -19,7 +19,7 @@ from tg2hdl_lower.dataflow import Dataflow, build_dataflow
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
-from tg2hdl_lower.plan import HardwarePlan, MemoryPort
+from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.schedule import ReadPorts, schedule
 
 __all__ = ["plan_kernel"]
@@ -86,8 +86,13 @@ def _finish(
         options.read_latency,
         memories.layouts,
         memories.storage,
-        sum(n.op == "mul" and n.kind in ("op", "unit") for n in flow.nodes),
+        sum(n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
     )
+
+
+def _both_vary(flow: Dataflow, node: PlanNode) -> bool:
+    """Whether a product has no constant operand, which would make it a few additions."""
+    return all(flow.nodes[n].kind != "const" for n in node.operands)
 
 
 def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:

@@ -17,6 +17,7 @@ from tg2hdl_lower.lanes import (
     accesses,
     candidate_lanes,
     explicit_lanes,
+    moving_lanes,
     multiplications,
     preferred_layout,
     split_for_layouts,
@@ -26,6 +27,9 @@ from tg2hdl_lower.memories import element_ranges, read_ports
 from tg2hdl_top.options import CompileOptions
 
 __all__ = ["place_program"]
+
+MAX_MULTIPLEXED = 128
+"""Elements in front of all lane multiplexers of a kernel's access, above which another layout is sought."""
 
 
 @dataclass
@@ -47,7 +51,10 @@ class _User:
 
     def accepts(self, layout: Layout, ports: int) -> bool:
         """Whether another layout of the buffer would not slow the kernel down."""
-        words = words_per_step(list(self.found), self.lanes, {self.slot: layout})
+        moving = moving_lanes(self.found, self.lanes, layout)
+        if moving > 1 and moving * layout.lanes > MAX_MULTIPLEXED:
+            return False
+        words = words_per_step(self.found, self.lanes, {self.slot: layout})
         return all(-(-n // (1 if store else ports)) <= self.interval for (_, store), n in words.items())
 
 
@@ -63,17 +70,18 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     """Plan every kernel call.
 
     A buffer gets its layout from the kernel that needs several lanes of it; kernels that touch it one element at a
-    time follow.
+    time follow.  Kernels with more multiplications choose first.
     """
     storage = _storage(program)
     buffers: dict[int, _Buffer] = {}
-    choices: list[_Choice] = []
-    for call in program.calls:
+    choices: dict[int, _Choice] = {}
+    for number in sorted(range(len(program.calls)), key=lambda n: -_work(program.calls[n].kernel)):
+        call = program.calls[number]
         slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
         choice = _Placement(call.kernel, known, narrow, options).choose()
-        choices.append(choice)
+        choices[number] = choice
         found = accesses(choice.kernel)
         for idx, n in slots.items():
             mine = tuple(a for a in found if a.buffer == idx)
@@ -81,12 +89,17 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
             entry.layout = choice.layouts[idx]
             entry.users.append(_User(mine, idx, choice.lanes, choice.interval))
     plans = []
-    for call, choice in zip(program.calls, choices, strict=True):
+    for number, call in enumerate(program.calls):
+        choice = choices[number]
         slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
         layouts = {idx: buffers[n].layout for idx, n in slots.items()}
         narrow = {idx: storage[n] for idx, n in slots.items()}
         plans.append(plan_kernel(choice.kernel, options, lanes=choice.lanes, layouts=layouts, storage=narrow))
     return plans
+
+
+def _work(kernel: KernelIR) -> int:
+    return multiplications(kernel) * _steps(kernel, {})
 
 
 class _Placement:
@@ -140,10 +153,17 @@ class _Placement:
         entry = self.known.get(idx)
         if entry is not None and entry.layout.lanes > 1:
             return entry.layout
-        preferred = preferred_layout(self.found, idx, lanes, depth)
+        preferred = self._worthwhile(preferred_layout(self.found, idx, lanes, depth), idx, lanes)
         if entry is None or all(user.accepts(preferred, self._ports(idx)) for user in entry.users):
             return preferred
         return entry.layout
+
+    def _worthwhile(self, layout: Layout, idx: int, lanes: dict[int, int]) -> Layout:
+        """The packed layout if it saves accesses; a window that moves by single elements gains nothing from it."""
+        mine = [a for a in self.found if a.buffer == idx]
+        linear = Layout.linear(self.kernel.buffer(idx).depth)
+        packed, single = (sum(words_per_step(mine, lanes, {idx: x}).values()) for x in (layout, linear))
+        return layout if packed < single else linear
 
 
 def _chooses_lanes(options: CompileOptions) -> bool:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from tg2hdl_ir.nodes import IRConst, IROp, IRValue
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis, Symbol
 from tg2hdl_ir.passes.fold import is_const
 from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
 
 __all__ = ["Constraints"]
+
+
+Terms: TypeAlias = tuple[tuple[Symbol, int], ...]
 
 
 class Constraints:
@@ -22,19 +28,29 @@ class Constraints:
     def __init__(self, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:
         self._ranges = ranges
         self._affine = affine
-        self._known: dict[tuple[object, ...], Interval] = {}
+        self._known: dict[Terms, Interval] = {}
         self._collect(gate, holds=True)
 
     def interval(self, form: Affine) -> Interval:
         """Smallest and largest value of a form wherever the gate is true."""
         low = high = form.const
-        for symbol, coefficient in form.terms:
-            bounds = [coefficient * b for b in self._symbol(symbol)]
+        rest = dict(form.terms)
+        for terms, (known_low, known_high) in self._known.items():
+            factor = _multiple(rest, terms)
+            if factor and len(terms) > 1:
+                bounds = self._within(terms, known_low, known_high)
+                low, high = low + min(factor * b for b in bounds), high + max(factor * b for b in bounds)
+                for symbol, _ in terms:
+                    del rest[symbol]
+        for symbol, coefficient in rest.items():
+            bounds = tuple(coefficient * b for b in self._symbol(symbol))
             low, high = low + min(bounds), high + max(bounds)
-        known = self._known.get(form.terms)
-        if known is not None:
-            low, high = max(low, known[0] + form.const), min(high, known[1] + form.const)
         return low, high
+
+    def _within(self, terms: Terms, low: int, high: int) -> Interval:
+        """Known interval of a sum, intersected with what its counters allow."""
+        bounds = [[c * b for b in self._symbol(s)] for s, c in terms]
+        return max(low, sum(map(min, bounds))), min(high, sum(map(max, bounds)))
 
     def _symbol(self, symbol: Symbol) -> Interval:
         low, high = self._ranges.of(symbol)
@@ -64,9 +80,18 @@ class Constraints:
         negative = form.scaled(-1)
         self._narrow(negative.terms, form.const - limit, None)
 
-    def _narrow(self, terms: tuple[object, ...], low: int | None, high: int | None) -> None:
+    def _narrow(self, terms: Terms, low: int | None, high: int | None) -> None:
         before = self._known.get(terms, (-(1 << 62), 1 << 62))
         self._known[terms] = (
             before[0] if low is None else max(before[0], low),
             before[1] if high is None else min(before[1], high),
         )
+
+
+def _multiple(terms: Mapping[Symbol, int], part: Terms) -> int:
+    """Factor by which `part` appears in `terms`, 0 when it does not."""
+    if not part or any(symbol not in terms for symbol, _ in part):
+        return 0
+    factor, rest = divmod(terms[part[0][0]], part[0][1])
+    exact = rest == 0 and all(terms[symbol] == factor * coefficient for symbol, coefficient in part)
+    return factor if exact and factor > 0 else 0

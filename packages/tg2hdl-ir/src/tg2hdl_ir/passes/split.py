@@ -52,9 +52,7 @@ def split_axis(kernel: KernelIR, axis: int, inner: int) -> KernelIR:
             elif item is target:
                 inside = rebuild(replace(item, counter=None), below=True).items
                 nested = LoopIR.from_items(inside, counter=inner_counter, axis_type=item.axis_type)
-                items.append(
-                    LoopIR.from_items((nested,), counter=outer_counter, axis_type=item.axis_type)
-                )
+                items.append(LoopIR.from_items((nested,), counter=outer_counter, axis_type=item.axis_type))
             else:
                 items.append(rebuild(item, below))
         return LoopIR.from_items(tuple(items), counter=new, axis_type=loop.axis_type)

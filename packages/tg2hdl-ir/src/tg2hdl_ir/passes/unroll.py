@@ -112,9 +112,22 @@ class _Unroller:
         self, leaf: LoopIR, values: dict[IRCounter, IRValue], lanes: tuple[IRCounter, ...]
     ) -> tuple[IRItem, ...]:
         items: list[IRItem] = []
-        for lane in itertools.product(*(range(self.factors[c.axis]) for c in lanes)):
+        for lane in itertools.product(*(self._order(c) for c in lanes)):
             items.extend(self._lane(leaf, values, lanes, lane))
         return tuple(items)
+
+    def _order(self, counter: IRCounter) -> list[int]:
+        """Lanes in order; in a regroupable reduction the one of the last iteration comes last.
+
+        The epilogue then sees the sum of all lanes, and not one in the middle of the chain.
+        """
+        factor = self.factors[counter.axis]
+        order = list(range(factor))
+        assert isinstance(counter.bound, int), "checked by unroll"
+        last = (counter.bound - 1) % factor
+        if counter.axis in self.info.reducible and last > 0:
+            order.append(order.pop(last))
+        return order
 
     def _lane(
         self,

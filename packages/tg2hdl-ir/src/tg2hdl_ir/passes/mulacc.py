@@ -1,0 +1,25 @@
+"""Multiply-accumulate as a multiplication and an addition, which analyses know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tg2hdl_ir.nodes import IROp, IRValue, KernelIR
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+__all__ = ["expand_mulacc"]
+
+
+def expand_mulacc(kernel: KernelIR) -> KernelIR:
+    """Replace ``mulacc(a, b, c)`` by ``add(mul(a, b), c)``; integer results are the same."""
+    folder = Folder()
+
+    def expanded(op: IROp) -> IRValue | None:
+        if op.op != "mulacc":
+            return None
+        a, b, c = op.srcs
+        return folder.op("add", op.dtype, folder.op("mul", op.dtype, a, b), c)
+
+    rewriter = Rewriter(folder, replace=expanded)
+    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree))

@@ -1,0 +1,36 @@
+"""The rewrites that bring a kernel into the form that planning starts from, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.empty_loops import guard_empty_loops
+from tg2hdl_ir.passes.mulacc import expand_mulacc
+from tg2hdl_ir.passes.split_loops import split_loops
+
+__all__ = ["CANONICAL", "IRPass", "canonicalize"]
+
+
+@dataclass(frozen=True)
+class IRPass:
+    """A rewrite that keeps every result of a kernel."""
+
+    name: str
+    description: str
+    run: Callable[[KernelIR], KernelIR]
+
+
+CANONICAL: tuple[IRPass, ...] = (
+    IRPass("expand-mulacc", "mulacc becomes a multiplication and an addition", expand_mulacc),
+    IRPass("guard-empty-loops", "loops without iterations vanish or are masked", guard_empty_loops),
+    IRPass("split-loops", "counters that are divided by constants become two nested loops", split_loops),
+)
+
+
+def canonicalize(kernel: KernelIR) -> KernelIR:
+    """Apply all passes of the table."""
+    for entry in CANONICAL:
+        kernel = entry.run(kernel)
+    return kernel

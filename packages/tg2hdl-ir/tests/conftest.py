@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tg2hdl_ir.plugins.registry import registry
 
 

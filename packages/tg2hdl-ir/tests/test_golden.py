@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from tg2hdl_ir import (
     DType,
     InputError,
@@ -246,8 +247,8 @@ def test_addresses_of_any_integer_type(dtype):
 
 def gather(gate=""):
     return parse_kernel(
-        f"kernel gather\n  b0 out: int32[3] output\n  b1 table: int32[4]\n  b2 index: int32[3]\n"
-        f"RANGE i0 < 3 loop\n%0 = LOAD int32 b2[i0]\n%1 = LOAD int32 b1[%0]\nSTORE int32 b0[i0] = %1\nEND i0\n"
+        "kernel gather\n  b0 out: int32[3] output\n  b1 table: int32[4]\n  b2 index: int32[3]\n"
+        "RANGE i0 < 3 loop\n%0 = LOAD int32 b2[i0]\n%1 = LOAD int32 b1[%0]\nSTORE int32 b0[i0] = %1\nEND i0\n"
     )
 
 

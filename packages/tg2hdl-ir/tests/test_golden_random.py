@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
+
 from tg2hdl_ir.golden import evaluate
-from tg2hdl_ir.golden import plan as golden_plan
 from tg2hdl_ir.testing.reference import interpret
 from tg2hdl_ir.testing.strategies import kernels
 
@@ -21,7 +20,7 @@ def check(case):
         np.testing.assert_array_equal(dtype.array_to_bits(actual[slot]), dtype.array_to_bits(array))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(kernels())
 def test_equals_the_plain_interpreter(case):
     check(case)

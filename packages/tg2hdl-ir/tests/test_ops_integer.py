@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from tg2hdl_ir import DType, registry
 
-TYPES = tuple(t for t in DType.named() if not t.is_float) + (
+TYPES = (
+    *(t for t in DType.named() if not t.is_float),
     DType.from_width(1, False),
     DType.from_width(5, True),
     DType.from_width(20, True),

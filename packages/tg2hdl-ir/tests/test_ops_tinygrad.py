@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from tg2hdl_ir import DType, registry
 
 pytest.importorskip("tinygrad")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+
 from tg2hdl_ir import (
     DType,
     InputError,
@@ -25,7 +26,7 @@ from tg2hdl_ir.testing.samples import conv3x3, elementwise, matmul, padded_sum
 from tg2hdl_ir.testing.strategies import kernels
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(kernels())
 def test_random_kernels_verify_and_survive_the_round_trip(case):
     kernel, buffers, variables = case

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import SimpleNamespace
 
 import pytest
+
 from tg2hdl_ir import (
     ArithmeticUnit,
     DType,
@@ -17,12 +18,14 @@ from tg2hdl_ir import (
     Registry,
     TargetDef,
     UnsupportedError,
+    hookimpl,
+    registry,
+    use_registry,
 )
-from tg2hdl_ir import hookimpl, registry, use_registry
 from tg2hdl_ir.plugins.descriptors import resolve
 
 F = DType.FP32
-I = DType.INT32
+INT = DType.INT32
 
 
 def plugin(**hooks):
@@ -44,7 +47,7 @@ def unit(name, op="add", types=(F, F), result=F, **more):
 
 
 def lowering(name, **more):
-    return OpLowering(name, "add", lambda operands, result: result == I, "x:y", "x:z", **more)
+    return OpLowering(name, "add", lambda operands, result: result == INT, "x:y", "x:z", **more)
 
 
 def op(name):
@@ -86,7 +89,7 @@ def test_selection_by_target_and_priority():
         unit("plain"),
         unit("better", priority=5),
         unit("fast", target="ecp5"),
-        unit("half", types=(I, I), result=I),
+        unit("half", types=(INT, INT), result=INT),
     ]
     reg = Registry([])
     with reg.extended(plugin(arithmetic_units=units)):
@@ -95,7 +98,7 @@ def test_selection_by_target_and_priority():
         assert reg.select_unit("add", (F, F), F, target="ice40").name == "better"
         assert reg.select_unit("add", (F, F), F, explicit={"add": "plain"}).name == "plain"
         assert reg.select_unit("add", (F, F), F, explicit={"add": ["half", "plain"]}).name == "plain"
-        assert reg.select_unit("add", (I, I), I, explicit={"add": "plain"}).name == "half"
+        assert reg.select_unit("add", (INT, INT), INT, explicit={"add": "plain"}).name == "half"
         assert reg.select_unit("mul", (F, F), F) is None
         assert [u.name for u in reg.units("add", (F, F), F)] == ["better", "fast", "plain"]
 
@@ -151,12 +154,12 @@ def test_policy_chooses_among_the_candidates():
 def test_lowerings_by_priority_and_tie():
     reg = Registry([])
     with reg.extended(plugin(op_lowerings=[lowering("low"), lowering("high", priority=1)])):
-        assert reg.select_lowering("add", (I, I), I).name == "high"
+        assert reg.select_lowering("add", (INT, INT), INT).name == "high"
         assert reg.select_lowering("add", (F, F), F) is None
-        assert reg.select_lowering("mul", (I, I), I) is None
-    with reg.extended(plugin(op_lowerings=[lowering("a"), lowering("b")]), distribution="d"):
-        with pytest.raises(PluginError) as error:
-            reg.select_lowering("add", (I, I), I)
+        assert reg.select_lowering("mul", (INT, INT), INT) is None
+    tied = plugin(op_lowerings=[lowering("a"), lowering("b")])
+    with reg.extended(tied, distribution="d"), pytest.raises(PluginError) as error:
+        reg.select_lowering("add", (INT, INT), INT)
     assert str(error.value) == (
         "plugin: lowerings 'a' of d and 'b' of d tie for op 'add' on (int32, int32) -> int32: priority 0\n"
         "  hint: give one of them a higher priority"
@@ -173,7 +176,7 @@ def test_unit_may_bring_its_own_golden_evaluation():
         plugin(ops=[op("exp2")], arithmetic_units=[unit("e", "exp2", (F,), golden=approximate)])
     ):
         assert reg.evaluation("exp2", (F,), F) is approximate
-        assert reg.evaluation("exp2", (I,), I) is reg.op("exp2").evaluate
+        assert reg.evaluation("exp2", (INT,), INT) is reg.op("exp2").evaluate
 
 
 def test_named_lookups():

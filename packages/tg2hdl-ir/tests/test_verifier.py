@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from tg2hdl_ir import (
     BufferMeta,
     DType,
@@ -26,10 +27,10 @@ from tg2hdl_ir import (
 )
 from tg2hdl_ir.testing.samples import conv3x3, elementwise, matmul, padded_sum, row_max
 
-I, F, B = DType.INT32, DType.FP32, DType.BOOL
-BUFFERS = (BufferMeta(0, 4, I, True), BufferMeta(1, 4, F, False))
-REGISTERS = (RegisterMeta(0, I), RegisterMeta(1, F, 2))
-ONE = IRConst(1, I)
+INT, F, B = DType.INT32, DType.FP32, DType.BOOL
+BUFFERS = (BufferMeta(0, 4, INT, True), BufferMeta(1, 4, F, False))
+REGISTERS = (RegisterMeta(0, INT), RegisterMeta(1, F, 2))
+ONE = IRConst(1, INT)
 
 
 def kernel(*items, buffers=BUFFERS, registers=REGISTERS, variables=()):
@@ -41,7 +42,7 @@ def loop(*items, bound=4, axis=0, depth=0, counter=None):
 
 
 def store(value, addr=ONE, **more):
-    return IRBufStore(0, addr, value, I, **more)
+    return IRBufStore(0, addr, value, INT, **more)
 
 
 def message(broken):
@@ -61,15 +62,15 @@ def test_good_kernels_pass(good):
 
 def test_unknown_op():
     with pytest.raises(UnsupportedError, match="unknown op 'frobnicate'"):
-        verify(kernel(store(IROp("frobnicate", I, (ONE,)))))
+        verify(kernel(store(IROp("frobnicate", INT, (ONE,)))))
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (IROp("add", I, (ONE,)), "add has 1 operands, expected 2\n  at: kernel k, add(1:int32):int32"),
+        (IROp("add", INT, (ONE,)), "add has 1 operands, expected 2\n  at: kernel k, add(1:int32):int32"),
         (
-            IROp("add", I, (ONE, IRConst(1, DType.INT8))),
+            IROp("add", INT, (ONE, IRConst(1, DType.INT8))),
             "add does not take operands of type (int32, int8)\n  at: kernel k, add(1:int32, 1:int8):int32",
         ),
         (
@@ -85,14 +86,14 @@ def test_unknown_op():
             "mulacc does not take operands of type (fp32, fp32, fp32)\n"
             "  at: kernel k, mulacc(1.0:fp32, 1.0:fp32, 1.0:fp32):fp32",
         ),
-        (IRConst(1 << 31, I), "literal 2147483648 does not fit int32\n  at: kernel k"),
+        (IRConst(1 << 31, INT), "literal 2147483648 does not fit int32\n  at: kernel k"),
         (
-            IRConst(0.5, I),
+            IRConst(0.5, INT),
             "literal 0.5 of type int32 is not an integer\n  at: kernel k, 0.5:int32",
         ),
         (IRCounter(4, 0, 7), "counter i7 is used outside its loop\n  at: kernel k"),
         (
-            IRBufLoad(0, ONE, I),
+            IRBufLoad(0, ONE, INT),
             "a load is used before it executes, or is not a statement of the kernel\n"
             "  at: kernel k, LOAD int32 b0[1:int32]",
         ),
@@ -105,16 +106,16 @@ def test_values(value, text):
 
 def test_values_of_inner_loops():
     counter = IRCounter(4, 0, 0)
-    twice = IROp("add", I, (counter, counter))
+    twice = IROp("add", INT, (counter, counter))
     inner = loop(store(twice, counter), counter=counter)
     assert message(kernel(inner, store(twice))) == (
         "a value is used outside the loop that it depends on\n  at: kernel k, add(i0, i0):int32"
     )
-    load = IRBufLoad(0, ONE, I)
+    load = IRBufLoad(0, ONE, INT)
     assert message(kernel(loop(load), loop(store(load), axis=1))) == (
         "a value is used outside the loop that it depends on\n  at: kernel k, loop i1, LOAD int32 b0[1:int32]"
     )
-    again = IROp("neg", I, (twice,))
+    again = IROp("neg", INT, (twice,))
     assert message(kernel(inner, store(again))) == (
         "a value is used outside the loop that it depends on\n  at: kernel k, neg(add(i0, i0):int32):int32"
     )
@@ -124,7 +125,7 @@ def test_values_of_inner_loops():
     ("statement", "text"),
     [
         (
-            IRBufStore(9, ONE, ONE, I),
+            IRBufStore(9, ONE, ONE, INT),
             "buffer 9 is not declared\n  at: kernel k, STORE int32 b9[1:int32] = 1:int32",
         ),
         (
@@ -144,23 +145,23 @@ def test_values_of_inner_loops():
             "the gate has type int32, expected bool\n  at: kernel k, STORE int32 b0[1:int32] = 1:int32 if 1:int32",
         ),
         (
-            IRBufLoad(0, ONE, I, gate=ONE),
+            IRBufLoad(0, ONE, INT, gate=ONE),
             "the gate has type int32, expected bool\n  at: kernel k, LOAD int32 b0[1:int32] if 1:int32",
         ),
         (
-            IRBufLoad(0, ONE, I, alt=ONE),
+            IRBufLoad(0, ONE, INT, alt=ONE),
             "a load without gate has an alternative\n  at: kernel k, LOAD int32 b0[1:int32] else 1:int32",
         ),
         (
-            IRBufLoad(0, ONE, I, IRConst(True, B), IRConst(1.0, F)),
+            IRBufLoad(0, ONE, INT, IRConst(True, B), IRConst(1.0, F)),
             "the alternative has type fp32, expected int32\n"
             "  at: kernel k, LOAD int32 b0[1:int32] if true:bool else 1.0:fp32",
         ),
         (
-            store(ONE, IRConst(4, I)),
+            store(ONE, IRConst(4, INT)),
             "addresses 4 to 4 of buffer 0, whose depth is 4\n  at: kernel k, STORE int32 b0[4:int32] = 1:int32",
         ),
-        (IRRegLoad(I, 5), "register 5 is not declared\n  at: kernel k, GET int32 r5"),
+        (IRRegLoad(INT, 5), "register 5 is not declared\n  at: kernel k, GET int32 r5"),
         (IRRegLoad(F, 0), "an access of type fp32 to register 0 of int32\n  at: kernel k, GET fp32 r0"),
         (
             IRRegStore(IRConst(1.0, F), 0),
@@ -172,7 +173,7 @@ def test_values_of_inner_loops():
             "the index has type fp32, expected an integer\n  at: kernel k, GET fp32 r1[0.0:fp32]",
         ),
         (
-            IRRegLoad(F, 1, IRConst(2, I)),
+            IRRegLoad(F, 1, IRConst(2, INT)),
             "index 2 of register 1, whose size is 2\n  at: kernel k, GET fp32 r1[2:int32]",
         ),
         (
@@ -187,16 +188,16 @@ def test_statements(statement, text):
 
 def test_addresses_of_counters():
     counter = IRCounter(4, 0, 0)
-    beyond = IROp("add", I, (counter, ONE))
+    beyond = IROp("add", INT, (counter, ONE))
     assert message(kernel(loop(store(ONE, beyond), counter=counter))) == (
         "addresses 1 to 4 of buffer 0, whose depth is 4\n"
         "  at: kernel k, loop i0, STORE int32 b0[add(i0, 1:int32):int32] = 1:int32"
     )
-    below = IROp("sub", I, (counter, ONE))
+    below = IROp("sub", INT, (counter, ONE))
     assert message(kernel(loop(store(ONE, below), counter=counter))).startswith(
         "addresses -1 to 2 of buffer 0"
     )
-    gated = store(ONE, beyond, gate=IROp("lt", B, (counter, IRConst(3, I))))
+    gated = store(ONE, beyond, gate=IROp("lt", B, (counter, IRConst(3, INT))))
     verify(kernel(loop(gated, counter=counter)))
     verify(kernel(loop(loop(store(ONE, beyond), bound=0, axis=1, depth=1), counter=counter)))
 
@@ -235,7 +236,7 @@ def test_structure():
         "the body of a loop must begin with its first and end with its last inner loop\n  at: kernel k, loop i0"
     )
     assert message(kernel(loop(), loop())) == "axis 0 belongs to two loops\n  at: kernel k"
-    load = IRBufLoad(0, ONE, I)
+    load = IRBufLoad(0, ONE, INT)
     late = loop(bound=load)
     assert message(kernel(load, late)) == (
         "the bound of loop i0 must be an integer of constants and variables\n"
@@ -249,11 +250,14 @@ def test_structure():
 @pytest.mark.parametrize(
     ("tables", "text"),
     [
-        ({"buffers": (BufferMeta(0, 4, I, True), BufferMeta(0, 2, I, False))}, "buffer 0 is declared twice"),
-        ({"registers": (RegisterMeta(2, I), RegisterMeta(2, F))}, "register 2 is declared twice"),
+        (
+            {"buffers": (BufferMeta(0, 4, INT, True), BufferMeta(0, 2, INT, False))},
+            "buffer 0 is declared twice",
+        ),
+        ({"registers": (RegisterMeta(2, INT), RegisterMeta(2, F))}, "register 2 is declared twice"),
         ({"variables": (IRVariable("n", 0, 1), IRVariable("n", 0, 2))}, "variable n is declared twice"),
-        ({"buffers": (BufferMeta(0, 0, I, True),)}, "buffer 0 has depth 0, expected at least 1"),
-        ({"registers": (RegisterMeta(0, I, 0),)}, "register 0 has size 0, expected at least 1"),
+        ({"buffers": (BufferMeta(0, 0, INT, True),)}, "buffer 0 has depth 0, expected at least 1"),
+        ({"registers": (RegisterMeta(0, INT, 0),)}, "register 0 has size 0, expected at least 1"),
         ({"variables": (IRVariable("n", 3, 1),)}, "variable n must be an integer with low <= high"),
         ({"variables": (IRVariable("n", 0, 300, DType.UINT8),)}, "variable n of 0 to 300 does not fit uint8"),
     ],

@@ -50,8 +50,8 @@ def wrap(array: Array, dtype: DType) -> Array:
         return array
     if dtype.kind == "int":
         shift = storage.type(spare)
-        return np.right_shift(np.left_shift(array, shift), shift)
-    return np.bitwise_and(array, storage.type(dtype.max_value))
+        return np.asarray(np.right_shift(np.left_shift(array, shift), shift))
+    return np.asarray(np.bitwise_and(array, storage.type(dtype.max_value)))
 
 
 def arithmetic(integer: Callable[..., Any], real: Callable[..., Any]) -> Evaluate:
@@ -120,7 +120,8 @@ def negate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
     if not result.is_float:
         return wrap(np.negative(a), result)
     bits = np.asarray(a).view(f"uint{result.bit_width}")
-    return np.bitwise_xor(bits, bits.dtype.type(1 << (result.bit_width - 1))).view(result.numpy())
+    sign = bits.dtype.type(1 << (result.bit_width - 1))
+    return np.asarray(np.bitwise_xor(bits, sign)).view(result.numpy())
 
 
 def multiply_accumulate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
@@ -158,13 +159,9 @@ def modulo(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
 def _amount(amount: Array, dtype: DType, width: int) -> Array:
     """Shift amount as an unsigned number, at most `width`."""
     storage = dtype.numpy()
-    raw = np.bitwise_and(
-        amount,
-        storage.type(
-            -1 if dtype.bit_width == storage.itemsize * 8 and dtype.is_signed else (1 << dtype.bit_width) - 1
-        ),
-    )
-    return np.minimum(np.asarray(raw).astype(f"u{storage.itemsize}"), np.uint8(width))
+    unsigned = np.asarray(amount).astype(f"u{storage.itemsize}")
+    within = np.bitwise_and(unsigned, unsigned.dtype.type((1 << dtype.bit_width) - 1))
+    return np.asarray(np.minimum(within, np.uint8(width)))
 
 
 def shift_left(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
@@ -184,7 +181,7 @@ def shift_right(operands: tuple[Array, ...], types: Types, result: DType) -> Arr
     shifted = np.right_shift(operands[0], np.minimum(amount, np.uint8(last)).astype(storage))
     if result.kind == "int":
         return np.asarray(shifted)
-    return np.where(np.less(amount, result.bit_width), shifted, storage.type(0))
+    return np.where(np.less(amount, result.bit_width), np.asarray(shifted), storage.type(0))
 
 
 def cast(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
@@ -237,4 +234,5 @@ def bitcast(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
 
 def truncate(operands: tuple[Array, ...], types: Types, result: DType) -> Array:
     """Nearest integer toward zero, keeping the sign of zero."""
-    return canonicalize_nan(np.trunc(widen(operands[0], result)).astype(result.numpy()), result)
+    with np.errstate(all="ignore"):
+        return canonicalize_nan(np.trunc(widen(operands[0], result)).astype(result.numpy()), result)

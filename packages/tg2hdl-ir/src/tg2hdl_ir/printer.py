@@ -12,8 +12,8 @@
      3      %0 = LOAD int8 b1[i1]
      ...
 
-Ops, loads and register reads are ``%n``; counters are ``i<axis>``, variables ``$name``, literals ``value:type``.  An op is
-printed before the first statement that uses it.
+Ops, loads and register reads are ``%n``; counters are ``i<axis>``, variables ``$name``, literals ``value:type``.
+An op is printed before the first statement that uses it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,10 @@ class ProgramBuffer:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """One execution of a kernel: its buffer slot `i` is program buffer ``buffers[i]`` (slot order of `kernel.buffers`)."""
+    """One execution of a kernel: its buffer slot `i` is program buffer ``buffers[i]``.
+
+    Slots are in the order of `kernel.buffers`.
+    """
 
     kernel: KernelIR
     buffers: tuple[int, ...]

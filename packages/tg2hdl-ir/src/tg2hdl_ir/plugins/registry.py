@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, TypeVar
 
 import pluggy

@@ -1,0 +1,172 @@
+"""Conformance suites that plugin authors run on their own ops and arithmetic units.
+
+In a plugin's tests::
+
+    @pytest.mark.parametrize("unit", my_plugin.tg2hdl_arithmetic_units(), ids=lambda u: u.name)
+    def test_unit(unit):
+        check_unit(unit, simulate)
+
+where ``simulate(unit, operands) -> result`` streams arrays of bit patterns through the hardware, one operand set in
+every `ii` cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.ops import result_types
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef, OpLowering, resolve
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["Simulate", "check_lowering", "check_op", "check_unit", "operand_sets"]
+
+Bits: TypeAlias = npt.NDArray[np.uint64]
+Simulate: TypeAlias = Callable[[Any, tuple[Bits, ...]], Bits]
+
+
+def special_values(dtype: DType) -> list[int]:
+    """Bit patterns at which implementations go wrong."""
+    top = 1 << (dtype.bit_width - 1)
+    if not dtype.is_float:
+        values = {0, 1, 2, 3, top - 1, top, top + 1, 2 * top - 1, 2 * top - 2, dtype.bit_width}
+        return sorted(v & (2 * top - 1) for v in values)
+    tiny = 1 << dtype.fraction_bits
+    inf = ((1 << dtype.exponent_bits) - 1) << dtype.fraction_bits
+    one = ((1 << (dtype.exponent_bits - 1)) - 1) << dtype.fraction_bits
+    positive = {0, 1, 2, tiny - 1, tiny, tiny + 1, one - 1, one, one + 1, one + tiny, one - tiny}
+    positive |= {inf - 1, inf, inf + 1, inf | (tiny >> 1), top - 1}
+    return sorted(p | sign for p in positive if 0 <= p < top for sign in (0, top))
+
+
+def operand_sets(types: Sequence[DType], count: int, seed: int = 0) -> tuple[Bits, ...]:
+    """Operands as bit patterns: all combinations of special values (at most 4096), then `count` random sets.
+
+    Of the random float sets one half has exponents near each other, where rounding and cancellation happen.
+    """
+    rng = np.random.default_rng(seed)
+    specials = [np.array(special_values(t), np.uint64) for t in types]
+    grid = np.meshgrid(*specials, indexing="ij")
+    flat = [g.reshape(-1) for g in grid]
+    if flat[0].size > 4096:
+        chosen = rng.choice(flat[0].size, 4096, replace=False)
+        flat = [f[chosen] for f in flat]
+    columns: list[Bits] = []
+    for dtype, special in zip(types, flat, strict=True):
+        mask = np.uint64((1 << dtype.bit_width) - 1)
+        random = rng.integers(0, 1 << 64, count, dtype=np.uint64, endpoint=False) & mask
+        if dtype.is_float:
+            near = (rng.standard_normal(count // 2) * 2.0).astype(dtype.numpy())
+            random[: count // 2] = dtype.array_to_bits(near)
+        columns.append(np.concatenate([special, random]).astype(np.uint64))
+    return tuple(columns)
+
+
+def check_op(op: OpDef, operands: tuple[DType, ...], result: DType, *, count: int = 1000) -> None:
+    """Check that an op's golden evaluation keeps the contract.
+
+    The type rule allows the types; the evaluation is elementwise and deterministic, and gives the numpy type of the
+    result and values that fit its width.
+
+    Raises
+    ------
+    AssertionError
+        Naming the op and the first rule that it breaks.
+    """
+    label = f"op {op.name} on ({', '.join(map(str, operands))}) -> {result}"
+    assert result in result_types(op, operands), f"{label}: the type rule does not allow these types"
+    patterns = operand_sets(operands, count)
+    arrays = tuple(t.bits_to_array(p) for t, p in zip(operands, patterns, strict=True))
+    evaluate = resolve(op.evaluate)
+    with np.errstate(all="ignore"):
+        whole = np.asarray(evaluate(arrays, operands, result))
+        again = np.asarray(evaluate(arrays, operands, result))
+    assert whole.dtype == result.numpy(), f"{label}: gives {whole.dtype}, expected {result.numpy()}"
+    assert whole.shape == arrays[0].shape, f"{label}: gives shape {whole.shape} for {arrays[0].shape}"
+    bits = result.array_to_bits(whole)
+    assert np.array_equal(bits, result.array_to_bits(again)), f"{label}: a second evaluation differs"
+    fits = result.is_float or np.array_equal(result.bits_to_array(bits), whole)
+    assert fits, f"{label}: a value does not fit {result.bit_width} bits"
+    for n in range(0, whole.size, max(1, whole.size // 50)):
+        with np.errstate(all="ignore"):
+            one = np.asarray(evaluate(tuple(a[n : n + 1] for a in arrays), operands, result))
+        same = np.array_equal(result.array_to_bits(one), bits[n : n + 1])
+        assert same, f"{label}: element {n} alone differs, so it is not elementwise"
+
+
+def check_unit(unit: ArithmeticUnit, simulate: Simulate, *, count: int = 1000, seed: int = 0) -> int:
+    """Check a unit's hardware against the golden evaluation, bit for bit.
+
+    Parameters
+    ----------
+    simulate : callable
+        ``(unit, operands) -> results``: arrays of bit patterns in and out.
+    count : int
+        Number of random operand sets, besides the combinations of special values.
+
+    Returns
+    -------
+    int
+        Number of operand sets that were compared.
+
+    Raises
+    ------
+    AssertionError
+        With the first operands whose result differs, or when the descriptor itself is wrong.
+    """
+    op = registry().op(unit.op)
+    assert unit.result in result_types(op, unit.operands), (
+        f"unit {unit.name}: op {unit.op} does not take these formats"
+    )
+    sane = unit.latency >= 0 and unit.ii >= 1
+    assert sane, f"unit {unit.name}: latency {unit.latency}, II {unit.ii}"
+    golden = resolve(unit.golden if unit.golden is not None else op.evaluate)
+    return _compare(f"unit {unit.name}", unit, simulate, golden, unit.operands, unit.result, count, seed)
+
+
+def check_lowering(
+    lowering: OpLowering,
+    operands: tuple[DType, ...],
+    result: DType,
+    simulate: Simulate,
+    *,
+    count: int = 1000,
+    seed: int = 0,
+) -> int:
+    """Check combinational hardware against the golden evaluation; see `check_unit`."""
+    assert resolve(lowering.matches)(operands, result), f"lowering {lowering.name} does not match these types"
+    levels = resolve(lowering.levels)(operands, result)
+    assert levels >= 0, f"lowering {lowering.name}: {levels} levels"
+    golden = resolve(registry().op(lowering.op).evaluate)
+    return _compare(f"lowering {lowering.name}", lowering, simulate, golden, operands, result, count, seed)
+
+
+def _compare(
+    label: str,
+    subject: Any,
+    simulate: Simulate,
+    golden: Callable[..., Any],
+    types: tuple[DType, ...],
+    result: DType,
+    count: int,
+    seed: int,
+) -> int:
+    patterns = operand_sets(types, count, seed)
+    arrays = tuple(t.bits_to_array(p) for t, p in zip(types, patterns, strict=True))
+    with np.errstate(all="ignore"):
+        wanted = result.array_to_bits(np.asarray(golden(arrays, types, result)))
+    got = np.asarray(simulate(subject, patterns)).astype(np.uint64)
+    assert got.shape == wanted.shape, f"{label}: {got.size} results for {wanted.size} operand sets"
+    wrong = np.flatnonzero(got != wanted)
+    if wrong.size:
+        n = wrong[0]
+        shown = ", ".join(f"{hex(p[n])} ({a[n]})" for p, a in zip(patterns, arrays, strict=True))
+        raise AssertionError(
+            f"{label}: {wrong.size} of {wanted.size} results differ; first: ({shown}) gives {hex(got[n])}, "
+            f"expected {hex(wanted[n])}"
+        )
+    return int(wanted.size)

@@ -166,7 +166,8 @@ class RandomDesign(wiring.Component):
         rng = random.Random(self.seed + 1)
         m = Module()
         values = [getattr(self, name) for name, _ in self.inputs]
-        registers = [Signal(self._shape(rng), init=rng.getrandbits(1), name=f"r{n}") for n in range(8)]
+        registers = [Signal(self._shape(rng), name=f"r{n}") for n in range(4)]
+        registers += [Signal(shape, init=-1 if shape.signed else 1) for shape in map(self._shape, [rng] * 4)]
         values += registers
 
         def pick(limit=None):
@@ -197,12 +198,12 @@ class RandomDesign(wiring.Component):
             lambda: pick() == pick(),
             lambda: Mux(pick().any(), pick(), pick()),
             lambda: Cat(pick(), pick())[:90],
-            lambda: pick(64) << pick(4),
-            lambda: pick() >> pick(4),
+            lambda: pick(64) << pick(4).as_unsigned(),
+            lambda: pick() >> pick(4).as_unsigned(),
             lambda: pick(20) // pick(6),
             lambda: pick(20) % pick(6),
-            lambda: pick().bit_select(pick(5), 3),
-            lambda: Array([pick(), pick(), pick()])[pick(2)],
+            lambda: pick().bit_select(pick(5).as_unsigned(), 3),
+            lambda: Array([pick(), pick(), pick()])[pick(2).as_unsigned()],
             lambda: -pick(),
             lambda: pick().as_signed() >> 2,
             lambda: pick().xor(),
@@ -213,11 +214,11 @@ class RandomDesign(wiring.Component):
             m.d.comb += node.eq(value)
             values.append(node)
         for register in registers:
-            with m.If(pick()[0]):
-                m.d.sync += register.eq(pick())
-            with m.Elif(pick()[0]):
+            with m.If(pick().xor()):
                 m.d.sync += register.eq(register + pick())
+            with m.Elif(~pick()[0]):
+                m.d.sync += register.eq(pick())
         for number, (name, _) in enumerate(self.outputs):
             domain = m.d.sync if number % 2 else m.d.comb
-            domain += getattr(self, name).eq(pick())
+            domain += getattr(self, name).eq(pick() ^ pick() ^ pick())
         return m

@@ -135,7 +135,9 @@ def test_a_damaged_library_is_rebuilt(monkeypatch, tmp_path):
     with open_simulation(model, "cxxrtl") as sim:
         sim.set("a", 1)
     (library,) = (tmp_path / "sim").glob("*/model.so")
-    library.write_bytes(library.read_bytes()[:1000])
+    raw = library.read_bytes()
+    library.unlink()  # the old file stays mapped in this process
+    library.write_bytes(raw[:1000])
     with open_simulation(model, "cxxrtl") as sim:
         sim.set("a", 1)
         assert sim.get("y") == 2

@@ -36,7 +36,7 @@ def trace(model, engine, seed, steps):
 
 def check_same(design, engine, seed, steps=150):
     expected = trace(SimulationModel(design()), "amaranth", seed, steps)
-    assert len({tuple(row) for row in map(str, expected)}) > steps // 10, "the design does next to nothing"
+    assert len({tuple(row) for row in map(str, expected)}) > 5, "the design does next to nothing"
     assert trace(SimulationModel(design()), engine, seed, steps) == expected
 
 
@@ -131,7 +131,10 @@ def test_other_clock_domains_are_refused():
 
 
 def test_memories_of_other_designs_are_refused():
-    model = SimulationModel(Resettable(), memories={"ram": RandomDesign(0).banks[0]}, name="r")
+    design = RandomDesign(0)
+    with open_simulation(SimulationModel(design), "amaranth"):
+        pass
+    model = SimulationModel(Resettable(), memories={"ram": design.banks[0]}, name="r")
     with pytest.raises(InputError) as caught:
         open_simulation(model, "amaranth")
     assert str(caught.value) == (

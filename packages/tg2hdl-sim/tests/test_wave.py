@@ -81,9 +81,11 @@ def test_a_waveform_needs_a_directory(engine, everything, tmp_path):
 def test_a_waveform_runs_from_power_on_to_the_end(engine, everything, tmp_path):
     if engine == "verilator":
         pytest.skip("the code is that of CXXRTL")
-    with open_simulation(everything, engine, vcd=tmp_path / "run.vcd") as sim:
-        with pytest.raises(SimulationError) as caught:
-            sim.reset()
+    with (
+        open_simulation(everything, engine, vcd=tmp_path / "run.vcd") as sim,
+        pytest.raises(SimulationError) as caught,
+    ):
+        sim.reset()
     assert str(caught.value) == (
         "simulation: a simulation with a waveform cannot be reset\n  at: everything\n"
         "  hint: open another simulation with another file"

@@ -17,7 +17,7 @@ def build(design: Design) -> Netlist:
     return build_netlist(design)
 
 
-class _ContentlessEmitter(rtlil.ModuleEmitter):  # type: ignore[misc]
+class _ContentlessEmitter(rtlil.ModuleEmitter):
     """Emits no initial memory contents, which would dominate the time of everything that follows."""
 
     def emit_memory(self, cell_idx: int, cell: Any) -> None:

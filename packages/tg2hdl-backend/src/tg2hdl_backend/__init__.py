@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         compile_top_module,
         count_cycles_from_schedule,
     )
+    from tg2hdl_backend.tinygrad_adapter.onnx_model import OnnxModel
     from tg2hdl_backend.top_simulation import simulate_top
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "CapturedProgram",
     "HDLRenderer",
     "KernelSpec",
+    "OnnxModel",
     "TensorSpec",
     "analyze_buffers",
     "capture",
@@ -60,6 +62,7 @@ __all__ = [
 # Loaded on demand: a program on the device HDL that only computes must not wait for Amaranth.
 _OWNERS = {
     "BenchResult": "bench",
+    "OnnxModel": "tinygrad_adapter.onnx_model",
     "KernelSpec": "schedule_compiler",
     "compile_kernel": "kernel_simulation",
     "compile_model": "schedule_compiler",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from tinygrad.device import Device
 from tinygrad.helpers import DEV
@@ -24,7 +25,9 @@ def ensure_default_device() -> None:
     if DEV.device:
         return
     try:
-        _ = Device.DEFAULT
+        usable = Device.DEFAULT != "CPU" or shutil.which(os.environ.get("CC", "clang")) is not None
     except RuntimeError:
+        usable = False
+    if not usable:
         DEV.value = "HDL"
         os.environ["DEV"] = "HDL"

@@ -49,12 +49,28 @@ class BuiltProgram:
 
 @dataclass(frozen=True)
 class _View:
-    """Elements ``offset`` to ``offset + size`` of the memory `key`."""
+    """`size` elements of the memory `key` from byte `start` on."""
 
     key: int
-    offset: int
+    start: int
     size: int
     dtype: DType
+
+    @property
+    def bytes_per_element(self) -> int:
+        """Bytes that an element takes."""
+        return self.dtype.numpy().itemsize
+
+    @property
+    def offset(self) -> int:
+        """First element, for a view that starts at a multiple of its elements."""
+        if self.start % self.bytes_per_element:
+            raise UnsupportedError(
+                f"a view of {self.dtype} that starts at byte {self.start} of a buffer",
+                where=f"{self.size} elements",
+                hint="make the tensor contiguous first",
+            )
+        return self.start // self.bytes_per_element
 
 
 @dataclass
@@ -88,6 +104,7 @@ class ProgramBuilder:
         self.index: dict[tuple[int, int, int, str] | int, int] = {}
         self.taken: set[str] = set()
         self.open_inputs = False
+        self.view_names: dict[_View, str] = {}
 
     def add_input(self, uop: UOp, spec: TensorSpec) -> None:
         """Declare the memory of a model input."""
@@ -116,7 +133,12 @@ class ProgramBuilder:
                 whole = self.view(arguments[1])
                 self.add_copy(
                     self.view(arguments[0]),
-                    _View(whole.key, whole.offset + ast.arg[1], ast.arg[0], whole.dtype),
+                    _View(
+                        whole.key,
+                        whole.start + ast.arg[1] * whole.bytes_per_element,
+                        ast.arg[0],
+                        self.view(arguments[0]).dtype,
+                    ),
                 )
             else:
                 raise UnsupportedError(
@@ -153,7 +175,7 @@ class ProgramBuilder:
         dtype = DType.from_tinygrad(buffer.dtype)
         base = buffer.base
         self.memories.setdefault(id(base), _Memory(base))
-        return _View(id(base), buffer.offset // buffer.dtype.itemsize, buffer.size, dtype)
+        return _View(id(base), buffer.offset, buffer.size, dtype)
 
     def build(
         self,
@@ -200,7 +222,7 @@ class ProgramBuilder:
             if destination is not None and source is not None:
                 source = aliases.get(source, source)
                 whole = (
-                    destination.offset == 0 and destination.size == self.memories[destination.key].buffer.size
+                    destination.start == 0 and destination.size == self.memories[destination.key].buffer.size
                 )
                 uses = [v for s in self.steps for v in s.views if v.key == destination.key]
                 if (
@@ -211,8 +233,9 @@ class ProgramBuilder:
                     and all(v == destination for v in uses)
                 ):
                     aliases[destination] = source
-                    named = self.memories[source.key]
-                    named.name = named.name or self.memories[destination.key].name
+                    name = self.memories[destination.key].name
+                    if name is not None:
+                        self.view_names.setdefault(source, name)
                     continue
             kept.append(step)
         self.steps = kept
@@ -228,7 +251,7 @@ class ProgramBuilder:
             view = aliases.get(view, view)
             memory = self.memories[view.key]
             whole = (
-                view.offset == 0 and view.size == memory.buffer.size and _dtype(memory.buffer) == view.dtype
+                view.start == 0 and view.size == memory.buffer.size and _dtype(memory.buffer) == view.dtype
             )
             computed = memory.written > 0 and memory.input is None
             if whole and computed:
@@ -249,7 +272,7 @@ class ProgramBuilder:
             metas = self.meta(0, destination, True), self.meta(1, source, False)
             return copy_kernel(*metas, source.dtype, destination.offset, start, source.size)
         metas = [self.meta(s, v, w) for s, v, w in zip(step.slots, views, step.writes, strict=True)]
-        offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if v.offset and self.shared(v)}
+        offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if self.shared(v) and v.offset}
         return uop_to_ir(step.uops, metas, offsets=offsets, source=step.metadata)
 
     def shared(self, view: _View) -> bool:
@@ -267,12 +290,12 @@ class ProgramBuilder:
         """Index of the program buffer that holds a view."""
         key: Any = view.key
         if not self.shared(view):
-            key = (view.key, view.offset, view.size, view.dtype.name)
+            key = (view.key, view.start, view.size, view.dtype.name)
         if key in self.index:
             return self.index[key]
         memory = self.memories[view.key]
         if not self.shared(view):
-            name = memory.name or self.fresh("w")
+            name = self.view_names.get(view) or memory.name or self.fresh("w")
             contents = _contents(memory, view)
             if contents is None and self.open_inputs:
                 return self.add_buffer(key, memory.name or self.fresh("x"), view.dtype, (view.size,), "input")
@@ -347,8 +370,9 @@ def _contents(memory: _Memory, view: _View | None = None) -> npt.NDArray[Any] | 
         return None
     raw = bytes(buffer.as_memoryview())
     dtype = _dtype(buffer) if view is None else view.dtype
-    flat = np.frombuffer(raw, dtype.numpy())
-    return flat.copy() if view is None else flat[view.offset : view.offset + view.size].copy()
+    if view is not None:
+        raw = raw[view.start : view.start + view.size * view.bytes_per_element]
+    return np.frombuffer(raw, dtype.numpy()).copy()
 
 
 def _origin(call: UOp) -> str:

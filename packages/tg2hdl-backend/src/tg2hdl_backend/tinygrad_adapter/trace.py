@@ -102,6 +102,8 @@ def plain_function(model: Any) -> Any:
 
 def reachable_tensors(model: Any) -> dict[str, Tensor]:
     """Tensors that a model holds: attributes of an object, or what a function closes over or names."""
+    if hasattr(model, "named_weights"):
+        return dict(model.named_weights())
     function = plain_function(model)
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, type):

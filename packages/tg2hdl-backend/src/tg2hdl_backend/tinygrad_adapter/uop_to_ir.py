@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,10 +64,11 @@ class _Level:
 
 
 def kernel_name(uops: Sequence[UOp]) -> str:
-    """Name that tinygrad gave the kernel."""
+    """Name that tinygrad gave the kernel, without the running number that 0.13 appends."""
     for uop in reversed(uops):
         if uop.op is Ops.SINK and getattr(uop.arg, "function_name", None):
-            return str(uop.arg.function_name)
+            name = str(uop.arg.function_name)
+            return re.sub(r"n\d+$", "", name) if hasattr(Ops, "DEFINE_VAR") else name
     return "kernel"
 
 

@@ -18,6 +18,7 @@ _MODULES = {
     "float_to_int": ("OVERFLOWS", "FloatToInt"),
     "fma": ("FP32Fma", "Fma"),
     "format": ("BF16", "FORMATS", "FP16", "FP32", "FP64", "FP8_E4M3", "FP8_E5M2", "Format", "format_by_name"),
+    "iterative": ("IterativeDiv", "IterativeSqrt"),
     "log2": ("FP32Log2", "Log2"),
     "int_to_float": ("IntToFloat",),
     "minmax": ("MINMAX_VARIANTS", "MinMax"),

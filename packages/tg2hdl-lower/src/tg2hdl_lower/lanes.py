@@ -173,10 +173,18 @@ def _placements(
     """Address of each lane of an access, with its fixed word and lane or None."""
     assert access.form is not None, "only affine accesses are placed"
     base, offsets = _unrolled(access.form, lanes)
-    clean = layout.is_clean(access.form, access.constraints.interval)
+    clean = layout.lanes == 1 or layout.digits(access.form, access.constraints.interval) is not None
     for combination in itertools.product(*offsets):
         form = base.offset(sum(offset for _, offset in combination))
-        yield form, layout.address(form, clean=clean)
+        yield form, _place(form, layout) if clean else None
+
+
+def _place(form: Affine, layout: Layout) -> tuple[Affine, int] | None:
+    if layout.lanes == 1:
+        return form, 0
+    # Lanes beyond a bound are masked: the access without lanes was found to stay in its dimensions.
+    digits = layout.digits(form, lambda _: (0, 0))
+    return None if digits is None else layout.fixed_lane(digits)
 
 
 def words_per_step(
@@ -227,7 +235,7 @@ def _strided(spatial: list[tuple[int, int]], depth: int) -> Layout | None:
     split: list[int] = []
     above = depth
     for stride, lanes in spatial:
-        if stride == 0 or above % stride:
+        if stride == 0 or above % stride or above // stride < lanes:
             return None
         sizes.append(above // stride)
         split.append(lanes)

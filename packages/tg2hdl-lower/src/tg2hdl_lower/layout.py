@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,41 +86,36 @@ class Layout:
         word, lane = self.place(np.arange(self.depth, dtype=np.int64))
         return dtype.bits_to_array(packed[word, lane])
 
-    def is_clean(self, form: Affine, interval: Callable[[Affine], Interval]) -> bool:
-        """Whether the digits of an address stay in their dimension, so that none carries into the next.
+    def digits(self, form: Affine, interval: Callable[[Affine], Interval]) -> list[Affine] | None:
+        """Position along each dimension of an affine element address.
 
         Parameters
         ----------
         interval : callable
             Smallest and largest value of a form, wherever the access happens.
-        """
-        digits = self.digits(form)
-        if digits is None:
-            return False
-        for digit, dim in zip(digits[1:], self.dims[1:], strict=True):
-            low, high = interval(digit)
-            if low < 0 or high >= dim:
-                return False
-        return True
-
-    def address(self, form: Affine, *, clean: bool) -> tuple[Affine, int] | None:
-        """Word address and lane of an affine element address.
-
-        Parameters
-        ----------
-        clean : bool
-            The digits of the address do not carry wherever the access happens.
 
         Returns
         -------
-        (Affine, int) or None
-            None when the lane is not the same in every step, or when digits may carry.
+        list of Affine or None
+            None when a coefficient does not fall on one dimension, or when a digit would leave its dimension and
+            carry into the next.
         """
-        if self.lanes == 1:
-            return form, 0
-        digits = self.digits(form)
-        if digits is None or not clean:
-            return None
+        strides = [math.prod(self.dims[n + 1 :]) for n in range(len(self.dims))]
+        parts = [Affine(0) for _ in self.dims]
+        for symbol, coefficient in form.terms:
+            at = next((n for n, s in enumerate(strides) if coefficient % s == 0), None)
+            if at is None:
+                return None
+            parts[at] = parts[at].plus(Affine(0, ((symbol, coefficient // strides[at]),)))
+        for offsets in _offsets(form.const, strides):
+            digits = [part.offset(n) for part, n in zip(parts, offsets, strict=True)]
+            inner = zip(digits[1:], self.dims[1:], strict=True)
+            if all(low >= 0 and high < dim for (low, high), dim in ((interval(d), dim) for d, dim in inner)):
+                return digits
+        return None
+
+    def fixed_lane(self, digits: list[Affine]) -> tuple[Affine, int] | None:
+        """Word address and lane of a position; None when the lane is not the same in every step."""
         word, lane = Affine(0), 0
         for digit, rows, split in zip(digits, self.rows, self.split, strict=True):
             if any(coefficient % split for _, coefficient in digit.terms):
@@ -130,17 +125,15 @@ class Layout:
             word, lane = word.scaled(rows).plus(reduced), lane * split + offset
         return word, lane
 
-    def digits(self, form: Affine) -> list[Affine] | None:
-        """Position along each dimension; None when a coefficient does not fall on one."""
-        strides = [math.prod(self.dims[n + 1 :]) for n in range(len(self.dims))]
-        digits = [Affine(0) for _ in self.dims]
-        for symbol, coefficient in form.terms:
-            at = next((n for n, s in enumerate(strides) if coefficient % s == 0), None)
-            if at is None:
-                return None
-            digits[at] = digits[at].plus(Affine(0, ((symbol, coefficient // strides[at]),)))
-        rest = form.const
-        for n, stride in enumerate(strides):
-            quotient, rest = divmod(rest, stride)
-            digits[n] = digits[n].offset(quotient)
-        return digits
+
+def _offsets(const: int, strides: list[int]) -> Iterator[list[int]]:
+    """Ways to spread a constant over the digits: rounding down, and up as for a neighbour to the left."""
+    if not strides:
+        yield []
+        return
+    quotient, rest = divmod(const, strides[0])
+    for head, tail in ((quotient, rest), (quotient + 1, rest - strides[0])):
+        for more in _offsets(tail, strides[1:]):
+            yield [head, *more]
+        if rest == 0:
+            return

@@ -13,6 +13,7 @@ from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_ir.passes.registers import forward_registers
+from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
@@ -33,7 +34,7 @@ def plan_kernel(
     layouts: dict[int, Layout] | None = None,
     storage: dict[int, DType] | None = None,
 ) -> HardwarePlan:
-    """Plan the hardware of a canonical kernel.
+    """Plan the hardware of a kernel.
 
     Parameters
     ----------
@@ -45,6 +46,7 @@ def plan_kernel(
         Narrower element type per buffer, for buffers whose values are known to fit.
     """
     options = options or LowerOptions()
+    kernel = canonicalize(kernel)
     info = analyze_axes(kernel)
     memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
     registers = accumulator_ranges(kernel, element_ranges(memory))

@@ -50,7 +50,7 @@ class WordAddresses:
         layout = self.builder.flow.memories.layouts[buffer]
         if form is None:
             return True
-        return layout.lanes > 1 and not self._splits(layout, form, gate)
+        return layout.lanes > 1 and self._digits(layout, form, gate) is None
 
     def of(self, buffer: int, addr: IRValue, gate: IRValue | None) -> WordAddress:
         """Address of one access."""
@@ -61,33 +61,31 @@ class WordAddresses:
             return WordAddress(self._affine(form))
         if layout.lanes == 1:
             return WordAddress(builder.value(addr), affine=False)
-        if form is None or not self._splits(layout, form, gate):
+        digits = None if form is None else self._digits(layout, form, gate)
+        if digits is None:
             return self._divided(layout, addr)
-        static = layout.address(form, clean=True)
-        if static is not None:
-            return WordAddress(self._affine(static[0]), static[1])
-        return self._moving(layout, form)
+        fixed = layout.fixed_lane(digits)
+        if fixed is not None:
+            return WordAddress(self._affine(fixed[0]), fixed[1])
+        return self._moving(layout, digits)
 
     def _affine(self, word: Affine) -> int:
         if word.is_constant:
             return self.builder.value(const_int(word.const))
         return self.builder.affine_node(word, DType.INT32)
 
-    def _splits(self, layout: Layout, form: Affine, gate: IRValue | None) -> bool:
+    def _digits(self, layout: Layout, form: Affine, gate: IRValue | None) -> list[Affine] | None:
+        """Digits that need no division: with a fixed lane, or over counters with constant bounds."""
         constraints = Constraints(gate, self.builder.ranges, self.builder.affine)
-        if not layout.is_clean(form, constraints.interval):
-            return False
-        if layout.address(form, clean=True) is not None:
-            return True
-        bounds = [loop.bound for loop in self.builder.path]
-        symbols = [s for s, _ in form.terms]
-        return all(isinstance(b, int) for b in bounds) and all(isinstance(s, IRCounter) for s in symbols)
+        digits = layout.digits(form, constraints.interval)
+        if digits is None or layout.fixed_lane(digits) is not None:
+            return digits
+        constant = all(isinstance(loop.bound, int) for loop in self.builder.path)
+        return digits if constant and all(isinstance(s, IRCounter) for s, _ in form.terms) else None
 
-    def _moving(self, layout: Layout, form: Affine) -> WordAddress:
+    def _moving(self, layout: Layout, digits: list[Affine]) -> WordAddress:
         """Address whose lane changes: quotients and remainders of the digits, advanced step by step."""
         builder = self.builder
-        digits = layout.digits(form)
-        assert digits is not None, "checked by _splits"
         base, splits, fixed_lane = Affine(0), [], 0
         moving: list[tuple[int, int]] = []
         for n, (digit, split) in enumerate(zip(digits, layout.split, strict=True)):

@@ -171,7 +171,7 @@ def _line_in(error: BaseException, path: Path) -> int | str:
     line: int | str = "?"
     frame = error.__traceback__
     while frame is not None:
-        if Path(frame.tb_frame.f_code.co_filename) == path:
+        if Path(frame.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = frame.tb_lineno
         frame = frame.tb_next
     return line

@@ -1,0 +1,57 @@
+"""What is benchmarked: a model, its inputs, and what is expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BenchCase", "Workload"]
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """One compilation of a workload.
+
+    Parameters
+    ----------
+    multipliers : int
+        Budget of multiplying lanes; 0 leaves the choice to the planner.
+    limit : int
+        Clock cycles that it may take.
+    ideal : int
+        Clock cycles when every lane works in every cycle.
+    options : mapping
+        Further fields of `tg2hdl.CompileOptions`.
+    peers : tuple of str
+        Figures of other systems on the same work.
+    """
+
+    multipliers: int
+    limit: int
+    ideal: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    peers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model and how it is measured.
+
+    Parameters
+    ----------
+    model : callable
+        Makes the model: a function of tensors, as `tg2hdl.compile` takes it.
+    inputs : callable
+        Makes the input arrays from a numpy Generator.
+    macs : int
+        Multiply-accumulates of one run, 0 for other work.
+    """
+
+    name: str
+    model: Callable[[], Callable[..., Any]]
+    inputs: Callable[[np.random.Generator], tuple[np.ndarray, ...]]
+    cases: tuple[BenchCase, ...]
+    macs: int = 0

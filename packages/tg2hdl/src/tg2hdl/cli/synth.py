@@ -1,0 +1,90 @@
+"""``tg2hdl synth``: Fmax, utilization and critical path of a model on an FPGA."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
+from tg2hdl.netlist_check import check_netlist
+from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_synth import synthesize
+
+__all__ = ["synth"]
+
+_EPILOG = """\b
+Examples:
+  tg2hdl synth model.py                              an ECP5-45k, median of three place-and-route runs
+  tg2hdl synth model.py:net --multipliers 16 --target ecp5-85k --seeds 1
+  tg2hdl synth model.py --check-netlist --vectors 3  simulate the netlist and compare bits
+"""
+
+
+@click.command(epilog=_EPILOG)
+@with_model_options
+@click.option("--target", default="ecp5-45k", show_default=True, help="A part; see `tg2hdl plugins list`.")
+@click.option("--speed", default=6, show_default=True, help="Speed grade of an ECP5.")
+@click.option("--seeds", default=3, show_default=True, help="Place-and-route runs.")
+@click.option("--pack-registers", is_flag=True, help="Move registers into block RAMs and multipliers (ECP5).")
+@click.option("--check-netlist", "check", is_flag=True, help="Simulate the netlist against the golden model.")
+@click.option("--vectors", default=1, show_default=True, help="Random inputs for --check-netlist.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
+def synth(
+    model: str,
+    inputs: tuple[str, ...],
+    multipliers: int | None,
+    weights: str | None,
+    target: str,
+    speed: int,
+    seeds: int,
+    pack_registers: bool,
+    check: bool,
+    vectors: int,
+    json_file: str | None,
+) -> None:
+    """Synthesize, place and route a model, without pins.
+
+    Prints Fmax, cells by kernel and kind, the critical path by operation, and the estimate of the plan. Repeated
+    runs come from a cache.
+    """
+    console = Console()
+    with stage(console, f"compiling {model}"):
+        _, _, accelerator = compile_file(model, inputs, multipliers, weights)
+    try:
+        with stage(console, f"synthesizing {accelerator.name} for {target}") as report:
+            result = synthesize(
+                accelerator.top,
+                target,
+                speed,
+                seeds,
+                name=accelerator.name,
+                pack_registers=pack_registers,
+                progress=report,
+            )
+    except Tg2hdlError as error:
+        partial = getattr(error, "partial", None)
+        if partial is not None:
+            console.print(partial.format(), highlight=False, markup=False)
+        raise
+    console.print(result.format(), highlight=False, markup=False)
+    if result.fmax:
+        microseconds = accelerator.predicted_cycles / result.fmax
+        console.print(
+            f"{accelerator.predicted_cycles:,} cycles: {microseconds:,.1f} us per result", highlight=False
+        )
+    if json_file:
+        Path(json_file).write_text(json.dumps(result.to_dict(), indent=2) + "\n")
+        console.print(f"wrote {json_file}", highlight=False)
+    if check:
+        with stage(console, "simulating the netlist") as report:
+            cycles = [
+                check_netlist(accelerator, result, random_inputs(accelerator, seed), report)
+                for seed in range(vectors)
+            ]
+        console.print(
+            f"netlist: every bit of {vectors} results equals the golden model, {cycles[0]:,} cycles each",
+            highlight=False,
+        )

@@ -1,0 +1,194 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
+
+X = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
+
+
+def affine(x):
+    return (x * 3 + 1).maximum(0)
+
+
+class Product:
+    def __init__(self):
+        self.weight = Tensor(np.arange(8, dtype=np.int32).reshape(4, 2) - 3)
+
+    def __call__(self, x):
+        return x @ self.weight
+
+
+@pytest.fixture(scope="module")
+def product():
+    return tg2hdl.compile(Product(), X)
+
+
+def test_plan_is_there_before_any_simulation(product):
+    (kernel,) = product.kernels
+    assert kernel.macs == 3 * 4 * 2
+    assert kernel.steps == 24
+    assert kernel.ii == 1
+    assert product.predicted_cycles == kernel.cycles
+    assert kernel.ratio == kernel.cycles * kernel.multipliers / 24
+    assert f"cycles={kernel.cycles}" in product.plan()
+    assert repr(product) == f"<Accelerator Product: 1 kernels, {kernel.cycles} cycles>"
+
+
+def test_simulation_gives_shape_dtype_and_the_predicted_cycles(product):
+    result = product.simulate(X, engine="amaranth")
+    expected = X @ (np.arange(8, dtype=np.int32).reshape(4, 2) - 3)
+    assert result.output.dtype == np.int32
+    np.testing.assert_array_equal(result.output, expected)
+    np.testing.assert_array_equal(product.golden(X), expected)
+    assert result.cycles.compute == product.predicted_cycles
+    assert result.cycles.load == 12
+    assert result.cycles.readback >= 6
+    assert result.cycles.total == result.cycles.load + result.cycles.compute + result.cycles.readback
+    assert (result.engine, result.seconds > 0) == ("amaranth", True)
+
+
+def test_tensors_are_taken_as_inputs(product):
+    np.testing.assert_array_equal(product.golden(Tensor(X)), product.golden(X))
+
+
+def test_several_runs_in_one_session_do_not_influence_each_other(product):
+    rng = np.random.default_rng(0)
+    with product.session("amaranth", runs=3) as session:
+        for _ in range(3):
+            x = rng.integers(-99, 99, (3, 4), dtype=np.int32)
+            np.testing.assert_array_equal(session.run(x).output, product.golden(x))
+        assert session.runs == 3
+
+
+def test_structure_of_the_result_is_kept():
+    accelerator = tg2hdl.compile(lambda x: {"sum": x.sum(1), "rest": [x + 1]}, X)
+    result = accelerator.simulate(X, engine="amaranth").output
+    np.testing.assert_array_equal(result["sum"], X.sum(1, dtype=np.int32))
+    np.testing.assert_array_equal(result["rest"][0], X + 1)
+
+
+def test_hdl_files_and_component(product, tmp_path):
+    verilog = product.verilog(tmp_path / "new" / "product.v")
+    assert (tmp_path / "new" / "product.v").read_text() == verilog
+    assert "module Product(" in verilog
+    assert "Yosys" not in verilog
+    assert "module \\Product\n" in product.rtlil(tmp_path / "product.il")
+    assert {"start", "done"} <= set(product.top.signature.members)
+    # Looking at the design does not use it up.
+    np.testing.assert_array_equal(product.simulate(X, engine="amaranth").output, product.golden(X))
+
+
+def test_waveform(product, tmp_path):
+    product.simulate(X, engine="amaranth", vcd=tmp_path / "run.vcd")
+    assert "$enddefinitions" in (tmp_path / "run.vcd").read_text()
+
+
+@pytest.mark.parametrize("options", [{"weights": "loadable"}, {"multipliers": 2}])
+def test_options_change_no_number(product, options):
+    accelerator = tg2hdl.compile(Product(), X, **options)
+    assert accelerator.options == tg2hdl.CompileOptions(**options)
+    result = accelerator.simulate(X, engine="amaranth")
+    np.testing.assert_array_equal(result.output, product.golden(X))
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
+def test_arguments_win_over_options():
+    options = tg2hdl.CompileOptions(multipliers=4, weights="loadable")
+    assert tg2hdl.compile(affine, X, multipliers=2, options=options).options == tg2hdl.CompileOptions(
+        multipliers=2, weights="loadable"
+    )
+
+
+def test_bench_compares_with_tinygrad():
+    result = tg2hdl.run_bench("affine", affine, [X], engine="amaranth")
+    assert result.correct
+    assert "affine" in str(result)
+
+
+REFUSED = [
+    (
+        lambda: tg2hdl.compile(affine),
+        InputError,
+        "bad input: no example input for x\n  at: model affine(x)\n"
+        "  hint: pass one example per parameter: an array or Tensor of the right shape and dtype",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, options=3),
+        InputError,
+        "bad input: options is of type int\n  hint: pass tg2hdl.CompileOptions(...), or leave it out",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, weights="flash"),
+        InputError,
+        'bad input: weights=\'flash\' is unknown\n  hint: choose "rom" or "loadable"',
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, multipliers=0),
+        InputError,
+        "bad input: multipliers=0 is not a positive integer\n"
+        "  hint: give the number of multiplying lanes per kernel, 1 or more",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X).simulate(X[:2]),
+        InputError,
+        "bad input: input 'x' has shape (2, 4), the model was compiled for (3, 4)\n  at: input 'x'\n"
+        "  hint: pass this shape, or compile again with an example input of the new one",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X).golden(X.astype(np.int64)),
+        InputError,
+        "bad input: input 'x' has dtype int64, the model was compiled for int32\n  at: input 'x'\n"
+        "  hint: convert it with .astype('int32')",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, np.zeros(3, "complex64")),
+        InputError,
+        "bad input: example input 'x': no hardware type for numpy dtype complex64\n  at: input 'x'\n"
+        "  hint: pass a numpy array or a Tensor of a bool, integer or float type, with a constant shape",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSED)
+def test_refusals(call, kind, text):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+def test_unknown_engine_is_refused_by_name():
+    with pytest.raises(PluginError, match="'modelsim'"):
+        tg2hdl.compile(affine, X).simulate(X, engine="modelsim")
+
+
+def test_op_without_hardware_is_named():
+    from tg2hdl_ir.plugins.registry import Registry, registry, use_registry
+
+    names = ("tg2hdl-ir", "tg2hdl-lower", "tg2hdl-sim")
+    import importlib.metadata
+
+    points = [
+        (d.metadata["Name"], e)
+        for d in importlib.metadata.distributions()
+        for e in d.entry_points
+        if e.group == "tg2hdl" and d.metadata["Name"] in names
+    ]
+    assert registry() is not None
+    with use_registry(Registry(points)), pytest.raises(UnsupportedError) as caught:
+        tg2hdl.compile(affine, np.zeros(3, np.float32))
+    assert str(caught.value).startswith(
+        "unsupported: no hardware computes mul(fp32, fp32) -> fp32\n  at: kernel "
+    )
+    assert "hint: cast to a supported type, or install a plugin with a unit for it" in str(caught.value)
+
+
+def test_an_accelerator_that_is_never_simulated_leaves_no_warning():
+    code = "import numpy as np, tg2hdl; print(tg2hdl.compile(lambda x: x + 1, np.zeros(3, np.int32)).predicted_cycles)"
+    result = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert int(result.stdout) > 3

@@ -1,0 +1,155 @@
+import json
+import subprocess
+import sys
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tg2hdl
+from tg2hdl.cli import cli
+from tg2hdl_ir.plugins.descriptors import CommandDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import registry
+
+MODEL = """
+import numpy as np
+def model(x): return (x.cast("int32") * x).sum()
+example_inputs = (np.zeros((2, 5), np.int8),)
+"""
+
+
+def call(*arguments, cwd=None):
+    command = [sys.executable, "-W", "error", "-m", "tg2hdl", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def test_version():
+    assert call("--version").stdout == f"tg2hdl, version {tg2hdl.__version__}\n"
+
+
+def test_help_teaches():
+    text = call("--help").stdout
+    assert "Examples:\n    tg2hdl demo" in text
+    assert "def model(x): return x.relu() * 2" in text
+    for command in ("compile", "demo", "plugins", "simulate"):
+        assert f"\n  {command} " in text
+
+
+@pytest.mark.parametrize("command", ["compile", "demo", "simulate"])
+def test_each_command_shows_examples(command):
+    result = CliRunner().invoke(cli, [command, "--help"])
+    assert f"Examples:\n    tg2hdl {command}" in result.output
+
+
+def test_plugins_list():
+    found = json.loads(call("plugins", "list", "--json").stdout)
+    assert (found["broken"], found["conflicts"]) == ([], [])
+    provides = {p["distribution"]: p["provides"] for p in found["plugins"]}
+    assert provides["tg2hdl"] == {"tg2hdl_commands": ["compile", "demo", "plugins", "simulate"]}
+    assert "int8" in provides["tg2hdl-quant"]["tg2hdl_quantizers"]
+    assert "tg2hdl-quant" in call("plugins", "list").stdout
+
+
+def test_compile_writes_files_that_belong_together(folder):
+    result = call("compile", "model.py", cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    build = folder / "build" / "model"
+    data = json.loads((build / "model.json").read_text())
+    assert f"{data['predicted_cycles']:,} cycles from start to done" in result.stdout
+    assert data["inputs"] == [{"name": "x", "shape": [2, 5], "dtype": "int8"}]
+    assert data["kernels"][0]["macs"] == 10
+    assert "module model(" in (build / "model.v").read_text()
+    assert "module \\model\n" in (build / "model.il").read_text()
+    assert f"cycles={data['predicted_cycles']}" in (build / "model.plan").read_text()
+
+
+def test_simulate_prints_the_result_and_its_cycles(folder):
+    np.save(folder / "x.npy", np.arange(10, dtype=np.int8).reshape(2, 5))
+    result = call("simulate", "model.py", "--data", "x.npy", "--engine", "amaranth", cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "every bit equals the golden model\n285\n" in result.stdout
+
+
+def test_shapes_from_the_command_line(folder):
+    result = call(
+        "simulate", "model.py", "--input", "int8:1x3", "--engine", "amaranth", "--seed", "5", cwd=folder
+    )
+    assert result.returncode == 0
+    x = np.random.default_rng(5).integers(-128, 127, (1, 3), np.int8, endpoint=True)
+    assert result.stdout.endswith(f"\n{(x.astype(np.int32) ** 2).sum()}\n")
+
+
+REFUSED = [
+    (
+        ("compile", "none.py"),
+        "bad input: no file 'none.py'\n  hint: give a Python file that defines a model, e.g. model.py:model\n",
+    ),
+    (
+        ("simulate", "model.py", "--data", "none.npy"),
+        "bad input: no file 'none.npy'\n  hint: give a file that numpy.save wrote\n",
+    ),
+    (
+        ("simulate", "model.py", "--input", "int8:3", "--input", "int8:3"),
+        "bad input: 2 example inputs for a model that takes 1\n  at: model model(x)\n"
+        "  hint: pass one example per parameter\n",
+    ),
+    (("demo", "--images", "999"), "bad input: 999 images are asked for\n  hint: give 1 to 360\n"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), REFUSED)
+def test_errors_have_no_traceback_and_exit_1(folder, arguments, text):
+    result = call(*arguments, cwd=folder)
+    assert result.returncode == 1
+    assert result.stderr == text
+
+
+def test_no_example_input_says_how_to_give_one(folder):
+    (folder / "model.py").write_text("def model(x): return x + 1\n")
+    result = call("compile", "model.py", cwd=folder)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "bad input: no example input for 'model' of model.py\n  at: model.py\n"
+        "  hint: give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file\n"
+    )
+
+
+def test_a_data_file_that_is_not_numpy(folder):
+    (folder / "x.npy").write_text("hello")
+    result = call("simulate", "model.py", "--data", "x.npy", cwd=folder)
+    assert result.returncode == 1
+    assert result.stderr.startswith("bad input: x.npy is not a numpy file: ")
+    assert result.stderr.endswith("\n  hint: give a file that numpy.save wrote\n")
+
+
+def test_wrong_usage_exits_2():
+    result = call("compile")
+    assert result.returncode == 2
+    assert "Missing argument 'FILE[:NAME]'" in result.stderr
+    assert call("nosuch").returncode == 2
+
+
+class Commands:
+    @hookimpl
+    def tg2hdl_commands(self):
+        return [CommandDef("hello", "Say hello.", lambda: None), CommandDef("hi", "Say hi.", _hi)]
+
+
+@click.command()
+def _hi():
+    click.echo("hi")
+
+
+def test_a_plugin_adds_a_command():
+    with registry().extended(Commands(), distribution="greeting"):
+        runner = CliRunner()
+        assert runner.invoke(cli, ["hi"]).output == "hi\n"
+        assert "Say hello." in runner.invoke(cli, ["--help"]).output

@@ -1,0 +1,102 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tg2hdl.demo import load_demo, run_images, write_files
+from tg2hdl_ir.errors import InputError, SimulationError
+
+pytest.importorskip("sklearn")
+pytest.importorskip("safetensors")
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return load_demo("int8", 3)
+
+
+@pytest.fixture(scope="module")
+def session(demo):
+    with demo.accelerator.session("amaranth") as opened:
+        yield opened
+
+
+def test_images_are_simulated_and_compared(demo, session, tmp_path):
+    seen = []
+    result = run_images(demo, session, tinygrad_images=1, advance=lambda: seen.append(1))
+    assert len(seen) == result.images == result.golden_images == 3
+    assert result.tinygrad_images == 1
+    assert result.hardware_accuracy == result.reference_accuracy == 1.0
+    assert result.cycles_per_image == result.predicted_cycles == sum(k.cycles for k in result.kernels)
+    assert sum(result.simulated_kernel_cycles) == result.predicted_cycles
+    assert [k.macs for k in result.kernels] == [64 * 32, 32 * 10]
+    assert all(k.ratio < 1.05 for k in result.kernels)
+    assert result.cycles_per_second > 0
+    verilog, rtlil, data = write_files(demo, result, tmp_path)
+    assert "module int8_mlp(" in verilog.read_text()
+    assert "module \\int8_mlp\n" in rtlil.read_text()
+    assert json.loads(data.read_text())["hardware_accuracy"] == 1.0
+
+
+def test_a_wrong_bit_is_an_error(demo, session, monkeypatch):
+    golden = demo.accelerator.golden
+    monkeypatch.setattr(demo.accelerator, "golden", lambda x: golden(x) ^ np.int32(1))
+    with pytest.raises(SimulationError) as caught:
+        run_images(demo, session)
+    assert str(caught.value) == (
+        "simulation: hardware and golden model differ on image 0\n  at: int8_mlp\n"
+        "  hint: please report this: they must agree in every bit"
+    )
+
+
+class Late:
+    """A session whose runs take a cycle more than predicted."""
+
+    engine = "late"
+
+    def __init__(self, session):
+        self.session = session
+
+    def run(self, x):
+        result = self.session.run(x)
+        return replace(result, cycles=replace(result.cycles, compute=result.cycles.compute + 1))
+
+
+def test_a_wrong_prediction_is_an_error(demo, session):
+    predicted = demo.accelerator.predicted_cycles
+    with pytest.raises(SimulationError) as caught:
+        run_images(demo, Late(session))
+    assert str(caught.value) == (
+        f"simulation: image 0 took {predicted + 1} cycles, {predicted} were predicted\n  at: int8_mlp\n"
+        "  hint: please report this: the prediction must be exact"
+    )
+
+
+def test_unknown_model():
+    with pytest.raises(InputError) as caught:
+        load_demo("fp4", 1)
+    assert str(caught.value) == "bad input: no demo model 'fp4'\n  hint: choose int8 or float32"
+
+
+def test_command(tmp_path):
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "tg2hdl",
+        "demo",
+        "--engine",
+        "amaranth",
+        "--model",
+        "int8",
+    ]
+    command += ["--images", "1", "--tinygrad-images", "1", "-o", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "float reference 100.00%, hardware 100.00%" in result.stdout
+    assert "golden model 1 of 1 images, tinygrad 1 of 1" in result.stdout
+    assert {p.suffix for p in tmp_path.iterdir()} == {".v", ".il", ".json"}

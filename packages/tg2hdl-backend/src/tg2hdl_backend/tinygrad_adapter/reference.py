@@ -39,14 +39,16 @@ def interpret(
     Returns
     -------
     list of ndarray or None
-        Contents of all buffers afterwards; None when the interpreter cannot compute it, e.g. the integer part
-        of infinity.
+        Contents of all buffers afterwards; None when the interpreter cannot compute it, e.g. the integer
+        part of infinity.
     """
     copies = [np.array(a, copy=True, order="C") for a in arrays]
     memories = [memoryview(a.view(np.uint8)) for a in copies]
     try:
         _program(uops)(*memories, vals=tuple(values))
-    except OverflowError:
+    except (OverflowError, ValueError) as error:
+        if "to integer" not in str(error):
+            raise
         return None
     return copies
 

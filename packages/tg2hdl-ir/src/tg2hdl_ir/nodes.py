@@ -207,11 +207,12 @@ class BufferMeta:
 
 @dataclass(frozen=True)
 class RegisterMeta:
-    """An accumulator, or an array of `size` of them."""
+    """An accumulator, or an array of `size` of them; `origin` is the register that a lane's copy stands for."""
 
     idx: int
     dtype: DType
     size: int = 1
+    origin: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

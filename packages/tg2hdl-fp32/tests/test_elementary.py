@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tg2hdl_fp32 import BF16, FP8_E4M3, FP16, FP32, FP64, Exp2, Log2, Reciprocal, RoundingMode, Rsqrt, Sin
 from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.models import MODELS

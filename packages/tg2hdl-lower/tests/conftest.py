@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ from tg2hdl_lower import CompiledKernel
 
 # Amaranth raises the limit when a design is elaborated; a change inside a test is an error for hypothesis.
 sys.setrecursionlimit(10000)
-
-
-def pytest_addoption(parser):
-    parser.addoption("--update-expected", action="store_true", help="write the .expect files anew")
 
 
 def _words(layout, dtype, array):
@@ -32,19 +30,42 @@ def run(plan, buffers, variables=None, *, runs=1):
     limit = plan.cycles(variables) + 20
     result, cycles = {}, []
 
-    async def bench(ctx):
-        for name, value in variables.items():
-            ctx.set(getattr(dut, f"var_{name}"), value)
+    async def load(ctx):
+        words = {}
         for idx, layout in plan.layouts.items():
             meta = plan.kernel.buffer(idx)
             array = buffers.get(idx, np.zeros(meta.depth, meta.dtype.numpy()))
-            port = dut.buf_write_ports[idx]
-            ctx.set(port["wen"], 1)
-            for address, word in enumerate(_words(layout, plan.storage[idx], array)):
-                ctx.set(port["waddr"], address)
-                ctx.set(port["wdata"], word)
-                await ctx.tick()
+            words[idx] = _words(layout, plan.storage[idx], array)
+        for address in range(max(map(len, words.values()))):
+            for idx, port in dut.buf_write_ports.items():
+                ctx.set(port["wen"], address < len(words[idx]))
+                if address < len(words[idx]):
+                    ctx.set(port["waddr"], address)
+                    ctx.set(port["wdata"], words[idx][address])
+            await ctx.tick()
+        for port in dut.buf_write_ports.values():
             ctx.set(port["wen"], 0)
+
+    async def read(ctx):
+        sizes = {idx: layout.words for idx, layout in plan.layouts.items()}
+        packed = {idx: np.zeros((n, plan.layouts[idx].lanes), np.uint64) for idx, n in sizes.items()}
+        for cycle in range(max(sizes.values()) + plan.read_latency):
+            for idx, port in dut.buf_read_ports.items():
+                if cycle < sizes[idx]:
+                    ctx.set(port["raddr"], cycle)
+                address = cycle - plan.read_latency
+                if 0 <= address < sizes[idx]:
+                    word, width = ctx.get(port["rdata"]), plan.storage[idx].bit_width
+                    for lane in range(plan.layouts[idx].lanes):
+                        packed[idx][address, lane] = (word >> (lane * width)) & ((1 << width) - 1)
+            await ctx.tick()
+        for idx, layout in plan.layouts.items():
+            result[idx] = layout.unpack(packed[idx], plan.storage[idx])
+
+    async def bench(ctx):
+        for name, value in variables.items():
+            ctx.set(getattr(dut, f"var_{name}"), value)
+        await load(ctx)
         for _ in range(runs):
             ctx.set(dut.start, 1)
             await ctx.tick()
@@ -58,19 +79,7 @@ def run(plan, buffers, variables=None, *, runs=1):
             cycles.append(count)
             await ctx.tick()
             assert not ctx.get(dut.busy), "idle after done"
-        for idx, layout in plan.layouts.items():
-            port = dut.buf_read_ports[idx]
-            width = plan.storage[idx].bit_width
-            words = []
-            for address in range(layout.words):
-                ctx.set(port["raddr"], address)
-                await ctx.tick().repeat(plan.read_latency)
-                words.append(ctx.get(port["rdata"]))
-            packed = np.array(
-                [[(w >> (n * width)) & ((1 << width) - 1) for n in range(layout.lanes)] for w in words],
-                dtype=np.uint64,
-            )
-            result[idx] = layout.unpack(packed, plan.storage[idx])
+        await read(ctx)
 
     sim = Simulator(dut)
     sim.add_clock(1e-8)
@@ -106,12 +115,12 @@ def same_as_golden():
 
 
 @pytest.fixture
-def expect(request):
-    """Compare a text with ``expected/NAME.expect``; ``--update-expected`` writes it."""
+def expect():
+    """Compare text with a file in tests/expect, or rewrite it when UPDATE_EXPECT=1 is in the environment."""
 
-    def compare(name, text):
-        path = request.path.parent / "expected" / f"{name}.expect"
-        if request.config.getoption("--update-expected"):
+    def compare(name: str, text: str) -> None:
+        path = Path(__file__).parent / "expect" / name
+        if os.environ.get("UPDATE_EXPECT") == "1":
             path.parent.mkdir(exist_ok=True)
             path.write_text(text + "\n")
         assert text + "\n" == path.read_text()

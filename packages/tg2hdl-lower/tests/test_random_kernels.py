@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.testing.strategies import kernels
@@ -12,7 +12,8 @@ INTEGERS = (DType.INT32, DType.INT8, DType.UINT16)
 
 
 @settings(
-    max_examples=40,
+    max_examples=20,
+    phases=[Phase.generate],
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from amaranth import Const, Module, Mux, Signal
 from amaranth.hdl import Value
 
+from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.plan import HardwarePlan
 
@@ -68,7 +69,15 @@ def run_time_bound(bound: IRValue, variables: dict[str, Value]) -> Value:
                     return a - rest[0]
                 case "mul":
                     return a * rest[0]
-    raise NotImplementedError(f"a run-time loop bound with {bound!r}")
+                case "max":
+                    return Mux(a < rest[0], rest[0], a)
+                case "min":
+                    return Mux(a < rest[0], a, rest[0])
+    raise UnsupportedError(
+        "a run-time loop bound is computed with more than +, -, *, min and max",
+        where=f"op {bound.op}" if isinstance(bound, IROp) else None,
+        hint="bind the variable to a number",
+    )
 
 
 def create_counters(m: Module, plan: HardwarePlan) -> dict[int, CounterSignals]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
@@ -104,7 +105,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
             f"program {program.name!r} has no kernels: its result does not depend on a computation",
             hint="return a computed tensor, not an input or a constant",
         )
-    plans = place_program(program, options)
+    plans = place_program(_canonical(program), options)
     uses: dict[int, list[Slot]] = {}
     for number, call in enumerate(program.calls):
         for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True):
@@ -129,6 +130,11 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         names={slot: _identifier(program.buffers[b].name) for b, slot in slots.items()},
     )
     return CompiledProgram(program, options, tuple(plans), top, slots)
+
+
+def _canonical(program: ProgramIR) -> ProgramIR:
+    calls = tuple(replace(call, kernel=canonicalize(call.kernel)) for call in program.calls)
+    return replace(program, calls=calls)
 
 
 def _identifier(name: str) -> str:

@@ -14,12 +14,15 @@ __all__ = ["expand_mulacc"]
 def expand_mulacc(kernel: KernelIR) -> KernelIR:
     """Replace ``mulacc(a, b, c)`` by ``add(mul(a, b), c)``; integer results are the same."""
     folder = Folder()
+    found: list[IROp] = []
 
     def expanded(op: IROp) -> IRValue | None:
         if op.op != "mulacc":
             return None
+        found.append(op)
         a, b, c = op.srcs
         return folder.op("add", op.dtype, folder.op("mul", op.dtype, a, b), c)
 
     rewriter = Rewriter(folder, replace=expanded)
-    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree))
+    tree = rewriter.loop(kernel.loop_tree)
+    return replace(kernel, loop_tree=tree) if found else kernel

@@ -1,0 +1,110 @@
+"""Canonical form: the passes of the table, one by one and together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.affine import AffineAnalysis
+from tg2hdl_ir.passes.split_loops import split_loops
+from tg2hdl_ir.passes.table import CANONICAL, canonicalize
+from tg2hdl_ir.testing.strategies import kernels
+from tg2hdl_ir.verifier import verify
+
+I32 = DType.INT32
+
+
+def same_results(before, after, buffers, variables=None):
+    expected = evaluate(before, buffers, variables)
+    actual = evaluate(after, buffers, variables)
+    for idx, array in expected.items():
+        dtype = before.buffer(idx).dtype
+        np.testing.assert_array_equal(dtype.array_to_bits(actual.get(idx, buffers[idx])), dtype.array_to_bits(array))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(case=kernels())
+def test_random_kernels(case):
+    kernel, buffers, variables = case
+    for entry in CANONICAL:
+        after = verify(entry.run(kernel))
+        same_results(kernel, after, buffers, variables)
+        kernel = after
+    assert all(not isinstance(loop.bound, int) or loop.bound > 0 for loop in kernel.loop_tree.walk())
+
+
+def number(value):
+    return IRConst(value, I32)
+
+
+def op(name, *srcs):
+    return IROp(name, I32, tuple(number(s) if isinstance(s, int) else s for s in srcs))
+
+
+def copy(bounds, address, depth):
+    """``out[n] = in[address(counters)]`` for all steps n."""
+    counters = [IRCounter(bound, depth, depth) for depth, bound in enumerate(bounds)]
+    place = number(0)
+    for counter in counters:
+        place = op("add", op("mul", place, counter.bound), counter)
+    load = IRBufLoad(0, address(*counters), I32)
+    loop = LoopIR.from_items((load, IRBufStore(1, place, load, I32)), counter=counters[-1])
+    for counter in counters[-2::-1]:
+        loop = LoopIR.from_items((loop,), counter=counter)
+    buffers = (BufferMeta(0, depth, I32, False), BufferMeta(1, int(np.prod(bounds)), I32, True))
+    return KernelIR(buffers, LoopIR.from_items((loop,)))
+
+
+AFFINE = {
+    "quotient and remainder": ([9], lambda i: op("add", op("mul", op("mod", i, 3), 3), op("div", i, 3)), 9),
+    "two divisors, one a multiple of the other": (
+        [24],
+        lambda i: op("add", op("mul", op("div", i, 12), 12), op("add", op("mod", i, 4), op("mod", op("div", i, 4), 3))),
+        24,
+    ),
+    "factor of the divisor": ([6, 4], lambda i, j: op("mod", op("add", op("mul", i, 4), j), 8), 8),
+    "multiple of the divisor": ([5, 3], lambda i, j: op("div", op("add", op("mul", i, 9), j), 3), 13),
+    "offset": ([4, 2], lambda i, j: op("mod", op("add", op("add", op("mul", i, 4), j), 9), 4), 4),
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_divided_counters_become_affine(name):
+    bounds, address, depth = AFFINE[name]
+    kernel = copy(bounds, address, depth)
+    after = verify(split_loops(kernel))
+    load = next(s for s in after.loop_tree.statements() if isinstance(s, IRBufLoad))
+    assert AffineAnalysis().of(load.addr) is not None
+    same_results(kernel, after, {0: np.arange(depth, dtype=np.int32), 1: np.zeros(kernel.buffers[1].depth, np.int32)})
+
+
+def test_divisor_of_no_bound_stays():
+    kernel = copy([10], lambda i: op("div", i, 3), 4)
+    assert [loop.bound for loop in split_loops(kernel).loop_tree.walk()] == [1, 10]
+
+
+def test_kernel_without_division_is_returned_as_it_is():
+    kernel = copy([10], lambda i: i, 10)
+    assert split_loops(kernel) is kernel
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_loop_that_may_be_empty(n):
+    variable = IRVariable("n", 0, 3)
+    counter = IRCounter(variable, 0, 0)
+    body = LoopIR.from_items((IRBufStore(0, counter, number(7), I32),), counter=counter)
+    kernel = KernelIR((BufferMeta(0, 4, I32, True),), LoopIR.from_items((body,)), variables=(variable,))
+    same_results(kernel, canonicalize(kernel), {0: np.arange(4, dtype=np.int32)}, {"n": n})

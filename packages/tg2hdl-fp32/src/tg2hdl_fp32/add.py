@@ -113,22 +113,30 @@ class Add(Core):
             p.marker = self._marker(p.big_exponent, width)
         p.delay(add_delay(width + 1) + lut_delay(0.5))
         p.cut()
-        stop = p.total | p.marker if self.subnormals else p.total
-        p.count = leading_zeros(p, p.wire(stop))
+        p.stop = p.total | p.marker if self.subnormals else p.total
         p.zero = ~p.total.any()
-        p.delay(lut_delay(4))
+        chunk = 8
+        chunks = -(-width // chunk)
+        padded = Cat(Const(0, chunks * chunk - width), p.stop)
+        p.filled = Cat(padded[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
+        p.delay(lut_delay(3.5))
         p.cut()
-        levels = (width - 1).bit_length()
-        half = levels // 2
-        p.half_shifted = shift_left(p, p.total, p.count[half:levels], unit=1 << half)
-        p.sum_exponent = (p.big_exponent + 1 - p.count[:levels]).as_signed()
-        p.delay(max(lut_delay(levels - half), add_delay(fmt.exponent + 2)))
+        coarse = p.wire(leading_zeros(p, p.filled)[: (chunks - 1).bit_length()])
+        p.coarse = coarse
+        p.half_shifted = shift_left(p, p.total, coarse, unit=chunk)
+        p.stop_shifted = shift_left(p, p.stop, coarse, unit=chunk)[-chunk:]
+        p.delay(lut_delay(len(coarse) + 2))
         p.cut()
-        p.frame = shift_left(p, p.half_shifted, p.count[:half])
+        p.fine = leading_zeros(p, p.stop_shifted)[:3]
+        p.delay(lut_delay(3))
+        p.cut()
+        p.frame = shift_left(p, p.half_shifted, p.fine)
+        p.sum_exponent = (p.big_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()
         cancel_sign = p.rm == RoundingMode.RDN.value
         p.sum_sign = Mux(p.zero & p.subtract & ~p.inf, cancel_sign, p.sign)
         p.sum_zero = p.zero
-        p.delay(lut_delay(half))
+        p.delay(max(lut_delay(3.7), add_delay(fmt.exponent + 2)))
+        p.cut()
 
     def _marker(self, exponent: Value, width: int) -> Value:
         # One-hot at `exponent` places below the top, so that the result's exponent is at least 1.

@@ -17,6 +17,7 @@ from typing import Any
 from .catalog_functions import FUNCTIONS
 
 _FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
+_MODES = ("RNE", "RTZ", "RDN", "RUP", "RMM")
 _PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
 _LATENCIES = Path(__file__).with_name("latencies.json")
 
@@ -55,10 +56,14 @@ class CatalogEntry:
     def __call__(self) -> Any:
         """Build the core."""
         package = import_module("tg2hdl_fp32")
-        parameters = {
-            key: getattr(package, value) if value in _FLOATS else value for key, value in self.parameters
-        }
+        parameters = {key: _resolve(package, value) for key, value in self.parameters}
         return getattr(package, self.core)(**parameters)
+
+
+def _resolve(package: Any, value: Any) -> Any:
+    if value in _FLOATS:
+        return getattr(package, value)
+    return package.RoundingMode[value] if value in _MODES else value
 
 
 def _entries() -> Iterator[CatalogEntry]:
@@ -79,20 +84,45 @@ def _entries() -> Iterator[CatalogEntry]:
     for op, core, formats, arity, accuracy in FUNCTIONS:
         for name in formats:
             yield from _profiles(op, core, (name,) * arity, name, accuracy, {})
+    for name in _FLOATS:
+        yield from _profiles("trunc", "RoundToIntegral", (name,), name, "exact", {"rounding": "RTZ"})
+        yield from _casts(name)
+
+
+def _casts(name: str) -> Iterator[CatalogEntry]:
+    """Casts of the compiler's IR: to an integer toward zero and modulo its width, to a float correctly rounded."""
+    yield _balanced("NonZero", name, "BOOL", "exact", {"format": name})
+    boolean: dict[str, Any] = {"format": name, "width": 1, "signed": False}
+    yield _balanced("IntToFloat", "BOOL", name, "exact", boolean)
+    for width in (8, 16, 32, 64):
+        for signed in (True, False):
+            integer = f"{'' if signed else 'U'}INT{width}"
+            shape: dict[str, Any] = {"format": name, "width": width, "signed": signed}
+            yield _balanced("FloatToInt", name, integer, "exact", shape | {"overflow": "wrap"})
+            yield _balanced("IntToFloat", integer, name, "correctly rounded", shape)
+    for other in _FLOATS:
+        if other != name:
+            options = {"format": name, "result": other}
+            yield _balanced("FloatToFloat", name, other, "correctly rounded", options)
+
+
+def _balanced(core: str, source: str, result: str, accuracy: str, parameters: dict[str, Any]) -> CatalogEntry:
+    name = f"{source.lower()}.cast.{result.lower()}.balanced"
+    options = (*parameters.items(), ("profile", "balanced"))
+    return CatalogEntry(name, "cast", core, (source,), result, options, _PRIORITIES["balanced"], accuracy)
 
 
 def _profiles(
     op: str, core: str, operands: tuple[str, ...], result: str, accuracy: str, extra: dict[str, Any]
 ) -> Iterator[CatalogEntry]:
     source = operands[0].lower()
-    kind = f"{op}.{result.lower()}" if op == "cast" else op
     fixed = "stages" in extra or "profile" in extra
     for profile, priority in _PRIORITIES.items():
         if fixed and profile != "balanced":
             continue
         parameters = {"format": operands[0]} | extra | ({} if fixed else {"profile": profile})
         yield CatalogEntry(
-            f"{source}.{kind}.{profile}",
+            f"{source}.{op}.{profile}",
             op,
             core,
             operands,

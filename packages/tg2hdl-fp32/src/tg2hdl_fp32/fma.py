@@ -41,7 +41,8 @@ class Fma(Core):
         p.cut()
         self._sum(p)
         self._normalize(p)
-        zero = p.wire(~p.frame[-n:].any() & ~p.frame[:-n].any())
+        p.delay(lut_delay(1))
+        zero = p.wire(~p.frame.any())
         cancelled = zero & p.subtract & ~p.inf
         round_and_pack(
             p,
@@ -145,7 +146,7 @@ class Fma(Core):
         negative = p.wire(p.subtract & ~p.no_borrow)
         p.total = Mux(negative, p.backward, p.forward)
         p.sign = Mux(p.addend_inf | (negative & ~p.inf), p.addend_sign, p.product_sign)
-        p.delay(lut_delay(1.5))
+        p.delay(2.6)
 
     def _normalize(self, p: Pipeline) -> None:
         """Shift the sum left until its top bit is set or the smallest exponent is reached."""
@@ -158,19 +159,19 @@ class Fma(Core):
         padded = Cat(Const(0, pad), stop)
         p.empty = Cat(~padded[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
         p.stop = stop
-        p.delay(lut_delay(3))
+        p.delay(lut_delay(4))
         p.cut()
         count = leading_zeros(p, ~p.empty)
         coarse = p.wire(count[: (chunks - 1).bit_length()])
         p.coarse = coarse
-        p.delay(lut_delay(2))
+        p.delay(lut_delay(3))
         p.cut()
         p.half_shifted = shift_left(p, p.total, p.coarse, unit=chunk)
         p.stop_shifted = shift_left(p, p.stop, p.coarse, unit=chunk)[-chunk:]
-        p.delay(lut_delay(len(coarse)))
+        p.delay(lut_delay(len(coarse) + 1))
         p.cut()
         p.fine = leading_zeros(p, p.stop_shifted)[:chunk_bits]
-        p.delay(lut_delay(3))
+        p.delay(lut_delay(4))
         p.cut()
         p.frame = shift_left(p, p.half_shifted, p.fine)
         p.exponent = (p.top_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()

@@ -38,7 +38,7 @@ class Mul(Core):
         p.invalid = invalid | x.is_signaling | y.is_signaling
         p.inf = x.is_inf | y.is_inf
         p.zero = x.is_zero | y.is_zero
-        multiply(p, "product", x.significand, y.significand, target=self.target)
+        multiply(p, "product", x.significand, y.significand, target=self.target, cuts=4)
         with p.beside(start):
             self._plan_shift(p, x, y)
         p.cut()
@@ -80,22 +80,26 @@ class Mul(Core):
             # Only the smaller operand can ask for a left shift: two subnormal operands need none.
             p.small = Mux(x.hidden, y.significand, x.significand)
         p.x, p.y = x.significand, y.significand
-        p.exponent_sum = x.exponent + y.exponent
+        p.x_exponent, p.y_exponent = x.exponent, y.exponent
         p.delay(reduce_delay(fmt.exponent) + lut_delay())
         p.cut()
+        p.exponent_sum = p.x_exponent + p.y_exponent
         p.trailing_x, p.trailing_y = trailing_zeros(p, p.x), trailing_zeros(p, p.y)
-        # Exponent of a hidden bit at the top of the product; `room` is how far it is above the smallest.
-        p.exponent = (p.exponent_sum - (fmt.bias - 1)).as_signed()
         if self.subnormals:
             p.leading = leading_zeros(p, p.small)
-            p.room = (p.exponent_sum - fmt.bias).as_signed()
-        p.delay(lut_delay(4))
+        p.delay(lut_delay(4.3))
         p.cut()
+        # Exponent of a hidden bit at the top of the product; `room` is how far it is above the smallest.
+        p.exponent = (p.exponent_sum - (fmt.bias - 1)).as_signed()
         p.trailing = p.trailing_x + p.trailing_y
+        if self.subnormals:
+            p.room = (p.exponent_sum - fmt.bias).as_signed()
+        p.delay(add_delay(fmt.exponent + 2))
+        p.cut()
         if self.subnormals:
             p.all_left = p.leading.as_unsigned() < p.room
             p.lost = p.room[-1] & ~p.room[reach:].all()
-        p.delay(add_delay(fmt.exponent + 2))
+        p.delay(add_delay(fmt.exponent + 2) + lut_delay())
         p.cut()
         if self.subnormals:
             places = Mux(p.all_left, p.leading[:reach], p.room[:reach])

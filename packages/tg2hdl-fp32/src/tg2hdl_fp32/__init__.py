@@ -21,6 +21,7 @@ _MODULES = {
     "iterative": ("IterativeDiv", "IterativeSqrt"),
     "log2": ("FP32Log2", "Log2"),
     "int_to_float": ("IntToFloat",),
+    "mac": ("MultiplyAccumulate",),
     "minmax": ("MINMAX_VARIANTS", "MinMax"),
     "modes": ("RoundingMode",),
     "mul": ("FP32Mul", "Mul"),

@@ -14,7 +14,7 @@ from .multiplier import multiply
 from .pipeline import Pipeline
 from .rom import lookup
 from .tables import QuadraticTable
-from .timing import add_delay
+from .timing import add_delay, lut_delay
 
 
 class ElementaryCore(Core):
@@ -72,7 +72,10 @@ def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, targ
     p.concave = flags.pop(0) if mixed[1] else Const(table.concave[0], 1)
     multiply(p, "bend", p.c2, p.u[table.delta - table.coarse :], target=target)
     p.slope = _add_or_subtract(p.c1, p.bend[table.curve_shift :], p.concave)[: table.slope_bits]
-    p.delay(add_delay(table.slope_bits))
+    p.delay(add_delay(table.slope_bits) + lut_delay())
+    p.cut()
+    # From one multiplier block through an adder to the next is too far for one stage.
+    p.delay(lut_delay(2))
     multiply(p, "rise", p.slope, p.u, target=target)
     p.y = _add_or_subtract(p.c0, p.rise[table.slope_shift :], p.falling)[:w0]
     p.delay(add_delay(w0))

@@ -91,7 +91,6 @@ class Log2(ElementaryCore):
             p.leading = Mux(p.near_one, (f.bias - 1) - p.places, (f.bias + whole - 1) - p.coarse).as_signed()
             p.shift = Mux(p.near_one, 0, p.coarse)
             p.delay(add_delay(f.exponent) + lut_delay())
-        p.cut()
         self._sum(p, coefficients.fraction, whole)
         self._round(p)
 

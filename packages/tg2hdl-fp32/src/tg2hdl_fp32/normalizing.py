@@ -29,7 +29,7 @@ def normalize_operand(p: Pipeline, name: str, width: int) -> None:
         p[name] = Mux(empty, Cat(Const(0, min(step, width)), value)[:width], value)
         p[f"{name}_empty{k}"] = empty
         count.append(k)
-        p.delay(reduce_delay(step) + lut_delay())
+        p.delay(reduce_delay(step) + lut_delay(2))
         if k:
             p.cut()
     p[f"{name}_places"] = Cat(p[f"{name}_empty{k}"] for k in reversed(count))

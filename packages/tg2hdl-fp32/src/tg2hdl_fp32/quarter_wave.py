@@ -38,7 +38,7 @@ class QuarterWave(ElementaryCore):
 
     @abstractmethod
     def reduce(self, p: Pipeline) -> None:
-        """Set ``p.reduced``, ``p.sign``, ``p.is_nan`` and ``p.is_zero``, and end with a cut.
+        """Set ``p.reduced``, ``p.sign``, ``p.is_nan`` and ``p.is_zero``.
 
         ``p.reduced`` has the fraction bits of the place in the quarter turn.
         """
@@ -78,7 +78,6 @@ class QuarterWave(ElementaryCore):
             p.delay(add_delay(f.exponent) + lut_delay())
         p.slope_value = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.fraction + 1), p.y)
         p.delay(lut_delay(0.5))
-        p.cut()
         multiply(p, "product", p.factor, p.slope_value, target=limbs(self.target))
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].

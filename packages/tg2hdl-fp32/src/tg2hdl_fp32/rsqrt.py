@@ -62,7 +62,6 @@ class Rsqrt(ElementaryCore):
             p.cut()
         p.power = (p.field - p.significand_places).as_signed()
         p.delay(add_delay(f.exponent))
-        p.cut()
         behind_address = p.mark() + 1
         index = Cat(p.significand[coefficients.delta : -1], p.power[0])
         evaluate(p, coefficients, index, p.significand[: coefficients.delta], target=self.target)

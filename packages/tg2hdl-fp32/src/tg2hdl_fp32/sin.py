@@ -92,7 +92,6 @@ class Sin(QuarterWave):
         p.sign = p.negative ^ (quadrant[1] & ~p.is_tiny)
         p.is_zero = Const(0, 1)
         p.delay(lut_delay())
-        p.cut()
 
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
         """Return whether the operand is returned as it is, its significand and its exponent field."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tg2hdl_ir.golden.guards import first_step, masked_loads
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -25,6 +26,7 @@ __all__ = ["Access", "Dependence", "RegisterUse", "element"]
 
 Element: TypeAlias = tuple[int, int | None]
 """A register and the number of its element; None for an index that is not constant."""
+Guarded: TypeAlias = tuple[Element, frozenset[int]]
 
 
 def element(statement: IRRegLoad | IRRegStore) -> Element:
@@ -47,11 +49,23 @@ class RegisterUse:
         Surely written.
     written : set of elements
         Perhaps written.
+    masked : set of (element, axes)
+        Read before they are surely written, but not in the first step of these axes.
+    started : set of (element, axes)
+        Surely written in the first step of these axes.
     """
 
     exposed: set[Element] = field(default_factory=set)
     killed: set[Element] = field(default_factory=set)
     written: set[Element] = field(default_factory=set)
+    masked: set[Guarded] = field(default_factory=set)
+    started: set[Guarded] = field(default_factory=set)
+
+    @property
+    def carried(self) -> set[Element]:
+        """Elements whose value an iteration may take from the one before, or leave to the next one."""
+        read = self.exposed | {e for e, _ in self.masked}
+        return {e for e in self.written if e in read or e not in self.killed}
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,7 @@ class Dependence:
         self.sizes = {r.idx: r.size for r in kernel.registers}
         self.accesses: dict[LoopIR, tuple[Access, ...]] = {}
         self.forms = AffineAnalysis()
+        self._masks = masked_loads(kernel)
         self._use: dict[LoopIR, RegisterUse] = {}
         self._parallel: dict[LoopIR, bool] = {}
         self.shared: dict[LoopIR, frozenset[int]] = {}
@@ -111,26 +126,59 @@ class Dependence:
         use = RegisterUse()
         for item in items:
             if isinstance(item, IRRegLoad):
-                self._expose(use, element(item))
+                self._read(use, element(item), self._masks.get(item, frozenset()))
             elif isinstance(item, IRRegStore):
-                use.written.add(element(item))
-                if item.gate is None and element(item)[1] is not None:
-                    use.killed.add(element(item))
+                self._write(use, item)
             elif isinstance(item, LoopIR) and self.bound(item) > 0:
-                inner = self._use[item]
-                for one in inner.exposed:
-                    self._expose(use, one)
-                use.written |= inner.written
-                use.killed |= inner.killed | self._filled(item)
+                self._enclose(use, item)
         return use
+
+    def _read(self, use: RegisterUse, one: Element, mask: frozenset[int]) -> None:
+        if self._surely_written(use, one):
+            return
+        guards = [mask] if mask else [axes for e, axes in use.started if e == one]
+        if guards:
+            use.masked.add((one, guards[0]))
+        else:
+            use.exposed.add(one)
+
+    def _write(self, use: RegisterUse, store: IRRegStore) -> None:
+        one = element(store)
+        use.written.add(one)
+        if one[1] is None:
+            return
+        axes = first_step(store.gate)
+        if store.gate is None:
+            use.killed.add(one)
+        elif axes:
+            use.started.add((one, axes))
+
+    def _enclose(self, use: RegisterUse, loop: LoopIR) -> None:
+        """Add what all iterations of an inner loop do."""
+        assert loop.counter is not None, "the root is in no loop"
+        inner, axis = self._use[loop], loop.counter.axis
+        for one in inner.exposed:
+            self._read(use, one, frozenset())
+        for one, axes in inner.masked:
+            # Steps after the first one see what an earlier step wrote, if that is sure to have happened.
+            kept = one in inner.killed or any(e == one and a <= axes for e, a in inner.started)
+            rest = axes - {axis}
+            if not kept:
+                self._read(use, one, frozenset())
+            elif rest:
+                self._read(use, one, rest)
+        for one, axes in inner.started:
+            rest = axes - {axis}
+            if rest:
+                use.started.add((one, rest))
+            else:
+                use.killed.add(one)
+        use.written |= inner.written
+        use.killed |= inner.killed | self._filled(loop)
 
     def _surely_written(self, use: RegisterUse, one: Element) -> bool:
         needed = {one} if one[1] is not None else {(one[0], n) for n in range(self.sizes[one[0]])}
         return needed <= use.killed
-
-    def _expose(self, use: RegisterUse, one: Element) -> None:
-        if not self._surely_written(use, one):
-            use.exposed.add(one)
 
     def _filled(self, loop: LoopIR) -> set[Element]:
         """Elements of arrays that a loop writes one after the other with its own counter as the index."""
@@ -148,7 +196,8 @@ class Dependence:
         shared: set[int] = set()
         for reg in {e[0] for e in use.written}:
             private = all(self._surely_written(use, e) for e in use.written if e[0] == reg)
-            if private and not any(e[0] == reg for e in use.exposed):
+            read = use.exposed | {e for e, _ in use.masked}
+            if private and not any(e[0] == reg for e in read):
                 continue
             accesses = [
                 (a, a.statement.index if a.statement.index is not None else IRConst(0, loop.counter.dtype))
@@ -162,23 +211,29 @@ class Dependence:
 
     # Buffers
 
-    def buffers_allow(self, loop: LoopIR) -> bool:
-        """Whether no iteration reads or overwrites what another one writes, or only in program order."""
+    def buffers_allow(self, loop: LoopIR, nest: tuple[LoopIR, ...] = ()) -> bool:
+        """Whether no iteration reads or overwrites what another one writes, or only in program order.
+
+        Parameters
+        ----------
+        nest : tuple of LoopIR
+            Inner loops whose iterations are kept in order.
+        """
         if loop.counter is None or self.bound(loop) <= 1:
             return True
         touching = [a for a in self.accesses[loop] if isinstance(a.statement, IRBufLoad | IRBufStore)]
         written = {a.statement.buf_idx for a in touching if isinstance(a.statement, IRBufStore)}
         for buffer in written:
             accesses = [a for a in touching if _buffer(a) == buffer]
-            if len(accesses) == 1 and self._straight(loop, accesses[0]):
+            if len(accesses) == 1 and self._straight(loop, accesses[0], nest):
                 continue
             if not self._disjoint(loop, [(a, _address(a)) for a in accesses]):
                 return False
         return True
 
-    def _straight(self, loop: LoopIR, access: Access) -> bool:
+    def _straight(self, loop: LoopIR, access: Access, nest: tuple[LoopIR, ...]) -> bool:
         inner = access.loops[access.loops.index(loop) + 1 :]
-        return all(self._parallel.get(one, False) for one in inner)
+        return all(one in nest or self._parallel.get(one, False) for one in inner)
 
     def _disjoint(self, loop: LoopIR, accesses: list[tuple[Access, IRValue]]) -> bool:
         """Whether different iterations of `loop` surely touch different places."""

@@ -150,12 +150,12 @@ def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:
     leaf = nest[-1]
     if leaf.loops or any(plan.dependence.bound(one) == 0 for one in nest):
         return None
-    if not all(plan.dependence.buffers_allow(one) for one in nest):
+    if not all(plan.dependence.buffers_allow(one, tuple(nest)) for one in nest):
         return None
     statements = [s for s in leaf.items if not isinstance(s, LoopIR)]
     use = plan.dependence.use(leaf)
-    carried = {e for e in use.written if e in use.exposed or e not in use.killed}
-    if any(e[0] in plan.dynamic for e in use.written | use.exposed):
+    carried = use.carried
+    if any(e[0] in plan.dynamic for e in use.written | use.exposed | {e for e, _ in use.masked}):
         return None
     core = tuple(s for s in statements if isinstance(s, IRRegLoad | IRRegStore) and element(s) in carried)
     tainted, inputs, loads = _slice(core)

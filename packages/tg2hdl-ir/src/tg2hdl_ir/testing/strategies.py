@@ -114,6 +114,8 @@ class _Builder:
         return IROp(name, dtype, tuple(self.values(scope, path, dtype, depth - 1) for _ in range(2)))
 
     def condition(self, scope: list[IRValue], path: list[IRCounter], depth: int = 1) -> IRValue:
+        if path and self.flip(3):
+            return self.first(path)
         if path and self.flip():
             counter = self.pick(path)
             bound = IRConst(self.number(0, _most(counter)), counter.dtype)
@@ -124,6 +126,15 @@ class _Builder:
             DType.BOOL,
             tuple(self.values(scope, path, dtype, depth) for _ in range(2)),
         )
+
+    def first(self, path: list[IRCounter]) -> IRValue:
+        """``i == 0 and j == 0``, for the innermost loops of a path."""
+        zero = IRConst(0, DType.INT32)
+        inner = path[-self.number(1, len(path)) :]
+        value: IRValue = IROp("eq", DType.BOOL, (inner[0], zero))
+        for counter in inner[1:]:
+            value = IROp("and", DType.BOOL, (value, IROp("eq", DType.BOOL, (counter, zero))))
+        return value
 
     def statement(self, scope: list[IRValue], path: list[IRCounter]) -> list[IRItem]:
         kind = self.number(0, 6)
@@ -165,6 +176,17 @@ class _Builder:
         if self.flip(5):
             value = IROp("where", reg.dtype, (self.condition(scope, path), self.const(reg.dtype), value))
         gate = self.condition(scope, path) if self.flip(6) else None
+        if path and self.flip(3):
+            init = self.const(reg.dtype)
+            if self.flip():
+                return [
+                    IRRegStore(init, reg.idx, index, self.first(path)),
+                    load,
+                    IRRegStore(value, reg.idx, index, gate),
+                ]
+            masked = IROp("where", reg.dtype, (self.first(path), init, load))
+            value = IROp("add", reg.dtype, (masked, self.values(scope, path, reg.dtype, 1)))
+            return [load, IRRegStore(value, reg.idx, index, gate)]
         scope.append(load)
         return [load, IRRegStore(value, reg.idx, index, gate)]
 

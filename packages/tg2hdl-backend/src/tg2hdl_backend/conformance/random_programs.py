@@ -124,7 +124,8 @@ def _apply(operation: str, values: list[Tensor], arguments: list[Any]) -> Tensor
     if operation == "matmul":
         return _matmul(x, values[number % len(values)])
     if operation == "gather":
-        index = _fit(values[number % len(values)], (3,)).cast(dtypes.int32)
+        # Without a buffer between, tinygrad takes a value that was ever unsigned for positive and drops the clip.
+        index = _fit(values[number % len(values)], (3,)).cast(dtypes.int32).contiguous()
         return x.flatten()[index.clip(0, x.numel() - 1)]
     assert operation == "contiguous", operation
     return x.contiguous()

@@ -125,6 +125,8 @@ def build_control(
         m.d.comb += [v.eq(step & s) for v, s in zip(valid, select, strict=True)]
     sequence = _Sequence(m, plan, counters, select, finish, variables or {})
     sequence.run(valid)
+    with m.If(start):
+        sequence.begin()
     m.d.sync += running.eq((running & ~finish) | start)
     done = _delay(m, finish, plan.depth + 1)
     m.d.sync += busy.eq((busy & ~done) | start)
@@ -164,6 +166,12 @@ class _Sequence:
             path = (self.plan.kernel.loop_tree, *leaf.path)
             with self.m.If(valid[leaf.number]):
                 self._advance(path, leaf.number)
+
+    def begin(self) -> None:
+        """Compare the run-time bounds, which may be others than in the run before."""
+        for loop in self.plan.kernel.loop_tree.walk():
+            if loop.counter is not None and not isinstance(loop.bound, int):
+                self._rewind(loop, self.counters[loop.counter.axis])
 
     def _advance(self, path: tuple[LoopIR, ...], leaf: int) -> None:
         loop = path[-1]

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRCounter, IRItem, IRStatement, IRValue, KernelIR, LoopIR
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRCounter,
+    IRItem,
+    IRRegLoad,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+)
 from tg2hdl_ir.passes.fold import Folder, const_int
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_ir.passes.rewrite import Rewriter
-from tg2hdl_ir.passes.unroll import mask_statements
 
 __all__ = ["guard_empty_loops"]
 
@@ -37,7 +45,7 @@ class _Guard:
         items: list[IRItem] = []
         for item in loop.items:
             if not isinstance(item, LoopIR):
-                items.extend(self._statement(item, gate))
+                items.append(self._statement(item, gate))
             elif not isinstance(item.bound, int) or item.bound > 0:
                 items.append(self.level(item, gate))
         return LoopIR.from_items(tuple(items), counter=counter, axis_type=loop.axis_type)
@@ -55,12 +63,11 @@ class _Guard:
         self.rewriter.memo[counter] = new
         return new, self.folder.all_of(gate, runs)
 
-    def _statement(self, statement: IRStatement, gate: IRValue | None) -> list[IRStatement]:
+    def _statement(self, statement: IRStatement, gate: IRValue | None) -> IRStatement:
         rebuilt = self.rewriter.statement(statement)
-        if gate is None:
-            return [rebuilt]
-        masked = mask_statements([rebuilt], gate, self.folder)
-        for before, after in zip((statement,), masked, strict=True):
-            if before in self.rewriter.memo:
-                self.rewriter.memo[before] = after
-        return masked
+        if gate is None or isinstance(rebuilt, IRRegLoad):
+            return rebuilt
+        gated = replace(rebuilt, gate=self.folder.all_of(gate, rebuilt.gate))
+        if isinstance(statement, IRBufLoad) and isinstance(gated, IRBufLoad):
+            self.rewriter.memo[statement] = gated
+        return gated

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.empty_loops import guard_empty_loops
 from tg2hdl_ir.passes.mulacc import expand_mulacc
+from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split_loops import split_loops
 
 __all__ = ["CANONICAL", "IRPass", "canonicalize"]
@@ -24,6 +25,7 @@ class IRPass:
 
 CANONICAL: tuple[IRPass, ...] = (
     IRPass("expand-mulacc", "mulacc becomes a multiplication and an addition", expand_mulacc),
+    IRPass("drop-single-indices", "arrays of one register become registers", drop_single_indices),
     IRPass("guard-empty-loops", "loops without iterations vanish or are masked", guard_empty_loops),
     IRPass("split-loops", "counters that are divided by constants become two nested loops", split_loops),
 )

@@ -8,6 +8,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.hdl import Const, Value, signed, unsigned
 from amaranth.lib.memory import Memory
 
+from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_lower.address import AddressGenerators
 from tg2hdl_lower.control import Control
@@ -155,6 +156,12 @@ class ArithmeticLowering:
     def _unit(self, node: PlanNode) -> Value:
         assert node.unit is not None, "bound by the binder"
         component = resolve(node.unit.factory)()
+        built = getattr(component, "latency", node.unit.latency)
+        if built != node.unit.latency:
+            raise PluginError(
+                f"unit {node.unit.name!r} says latency {node.unit.latency}, but what it builds has {built}",
+                hint="correct the descriptor in the plugin that registers it",
+            )
         self.m.submodules[f"u{node.number}_{node.op}"] = component
         self.m.d.comb += component.en.eq(1)
         for port, number in zip("abc", node.operands, strict=False):

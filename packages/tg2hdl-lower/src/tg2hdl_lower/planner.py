@@ -118,35 +118,45 @@ def _interleaved(
     plan: HardwarePlan,
 ) -> HardwarePlan:
     """Let independent outputs take turns under a reduction until the II is 1, if that takes fewer cycles."""
-    best = plan
-    kernel = flat
-    for axis in _candidates(flat, info):
-        loop = next(w for w in kernel.loop_tree.walk() if w.counter is not None and w.counter.axis == axis)
-        assert isinstance(loop.bound, int), "only constant bounds are candidates"
-        needed = best.ii + 2
-        for tile in sorted({t for t in range(2, min(loop.bound, 64) + 1) if _useful(loop.bound, t, needed)}):
-            trial = _finish(interleave(kernel, info, axis, tile), registers, memories, options)
-            if trial.cycles() < best.cycles():
-                best = replace(trial, notes=(f"{tile} outputs of i{axis} take turns",))
-            if trial.ii == 1:
-                break
-        if best.ii == 1:
-            break
-    return best
+    for turns in _turn_choices(flat, info, plan.ii):
+        kernel = flat
+        for axis, tile in turns:
+            kernel = interleave(kernel, info, axis, tile)
+        trial = _finish(kernel, registers, memories, options)
+        if trial.cycles() < plan.cycles():
+            described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
+            return replace(trial, notes=(f"outputs take turns: {described}",))
+    return plan
 
 
-def _useful(bound: int, tile: int, needed: int) -> bool:
-    """Tiles that waste little: divisors of the bound, and the smallest tile that is enough."""
-    return bound % tile == 0 or tile in (needed, bound) or tile == needed + 1
+def _turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tuple[int, int], ...]]:
+    """Tiles of one axis or of two nested ones that give `distance` turns, those with the fewest idle turns first."""
+    axes = _candidates(flat, info)
+    choices: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
+    for n, (axis, bound) in enumerate(axes):
+        tile, waste = _best_tile(bound, distance)
+        choices.append((waste, tile, ((axis, tile),)))
+        if bound < distance:
+            for outer, outer_bound in axes[n + 1 :]:
+                tile, waste = _best_tile(outer_bound, -(-distance // bound))
+                choices.append((waste, tile * bound, ((axis, bound), (outer, tile))))
+    return [turns for _, _, turns in sorted(choices)]
 
 
-def _candidates(flat: KernelIR, info: AxisInfo) -> list[int]:
-    """Independent axes above all leaves that carry floats, innermost first."""
+def _best_tile(bound: int, least: int) -> tuple[int, float]:
+    """Tile of at least `least` turns with the fewest idle ones, and turns per useful turn."""
+    tiles = range(least, max(least, min(bound, 4 * least)) + 1)
+    tile = min(tiles, key=lambda t: (-(-bound // t) * t, t))
+    return tile, -(-bound // tile) * tile / bound
+
+
+def _candidates(flat: KernelIR, info: AxisInfo) -> list[tuple[int, int]]:
+    """Independent axes above other loops, with their bounds, innermost first."""
     axes = []
     for loop in flat.loop_tree.walk():
         counter = loop.counter
         if counter is None or not isinstance(loop.bound, int) or loop.bound < 2 or not loop.loops:
             continue
         if counter.axis in info.independent:
-            axes.append(counter.axis)
+            axes.append((counter.axis, loop.bound))
     return axes[::-1]

@@ -51,7 +51,7 @@ def interleave(kernel: KernelIR, info: AxisInfo, axis: int, tile: int) -> Kernel
         )
     if tile >= loop.bound and not loop.loops:
         return kernel
-    return _Interleaver(kernel, info, loop, min(tile, loop.bound), max(loops) + 1).run()
+    return _Interleaver(kernel, info, loop, tile, max(loops) + 1).run()
 
 
 class _Interleaver:

@@ -1,6 +1,6 @@
 """Elementary functions in integer arithmetic, from which the tables of the cores are generated.
 
-A real number is an integer in units of ``2**-PRECISION``; results are right to a few of those units.
+A real number is an integer in units of ``2**-PRECISION``; results are right to far more bits than a table has.
 """
 
 __all__ = [
@@ -41,14 +41,14 @@ def _pi(bits: int) -> int:
 
 def _log(x: int) -> int:
     """Natural logarithm of a number near 1: twice the area tangent of (x - 1) / (x + 1)."""
-    z = (x - _ONE << PRECISION) // (x + _ONE)
+    z = (abs(x - _ONE) << PRECISION) // (x + _ONE)
     square = z * z >> PRECISION
     total, k, power = 0, 1, z
-    while power not in (0, -1):
+    while power:
         total += power // k
         power = power * square >> PRECISION
         k += 2
-    return 2 * total
+    return 2 * total if x > _ONE else -2 * total
 
 
 @cache

@@ -93,6 +93,8 @@ class _Iterative(wiring.Component):
         if flags:
             members["flags"] = Out(FLAGS)
         super().__init__(members)
+        # Reading the latency of a core that is never built is a normal use.
+        self._MustUse__silence = True
 
     def operand_shapes(self) -> tuple[Shape, ...]:
         """Shapes of the operands."""

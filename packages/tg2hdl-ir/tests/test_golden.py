@@ -228,6 +228,7 @@ def test_units_may_replace_the_evaluation_of_an_op():
     plain = evaluate(kernel, {})[0]
     assert plain.tolist() == [np.float32(np.sin(1.0))]
     with registry().extended(Plugin):
+        assert evaluate(kernel, {})[0].tolist() == plain.tolist()
         assert evaluate(kernel, {}, target="odd")[0].tolist() == [0.5]
         assert evaluate(kernel, {}, units={"sin": "half.sin"})[0].tolist() == [0.5]
     assert evaluate(kernel, {})[0].tolist() == plain.tolist()

@@ -179,6 +179,24 @@ def test_unit_may_bring_its_own_golden_evaluation():
         assert reg.evaluation("exp2", (INT,), INT) is reg.op("exp2").evaluate
 
 
+def test_a_tie_does_not_matter_where_the_units_agree():
+    def golden(operands, types, result):
+        return operands[0]
+
+    reg = Registry([])
+    exact = [unit("a"), unit("b")]
+    with reg.extended(plugin(ops=[op("add")], arithmetic_units=exact)):
+        assert reg.evaluation("add", (F, F), F) is reg.op("add").evaluate
+    alike = [unit("a", golden=golden), unit("b", golden=golden)]
+    with reg.extended(plugin(ops=[op("add")], arithmetic_units=alike)):
+        assert reg.evaluation("add", (F, F), F) is golden
+    different = [unit("a", golden=golden), unit("b")]
+    with reg.extended(plugin(ops=[op("add")], arithmetic_units=different)):
+        with pytest.raises(PluginError, match="units 'a' of extra and 'b' of extra tie"):
+            reg.evaluation("add", (F, F), F)
+        assert reg.evaluation("add", (F, F), F, explicit={"add": "a"}) is golden
+
+
 def test_named_lookups():
     reg = Registry([])
     with reg.extended(plugin(targets=[TargetDef("ecp5-85k", "ecp5", "", 1, 1, 1, 1, 1)])):

@@ -271,8 +271,7 @@ class Registry:
         PluginError
             On an explicit name that no plugin registers, on a tie, and when a policy returns something else.
         """
-        names = (explicit or {}).get(op, ())
-        names = (names,) if isinstance(names, str) else tuple(names)
+        names = _names(explicit, op)
         key = ("select", op, operands, result, target, names)
         if key not in self._cache:
             self._cache[key] = best_unit(self, op, operands, result, target, names)
@@ -297,11 +296,20 @@ class Registry:
         target: str = "generic",
         explicit: Mapping[str, str | Sequence[str]] | None = None,
     ) -> Callable[..., Any]:
-        """Golden evaluation of an op: that of the selected unit when it has one, else that of the op."""
-        unit = self.select_unit(op, operands, result, target=target, explicit=explicit)
-        if unit is not None and unit.golden is not None:
-            return resolve(unit.golden)
-        return resolve(self.op(op).evaluate)
+        """Golden evaluation of an op: that of the selected unit when it has one, else that of the op.
+
+        Where all units that may be chosen agree, none needs to be selected.
+        """
+        names = _names(explicit, op)
+        eligible = [
+            u for u in self.units(op, operands, result) if u.target in ("generic", target) or u.name in names
+        ]
+        goldens = list(dict.fromkeys(u.golden for u in eligible))
+        golden = goldens[0] if len(goldens) == 1 else None
+        if len(goldens) > 1:
+            unit = self.select_unit(op, operands, result, target=target, explicit=explicit)
+            golden = None if unit is None else unit.golden
+        return resolve(self.op(op).evaluate if golden is None else golden)
 
     def lowerings(self, op: str | None = None) -> tuple[OpLowering, ...]:
         """Combinational lowerings, all or those of an op; highest priority first."""
@@ -406,6 +414,11 @@ _HOOKS = {
     "tg2hdl_commands": "command",
 }
 """Hooks that return descriptors, and what one of these is called."""
+
+
+def _names(explicit: Mapping[str, str | Sequence[str]] | None, op: str) -> tuple[str, ...]:
+    names = (explicit or {}).get(op, ())
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _installed() -> Iterator[tuple[str, importlib.metadata.EntryPoint]]:

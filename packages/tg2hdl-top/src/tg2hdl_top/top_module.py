@@ -10,7 +10,7 @@ import numpy.typing as npt
 from amaranth import Module, Mux, Signal, unsigned
 from amaranth.hdl import Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.dtype import DType
@@ -44,7 +44,7 @@ class SharedMemory:
     contents: npt.NDArray[Any] | None = None
     external: bool = False
     output: bool = False
-    memory: Memory = field(init=False)
+    data: MemoryData = field(init=False)
 
     @property
     def word_width(self) -> int:
@@ -126,7 +126,7 @@ class TopModule(wiring.Component):
         }
         self.output_rport = self.output_rports[self.outputs[0]]
         for memory in self.memories:
-            memory.memory = _build_memory(memory)
+            memory.data = _memory_data(memory)
 
     def _last_output(self) -> Slot:
         last = len(self.plans) - 1
@@ -173,11 +173,12 @@ class TopModule(wiring.Component):
         m.d.comb += busy.eq(_any(core.busy for core in self.cores))
         m.d.comb += self.busy.eq(busy)
         for memory in self.memories:
-            m.submodules[f"memory_{memory.name}"] = memory.memory
-            self._connect(m, memory)
+            # Ports belong to one elaboration; the contents stay the same object.
+            m.submodules[f"memory_{memory.name}"] = ram = Memory(memory.data)
+            self._connect(m, memory, ram)
         return m
 
-    def _connect(self, m: Module, memory: SharedMemory) -> None:
+    def _connect(self, m: Module, memory: SharedMemory, ram: Memory) -> None:
         readers: dict[int, list[tuple[KernelCore, Any]]] = {}
         writers: list[tuple[KernelCore, Any]] = []
         for kernel, buffer in memory.slots:
@@ -189,17 +190,17 @@ class TopModule(wiring.Component):
                         readers.setdefault(port.number, []).append((core, interface))
                     else:
                         writers.append((core, interface))
-        self._connect_writers(m, memory, writers)
+        self._connect_writers(m, memory, ram, writers)
         for number in sorted(set(readers) | ({0} if memory.output else set())):
-            self._connect_readers(m, memory, number, readers.get(number, []))
+            self._connect_readers(m, memory, ram, number, readers.get(number, []))
 
     def _connect_writers(
-        self, m: Module, memory: SharedMemory, writers: list[tuple[KernelCore, Any]]
+        self, m: Module, memory: SharedMemory, ram: Memory, writers: list[tuple[KernelCore, Any]]
     ) -> None:
         if not writers and not memory.external:
             return
         lanes = memory.layout.lanes
-        port = memory.memory.write_port(granularity=memory.dtype.bit_width if lanes > 1 else None)
+        port = ram.write_port(granularity=memory.dtype.bit_width if lanes > 1 else None)
         sources: list[tuple[Value, Value, Value, Value]] = [
             (core.busy, w.addr, w.data, w.en) for core, w in writers
         ]
@@ -216,9 +217,14 @@ class TopModule(wiring.Component):
         m.d.comb += [port.addr.eq(address), port.data.eq(data), port.en.eq(enable)]
 
     def _connect_readers(
-        self, m: Module, memory: SharedMemory, number: int, readers: list[tuple[KernelCore, Any]]
+        self,
+        m: Module,
+        memory: SharedMemory,
+        ram: Memory,
+        number: int,
+        readers: list[tuple[KernelCore, Any]],
     ) -> None:
-        port = memory.memory.read_port()
+        port = ram.read_port()
         host = memory.output and number == 0
         sources: list[tuple[Value, Value]] = [(core.busy, r.addr) for core, r in readers]
         if host:
@@ -309,7 +315,7 @@ def _check_depths(plans: list[HardwarePlan], depths: Mapping[Slot, int]) -> None
             )
 
 
-def _build_memory(memory: SharedMemory) -> Memory:
+def _memory_data(memory: SharedMemory) -> MemoryData:
     init: list[int] = []
     if memory.contents is not None:
         packed = memory.layout.pack(memory.contents, memory.dtype)
@@ -318,4 +324,4 @@ def _build_memory(memory: SharedMemory) -> Memory:
             init = [int(w) for w in packed[:, 0]]
         else:
             init = [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
-    return Memory(shape=unsigned(memory.word_width), depth=memory.layout.words, init=init)
+    return MemoryData(shape=unsigned(memory.word_width), depth=memory.layout.words, init=init)

@@ -9,7 +9,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from amaranth.lib.memory import Memory
 
 from tg2hdl.hdl_files import rtlil_text, verilog_text, write_text
 from tg2hdl.macs import count_macs
@@ -59,11 +58,7 @@ class Accelerator:
     @property
     def top(self) -> TopModule:
         """The design: an ordinary Amaranth Component."""
-        top = self.compiled.top
-        for memory in top.memories:
-            # A Memory takes ports until it is elaborated once; the contents stay the same object.
-            memory.memory = Memory(memory.memory.data)
-        return may_stay_unused(top)
+        return may_stay_unused(self.compiled.top)
 
     @property
     def kernels(self) -> tuple[KernelSummary, ...]:
@@ -262,36 +257,35 @@ def compile_model_to_hardware(
 ) -> Accelerator:
     """Compile a tinygrad model to hardware.
 
-        Parameters
-        ----------
-        model : callable
-            A function of Tensors, or an object with ``__call__``; its weights are found by themselves.
-        example_inputs : arrays or tensors
-            One per parameter; they give the shapes and dtypes.
-        weights : {"rom", "loadable"}, optional
-            Weights are contents of read-only memories (the default), or are written through ports.
-        multipliers : int, optional
-            Multiplying lanes per kernel, 1 unless given.
-        options : CompileOptions, optional
-            Everything else.  None of the options changes a number.
-        name : str, optional
-            Name of the design; that of the model otherwise.
+    Parameters
+    ----------
+    model : callable
+        A function of Tensors, or an object with ``__call__``; its weights are found by themselves.
+    example_inputs : arrays or tensors
+        One per parameter; they give the shapes and dtypes.
+    weights : {"rom", "loadable"}, optional
+        Weights are contents of read-only memories (the default), or are written through ports.
+    multipliers : int, optional
+        Multiplying lanes per kernel, 1 unless given.
+    options : CompileOptions, optional
+        Everything else.  None of the options changes a number.
+    name : str, optional
+        Name of the design; that of the model otherwise.
 
-        Raises
-        ------
-        InputError
-            For an example input that is missing or unfit, or an unknown option.
-        UnsupportedError
-            For an op or dtype without hardware; it is named.
+    Raises
+    ------
+    InputError
+        For an example input that is missing or unfit, or an unknown option.
+    UnsupportedError
+        For an op or dtype without hardware; it is named.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from amaranth.lib.memory import Memory
+    Examples
+    --------
+    >>> import numpy as np
         >>> import tg2hdl
-        >>> acc = tg2hdl.compile(lambda x: (x * 2).relu(), np.zeros(4, np.int32))
-        >>> acc.golden(np.array([-1, 0, 1, 2], np.int32))
-        array([0, 0, 2, 4], dtype=int32)
+    >>> acc = tg2hdl.compile(lambda x: (x * 2).relu(), np.zeros(4, np.int32))
+    >>> acc.golden(np.array([-1, 0, 1, 2], np.int32))
+    array([0, 0, 2, 4], dtype=int32)
     """
     options = CompileOptions() if options is None else options
     if not isinstance(options, CompileOptions):

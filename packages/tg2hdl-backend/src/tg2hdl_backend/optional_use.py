@@ -18,7 +18,7 @@ def may_stay_unused(design: Design) -> Design:
     """Silence Amaranth's warning about a compiled design and its parts."""
     parts: list[Elaboratable] = [design]
     if isinstance(design, TopModule):
-        parts += [*design.cores, *(m.memory for m in design.memories)]
+        parts += design.cores
     else:
         parts.append(design.core)
     for part in parts:

@@ -29,6 +29,7 @@ _MODULES = {
     "rsqrt": ("FP32Rsqrt", "Rsqrt"),
     "sign": ("Abs", "Neg", "NonZero"),
     "sin": ("FP32Sin", "Sin"),
+    "sin_turns": ("FP32SinTurns", "SinTurns"),
     "sqrt": ("FP32Sqrt", "Sqrt"),
     "stream": ("StreamCore",),
     "timing": ("PROFILES",),

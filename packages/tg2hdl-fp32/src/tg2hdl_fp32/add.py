@@ -63,11 +63,14 @@ class Add(Core):
         p.x_exponent, p.y_exponent = x.exponent, y.exponent
         p.x_significand, p.y_significand = x.significand, y.significand
         p.subtract = x.sign ^ b_sign
-        opposite = x.is_inf & y.is_inf & (x.sign ^ b_sign)
-        p.nan = x.is_nan | y.is_nan | opposite
-        p.invalid = x.is_signaling | y.is_signaling | opposite
-        p.inf = x.is_inf | y.is_inf
+        p.x_nan, p.y_nan = x.is_nan, y.is_nan
+        p.x_inf, p.y_inf = x.is_inf, y.is_inf
+        p.signals = x.is_signaling | y.is_signaling
         p.cut()
+        opposite = p.x_inf & p.y_inf & p.subtract
+        p.nan = p.x_nan | p.y_nan | opposite
+        p.invalid = p.signals | opposite
+        p.inf = p.x_inf | p.y_inf
         swap = p.wire(magnitude_order(p, "magnitude").less)
         p.sign = Mux(swap, p.y_sign, p.x_sign)
         p.big_exponent = Mux(swap, p.y_exponent, p.x_exponent)
@@ -97,6 +100,10 @@ class Add(Core):
             )
             p.delay(lut_delay(step + (step == 2)))
             top -= step
+            if top == 0:
+                low = p.wire(Cat(sticky, value))
+                p.addend = low ^ p.subtract.replicate(len(low))
+                p.delay(lut_delay(0.5))
             p.aligned, p.fallen = value, sticky
             p.cut()
             value, sticky, amount = p.aligned, p.fallen, p.places
@@ -105,10 +112,9 @@ class Add(Core):
         """Add or subtract, count leading zeros and normalize."""
         fmt = self.format
         width = fmt.significand + 4
-        low = Cat(p.fallen, p.aligned) ^ p.subtract.replicate(width - 1)
         # The carry into the lowest place makes the two's complement.
-        total = Cat(1, Cat(Const(0, 3), p.big)) + Cat(p.subtract, low)
-        p.total = Mux(p.subtract, Cat(total[1:width], 0), total[1 : width + 1])[:width]
+        total = p.wire(Cat(1, Cat(Const(0, 3), p.big)) + Cat(p.subtract, p.addend))
+        p.total = Cat(total[1:width], total[width] & ~p.subtract)
         if self.subnormals:
             p.marker = self._marker(p.big_exponent, width)
         p.delay(add_delay(width + 1) + lut_delay(0.5))

@@ -145,6 +145,10 @@ class Core(wiring.Component):
         """Shape of the result; a bit pattern of the format unless an operation overrides it."""
         return unsigned(self.format.width)
 
+    def tuned_stages(self, profile: str) -> int | None:
+        """Return a measured number of stages for a profile, in place of the estimate, or None."""
+        return None
+
     @abstractmethod
     def datapath(self, p: Pipeline) -> None:
         """Describe the operation, from operands to result."""
@@ -179,7 +183,8 @@ class Core(wiring.Component):
         if stages is None:
             if self.profile == "comb":
                 return ()
-            stages = stages_for(self._segments, PROFILES[self.profile] - REGISTER)
+            tuned = self.tuned_stages(self.profile)
+            stages = stages_for(self._segments, PROFILES[self.profile] - REGISTER) if tuned is None else tuned
         if not isinstance(stages, int) or isinstance(stages, bool):
             raise FloatTypeError(f"stages must be an int, not {stages!r}")
         if not 0 <= stages < len(self._segments):

@@ -41,8 +41,7 @@ class Fma(Core):
         p.cut()
         self._sum(p)
         self._normalize(p)
-        p.delay(lut_delay(1))
-        zero = p.wire(~p.frame.any())
+        zero = p.zero
         cancelled = zero & p.subtract & ~p.inf
         round_and_pack(
             p,
@@ -51,7 +50,7 @@ class Fma(Core):
             exponent=p.exponent,
             significand=p.frame[-n:],
             guard=p.frame[-n - 1],
-            sticky=p.frame[: -n - 1].any(),
+            sticky=p.wire(p.low_sticky | p.frame[: -n - 1].any()),
             nan=p.nan,
             inf=p.inf,
             zero=zero,
@@ -60,23 +59,33 @@ class Fma(Core):
             subnormals=self.subnormals,
         )
 
+    def tuned_stages(self, profile: str) -> int | None:
+        """Numbers of stages that were measured for FP32 on an ECP5."""
+        if self.format.significand == 24 and self.target.startswith("ecp5"):
+            return {"balanced": 12, "fast": 16}.get(profile)
+        return None
+
     @property
     def _below(self) -> int:
         """Places from the addend's lowest place, far left, to the bottom of the frame."""
         return 3 * self.format.significand + 2
 
     def _classify(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
-        product_sign = x.sign ^ y.sign
-        product_inf = x.is_inf | y.is_inf
-        undefined = x.is_inf & y.is_zero | y.is_inf & x.is_zero
-        opposite = product_inf & z.is_inf & (product_sign ^ z.sign) & ~(x.is_nan | y.is_nan)
-        p.product_sign, p.addend_sign = product_sign, z.sign
-        p.subtract = product_sign ^ z.sign
-        p.nan = x.is_nan | y.is_nan | z.is_nan | undefined | opposite
-        p.invalid = x.is_signaling | y.is_signaling | z.is_signaling | undefined | opposite
-        p.inf = product_inf | z.is_inf
-        p.addend_inf = z.is_inf
-        p.product_zero = x.is_zero | y.is_zero
+        for name, operand in (("x", x), ("y", y), ("z", z)):
+            p[f"{name}_nan"], p[f"{name}_signaling"] = operand.is_nan, operand.is_signaling
+            p[f"{name}_inf"], p[f"{name}_zero"] = operand.is_inf, operand.is_zero
+        p.product_sign, p.addend_sign = x.sign ^ y.sign, z.sign
+        p.subtract = x.sign ^ y.sign ^ z.sign
+
+    def _combine(self, p: Pipeline) -> None:
+        product_inf = p.x_inf | p.y_inf
+        undefined = p.x_inf & p.y_zero | p.y_inf & p.x_zero
+        opposite = product_inf & p.z_inf & p.subtract & ~(p.x_nan | p.y_nan)
+        p.nan = p.x_nan | p.y_nan | p.z_nan | undefined | opposite
+        p.invalid = p.x_signaling | p.y_signaling | p.z_signaling | undefined | opposite
+        p.inf = product_inf | p.z_inf
+        p.addend_inf = p.z_inf
+        p.product_zero = p.x_zero | p.y_zero
 
     def _align(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
         """Place the addend in the frame, while the multipliers work."""
@@ -86,6 +95,7 @@ class Fma(Core):
         p.addend = z.significand
         p.delay(reduce_delay(fmt.exponent) + add_delay(fmt.exponent))
         p.cut()
+        self._combine(p)
         # Exponent of the addend's hidden bit far left, and the way from there to its place.
         p.left_exponent = (p.exponent_sum + (n + 3 - fmt.bias)).as_signed()
         p.distance = (p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias)).as_signed()
@@ -143,9 +153,11 @@ class Fma(Core):
         p.backward = Cat(p.low_back[:half], back[1 : width - half + 1])
         p.delay(add_delay(width - half + 1))
         p.cut()
-        negative = p.wire(p.subtract & ~p.no_borrow)
-        p.total = Mux(negative, p.backward, p.forward)
-        p.sign = Mux(p.addend_inf | (negative & ~p.inf), p.addend_sign, p.product_sign)
+        p.negative = p.subtract & ~p.no_borrow
+        p.delay(lut_delay())
+        p.cut()
+        p.total = Mux(p.negative, p.backward, p.forward)
+        p.sign = Mux(p.addend_inf | (p.negative & ~p.inf), p.addend_sign, p.product_sign)
         p.delay(2.6)
 
     def _normalize(self, p: Pipeline) -> None:
@@ -159,11 +171,14 @@ class Fma(Core):
         padded = Cat(Const(0, pad), stop)
         p.empty = Cat(~padded[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
         p.stop = stop
+        total = p.wire(Cat(Const(0, pad), p.total))
+        p.filled = Cat(total[k * chunk : (k + 1) * chunk].any() for k in range(chunks))
         p.delay(lut_delay(4))
         p.cut()
         count = leading_zeros(p, ~p.empty)
         coarse = p.wire(count[: (chunks - 1).bit_length()])
         p.coarse = coarse
+        p.zero = ~p.filled.any()
         p.delay(lut_delay(3))
         p.cut()
         p.half_shifted = shift_left(p, p.total, p.coarse, unit=chunk)
@@ -171,9 +186,13 @@ class Fma(Core):
         p.delay(lut_delay(len(coarse) + 1))
         p.cut()
         p.fine = leading_zeros(p, p.stop_shifted)[:chunk_bits]
+        # What the fine shift can bring into the result; all below it is sticky.
+        window = min(self.format.significand + chunk, width)
+        p.window = p.half_shifted[-window:]
+        p.low_sticky = p.half_shifted[: width - window].any()
         p.delay(lut_delay(4))
         p.cut()
-        p.frame = shift_left(p, p.half_shifted, p.fine)
+        p.frame = shift_left(p, p.window, p.fine)
         p.exponent = (p.top_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()
         p.delay(lut_delay(chunk_bits))
         p.cut()

@@ -33,11 +33,9 @@ class Mul(Core):
         start = p.mark()
         p.delay(reduce_delay(fmt.exponent))
         p.sign = x.sign ^ y.sign
-        invalid = x.is_inf & y.is_zero | y.is_inf & x.is_zero
-        p.nan = x.is_nan | y.is_nan | invalid
-        p.invalid = invalid | x.is_signaling | y.is_signaling
-        p.inf = x.is_inf | y.is_inf
-        p.zero = x.is_zero | y.is_zero
+        for name, operand in (("x", x), ("y", y)):
+            p[f"{name}_nan"], p[f"{name}_signaling"] = operand.is_nan, operand.is_signaling
+            p[f"{name}_inf"], p[f"{name}_zero"] = operand.is_inf, operand.is_zero
         multiply(p, "product", x.significand, y.significand, target=self.target, cuts=4)
         with p.beside(start):
             self._plan_shift(p, x, y)
@@ -47,19 +45,23 @@ class Mul(Core):
         else:
             p.frame = p.product[n - 2 :]
             p.coarse_exponent = p.exponent
+            p.less_exponent = (p.exponent - 1).as_signed()
             p.sticky_low = p.trailing < n - 2
         top = p.frame[-1]
         fine = p.wire(~top & p.above_one if self.subnormals else ~top)
-        kept = p.wire(Mux(fine, p.frame[:-1], p.frame[1:]))
-        p.delay(lut_delay())
+        p.kept = Mux(fine, p.frame[:-1], p.frame[1:])
+        p.final_exponent = Mux(fine, p.less_exponent, p.coarse_exponent).as_signed()
+        p.sticky = p.sticky_low | (p.frame[0] & ~fine)
+        p.delay(lut_delay(2.8))
+        p.cut()
         round_and_pack(
             p,
             fmt,
             sign=p.sign,
-            exponent=p.wire((p.coarse_exponent - fine).as_signed()),
-            significand=kept[1:],
-            guard=kept[0],
-            sticky=p.wire(p.sticky_low | (p.frame[0] & ~fine)),
+            exponent=p.final_exponent,
+            significand=p.kept[1:],
+            guard=p.kept[0],
+            sticky=p.sticky,
             nan=p.nan,
             inf=p.inf,
             zero=p.zero,
@@ -67,6 +69,12 @@ class Mul(Core):
             flags=self.has_flags,
             subnormals=self.subnormals,
         )
+
+    def tuned_stages(self, profile: str) -> int | None:
+        """Numbers of stages that were measured for FP32 on an ECP5."""
+        if self.format.significand == 24 and self.target.startswith("ecp5") and self.subnormals:
+            return {"balanced": 7, "fast": 10}.get(profile)
+        return None
 
     @property
     def _reach(self) -> int:
@@ -83,6 +91,11 @@ class Mul(Core):
         p.x_exponent, p.y_exponent = x.exponent, y.exponent
         p.delay(reduce_delay(fmt.exponent) + lut_delay())
         p.cut()
+        invalid = p.x_inf & p.y_zero | p.y_inf & p.x_zero
+        p.nan = p.x_nan | p.y_nan | invalid
+        p.invalid = invalid | p.x_signaling | p.y_signaling
+        p.inf = p.x_inf | p.y_inf
+        p.zero = p.x_zero | p.y_zero
         p.exponent_sum = p.x_exponent + p.y_exponent
         p.trailing_x, p.trailing_y = trailing_zeros(p, p.x), trailing_zeros(p, p.y)
         if self.subnormals:
@@ -118,12 +131,13 @@ class Mul(Core):
         p.half_shifted = self._window(p, value, amount, range(reach, half - 1, -1))
         p.place = p.trailing + ((1 << reach) - n + 1)
         p.coarse_exponent = Mux(p.tiny, 1, (p.exponent - p.places).as_signed())
-        p.delay(lut_delay(1 + reach - half))
+        p.delay(lut_delay(1 + reach - half) + 0.6)
         p.cut()
         p.frame = self._window(p, p.half_shifted, p.amount, range(half - 1, -1, -1))
         p.sticky_low = p.place < p.amount
         p.above_one = p.coarse_exponent != 1
-        p.delay(max(lut_delay(half), add_delay(reach)))
+        p.less_exponent = (p.coarse_exponent - 1).as_signed()
+        p.delay(max(lut_delay(half) + 0.8, add_delay(reach)))
         p.cut()
 
     def _window(self, p: Pipeline, value: Value, amount: Value, levels: range) -> Value:

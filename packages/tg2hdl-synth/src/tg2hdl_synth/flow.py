@@ -10,7 +10,7 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import estimate_design
 from tg2hdl_synth.naming import describe, module_title
-from tg2hdl_synth.netlist import Netlist, synthesize_netlist, top_name
+from tg2hdl_synth.netlist import Netlist, synthesize_netlist
 from tg2hdl_synth.place import PlaceAndRoute, place_and_route
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
 from tg2hdl_synth.targets import target_named

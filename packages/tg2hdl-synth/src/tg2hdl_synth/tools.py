@@ -13,7 +13,7 @@ from pathlib import Path
 from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_synth.errors import SynthesisError
 
-__all__ = ["Progress", "tool_versions", "run_tool"]
+__all__ = ["Progress", "run_tool", "tool_versions", "yosys_share"]
 
 Progress = Callable[[str], None]
 
@@ -46,6 +46,19 @@ def tool_versions(*tools: str) -> dict[str, str]:
     for tool in tools:
         _locate(tool)
     return {tool: importlib.metadata.version(_TOOLS[tool][0]) for tool in tools}
+
+
+def yosys_share() -> Path:
+    """Folder of yosys' cell libraries.
+
+    Raises
+    ------
+    ToolMissingError
+        When yosys is not installed.
+    """
+    module, _ = _locate("yosys")
+    origin = importlib.util.find_spec(module).origin  # type: ignore[union-attr]
+    return Path(str(origin)).parent / "share"
 
 
 def run_tool(

@@ -1,0 +1,60 @@
+"""Comparison of a synthesized netlist with the golden model, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tg2hdl.accelerator import Accelerator
+from tg2hdl.bits import same_bits
+from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_ir.errors import SimulationError
+from tg2hdl_sim import Simulation
+from tg2hdl_synth import SynthesisResult
+from tg2hdl_synth.netlist_simulation import open_netlist
+
+__all__ = ["check_netlist"]
+
+
+class _NetlistRun(ProgramSimulation):
+    """A program on a simulation that is already open."""
+
+    def __init__(self, accelerator: Accelerator, simulation: Simulation) -> None:
+        self.compiled = accelerator.compiled
+        self._limit = 2 * accelerator.predicted_cycles + 1000
+        self._simulation = simulation
+
+
+def check_netlist(
+    accelerator: Accelerator,
+    result: SynthesisResult,
+    vectors: Sequence[Sequence[Any]],
+    progress: Callable[[str], None] = lambda message: None,
+) -> int:
+    """Simulate the netlist of an accelerator on input vectors; returns the cycles of one run.
+
+    Raises
+    ------
+    SimulationError
+        When a bit or the number of cycles differs from the golden model or the plan.
+    """
+    cycles = 0
+    with open_netlist(result.folder, progress) as simulation:
+        run = _NetlistRun(accelerator, simulation)
+        for number, inputs in enumerate(vectors):
+            progress(f"vector {number + 1} of {len(vectors)}")
+            found = run.run(accelerator._bind(tuple(inputs)), accelerator.captured.var_vals)
+            cycles = found.compute
+            output = accelerator.captured.restore(list(found.outputs))
+            if not same_bits(output, accelerator.golden(*inputs)):
+                raise _differs(accelerator, f"vector {number} gives other bits than the golden model")
+            if cycles != accelerator.predicted_cycles:
+                raise _differs(accelerator, f"{cycles} cycles, predicted {accelerator.predicted_cycles}")
+    return cycles
+
+
+def _differs(accelerator: Accelerator, what: str) -> SimulationError:
+    return SimulationError(
+        f"the netlist of {accelerator.name} is wrong: {what}",
+        hint="please report this with the model file and the versions of the tools",
+    )

@@ -5,7 +5,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tg2hdl_fp32 import BF16, FP8_E4M3, FP16, FP32, FP64, Exp2, Log2, Reciprocal, RoundingMode, Rsqrt, Sin
+from tg2hdl_fp32 import (
+    BF16,
+    FP8_E4M3,
+    FP16,
+    FP32,
+    FP64,
+    Exp2,
+    Log2,
+    Reciprocal,
+    RoundingMode,
+    Rsqrt,
+    Sin,
+    SinTurns,
+)
 from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.models import MODELS
 
@@ -14,12 +27,26 @@ streaming = module_from_spec(_spec)
 _spec.loader.exec_module(streaming)
 
 CORES = {"exp2": Exp2, "log2": Log2, "reciprocal": Reciprocal, "rsqrt": Rsqrt, "sin": Sin}
+CORES["sin_turns"] = SinTurns
+
+
+def sin_turns(x):
+    """Sine of turns: the reduction is exact, and so are the results at quarters."""
+    x = np.where(np.isfinite(x), x, np.nan)
+    halves = np.rint(2 * x)
+    rest = x - halves / 2
+    sine = np.sin(2 * np.pi * rest) * np.where(np.mod(halves, 2) == 0, 1, -1)
+    sine = np.where(np.abs(rest) == 0.25, np.sign(sine), sine)
+    return np.where(rest == 0, np.copysign(0.0, x), sine)
+
+
 REFERENCES = {
     "exp2": np.exp2,
     "log2": np.log2,
     "reciprocal": np.reciprocal,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sin": np.sin,
+    "sin_turns": sin_turns,
 }
 #: Where the function itself is monotone, and in which direction patterns of one sign go.
 MONOTONE = ("exp2", "log2", "reciprocal", "rsqrt")

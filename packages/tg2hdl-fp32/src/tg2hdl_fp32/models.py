@@ -3,7 +3,7 @@
 Only this module needs numpy, and it is not imported by the cores.
 """
 
-__all__ = ["MODELS", "exp2", "log2", "reciprocal", "rsqrt", "sin"]
+__all__ = ["MODELS", "exp2", "log2", "reciprocal", "rsqrt", "sin", "sin_turns"]
 
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +17,7 @@ from . import quarter_wave
 from . import reciprocal as reciprocal_core
 from . import rsqrt as rsqrt_core
 from . import sin as sin_core
+from . import sin_turns as sin_turns_core
 from .format import FP32, Format
 from .tables import QuadraticTable
 
@@ -162,8 +163,6 @@ def log2(bits: Patterns, format: Format = FP32) -> Patterns:
 def sin(bits: Patterns, format: Format = FP32) -> Patterns:
     """Return what :class:`~tg2hdl_fp32.Sin` gives for an array of patterns."""
     x = _Operand(format, bits)
-    n = format.significand
-    kept_bits = n + 3
     windows, fraction, kept = sin_core.reduction(format)
     offset = x.exponent - (format.bias + sin_core.least_exponent(format))
     tiny = offset < 0
@@ -191,24 +190,68 @@ def sin(bits: Patterns, format: Format = FP32) -> Patterns:
     quadrant &= 3
     reduced &= (1 << kept) - 1
     reduced = np.where(quadrant & 1 == 1, reduced ^ ((1 << kept) - 1), reduced)
-    table = quarter_wave.table(format)
-    place = reduced >> (kept - n - 2)
-    y = _evaluate(table, place >> table.delta, place & ((1 << table.delta) - 1))
-    zeros = np.minimum(kept - _bit_length_long(reduced, kept), (1 << (kept - kept_bits).bit_length()) - 1)
-    factor = (reduced << zeros & ((1 << kept) - 1)) >> (kept - kept_bits)
-    factor = np.where(tiny, x.significand << (kept_bits - n), factor)
-    product = factor * np.where(tiny, 1 << table.fraction, y)
-    full = kept_bits + table.fraction
-    top = (product >> full & 1) & ~tiny
-    exponent = np.where(tiny, x.exponent, format.bias - 1 - zeros) + top
-    value = np.where(top == 1, product, product << 1) & ((1 << full + 1) - 1)
-    # A subnormal operand passes with its leading zeros, which is not a place to round at.
-    rounded = _round(format, exponent, value >> 8 | ((value & 255) != 0), full - n - 8)
-    result = rounded | np.where(x.negative ^ ((quadrant & 2 != 0) & ~tiny), format.sign_mask, 0)
+    negative = x.negative ^ ((quadrant & 2 != 0) & ~tiny)
+    exponent = np.where(tiny, x.exponent, 0)
+    result = _quarter_wave(format, reduced, kept, tiny, x.significand, exponent, unchanged=True)
+    result = result | np.where(negative, format.sign_mask, 0)
     return _finish(format, bits, np.where(x.is_nan | x.is_inf, format.nan, result))
 
 
-def _bit_length_long(value: Array, width: int) -> Array:
+def sin_turns(bits: Patterns, format: Format = FP32) -> Patterns:
+    """Return what :class:`~tg2hdl_fp32.SinTurns` gives for an array of patterns."""
+    x = _Operand(format, bits)
+    n = format.significand
+    kept = sin_turns_core.kept_bits(format)
+    mask = (1 << kept) - 1
+    places = x.exponent - (format.bias - n - 3)
+    shift = np.clip(places, 0, 63)
+    # Only the bits of the significand that stay within a turn are shifted.
+    inside = np.where(shift > kept + 1, 0, x.significand & ((1 << np.clip(kept + 2 - shift, 0, n)) - 1))
+    fixed = np.where(places < 0, 0, inside << np.minimum(shift, kept + 1))
+    place, quadrant = fixed & mask, fixed >> kept
+    odd, whole = quadrant & 1 == 1, place == 0
+    small = x.exponent < format.bias + sin_turns_core.least_exponent(format)
+    reduced = np.where(odd, np.where(whole, mask, (mask + 1 - place) & mask), place)
+    lift = np.where(x.field != 0, 0, np.where(x.significand >> (n - 2) != 0, 1, 2))
+    field = np.where(x.field != 0, x.field + 2, np.where(lift == 1, 2, 1))
+    result = _quarter_wave(format, reduced, kept, small, x.significand << lift, field, unchanged=False)
+    zero = whole & ~odd & ~small
+    result = np.where(zero, 0, result)
+    negative = x.negative ^ ((quadrant & 2 != 0) & ~zero)
+    result = result | np.where(negative, format.sign_mask, 0)
+    return _finish(format, bits, np.where(x.is_nan | x.is_inf, format.nan, result))
+
+
+def _quarter_wave(
+    format: Format,
+    reduced: Array,
+    kept: int,
+    passes: npt.NDArray[np.bool_],
+    significand: Array,
+    field: Array,
+    *,
+    unchanged: bool,
+) -> Array:
+    """Return the magnitude of the sine of a place in the quarter turn, or of an operand that passes."""
+    n = format.significand
+    factor_bits = n + 3
+    table = quarter_wave.table(format)
+    place = reduced >> (kept - n - 2)
+    y = _evaluate(table, place >> table.delta, place & ((1 << table.delta) - 1))
+    most = (1 << (kept - factor_bits).bit_length()) - 1
+    zeros = np.minimum(kept - _bit_length_long(reduced), most)
+    factor = (reduced << zeros & ((1 << kept) - 1)) >> (kept - factor_bits)
+    factor = np.where(passes, significand << (factor_bits - n), factor)
+    product = factor * (np.where(passes, 1 << table.fraction, y) if unchanged else y)
+    full = factor_bits + table.fraction
+    top = product >> full & 1
+    exponent = np.where(passes, field, format.bias - 1 - zeros) + top
+    value = np.where(top == 1, product, product << 1) & ((1 << full + 1) - 1)
+    # A subnormal operand passes with its leading zeros, which is not a place to round at.
+    return _round(format, exponent, value >> 8 | ((value & 255) != 0), full - n - 8)
+
+
+def _bit_length_long(value: Array) -> Array:
     high = value >> 32
     return np.where(high != 0, 32 + _bit_length(high), _bit_length(value & 0xFFFFFFFF))
 
@@ -220,4 +263,5 @@ MODELS: dict[str, Callable[[Patterns, Format], Patterns]] = {
     "reciprocal": reciprocal,
     "rsqrt": rsqrt,
     "sin": sin,
+    "sin_turns": sin_turns,
 }

@@ -36,6 +36,9 @@ def table(format: Format) -> QuadraticTable:
 class QuarterWave(ElementaryCore):
     """Sine of a reduced operand: its place in the quarter turn times a smooth function from a table."""
 
+    #: An operand that passes unreduced is its own sine, rather than a place in the quarter turn.
+    passes_unchanged = True
+
     @abstractmethod
     def reduce(self, p: Pipeline) -> None:
         """Set ``p.reduced``, ``p.sign``, ``p.is_nan`` and ``p.is_zero``.
@@ -76,13 +79,15 @@ class QuarterWave(ElementaryCore):
             p.factor = Mux(passes, Cat(Const(0, kept - n), significand), p.normal[-kept:])
             p.exponent = Mux(passes, field, (f.bias - 1) - p.count).as_signed()
             p.delay(add_delay(f.exponent) + lut_delay())
-        p.slope_value = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.fraction + 1), p.y)
-        p.delay(lut_delay(0.5))
+        p.slope_value = p.y
+        if self.passes_unchanged:
+            p.slope_value = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.fraction + 1), p.y)
+            p.delay(lut_delay(0.5))
         multiply(p, "product", p.factor, p.slope_value, target=limbs(self.target))
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].
         full = kept + coefficients.fraction
-        top = p.product[full] & ~p.passes
+        top = p.product[full]
         value = Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))
         guard = full - n
         p.delay(lut_delay())

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, Phase, given, settings
-
+from hypothesis import strategies as st
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.passes.axes import analyze_axes
+from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.testing.strategies import kernels
-from tg2hdl_lower import plan_kernel
+from tg2hdl_lower import Layout, plan_kernel
 
 INTEGERS = (DType.INT32, DType.INT8, DType.UINT16)
-
-
-@settings(
-    max_examples=20,
-    phases=[Phase.generate],
+COMMON = settings(
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+@settings(COMMON, max_examples=25)
 @given(case=kernels(types=INTEGERS))
-def test_random_kernels(case, same_as_golden):
+def test_one_lane(case, same_as_golden):
     kernel, buffers, variables = case
-    same_as_golden(kernel, plan_kernel(kernel), buffers, variables)
+    same_as_golden(kernel, plan_kernel(kernel), buffers, variables, runs=2)
+
+
+def legal_lanes(kernel):
+    """Axes that may have lanes, with their bounds."""
+    info = analyze_axes(kernel)
+    counters = [loop.counter for loop in kernel.loop_tree.walk() if loop.counter is not None]
+    return {
+        c.axis: c.bound
+        for c in counters
+        if c.axis in info.independent | info.reducible and isinstance(c.bound, int) and c.bound > 1
+    }
+
+
+@settings(COMMON, max_examples=25)
+@given(case=kernels(types=INTEGERS), data=st.data())
+def test_lanes_and_packed_memories(case, data, same_as_golden):
+    kernel, buffers, variables = case
+    kernel = canonicalize(kernel)
+    lanes = {axis: data.draw(st.integers(1, bound)) for axis, bound in legal_lanes(kernel).items()}
+    layouts = {b.idx: Layout.linear(b.depth, data.draw(st.integers(1, 4))) for b in kernel.buffers}
+    plan = plan_kernel(kernel, lanes=lanes, layouts=layouts)
+    same_as_golden(kernel, plan, buffers, variables)

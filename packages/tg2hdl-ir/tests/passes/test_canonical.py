@@ -32,7 +32,7 @@ def same_results(before, after, buffers, variables=None):
     actual = evaluate(after, buffers, variables)
     for idx, array in expected.items():
         dtype = before.buffer(idx).dtype
-        np.testing.assert_array_equal(dtype.array_to_bits(actual.get(idx, buffers[idx])), dtype.array_to_bits(array))
+        np.testing.assert_array_equal(dtype.array_to_bits(actual[idx] if idx in actual else buffers[idx]), dtype.array_to_bits(array))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])

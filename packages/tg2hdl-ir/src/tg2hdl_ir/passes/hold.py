@@ -98,6 +98,7 @@ class _Insertion:
     def __init__(self, held: dict[IRStatement, RegisterMeta], order: dict[IRStatement, _Placed]) -> None:
         self.held = held
         self.order = order
+        self.renamed: dict[IRValue, IRValue] = {}
 
     def level(self, loop: LoopIR) -> LoopIR:
         items: list[IRItem] = []
@@ -112,15 +113,13 @@ class _Insertion:
         return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
 
     def _rewritten(self, item: IRStatement, loop: LoopIR) -> tuple[list[IRRegLoad], IRStatement]:
-        used = [
-            load
-            for load in loads_used_by(operands(item), frozenset(self.order))
-            if load in self.held and self.order[load].level is not loop
-        ]
-        if not used:
+        reached = loads_used_by(operands(item), frozenset(self.order))
+        used = [load for load in reached if load in self.held and self.order[load].level is not loop]
+        if not used and not any(load in self.renamed for load in reached):
             return [], item
         rewriter = Rewriter()
-        rewriter.memo.update({load: load for load in self.order if isinstance(load, IRBufLoad | IRRegLoad)})
+        loads = [load for load in self.order if isinstance(load, IRBufLoad | IRRegLoad)]
+        rewriter.memo.update({load: self.renamed.get(load, load) for load in loads})
         reads = []
         for load in used:
             read = IRRegLoad(load.dtype, self.held[load].idx)
@@ -128,4 +127,7 @@ class _Insertion:
             reads.append(read)
         if isinstance(item, IRBufLoad | IRRegLoad):
             rewriter.memo.pop(item, None)
-        return reads, rewriter.statement(item)
+        rebuilt = rewriter.statement(item)
+        if isinstance(item, IRBufLoad | IRRegLoad) and isinstance(rebuilt, IRBufLoad | IRRegLoad):
+            self.renamed[item] = rebuilt
+        return reads, rebuilt

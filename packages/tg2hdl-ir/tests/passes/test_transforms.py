@@ -1,0 +1,192 @@
+"""Transforms of the loop tree on random kernels: results stay, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    KernelIR,
+    LoopIR,
+    RegisterMeta,
+)
+from tg2hdl_ir.passes.axes import analyze_axes
+from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_ir.passes.registers import forward_registers
+from tg2hdl_ir.passes.split import split_axis
+from tg2hdl_ir.passes.table import canonicalize
+from tg2hdl_ir.passes.unroll import unroll
+from tg2hdl_ir.testing.strategies import kernels
+from tg2hdl_ir.verifier import verify
+
+COMMON = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def same_results(before, after, buffers, variables=None):
+    expected = evaluate(before, buffers, variables)
+    actual = evaluate(after, buffers, variables)
+    for idx, array in expected.items():
+        dtype = before.buffer(idx).dtype
+        found = actual[idx] if idx in actual else buffers[idx]
+        np.testing.assert_array_equal(dtype.array_to_bits(found), dtype.array_to_bits(array), after.format())
+
+
+def counters(kernel):
+    return {loop.counter.axis: loop.counter for loop in kernel.loop_tree.walk() if loop.counter is not None}
+
+
+@COMMON
+@given(case=kernels())
+def test_flatten_forward_balance(case):
+    kernel, buffers, variables = case
+    kernel = canonicalize(kernel)
+    flat = verify(flatten(kernel))
+    assert all(not loop.loops or all(isinstance(i, LoopIR) for i in loop.items) for loop in flat.loop_tree.walk())
+    same_results(kernel, flat, buffers, variables)
+    forwarded = verify(forward_registers(flat))
+    same_results(kernel, forwarded, buffers, variables)
+    same_results(kernel, verify(balance(forwarded)), buffers, variables)
+
+
+@COMMON
+@given(case=kernels(), data=st.data())
+def test_lanes(case, data):
+    kernel, buffers, variables = case
+    kernel = canonicalize(kernel)
+    info = analyze_axes(kernel)
+    legal = [
+        c
+        for c in counters(kernel).values()
+        if c.axis in info.independent | info.reducible and isinstance(c.bound, int) and c.bound > 1
+    ]
+    assume(legal)
+    lanes = {c.axis: data.draw(st.integers(1, c.bound), f"lanes of i{c.axis}") for c in legal}
+    unrolled = unroll(flatten(kernel), info, lanes)
+    same_results(kernel, unrolled, buffers, variables)
+    same_results(kernel, balance(forward_registers(unrolled)), buffers, variables)
+
+
+@COMMON
+@given(case=kernels(), data=st.data())
+def test_turns(case, data):
+    kernel, buffers, variables = case
+    kernel = canonicalize(kernel)
+    info = analyze_axes(kernel)
+    legal = [c for c in counters(kernel).values() if c.axis in info.independent and isinstance(c.bound, int)]
+    assume(legal)
+    counter = data.draw(st.sampled_from(legal))
+    tile = data.draw(st.integers(2, counter.bound + 1))
+    turned = interleave(flatten(kernel), info, counter.axis, tile)
+    same_results(kernel, turned, buffers, variables)
+    same_results(kernel, forward_registers(turned), buffers, variables)
+
+
+@COMMON
+@given(case=kernels(), data=st.data())
+def test_split(case, data):
+    kernel, buffers, variables = case
+    kernel = canonicalize(kernel)
+    legal = [c for c in counters(kernel).values() if isinstance(c.bound, int)]
+    assume(legal)
+    counter = data.draw(st.sampled_from(legal))
+    inner = data.draw(st.sampled_from([n for n in range(1, counter.bound + 1) if counter.bound % n == 0]))
+    same_results(kernel, verify(split_axis(kernel, counter.axis, inner)), buffers, variables)
+
+
+def matmul(dtype, rows, columns, depth):
+    """``out[i, j] = bias[j] + sum_k a[i, k] * b[k, j]``."""
+    i, j, k = (IRCounter(n, at, at) for at, n in enumerate((rows, columns, depth)))
+
+    def linear(*terms):
+        value = IRConst(0, DType.INT32)
+        for counter, stride in terms:
+            step = IROp("mul", DType.INT32, (counter, IRConst(stride, DType.INT32)))
+            value = IROp("add", DType.INT32, (value, step))
+        return value
+
+    bias = IRBufLoad(3, j, dtype)
+    a, b = IRBufLoad(0, linear((i, depth), (k, 1)), dtype), IRBufLoad(1, linear((k, columns), (j, 1)), dtype)
+    before, result = IRRegLoad(dtype), IRRegLoad(dtype)
+    total = IROp("add", dtype, (before, IROp("mul", dtype, (a, b))))
+    inner = LoopIR.from_items((a, b, before, IRRegStore(total)), counter=k, axis_type="reduce")
+    store = IRBufStore(2, linear((i, columns), (j, 1)), result, dtype)
+    middle = LoopIR.from_items((bias, IRRegStore(bias), inner, result, store), counter=j)
+    root = LoopIR.from_items((LoopIR.from_items((middle,), counter=i),))
+    sizes = (rows * depth, depth * columns, rows * columns, columns)
+    buffers = tuple(BufferMeta(n, size, dtype, n == 2) for n, size in enumerate(sizes))
+    return KernelIR(buffers, root, (RegisterMeta(0, dtype),), name="matmul")
+
+
+def contents(kernel):
+    rng = np.random.default_rng(0)
+    return {
+        b.idx: (rng.standard_normal(b.depth) * 50).astype(b.dtype.numpy())
+        for b in kernel.buffers
+        if not b.is_output
+    }
+
+
+@pytest.mark.parametrize("lanes", [{0: 2}, {1: 3}, {2: 4}, {0: 3, 1: 2}, {0: 2, 1: 5, 2: 7}, {1: 4, 2: 3}])
+def test_lanes_of_an_integer_matmul(lanes):
+    kernel = matmul(DType.INT16, 3, 5, 7)
+    info = analyze_axes(kernel)
+    assert (info.independent, info.reducible) == ({0, 1}, {2})
+    unrolled = unroll(flatten(kernel), info, lanes)
+    same_results(kernel, balance(forward_registers(unrolled)), contents(kernel))
+    steps = {axis: -(-bound // lanes.get(axis, 1)) for axis, bound in enumerate((3, 5, 7))}
+    assert {c.axis: c.bound for c in counters(unrolled).values()} == {a: n for a, n in steps.items() if n > 1}
+
+
+@pytest.mark.parametrize(("axis", "tile"), [(0, 2), (0, 3), (1, 2), (1, 4), (1, 5)])
+def test_turns_of_a_float_matmul_keep_the_order_of_each_sum(axis, tile):
+    kernel = matmul(DType.FP32, 3, 5, 7)
+    info = analyze_axes(kernel)
+    assert (info.independent, info.reducible, info.floats) == ({0, 1}, frozenset(), {2})
+    turned = interleave(flatten(kernel), info, axis, tile)
+    assert turned.registers[0].size == tile
+    same_results(kernel, forward_registers(turned), contents(kernel))
+
+
+def test_float_reduction_cannot_have_lanes_over_outer_statements():
+    kernel = matmul(DType.FP32, 3, 5, 7)
+    info = analyze_axes(kernel)
+    with pytest.raises(InputError) as caught:
+        unroll(flatten(kernel), info, {9: 2})
+    assert str(caught.value) == (
+        "bad input: axis 9 cannot have 2 lanes\n  at: kernel matmul\n  hint: axes that can: [0, 1]"
+    )
+
+
+def test_reduction_cannot_take_turns():
+    kernel = matmul(DType.FP32, 3, 5, 7)
+    with pytest.raises(InputError) as caught:
+        interleave(flatten(kernel), analyze_axes(kernel), 2, 4)
+    assert str(caught.value) == (
+        "bad input: axis 2 cannot be interleaved\n  at: kernel matmul\n  hint: independent axes: [0, 1]"
+    )
+
+
+def test_split_by_no_divisor():
+    with pytest.raises(InputError) as caught:
+        split_axis(matmul(DType.INT8, 3, 5, 7), 2, 4)
+    assert str(caught.value) == "bad input: axis 2 cannot be split by 4\n  at: kernel matmul"

@@ -118,6 +118,23 @@ class Combinational(wiring.Component):
         return m
 
 
+class Selections(wiring.Component):
+    """Bits of a signed value at a variable place."""
+
+    a: In(signed(12))
+    place: In(4)
+    bits: Out(3)
+    word: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [
+            self.bits.eq(self.a.bit_select(self.place, 3)),
+            self.word.eq(self.a.word_select(self.place[:2], 4)),
+        ]
+        return m
+
+
 class TwoClocks(wiring.Component):
     y: Out(1)
 

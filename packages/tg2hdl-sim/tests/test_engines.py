@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from sim_designs import Combinational, Loopy, RandomDesign, Resettable, TwoClocks
+from sim_designs import Combinational, Loopy, RandomDesign, Resettable, Selections, TwoClocks
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import resolve
@@ -89,6 +89,18 @@ def test_design_without_registers(engine):
             assert sim.get("y") == value + 1
         sim.step(3)
         assert sim.get("y") == 256
+
+
+@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl"])
+def test_bits_of_signed_values(engine):
+    require(engine)
+    with open_simulation(SimulationModel(Selections()), engine) as sim:
+        for value in (-2048, -1, 5, 0x5A5, 2047):
+            sim.set("a", value)
+            for place in range(16):
+                sim.set("place", place)
+                assert sim.get("bits") == value >> place & 7
+                assert sim.get("word") == value >> 4 * (place & 3) & 15
 
 
 @pytest.mark.parametrize("engine", ["amaranth", "cxxrtl"])

@@ -18,10 +18,16 @@ def build(design: Design) -> Netlist:
 
 
 class _ContentlessEmitter(rtlil.ModuleEmitter):
-    """Emits no initial memory contents, which would dominate the time of everything that follows."""
+    """Emits no memory contents, which would dominate the time of everything that follows."""
 
     def emit_memory(self, cell_idx: int, cell: Any) -> None:
         pass
+
+    def emit_part(self, cell_idx: int, cell: Any) -> None:
+        """Select bits of a signed value with ``$sshr``: CXXRTL truncates the value of ``$shift`` before it shifts."""
+        super().emit_part(cell_idx, cell)
+        if cell.value_signed:
+            next(reversed(self.builder.contents.values())).kind = "$sshr"
 
 
 def to_rtlil(netlist: Netlist) -> str:

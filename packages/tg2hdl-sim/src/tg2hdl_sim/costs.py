@@ -41,7 +41,7 @@ def cxxrtl_build_seconds(cells: int) -> float:
 
 def cxxrtl_speed(cells: int) -> float:
     """Cycles per second."""
-    return 1e9 / (10 + 0.4 * cells)
+    return 1e9 / (5 + 0.4 * cells)
 
 
 def verilator_available() -> str | None:
@@ -60,7 +60,7 @@ def verilator_build_seconds(cells: int) -> float:
 
 def verilator_speed(cells: int) -> float:
     """Cycles per second."""
-    return 1e9 / (40 + 0.4 * cells)
+    return 1e9 / (40 + 0.5 * cells)
 
 
 def amaranth_available() -> None:
@@ -74,4 +74,4 @@ def amaranth_build_seconds(cells: int) -> float:
 
 def amaranth_speed(cells: int) -> float:
     """Cycles per second."""
-    return 1e6 / (10 + 0.5 * cells)
+    return 1e6 / (5 + 1.0 * cells)

@@ -1,4 +1,4 @@
-"""Registration of the built-in commands; imports nothing heavy."""
+"""Registration of the built-in commands; outside of the package, whose import brings in tinygrad."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,3 +33,13 @@ def uops_of(kernels_of: Callable[..., list[list[UOp]]]) -> Callable[..., list[UO
         return only
 
     return uops
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests of this package unless ``-m`` asks for something."""
+    if config.option.markexpr:
+        return
+    here = Path(__file__).parent
+    slow = [i for i in items if here in i.path.parents and i.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [i for i in items if i not in slow]

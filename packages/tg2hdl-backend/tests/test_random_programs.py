@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
+
 from tg2hdl_backend.conformance import compare_with_interpreter
 from tg2hdl_backend.conformance.random_programs import Recipe, recipes
 

@@ -174,11 +174,11 @@ class CompiledKernel(wiring.Component):
             data = Mux(self.busy, kernel.data, data)
             enable = Mux(self.busy, kernel.en, enable)
         m.d.comb += [write.addr.eq(address), write.data.eq(data), write.en.eq(enable)]
-        readers = [p for p in ports if p.reads]
+        readers: list[MemoryPort | None] = [p for p in ports if p.reads]
         output = self.buf_read_ports[idx]
-        for number, port in enumerate(readers or [None]):
+        for number, reader in enumerate(readers or [None]):
             read = memory.read_port()
-            kernel = getattr(self.core, KernelCore.port_name(port)) if port else None
+            kernel = getattr(self.core, KernelCore.port_name(reader)) if reader else None
             if number == 0:
                 chosen = output["raddr"] if kernel is None else Mux(self.busy, kernel.addr, output["raddr"])
                 m.d.comb += read.addr.eq(chosen)

@@ -158,8 +158,8 @@ class LeafBuilder:
         if isinstance(node, IRVariable):
             interval = (node.low, node.high)
             return self.shared(("variable", node.name), "variable", node.dtype, interval, variable=node)
-        if isinstance(node, IROp) and node.op == "eq" and isinstance(node.srcs[0], IRCounter):
-            counter, other = node.srcs
+        if isinstance(node, IROp) and node.op == "eq" and isinstance(counter := node.srcs[0], IRCounter):
+            other = node.srcs[1]
             if is_const(other, 0):
                 return self._flag("first", counter)
             if isinstance(counter.bound, int) and is_const(other, counter.bound - 1):

@@ -59,7 +59,7 @@ class Divider(wiring.Component):
         divisor = self._register(m, width, "divisor", Mux(b_negative, -self.b, self.b))
         flips = a_negative if self.remainder else a_negative ^ b_negative
         negative = self._register(m, 1, "negative", flips)
-        # A zero divisor subtracts at every bit, so that the remainder is lost: it keeps the dividend by not subtracting.
+        # A zero divisor would subtract at every bit and lose the remainder: not subtracting keeps the dividend.
         zero = self._register(m, 1, "zero", self.b == 0)
         rest: Value = Value.cast(0)
         for stage in range(width):

@@ -37,7 +37,7 @@ class LowerOptions:
     reduce_unroll_factor: int = 1
     target: str = "generic"
     units: Mapping[str, str] = field(default_factory=dict)
-    stage_levels: int = 6
+    stage_levels: int = 4
     read_latency: int = 2
     max_ii: int = 4096
 

@@ -132,11 +132,8 @@ def _memory_edges(flow: Dataflow) -> list[_Edge]:
                     edges.append(_Edge(store.number, other.number, 1, 1))
                     edges.append(_Edge(other.number, store.number, 1, 1))
             elif other.number > store.number:
-                if same_step:
-                    edges.append(_Edge(store.number, other.number, 0, 1))
-                else:
-                    edges.append(_Edge(store.number, other.number, 1, 1))
-                    edges.append(_Edge(other.number, store.number, 1, 1))
+                edges.append(_Edge(store.number, other.number, 0 if same_step else 1, 1))
+                edges.append(_Edge(other.number, store.number, 1, 1))
     return edges
 
 

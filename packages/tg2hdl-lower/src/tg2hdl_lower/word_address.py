@@ -86,7 +86,8 @@ class WordAddresses:
     def _moving(self, layout: Layout, digits: list[Affine]) -> WordAddress:
         """Address whose lane changes: quotients and remainders of the digits, advanced step by step."""
         builder = self.builder
-        base, splits, fixed_lane = Affine(0), [], 0
+        base, fixed_lane = Affine(0), 0
+        splits: list[DigitSplit] = []
         moving: list[tuple[int, int]] = []
         for n, (digit, split) in enumerate(zip(digits, layout.split, strict=True)):
             stride = math.prod(layout.rows[n + 1 :])

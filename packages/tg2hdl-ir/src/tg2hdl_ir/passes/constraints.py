@@ -43,8 +43,8 @@ class Constraints:
                 for symbol, _ in terms:
                     del rest[symbol]
         for symbol, coefficient in rest.items():
-            bounds = tuple(coefficient * b for b in self._symbol(symbol))
-            low, high = low + min(bounds), high + max(bounds)
+            ends = [coefficient * b for b in self._symbol(symbol)]
+            low, high = low + min(ends), high + max(ends)
         return low, high
 
     def _within(self, terms: Terms, low: int, high: int) -> Interval:

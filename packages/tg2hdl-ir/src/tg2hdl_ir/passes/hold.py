@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tg2hdl_ir.nodes import (
@@ -21,9 +22,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter, operands
 __all__ = ["hold_overwritten_loads", "loads_used_by"]
 
 
-def loads_used_by(
-    roots: tuple[IRValue, ...], stop: frozenset[IRValue] = frozenset()
-) -> list[IRBufLoad | IRRegLoad]:
+def loads_used_by(roots: tuple[IRValue, ...], stop: Collection[IRValue] = ()) -> list[IRBufLoad | IRRegLoad]:
     """Loads that the values reach through pure ops and through the addresses of other loads."""
     seen: dict[IRValue, None] = {}
     stack = list(roots)
@@ -52,10 +51,11 @@ def hold_overwritten_loads(kernel: KernelIR) -> KernelIR:
     spans: dict[int, tuple[int, int]] = {}
     _number(kernel.loop_tree, order, spans)
     stores = [s for s in order if isinstance(s, IRBufStore | IRRegStore)]
+    loads = {s for s in order if isinstance(s, IRBufLoad | IRRegLoad)}
     held: dict[IRStatement, RegisterMeta] = {}
     registers = list(kernel.registers)
     for use, place in order.items():
-        for load in loads_used_by(operands(use), frozenset(order)):
+        for load in loads_used_by(operands(use), loads):
             home = order[load]
             if load in held or (home.level is place.level and not home.level.loops):
                 continue
@@ -98,6 +98,7 @@ class _Insertion:
     def __init__(self, held: dict[IRStatement, RegisterMeta], order: dict[IRStatement, _Placed]) -> None:
         self.held = held
         self.order = order
+        self.loads = {s for s in order if isinstance(s, IRBufLoad | IRRegLoad)}
         self.renamed: dict[IRValue, IRValue] = {}
 
     def level(self, loop: LoopIR) -> LoopIR:
@@ -113,7 +114,7 @@ class _Insertion:
         return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
 
     def _rewritten(self, item: IRStatement, loop: LoopIR) -> tuple[list[IRRegLoad], IRStatement]:
-        reached = loads_used_by(operands(item), frozenset(self.order))
+        reached = loads_used_by(operands(item), self.loads)
         used = [load for load in reached if load in self.held and self.order[load].level is not loop]
         if not used and not any(load in self.renamed for load in reached):
             return [], item

@@ -25,7 +25,9 @@ def cache_directory(tmp_path_factory):
         yield directory
 
 
-@pytest.fixture(scope="session", params=["amaranth", "cxxrtl", "verilator"])
+@pytest.fixture(
+    scope="session", params=["amaranth", "cxxrtl", pytest.param("verilator", marks=pytest.mark.slow)]
+)
 def engine(request):
     reason = resolve(registry().simulator(request.param).available)()
     if reason is not None:

@@ -46,14 +46,14 @@ def require(name):
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_designs_in_cxxrtl(seed):
     require("cxxrtl")
     check_same(lambda: RandomDesign(seed), "cxxrtl", seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 60))
+@pytest.mark.parametrize("seed", range(2, 60))
 def test_more_random_designs_in_cxxrtl(seed):
     require("cxxrtl")
     check_same(lambda: RandomDesign(seed, 20 + 2 * seed), "cxxrtl", seed)

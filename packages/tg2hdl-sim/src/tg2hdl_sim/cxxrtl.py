@@ -119,8 +119,11 @@ def _build(
     generate(elaboration, directory, wave=wave)
     slow = " (the first time takes about half a minute)" if compiler.is_zig and cxx.zig_is_cold() else ""
     progress(f"compiling {elaboration.model.name} with {compiler.identity}{slow}")
-    headers = f"-I{yosys.cxxrtl_headers()}"
-    cxx.compile_shared(compiler, ["model.cc"], "model.so", directory=directory, flags=[headers])
+    flags = [
+        f"-I{yosys.cxxrtl_headers()}",
+        *(["-O1"] if wave else []),
+    ]  # writing the wave takes most of the time
+    cxx.compile_shared(compiler, ["model.cc"], "model.so", directory=directory, flags=flags)
     return directory / "model.so"
 
 

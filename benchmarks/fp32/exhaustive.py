@@ -60,7 +60,9 @@ def run(operation: str, stride: int) -> dict[str, object]:
         program = build(operation, Path(folder))
         began = time.process_time(), os.times().children_user
         count = -(-(1 << 32) // stride)
-        output = subprocess.run([program, "0", str(count), str(stride)], check=True, capture_output=True, text=True)
+        output = subprocess.run(
+            [program, "0", str(count), str(stride)], check=True, capture_output=True, text=True
+        )
         seconds = os.times().children_user - began[1]
     result: dict[str, object] = json.loads(output.stdout)
     result["cpu_seconds"] = round(seconds, 1)
@@ -86,7 +88,9 @@ def record(results: dict[str, dict[str, object]]) -> None:
     ]
     for name, r in known.items():
         share = 100 * r["correctly_rounded"] / r["not_nan"]
-        ordered = {0: "yes"}.get(r["not_monotone"], f"no, {r['not_monotone']}") if OPERATIONS[name][2] else "-"
+        ordered = (
+            {0: "yes"}.get(r["not_monotone"], f"no, {r['not_monotone']}") if OPERATIONS[name][2] else "-"
+        )
         lines.append(
             f"| {name} | {r['max_ulp']:.4f} | `{r['max_ulp_input']}` | {share:.3f} % | {r['wrong']} "
             f"| {r['exact_missed']} | {ordered} | {r['date']} | {r['version']} |"
@@ -96,7 +100,9 @@ def record(results: dict[str, dict[str, object]]) -> None:
 
 def main() -> None:
     """Run the operations given on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("operations", nargs="*", help=f"of {', '.join(OPERATIONS)}; all by default")
     parser.add_argument("--stride", type=int, default=1, help="distance of the inputs (default 1: all)")
     options = parser.parse_args()

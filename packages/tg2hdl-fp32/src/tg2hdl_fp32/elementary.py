@@ -35,9 +35,13 @@ class ElementaryCore(Core):
     def __init__(self, format: Format = FP32, **parameters: Any) -> None:
         name = type(self).__name__
         if isinstance(format, Format) and format not in self.formats:
-            raise FloatParameterError(f"{name} of {format} is not available; use one of {one_of(self.formats)}")
+            raise FloatParameterError(
+                f"{name} of {format} is not available; use one of {one_of(self.formats)}"
+            )
         if parameters.get("rounding", RoundingMode.RNE) is not RoundingMode.RNE:
-            raise FloatParameterError(f"{name} rounds to nearest with an error below 1 ULP; use RoundingMode.RNE")
+            raise FloatParameterError(
+                f"{name} rounds to nearest with an error below 1 ULP; use RoundingMode.RNE"
+            )
         if parameters.get("flags", False):
             raise FloatParameterError(f"{name} has no exception flags; use flags=False")
         super().__init__(format, **parameters)
@@ -58,7 +62,10 @@ def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, targ
     words = []
     for row, signs in zip(table.rows, zip(table.falling, table.concave, strict=True), strict=True):
         word, position = 0, 0
-        columns = [*zip(row, (w0, w1, w2), strict=True), *((int(s), 1) for s, m in zip(signs, mixed, strict=True) if m)]
+        columns = [
+            *zip(row, (w0, w1, w2), strict=True),
+            *((int(s), 1) for s, m in zip(signs, mixed, strict=True) if m),
+        ]
         for value, width in columns:
             word |= value << position
             position += width

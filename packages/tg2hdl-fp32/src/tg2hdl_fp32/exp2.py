@@ -74,7 +74,13 @@ class Exp2(ElementaryCore):
 
         behind_address = p.mark() + 1
         p.integer = Cat(p.fixed[places:], p.negative).as_signed()
-        evaluate(p, coefficients, p.fixed[places - coefficients.index : places], p.fixed[: coefficients.delta], target=self.target)
+        evaluate(
+            p,
+            coefficients,
+            p.fixed[places - coefficients.index : places],
+            p.fixed[: coefficients.delta],
+            target=self.target,
+        )
         steps = (f.significand + 1).bit_length()
         with p.beside(behind_address):
             p.biased = p.integer + f.bias

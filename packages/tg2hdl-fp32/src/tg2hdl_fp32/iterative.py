@@ -147,7 +147,9 @@ class _Iterative(wiring.Component):
         return held
 
     def _unpack(self) -> list[Unpacked]:
-        return [unpack(self.format, getattr(self, name), subnormals=self.subnormals) for name in self.operands]
+        return [
+            unpack(self.format, getattr(self, name), subnormals=self.subnormals) for name in self.operands
+        ]
 
 
 class IterativeDiv(_Iterative):
@@ -194,8 +196,13 @@ class IterativeDiv(_Iterative):
                 sync += [rest.eq(x.significand), divisor.eq(y.significand), quotient.eq(0)]
                 sync += room.eq(x.exponent - y.exponent + (f.bias + n))
             with m.Elif(normalizing):
-                sync += [rest.eq(Mux(left_a, rest << 1, rest)), divisor.eq(Mux(left_b, divisor << 1, divisor))]
-                sync += room.eq(room + Cat(left_a ^ left_b, (left_a & ~left_b).replicate(f.exponent + 2)).as_signed())
+                sync += [
+                    rest.eq(Mux(left_a, rest << 1, rest)),
+                    divisor.eq(Mux(left_b, divisor << 1, divisor)),
+                ]
+                sync += room.eq(
+                    room + Cat(left_a ^ left_b, (left_a & ~left_b).replicate(f.exponent + 2)).as_signed()
+                )
             with m.Elif(~stopped):
                 sync += rest.eq(Mux(trial[-1], rest, trial) << 1)
                 sync += quotient.eq(Cat(~trial[-1], quotient))
@@ -249,9 +256,8 @@ class IterativeSqrt(_Iterative):
             with m.If(self.start):
                 sync += [rest.eq(0), radicand.eq(Cat(Const(0, 1), x.significand)), root.eq(0), first.eq(1)]
                 sync += power.eq(x.exponent - f.bias)
-            with m.Elif(normalizing):
-                with m.If(~radicand[-1]):
-                    sync += [radicand.eq(radicand << 1), power.eq(power - 1)]
+            with m.Elif(normalizing), m.If(~radicand[-1]):
+                sync += [radicand.eq(radicand << 1), power.eq(power - 1)]
             with m.Elif(~root[-1]):
                 sync += rest.eq(Mux(trial[-1], shifted, trial))
                 sync += root.eq(Cat(~trial[-1], root))

@@ -61,7 +61,13 @@ class Log2(ElementaryCore):
         low = p.significand[: n - 2]
         p.inverted = low ^ p.high.replicate(n - 2)
         behind_address = p.mark() + 1
-        evaluate(p, coefficients, Cat(p.inverted[coefficients.delta :], p.high), p.inverted[: coefficients.delta], target=self.target)
+        evaluate(
+            p,
+            coefficients,
+            Cat(p.inverted[coefficients.delta :], p.high),
+            p.inverted[: coefficients.delta],
+            target=self.target,
+        )
         with p.beside(behind_address):
             p.above = p.power + p.high
             p.w = Mux(p.high, p.inverted + 1, Cat(Const(0, 1), p.inverted))[: n - 1]

@@ -71,7 +71,8 @@ def _round(format: Format, exponent: Array, value: Array, guard: int) -> Array:
     half = 1 << (guard + 1)
     kept = kept + ((rest > half) | ((rest == half) & (kept & 1 == 1)))
     packed = ((exponent - 1) << format.fraction) + kept
-    return np.minimum(packed, format.infinity)
+    saturated: Array = np.minimum(packed, format.infinity)
+    return saturated
 
 
 def _finish(format: Format, bits: Patterns, result: Array) -> Patterns:

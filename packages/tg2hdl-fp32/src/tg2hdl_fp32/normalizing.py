@@ -33,5 +33,3 @@ def normalize_operand(p: Pipeline, name: str, width: int) -> None:
         if k:
             p.cut()
     p[f"{name}_places"] = Cat(p[f"{name}_empty{k}"] for k in reversed(count))
-
-

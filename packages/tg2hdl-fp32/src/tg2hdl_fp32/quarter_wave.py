@@ -61,7 +61,9 @@ class QuarterWave(ElementaryCore):
         kept = n + 3
         places = p.reduced[-(n + 2) :]
         behind_address = p.mark() + 1
-        evaluate(p, coefficients, places[coefficients.delta :], places[: coefficients.delta], target=self.target)
+        evaluate(
+            p, coefficients, places[coefficients.delta :], places[: coefficients.delta], target=self.target
+        )
         with p.beside(behind_address):
             p.normal = p.reduced
             levels = (width - kept).bit_length()

@@ -62,7 +62,13 @@ class Reciprocal(ElementaryCore):
         p.fraction = Mux(x.hidden, x.fraction, Mux(one_left, x.fraction << 1, x.fraction << 2))[: f.fraction]
         p.delay(lut_delay(3))
         behind_address = p.mark() + 1
-        evaluate(p, coefficients, p.fraction[coefficients.delta :], p.fraction[: coefficients.delta], target=self.target)
+        evaluate(
+            p,
+            coefficients,
+            p.fraction[coefficients.delta :],
+            p.fraction[: coefficients.delta],
+            target=self.target,
+        )
         with p.beside(behind_address):
             top = 2 * f.bias - 1
             p.exponent = Mux(p.hidden, (top - p.field).as_signed(), Mux(p.two_left, top + 1, top)).as_signed()
@@ -71,7 +77,9 @@ class Reciprocal(ElementaryCore):
             p.tiny = (p.exponent <= 0) if self.subnormals else Const(0, 1)
             p.delay(lut_delay(2))
         p.cut()
-        shifted = Mux(p.exponent[0], Cat(p.y[2:], Const(0, 2)) | p.y[:2].any(), Cat(p.y[1:], Const(0, 1)) | p.y[0])
+        shifted = Mux(
+            p.exponent[0], Cat(p.y[2:], Const(0, 2)) | p.y[:2].any(), Cat(p.y[1:], Const(0, 1)) | p.y[0]
+        )
         value = Mux(p.tiny, shifted, p.y)[: coefficients.fraction]
         guard = coefficients.fraction - f.significand - 1
         p.delay(lut_delay(1.5))

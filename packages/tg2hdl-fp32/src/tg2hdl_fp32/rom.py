@@ -45,11 +45,19 @@ class Rom(wiring.Component):
     """
 
     def __init__(
-        self, words: Sequence[int], width: int, *, latency: int = 0, target: str = "generic", domain: str = "sync"
+        self,
+        words: Sequence[int],
+        width: int,
+        *,
+        latency: int = 0,
+        target: str = "generic",
+        domain: str = "sync",
     ) -> None:
         depth = len(words)
         if depth < 2 or depth & (depth - 1):
-            raise FloatParameterError(f"a Rom of {depth} words is not possible; use a power of two, at least 2")
+            raise FloatParameterError(
+                f"a Rom of {depth} words is not possible; use a power of two, at least 2"
+            )
         if latency not in (0, 1, 2):
             raise FloatParameterError(f"a Rom of latency {latency} is not possible; use 0, 1 or 2")
         self.words = tuple(words)
@@ -101,14 +109,22 @@ class Rom(wiring.Component):
             )
         mode = "OUTREG" if self.latency == 2 else "NOREG"
         for port in "AB":
-            parameters |= {f"p_DATA_WIDTH_{port}": 18, f"p_REGMODE_{port}": mode, f"p_CSDECODE_{port}": "0b000"}
+            parameters |= {
+                f"p_DATA_WIDTH_{port}": 18,
+                f"p_REGMODE_{port}": mode,
+                f"p_CSDECODE_{port}": "0b000",
+            }
             parameters |= {f"p_WRITEMODE_{port}": "NORMAL", f"p_CLK{port}MUX": f"CLK{port}"}
         parameters |= {"p_RESETMODE": "SYNC", "p_ASYNC_RESET_RELEASE": "SYNC", "p_GSR": "AUTO"}
         ports: dict[str, Any] = {}
         for number, port in enumerate("AB"):
             row = Cat(Const(0b11, 2), Const(0, 2), Const(number, 1), self.address)
             row = Cat(row, Const(0, 14 - len(row)))
-            ports |= {f"i_CLK{port}": ClockSignal(self.domain), f"i_CE{port}": self.en, f"i_OCE{port}": self.en}
+            ports |= {
+                f"i_CLK{port}": ClockSignal(self.domain),
+                f"i_CE{port}": self.en,
+                f"i_OCE{port}": self.en,
+            }
             ports |= {f"i_{name}{port}": Const(0, 1) for name in ("WE", "RST")}
             ports |= {f"i_CS{port}{k}": Const(0, 1) for k in range(3)}
             ports |= {f"i_AD{port}{k}": row[k] for k in range(14)}

@@ -15,7 +15,5 @@ def tg2hdl_commands() -> list[CommandDef]:
         CommandDef("demo", "Classify handwritten digits on simulated hardware.", "tg2hdl.cli.demo:demo"),
         CommandDef("compile", "Compile a model to Verilog and RTLIL.", "tg2hdl.cli.compile:compile_command"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
-        CommandDef("synth", "Fmax and utilization of a model on an FPGA.", "tg2hdl.cli.synth:synth"),
-        CommandDef("bench", "Measure the benchmark workloads.", "tg2hdl.cli.bench:bench"),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
     ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir.plugins.descriptors import CommandDef, TargetDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_targets"]
+__all__ = ["tg2hdl_commands", "tg2hdl_targets"]
 
 
 @hookimpl
@@ -14,3 +14,12 @@ def tg2hdl_targets() -> list[TargetDef]:
     from tg2hdl_synth.targets import TARGETS
 
     return list(TARGETS)
+
+
+@hookimpl
+def tg2hdl_commands() -> list[CommandDef]:
+    """Commands that synthesize; the front door, whose command they join, has their code."""
+    return [
+        CommandDef("synth", "Fmax and utilization of a model on an FPGA.", "tg2hdl.cli.synth:synth"),
+        CommandDef("bench", "Measure the benchmark workloads.", "tg2hdl.cli.bench:bench"),
+    ]

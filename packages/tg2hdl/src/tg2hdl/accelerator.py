@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.hdl_files import rtlil_text, verilog_text, write_text
+from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
 from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl.rewriting import rewrite_program
@@ -145,6 +145,18 @@ class Accelerator:
             units=self.options.units,
         )
         return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
+
+    # Synthesis
+
+    def synthesize(self, target: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
+        """Fmax, utilization by kernel and critical path on an FPGA; see `tg2hdl_synth.synthesize`.
+
+        Registers move into block RAMs and multipliers when the model was compiled for the family ``ecp5``.
+        """
+        from tg2hdl_synth import synthesize
+
+        options.setdefault("pack_registers", self.options.target == "ecp5")
+        return synthesize(self.top, target, speed, seeds, name=module_name(self.name), **options)
 
     # Files
 

@@ -147,9 +147,12 @@ def measure(
             row.simulated = run.cycles.compute
             row.exact = same_bits(run.output, accelerator.golden(*arrays))
         if synthesize is not None:
+            from tg2hdl_synth import SynthesisResult
             from tg2hdl_synth import synthesize as run_synthesis
 
-            result = run_synthesis(accelerator.top, name="top", progress=report, **synthesize)
+            result: SynthesisResult = run_synthesis(
+                accelerator.top, name="top", progress=report, **synthesize
+            )
             row.synthesis = result.to_dict()
     except Tg2hdlError as error:
         row.refused = str(error)
@@ -165,7 +168,8 @@ def _compile(
             raise InputError(
                 f"option {name!r} is unknown", where=workload.name, hint="see tg2hdl.CompileOptions"
             )
-    options = CompileOptions(multipliers=case.multipliers or None, target=target, **case.options)
+    latency = {"read_latency": 3} if target == "ecp5" else {}  # a register in the block RAM and one at the multiplier
+    options = CompileOptions(multipliers=case.multipliers or None, target=target, **latency, **case.options)
     accelerator = compile_model_to_hardware(workload.model(), *arrays, options=options)
     row.rtlil_bytes = len(accelerator.rtlil())
     row.compile_seconds = round(time.process_time() - started, 2)

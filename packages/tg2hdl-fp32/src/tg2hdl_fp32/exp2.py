@@ -98,14 +98,18 @@ class Exp2(ElementaryCore):
 
         p.sticky = Const(0, 1)
         p.scaled = p.y
-        for k in reversed(range(steps)):
-            if not self.subnormals:
-                break
+        for k in reversed(range(steps if self.subnormals else 0)):
             p.scaled, p.sticky = shift_right_sticky_step(p.scaled, p.sticky, p.drop[k], 1 << k)
             p.delay(lut_delay(1))
             if k and (steps - k) % 2 == 0:
                 p.cut()
         guard = coefficients.fraction - f.significand
+        if not self.subnormals:
+            # An integer operand may come out just below its power of two, and must not be flushed for that.
+            nearly = p.y[guard:].all()
+            p.scaled = Mux(nearly, Const(1 << coefficients.fraction, len(p.y)), p.y)
+            p.exponent = (p.exponent + nearly).as_signed()
+            p.delay(add_delay(f.exponent + 2) + lut_delay(3))
         round_and_pack(
             p,
             f,

@@ -82,12 +82,19 @@ class Reciprocal(ElementaryCore):
         )
         value = Mux(p.tiny, shifted, p.y)[: coefficients.fraction]
         guard = coefficients.fraction - f.significand - 1
+        exponent = Mux(p.tiny, 1, p.exponent).as_signed()
+        if not self.subnormals:
+            # A power of two comes out just below its reciprocal, and must not be flushed for that.
+            nearly = p.y[guard:].all()
+            value = Mux(nearly, 1 << (coefficients.fraction - 1), p.y)[: coefficients.fraction]
+            exponent = (p.exponent + nearly).as_signed()
+            p.delay(add_delay(f.exponent + 2) + lut_delay(1.5))
         p.delay(lut_delay(1.5))
         round_and_pack(
             p,
             f,
             sign=p.sign,
-            exponent=Mux(p.tiny, 1, p.exponent).as_signed(),
+            exponent=exponent,
             significand=value[guard + 1 :],
             guard=value[guard],
             sticky=value[:guard].any(),

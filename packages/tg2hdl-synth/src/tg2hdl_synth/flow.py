@@ -21,7 +21,7 @@ __all__ = ["synthesize"]
 
 def synthesize(
     top: Any,
-    target: str = "ecp5-45k",
+    target: str | TargetDef = "ecp5-45k",
     speed: int = 6,
     seeds: int = 3,
     *,
@@ -39,7 +39,7 @@ def synthesize(
     ----------
     top : Component or str
         An Amaranth Component, such as ``accelerator.top`` or a CompiledKernel; or RTLIL with a marked top.
-    target : str
+    target : str or TargetDef
         A name from ``tg2hdl plugins list``, e.g. ``ecp5-25k``, ``ecp5-45k``, ``ecp5-85k``, ``ice40-up5k``.
     speed : int
         Speed grade of an ECP5: 6, 7 or 8.
@@ -83,8 +83,8 @@ def synthesize(
     return result
 
 
-def _checked(target: str, speed: int, seeds: int) -> TargetDef:
-    part = target_named(target)
+def _checked(target: str | TargetDef, speed: int, seeds: int) -> TargetDef:
+    part = target if isinstance(target, TargetDef) else target_named(target)
     if part.family == "ecp5" and speed not in (6, 7, 8):
         raise InputError(f"speed grade {speed!r} is unknown", hint="an ECP5 has 6, 7 and 8")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:

@@ -113,6 +113,8 @@ def run_tool(
             raise
         finally:
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
     if process.returncode:
         lines = (directory / log).read_text().splitlines()
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-4:]

@@ -1,0 +1,86 @@
+"""The numbers of one kernel as a dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_synth.flow import synthesize
+from tg2hdl_synth.targets import target_named
+
+__all__ = ["synthesis_stats"]
+
+
+def synthesis_stats(kernel: Any, device: str = "45k", package: str = "CABGA381") -> dict[str, Any]:
+    """Size and speed of a kernel on an ECP5 of speed grade 6.
+
+    Parameters
+    ----------
+    kernel : CompiledKernel, TopModule or KernelIR
+        A KernelIR is compiled with default options.
+    device : {"25k", "45k", "85k"}
+    package : str
+        As nextpnr-ecp5 names it.
+
+    Returns
+    -------
+    dict
+        ``mem_bits`` (bits of the buffers), ``fp32_units`` (units by op), ``fmax_mhz``, ``comb``, ``ff``, ``dp16kd``,
+        ``mult18``; `from_synth` is False when the tools are missing, and the counts are then those of the estimate
+        of the plan, with the reason under ``note``.
+    """
+    from tg2hdl_lower import CompiledKernel
+
+    design = CompiledKernel(kernel) if isinstance(kernel, KernelIR) else kernel
+    target = _packaged(target_named(f"ecp5-{device}"), package)
+    stats: dict[str, Any] = {"mem_bits": _memory_bits(design), "fp32_units": _units(design)}
+    try:
+        result = synthesize(design, target, seeds=1)
+    except ToolMissingError as error:
+        from tg2hdl_synth.estimate import estimate_design
+
+        estimate = estimate_design(design, target)
+        assert estimate is not None, "kernels have plans"
+        counts = (estimate.fmax, estimate.comb, estimate.ff, estimate.bram, estimate.dsp)
+        return stats | _counts(*counts, from_synth=False) | {"note": str(error)}
+    used = [result.used(kind) for kind in ("comb", "ff", "bram", "dsp")]
+    return stats | _counts(round(result.fmax, 2), *used, from_synth=True)
+
+
+def _counts(fmax: float, comb: int, ff: int, bram: int, dsp: int, *, from_synth: bool) -> dict[str, Any]:
+    return {
+        "fmax_mhz": fmax,
+        "comb": comb,
+        "ff": ff,
+        "dp16kd": bram,
+        "mult18": dsp,
+        "from_synth": from_synth,
+    }
+
+
+def _packaged(target: TargetDef, package: str) -> TargetDef:
+    options = tuple((k, package if k == "package" else v) for k, v in target.options)
+    return replace(target, options=options)
+
+
+def _plans(design: Any) -> list[Any]:
+    return list(design.plans) if hasattr(design, "plans") else [design.plan]
+
+
+def _memory_bits(design: Any) -> int:
+    if hasattr(design, "memories"):
+        return sum(m.layout.words * m.word_width for m in design.memories)
+    plan = design.plan
+    return sum(lay.words * lay.lanes * plan.storage[i].bit_width for i, lay in plan.layouts.items())
+
+
+def _units(design: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for plan in _plans(design):
+        for node in plan.nodes:
+            if node.kind == "unit" and node.dtype.bit_width == 32 and node.dtype.is_float:
+                found[node.op] = found.get(node.op, 0) + 1
+    return found

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+
 from tg2hdl_fp32 import (
     BF16,
+    FP8_E4M3,
+    FP8_E5M2,
     FP16,
     FP32,
     FP64,
-    FP8_E4M3,
-    FP8_E5M2,
     MINMAX_VARIANTS,
     PREDICATES,
     Abs,

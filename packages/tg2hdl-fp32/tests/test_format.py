@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from tg2hdl_fp32 import BF16, FORMATS, FP8_E4M3, FP16, FP32, FP64, Format, RoundingMode, format_by_name
 
 

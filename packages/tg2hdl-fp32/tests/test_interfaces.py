@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
+
 from tg2hdl_fp32 import CATALOG, FP16, FP32, Compare, Mul, MultiplyAccumulate, Neg, StreamCore
 from tg2hdl_fp32.__main__ import OPERATIONS, describe, main
 from tg2hdl_fp32.catalog import latencies

@@ -1,6 +1,7 @@
 """What is refused, and what the messages say."""
 
 import pytest
+
 from tg2hdl_fp32 import (
     FP8_E4M3,
     FP32,

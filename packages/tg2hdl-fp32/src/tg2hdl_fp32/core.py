@@ -3,6 +3,7 @@
 __all__ = ["FLAGS", "TARGETS", "Core"]
 
 from abc import abstractmethod
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from amaranth.hdl import Const, Module, Shape, Signal, unsigned
@@ -135,7 +136,7 @@ class Core(wiring.Component):
     def stage_delays(self) -> tuple[float, ...]:
         """Estimated delay of every stage in ns, registers included."""
         bounds = [0, *(c + 1 for c in self._cuts), len(self._segments)]
-        return tuple(sum(self._segments[i:j]) + REGISTER for i, j in zip(bounds, bounds[1:], strict=False))
+        return tuple(sum(self._segments[i:j]) + REGISTER for i, j in pairwise(bounds))
 
     def operand_shapes(self) -> tuple[Shape, ...]:
         """Shapes of the operands; bit patterns of the format unless an operation overrides it."""

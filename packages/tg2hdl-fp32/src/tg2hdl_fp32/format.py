@@ -3,11 +3,11 @@
 __all__ = [
     "BF16",
     "FORMATS",
+    "FP8_E4M3",
+    "FP8_E5M2",
     "FP16",
     "FP32",
     "FP64",
-    "FP8_E4M3",
-    "FP8_E5M2",
     "Format",
     "format_by_name",
 ]
@@ -180,7 +180,7 @@ class Format:
                 return self.nan
             if value in (float("inf"), float("-inf")):
                 sign = self.sign_mask if value < 0 else 0
-                return sign | (self.nan if self.finite else self.infinity)
+                return self.nan if self.finite else sign | self.infinity
             negative_zero = value == 0 and str(value).startswith("-")
         exact = Fraction(value)
         if exact == 0:
@@ -197,8 +197,12 @@ class Format:
         pattern = (exponent + self.bias - 1 << self.fraction) + sig
         if pattern > self.max_finite:
             # Overflow as in IEEE 754, 7.4: the infinity (NaN when there is none) or the largest finite value.
-            special = self.nan if self.finite else self.infinity
-            pattern = special if rounding.overflows_to_infinity(negative) else self.max_finite
+            if not rounding.overflows_to_infinity(negative):
+                pattern = self.max_finite
+            elif self.finite:
+                return self.nan
+            else:
+                pattern = self.infinity
         return pattern | (self.sign_mask if negative else 0)
 
     def numpy_dtype(self) -> Any:

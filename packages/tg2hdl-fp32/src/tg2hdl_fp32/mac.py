@@ -51,10 +51,14 @@ class MultiplyAccumulate(wiring.Component):
     def __init__(self, format: Format = FP32, **parameters: Any) -> None:
         self.fma = Fma(format, **parameters)
         if self.fma.dynamic or self.fma.has_flags:
-            raise FloatParameterError("MultiplyAccumulate has no dynamic rounding and no flags; leave them out")
+            raise FloatParameterError(
+                "MultiplyAccumulate has no dynamic rounding and no flags; leave them out"
+            )
         self.latency = self.fma.latency
         if not self.latency:
-            raise FloatParameterError("MultiplyAccumulate needs a register; use profile small, balanced or fast")
+            raise FloatParameterError(
+                "MultiplyAccumulate needs a register; use profile small, balanced or fast"
+            )
         self.format = format
         width = format.width
         super().__init__(

@@ -1,6 +1,6 @@
 """The rounder that all cores share: significand with guard and sticky bits in, bit pattern out."""
 
-__all__ = ["rounds_away", "round_and_pack"]
+__all__ = ["round_and_pack", "rounds_away"]
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
@@ -77,8 +77,8 @@ def round_and_pack(
     nan: Value,
     inf: Value,
     zero: Value,
-    invalid: Value = Const(0),
-    divide_by_zero: Value = Const(0),
+    invalid: Value | None = None,
+    divide_by_zero: Value | None = None,
     flags: bool = False,
     subnormals: bool = True,
 ) -> None:
@@ -126,7 +126,8 @@ def round_and_pack(
     p.round_inexact = (guard | sticky) & ~exact
     p.round_tiny = ~hidden & ~exact
     p.round_over = over & ~exact
-    p.round_invalid, p.round_dbz = invalid, divide_by_zero
+    p.round_invalid = Const(0) if invalid is None else invalid
+    p.round_dbz = Const(0) if divide_by_zero is None else divide_by_zero
     p.delay(lut_delay(2))
     p.cut()
 
@@ -137,7 +138,7 @@ def round_and_pack(
     overflowed = p.round_inf & ~p.round_from_zero
     saturated = p.round_saturate & ~p.round_from_zero
     p.pack_nan = to_nan | (overflowed & ~p.round_from_inf if format.finite else Const(0))
-    p.pack_quiet_sign = p.round_sign & ~to_nan
+    p.pack_sign = p.round_sign & ~p.pack_nan
     p.pack_inf = (p.round_from_inf | overflowed) if not format.finite else Const(0)
     p.pack_max = saturated & ~p.round_from_inf & ~to_nan
     p.pack_zero = (p.round_from_zero | p.round_flush) & ~overflowed & ~saturated
@@ -150,7 +151,9 @@ def round_and_pack(
         special = Mux(p.pack_inf, Const(format.infinity, body_bits), special)
     special = Mux(p.pack_nan, Const(format.nan, body_bits), special)
     pick = p.pack_nan | p.pack_inf | p.pack_max | p.pack_zero
-    p.result = Cat(Mux(pick, special, p.rounded), p.pack_quiet_sign)
+    # Without infinities a carry into the all-ones pattern is an overflow, and NaN has no sign.
+    keep_sign = ~(p.rounded.all() & ~pick) if format.finite else Const(1)
+    p.result = Cat(Mux(pick, special, p.rounded), p.pack_sign & keep_sign)
     p.delay(lut_delay(2))
     if flags:
         _set_flags(p, format, pick, subnormals)

@@ -48,6 +48,11 @@ def test_importing_the_finder_imports_nothing_else():
     assert run(program) == "1 []\n"
 
 
+def test_golden_mode_does_not_import_amaranth():
+    program = "import sys; from tinygrad import Tensor; (Tensor([1.0]) + 1).tolist(); print('amaranth' in sys.modules)"
+    assert run(program, DEV="HDL") == "False\n"
+
+
 def test_operations_on_the_device():
     with Context(DEV="HDL"):
         x = Tensor(X)

@@ -24,6 +24,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, KernelIR, LoopIR
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_top import CompileOptions
 
 RNG = np.random.default_rng(5)
 X = RNG.integers(-9, 9, (2, 6), np.int32)
@@ -190,3 +191,33 @@ def test_device_kernel_on_simulated_hardware(uops_of):
     assert describe_run(kernel, run, {}, 1) == (
         f"    hdl r_2_4_6: {run.cycles:,} cycles, ratio {ratio:.2f} (amaranth)"
     )
+
+
+def test_plans_of_device_kernels_are_kept_on_disk(uops_of, tmp_path, monkeypatch):
+    from tg2hdl_backend import plan_cache, uops_to_kernel_ir
+    from tg2hdl_backend.compile_cache import CompileCache
+    from tg2hdl_backend.optional_use import may_stay_unused
+
+    kernel, _ = uops_to_kernel_ir(uops_of(gemv()))
+    store = CompileCache(tmp_path)
+    first = plan_cache.compile_kernel_program(kernel, CompileOptions(), store)
+    may_stay_unused(first.top)
+    again, _ = uops_to_kernel_ir(uops_of(gemv()))
+
+    def never(*_: object) -> None:
+        raise AssertionError("planned again")
+
+    planned = plan_cache.plan_of_kernel
+    monkeypatch.setattr(plan_cache, "plan_of_kernel", never)
+    second = plan_cache.compile_kernel_program(again, CompileOptions(), store)
+    may_stay_unused(second.top)
+    assert second.plans[0].format() == first.plans[0].format()
+    with pytest.raises(AssertionError, match="planned again"):
+        plan_cache.compile_kernel_program(again, CompileOptions(multipliers=2), store)
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[:50])
+    monkeypatch.setattr(plan_cache, "plan_of_kernel", planned)
+    third = plan_cache.compile_kernel_program(again, CompileOptions(), store)
+    may_stay_unused(third.top)
+    assert third.plans[0].format() == first.plans[0].format()

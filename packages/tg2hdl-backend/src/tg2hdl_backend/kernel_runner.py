@@ -88,11 +88,11 @@ class KernelRunner:
     def simulation(self) -> ProgramSimulation:
         """The simulation of the hardware; compiled and opened at the first use."""
         if self._simulation is None:
-            from tg2hdl_backend.kernel_simulation import program_of_kernel
+            from tg2hdl_backend.plan_cache import compile_kernel_program
             from tg2hdl_backend.program_simulation import ProgramSimulation
-            from tg2hdl_top import CompileOptions, compile_program
+            from tg2hdl_top import CompileOptions
 
             options = CompileOptions(multipliers=self.options.multipliers)
-            compiled = compile_program(program_of_kernel(self.kernel), options)
+            compiled = compile_kernel_program(self.kernel, options)
             self._simulation = ProgramSimulation(compiled, self.options.engine)
         return self._simulation

@@ -1,0 +1,279 @@
+"""Kernels of all shapes: bits, cycles, printed plans and refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+    RegisterMeta,
+)
+from tg2hdl_lower import Layout, LowerOptions, plan_kernel
+from tg2hdl_lower.bounds import bound_value
+from tg2hdl_lower.lanes import explicit_lanes
+
+I32, I8, BOOL = DType.INT32, DType.INT8, DType.BOOL
+
+
+def number(value, dtype=I32):
+    return IRConst(value, dtype)
+
+
+def linear(*terms, const=0):
+    value = number(const)
+    for counter, stride in terms:
+        value = IROp("add", I32, (value, IROp("mul", I32, (counter, number(stride)))))
+    return value
+
+
+def random_contents(kernel, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        b.idx: rng.integers(b.dtype.min_value, b.dtype.max_value, b.depth, b.dtype.numpy(), endpoint=True)
+        for b in kernel.buffers
+    }
+
+
+def scalar():
+    """``out[0] = in[0] + in[1]``, without a loop."""
+    a, b = IRBufLoad(0, number(0), I32), IRBufLoad(0, number(1), I32)
+    store = IRBufStore(1, number(0), IROp("add", I32, (a, b)), I32)
+    buffers = (BufferMeta(0, 2, I32, False), BufferMeta(1, 1, I32, True))
+    return KernelIR(buffers, LoopIR.from_items((a, b, store)), name="scalar")
+
+
+def gemv(rows=4, depth=6, weights=I8):
+    """``out[i] = bias[i] + sum_k w[i, k] * x[k]``."""
+    i, k = IRCounter(rows, 0, 0), IRCounter(depth, 1, 1)
+    bias = IRBufLoad(2, i, I32)
+    w, x = IRBufLoad(0, linear((i, depth), (k, 1)), weights), IRBufLoad(1, k, weights)
+    before, after = IRRegLoad(I32), IRRegLoad(I32)
+    product = IROp("mul", I32, tuple(IROp("cast", I32, (v,)) for v in (w, x)))
+    update = IRRegStore(IROp("add", I32, (before, product)))
+    inner = LoopIR.from_items((w, x, before, update), counter=k, axis_type="reduce")
+    outer = LoopIR.from_items((bias, IRRegStore(bias), inner, after, IRBufStore(3, i, after, I32)), counter=i)
+    buffers = (
+        BufferMeta(0, rows * depth, weights, False),
+        BufferMeta(1, depth, weights, False),
+        BufferMeta(2, rows, I32, False),
+        BufferMeta(3, rows, I32, True),
+    )
+    return KernelIR(buffers, LoopIR.from_items((outer,)), (RegisterMeta(0, I32),), name="gemv")
+
+
+def full_reduction():
+    """Sum and maximum of all elements, stored at the root after the loop."""
+    i = IRCounter(10, 0, 0)
+    load = IRBufLoad(0, i, I32)
+    reads = [IRRegLoad(I32, n) for n in (0, 1)]
+    updates = [IRRegStore(IROp(op, I32, (r, load)), n) for n, (op, r) in enumerate(zip(("add", "max"), reads))]
+    loop = LoopIR.from_items((load, *reads, *updates), counter=i, axis_type="reduce")
+    starts = (IRRegStore(number(0), 0), IRRegStore(number(I32.min_value), 1))
+    ends = [IRRegLoad(I32, n) for n in (0, 1)]
+    stores = [IRBufStore(1, number(n), r, I32) for n, r in enumerate(ends)]
+    buffers = (BufferMeta(0, 10, I32, False), BufferMeta(1, 2, I32, True))
+    registers = (RegisterMeta(0, I32), RegisterMeta(1, I32))
+    return KernelIR(buffers, LoopIR.from_items((*starts, loop, *ends, *stores)), registers, name="sum_and_max")
+
+
+def siblings():
+    """Normalize by the largest element: two loops, the second uses what the first found."""
+    i, j = IRCounter(5, 0, 0), IRCounter(5, 0, 1)
+    first, before = IRBufLoad(0, i, I32), IRRegLoad(I32)
+    find = LoopIR.from_items((first, before, IRRegStore(IROp("max", I32, (before, first)))), counter=i)
+    largest, second = IRRegLoad(I32), IRBufLoad(0, j, I32)
+    value = IROp("sub", I32, (second, largest))
+    write = LoopIR.from_items((largest, second, IRBufStore(1, j, value, I32)), counter=j)
+    buffers = (BufferMeta(0, 5, I32, False), BufferMeta(1, 5, I32, True))
+    root = LoopIR.from_items((IRRegStore(number(I32.min_value)), find, write))
+    return KernelIR(buffers, root, (RegisterMeta(0, I32),), name="siblings")
+
+
+def in_place():
+    """``b[i + 1] = b[i + 1] + b[i]``: each step needs what the one before wrote."""
+    i = IRCounter(6, 0, 0)
+    a, b = IRBufLoad(0, i, I32), IRBufLoad(0, linear((i, 1), const=1), I32)
+    store = IRBufStore(0, linear((i, 1), const=1), IROp("add", I32, (a, b)), I32)
+    root = LoopIR.from_items((LoopIR.from_items((a, b, store), counter=i),))
+    return KernelIR((BufferMeta(0, 7, I32, True),), root, name="prefix_sum")
+
+
+def gather():
+    """``out[i] = table[index[i]]``, zero and no store where the index is negative."""
+    i = IRCounter(8, 0, 0)
+    index = IRBufLoad(0, i, I8)
+    wide = IROp("cast", I32, (index,))
+    inside = IROp("and", BOOL, (IROp("lt", BOOL, (number(-1), wide)), IROp("lt", BOOL, (wide, number(5)))))
+    load = IRBufLoad(1, wide, I32, inside, number(-7))
+    store = IRBufStore(2, i, load, I32, IROp("ne", BOOL, (index, number(0, I8))))
+    root = LoopIR.from_items((LoopIR.from_items((index, load, store), counter=i),))
+    buffers = (BufferMeta(0, 8, I8, False), BufferMeta(1, 5, I32, False), BufferMeta(2, 8, I32, True))
+    return KernelIR(buffers, root, name="gather")
+
+
+def padded():
+    """Sliding window of 3 with a border of zeros; the address leaves the buffer where the gate is false."""
+    i, k = IRCounter(7, 0, 0), IRCounter(3, 1, 1)
+    place = linear((i, 1), (k, 1), const=-1)
+    inside = IROp(
+        "and", BOOL, (IROp("lt", BOOL, (number(-1), place)), IROp("lt", BOOL, (place, number(7))))
+    )
+    load, before, after = IRBufLoad(0, place, I32, inside, number(0)), IRRegLoad(I32), IRRegLoad(I32)
+    update = IRRegStore(IROp("add", I32, (before, load)))
+    inner = LoopIR.from_items((load, before, update), counter=k, axis_type="reduce")
+    outer = LoopIR.from_items((IRRegStore(number(0)), inner, after, IRBufStore(1, i, after, I32)), counter=i)
+    buffers = (BufferMeta(0, 7, I32, False), BufferMeta(1, 7, I32, True))
+    return KernelIR(buffers, LoopIR.from_items((outer,)), (RegisterMeta(0, I32),), name="window")
+
+
+KERNELS = [scalar, gemv, full_reduction, siblings, in_place, gather, padded]
+
+
+@pytest.mark.parametrize("build", KERNELS)
+def test_one_lane(build, same_as_golden):
+    kernel = build()
+    buffers = random_contents(kernel)
+    if build is gather:
+        buffers[0] = np.array([0, 1, 4, -1, 5, 100, 3, -128], np.int8)
+    same_as_golden(kernel, plan_kernel(kernel), buffers, runs=2)
+
+
+@pytest.mark.parametrize("lanes", [{0: 2}, {0: 3}, {1: 2}, {1: 4}, {0: 4, 1: 6}, {0: 3, 1: 4}])
+@pytest.mark.parametrize("pack", [1, 3, 4])
+def test_lanes_of_a_matrix_product(lanes, pack, same_as_golden):
+    kernel = gemv()
+    plan = plan_kernel(kernel, lanes=lanes, layouts={0: Layout.linear(24, pack), 3: Layout.linear(4, pack)})
+    same_as_golden(kernel, plan, random_contents(kernel))
+    steps = -(-4 // lanes.get(0, 1)) * -(-6 // lanes.get(1, 1))
+    assert plan.steps() == steps
+
+
+@pytest.mark.parametrize("build", [scalar, gemv, padded, gather])
+def test_printed_plan(build, expect):
+    kernel = build()
+    expect(f"{kernel.name}.plan", plan_kernel(kernel).format())
+
+
+def test_reductions_take_a_step_each():
+    plan = plan_kernel(gemv(rows=16, depth=32))
+    assert plan.ii == 1
+    assert plan.cycles() - 16 * 32 < 16
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_run_time_bound(n, same_as_golden):
+    variable = IRVariable("n", 0, 5)
+    i = IRCounter(variable, 0, 0)
+    load = IRBufLoad(0, i, I32)
+    store = IRBufStore(1, i, IROp("add", I32, (load, variable)), I32)
+    root = LoopIR.from_items((LoopIR.from_items((load, store), counter=i),))
+    buffers = (BufferMeta(0, 5, I32, False), BufferMeta(1, 5, I32, True))
+    kernel = KernelIR(buffers, root, variables=(variable,), name="first_n")
+    same_as_golden(kernel, plan_kernel(kernel), random_contents(kernel), {"n": n}, runs=2)
+
+
+def test_divided_counter_needs_neither_multiplier_nor_divider():
+    i = IRCounter(24, 0, 0)
+    place = IROp(
+        "add",
+        I32,
+        (
+            IROp("mul", I32, (IROp("mod", I32, (i, number(4))), number(6))),
+            IROp("div", I32, (i, number(4))),
+        ),
+    )
+    load = IRBufLoad(0, place, I32)
+    root = LoopIR.from_items((LoopIR.from_items((load, IRBufStore(1, i, load, I32)), counter=i),))
+    kernel = KernelIR((BufferMeta(0, 24, I32, False), BufferMeta(1, 24, I32, True)), root, name="transpose")
+    plan = plan_kernel(kernel)
+    assert not [n for n in plan.nodes if n.kind in ("op", "unit")]
+    assert (plan.ii, plan.steps()) == (1, 24)
+
+
+def text_of(call):
+    with pytest.raises((InputError, UnsupportedError)) as caught:
+        call()
+    # Notes name the installed plugins that are broken.
+    return "\n".join(line for line in str(caught.value).splitlines() if not line.startswith("  note: plugin"))
+
+
+def test_float_op_without_unit():
+    i = IRCounter(4, 0, 0)
+    fp8 = DType.FP8_E4M3
+    load = IRBufLoad(0, i, fp8)
+    store = IRBufStore(1, i, IROp("sin", fp8, (load,)), fp8)
+    root = LoopIR.from_items((LoopIR.from_items((load, store), counter=i),))
+    kernel = KernelIR((BufferMeta(0, 4, fp8, False), BufferMeta(1, 4, fp8, True)), root, name="sine")
+    assert text_of(lambda: plan_kernel(kernel)) == (
+        "unsupported: no hardware computes sin(fp8_e4m3) -> fp8_e4m3\n"
+        "  at: kernel sine\n"
+        "  hint: cast to a supported type, or install a plugin with a unit for it; "
+        "`tg2hdl plugins list` shows what is there"
+    )
+
+
+def test_no_interval_is_small_enough():
+    assert text_of(lambda: plan_kernel(in_place(), LowerOptions(max_ii=1))) == (
+        "unsupported: no initiation interval up to 1 cycles works\n"
+        "  at: kernel prefix_sum\n"
+        "  hint: raise max_ii, or split the computation with .contiguous()"
+    )
+
+
+def test_lanes_without_an_axis():
+    from tg2hdl_ir.passes.axes import analyze_axes
+
+    kernel = scalar()
+    assert text_of(lambda: explicit_lanes(kernel, analyze_axes(kernel), 4, 1)) == (
+        "bad input: unroll_factor=4 needs an independent loop, and there is none\n"
+        "  at: kernel scalar\n"
+        "  hint: leave unroll_factor at 1 for this kernel, or give multipliers=N for the whole model"
+    )
+    assert text_of(lambda: explicit_lanes(kernel, analyze_axes(kernel), 1, 2)) == (
+        "bad input: reduce_unroll_factor=2 needs an integer reduction loop, and there is none\n"
+        "  at: kernel scalar\n"
+        "  hint: leave reduce_unroll_factor at 1 for this kernel, or give multipliers=N for the whole model"
+    )
+
+
+def test_options_are_checked():
+    assert text_of(lambda: LowerOptions(unroll_factor=0)) == (
+        "bad input: unroll_factor=0 is not a positive integer\n  hint: give unroll_factor=1 or more"
+    )
+    assert text_of(lambda: LowerOptions(multipliers=0)) == (
+        "bad input: multipliers=0 is not a positive integer\n"
+        "  hint: give the number of multiplying lanes per kernel, 1 or more"
+    )
+
+
+def test_bounds_need_their_variables():
+    variable = IRVariable("n", 1, 9)
+    assert bound_value(IROp("max", I32, (variable, number(1))), {"n": 0}) == 1
+    assert text_of(lambda: bound_value(variable, {})) == (
+        "bad input: variable 'n' has no value\n  hint: give a value from 1 to 9"
+    )
+
+
+def test_run_time_bound_beyond_addition_and_multiplication():
+    from amaranth import Signal
+    from tg2hdl_lower.control import run_time_bound
+
+    variable = IRVariable("n", 1, 9)
+    bound = IROp("div", I32, (variable, number(2)))
+    assert text_of(lambda: run_time_bound(bound, {"n": Signal(4)})) == (
+        "unsupported: a run-time loop bound is computed with more than +, -, *, min and max\n"
+        "  at: op div\n"
+        "  hint: bind the variable to a number"
+    )

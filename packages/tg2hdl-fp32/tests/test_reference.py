@@ -55,18 +55,16 @@ MODES_VALUE = {mode: getattr(softfloat, f"softfloat_{name}") for mode, name in M
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div", "fma", "sqrt", "round"])
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div", "fma", "round"])
 def test_softfloat_agrees(operation, mode):
     softfloat.cvar.softfloat_roundingMode = getattr(softfloat, f"softfloat_{MODES[mode]}")
     function = {
         "fma": "f32_mulAdd",
         "round": "f32_roundToInt",
     }.get(operation, f"f32_{operation}")
-    arity = {"fma": 3, "sqrt": 1, "round": 1}.get(operation, 2)
+    arity = {"fma": 3, "round": 1}.get(operation, 2)
     more = (MODES_VALUE[mode], False) if operation == "round" else ()
     for row in zip(*(c.tolist() for c in vectors(FP32, arity, 300, specials=arity == 1)), strict=True):
-        if operation == "sqrt" and 0 < row[0] < FP32.min_normal:
-            continue  # This build of softfloat gives wrong roots of subnormal numbers; numpy confirms ours.
         operands = [softfloat.float32_t() for _ in row]
         for operand, bits in zip(operands, row, strict=True):
             operand.v = bits

@@ -67,6 +67,8 @@ class KernelCore(wiring.Component):
     """
 
     def __init__(self, plan: HardwarePlan) -> None:
+        # A design may be inspected without being built.
+        self._MustUse__silence = True
         self.plan = plan
         members: dict[str, wiring.Member] = {"start": In(1), "done": Out(1), "busy": Out(1)}
         for port in plan.ports:
@@ -123,6 +125,8 @@ class CompiledKernel(wiring.Component):
     def __init__(self, kernel_ir: HardwarePlan | KernelIR, buf_infos: object = None) -> None:
         from tg2hdl_lower.planner import plan_kernel
 
+        # A design may be inspected without being built.
+        self._MustUse__silence = True
         plan = plan_kernel(kernel_ir) if isinstance(kernel_ir, KernelIR) else kernel_ir
         self.plan = plan
         self.core = KernelCore(plan)

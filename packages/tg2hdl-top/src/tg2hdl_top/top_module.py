@@ -95,6 +95,8 @@ class TopModule(wiring.Component):
         external: Sequence[Slot] = (),
         names: Mapping[Slot, str] | None = None,
     ) -> None:
+        # A design may be inspected without being built.
+        self._MustUse__silence = True
         self.plans = [k.plan if isinstance(k, CompiledKernel) else k for k in kernels]
         if not self.plans:
             raise InputError("a design needs at least one kernel", hint="give at least one compiled kernel")

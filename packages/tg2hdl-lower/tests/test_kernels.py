@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.nodes import (
@@ -78,14 +79,19 @@ def full_reduction():
     i = IRCounter(10, 0, 0)
     load = IRBufLoad(0, i, I32)
     reads = [IRRegLoad(I32, n) for n in (0, 1)]
-    updates = [IRRegStore(IROp(op, I32, (r, load)), n) for n, (op, r) in enumerate(zip(("add", "max"), reads))]
+    updates = [
+        IRRegStore(IROp(op, I32, (r, load)), n)
+        for n, (op, r) in enumerate(zip(("add", "max"), reads, strict=True))
+    ]
     loop = LoopIR.from_items((load, *reads, *updates), counter=i, axis_type="reduce")
     starts = (IRRegStore(number(0), 0), IRRegStore(number(I32.min_value), 1))
     ends = [IRRegLoad(I32, n) for n in (0, 1)]
     stores = [IRBufStore(1, number(n), r, I32) for n, r in enumerate(ends)]
     buffers = (BufferMeta(0, 10, I32, False), BufferMeta(1, 2, I32, True))
     registers = (RegisterMeta(0, I32), RegisterMeta(1, I32))
-    return KernelIR(buffers, LoopIR.from_items((*starts, loop, *ends, *stores)), registers, name="sum_and_max")
+    return KernelIR(
+        buffers, LoopIR.from_items((*starts, loop, *ends, *stores)), registers, name="sum_and_max"
+    )
 
 
 def siblings():
@@ -127,9 +133,7 @@ def padded():
     """Sliding window of 3 with a border of zeros; the address leaves the buffer where the gate is false."""
     i, k = IRCounter(7, 0, 0), IRCounter(3, 1, 1)
     place = linear((i, 1), (k, 1), const=-1)
-    inside = IROp(
-        "and", BOOL, (IROp("lt", BOOL, (number(-1), place)), IROp("lt", BOOL, (place, number(7))))
-    )
+    inside = IROp("and", BOOL, (IROp("lt", BOOL, (number(-1), place)), IROp("lt", BOOL, (place, number(7)))))
     load, before, after = IRBufLoad(0, place, I32, inside, number(0)), IRRegLoad(I32), IRRegLoad(I32)
     update = IRRegStore(IROp("add", I32, (before, load)))
     inner = LoopIR.from_items((load, before, update), counter=k, axis_type="reduce")
@@ -268,6 +272,7 @@ def test_bounds_need_their_variables():
 
 def test_run_time_bound_beyond_addition_and_multiplication():
     from amaranth import Signal
+
     from tg2hdl_lower.control import run_time_bound
 
     variable = IRVariable("n", 1, 9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.passes.axes import analyze_axes
 from tg2hdl_ir.passes.table import canonicalize

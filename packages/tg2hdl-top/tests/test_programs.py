@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate
@@ -50,7 +51,11 @@ def gemv(rows, depth):
     inner = LoopIR.from_items((w, x, before, update), counter=k, axis_type="reduce")
     items = (IRRegStore(IRConst(0, I32)), inner, after, IRBufStore(0, i, after, I32))
     root = LoopIR.from_items((LoopIR.from_items(items, counter=i),))
-    buffers = (BufferMeta(0, rows, I32, True), BufferMeta(1, rows * depth, I8, False), BufferMeta(2, depth, I8, False))
+    buffers = (
+        BufferMeta(0, rows, I32, True),
+        BufferMeta(1, rows * depth, I8, False),
+        BufferMeta(2, depth, I8, False),
+    )
     return KernelIR(buffers, root, (RegisterMeta(0, I32),), name="gemv")
 
 
@@ -99,7 +104,11 @@ def simulate(compiled, inputs):
         await ctx.tick()
         for index in compiled.program.outputs:
             memory = compiled.memory(index)
-            port, layout, width = top.output_rports[compiled.slots[index]], memory.layout, memory.dtype.bit_width
+            port, layout, width = (
+                top.output_rports[compiled.slots[index]],
+                memory.layout,
+                memory.dtype.bit_width,
+            )
             packed = np.zeros((layout.words, layout.lanes), np.uint64)
             for address in range(layout.words):
                 ctx.set(port["raddr"], address)
@@ -221,7 +230,7 @@ def test_program_without_kernels():
 
 def test_unknown_kind_of_weights():
     assert text_of(lambda: CompileOptions(weights="flash")) == (
-        "bad input: weights='flash' is unknown\n  hint: choose \"rom\" or \"loadable\""
+        'bad input: weights=\'flash\' is unknown\n  hint: choose "rom" or "loadable"'
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import (
@@ -32,7 +33,9 @@ def same_results(before, after, buffers, variables=None):
     actual = evaluate(after, buffers, variables)
     for idx, array in expected.items():
         dtype = before.buffer(idx).dtype
-        np.testing.assert_array_equal(dtype.array_to_bits(actual[idx] if idx in actual else buffers[idx]), dtype.array_to_bits(array))
+        np.testing.assert_array_equal(
+            dtype.array_to_bits(actual[idx] if idx in actual else buffers[idx]), dtype.array_to_bits(array)
+        )
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
@@ -72,7 +75,9 @@ AFFINE = {
     "quotient and remainder": ([9], lambda i: op("add", op("mul", op("mod", i, 3), 3), op("div", i, 3)), 9),
     "two divisors, one a multiple of the other": (
         [24],
-        lambda i: op("add", op("mul", op("div", i, 12), 12), op("add", op("mod", i, 4), op("mod", op("div", i, 4), 3))),
+        lambda i: op(
+            "add", op("mul", op("div", i, 12), 12), op("add", op("mod", i, 4), op("mod", op("div", i, 4), 3))
+        ),
         24,
     ),
     "factor of the divisor": ([6, 4], lambda i, j: op("mod", op("add", op("mul", i, 4), j), 8), 8),
@@ -88,7 +93,9 @@ def test_divided_counters_become_affine(name):
     after = verify(split_loops(kernel))
     load = next(s for s in after.loop_tree.statements() if isinstance(s, IRBufLoad))
     assert AffineAnalysis().of(load.addr) is not None
-    same_results(kernel, after, {0: np.arange(depth, dtype=np.int32), 1: np.zeros(kernel.buffers[1].depth, np.int32)})
+    same_results(
+        kernel, after, {0: np.arange(depth, dtype=np.int32), 1: np.zeros(kernel.buffers[1].depth, np.int32)}
+    )
 
 
 def test_divisor_of_no_bound_stays():

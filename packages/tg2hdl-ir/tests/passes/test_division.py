@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate
@@ -61,7 +62,9 @@ def test_flatten_forward_balance(case):
     kernel, buffers, variables = case
     kernel = canonicalize(kernel)
     flat = verify(flatten(kernel))
-    assert all(not loop.loops or all(isinstance(i, LoopIR) for i in loop.items) for loop in flat.loop_tree.walk())
+    assert all(
+        not loop.loops or all(isinstance(i, LoopIR) for i in loop.items) for loop in flat.loop_tree.walk()
+    )
     same_results(kernel, flat, buffers, variables)
     forwarded = verify(forward_registers(flat))
     same_results(kernel, forwarded, buffers, variables)

@@ -38,8 +38,12 @@ def run(operation: str, vectors: int, seed: int) -> list[dict[str, object]]:
         command = [os.environ.get("CXX", "g++"), "-O2", "-g1", "-std=c++17", "-frounding-math"]
         command += [f"-D{operation.upper()}", f"-I{include}", f"-I{folder}", str(HERE / "arithmetic.cc")]
         subprocess.run([*command, "-o", f"{folder}/run"], check=True)
-        done = subprocess.run([f"{folder}/run", str(vectors), str(seed)], check=True, capture_output=True, text=True)
-    return [json.loads(line) | {"rm": str(RoundingMode(k))} for k, line in enumerate(done.stdout.splitlines())]
+        done = subprocess.run(
+            [f"{folder}/run", str(vectors), str(seed)], check=True, capture_output=True, text=True
+        )
+    return [
+        json.loads(line) | {"rm": str(RoundingMode(k))} for k, line in enumerate(done.stdout.splitlines())
+    ]
 
 
 def write_table(results: dict[str, dict[str, object]]) -> None:
@@ -65,9 +69,13 @@ def write_table(results: dict[str, dict[str, object]]) -> None:
 
 def main() -> None:
     """Run the operations that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("operations", nargs="*", help="add, sub, mul, fma; all by default")
-    parser.add_argument("--vectors", type=int, default=10_000_000, help="random vectors per mode (default 10 million)")
+    parser.add_argument(
+        "--vectors", type=int, default=10_000_000, help="random vectors per mode (default 10 million)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     path = HERE / "arithmetic.json"

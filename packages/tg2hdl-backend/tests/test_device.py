@@ -53,6 +53,17 @@ def test_golden_mode_does_not_import_amaranth():
     assert run(program, DEV="HDL") == "False\n"
 
 
+def test_simulated_hardware_in_an_unmodified_program(tmp_path):
+    program = (
+        "from tinygrad import Tensor; x = Tensor([[1, 2], [3, 4]]).realize()\n"
+        "Tensor.realize(y := x @ x, z := (x * 3).sum()); print(y.tolist(), z.item())"
+    )
+    output = run(program, DEV="HDL::engine=amaranth,multipliers=2", DEBUG="2", TG2HDL_CACHE_DIR=str(tmp_path))
+    assert output.splitlines()[-1] == "[[7, 10], [15, 22]] 30"
+    assert sum("    hdl " in line and " cycles" in line for line in output.splitlines()) == 2
+    assert sum(f.is_file() for f in tmp_path.rglob("*")) == 2
+
+
 def test_operations_on_the_device():
     with Context(DEV="HDL"):
         x = Tensor(X)

@@ -15,6 +15,7 @@ from tg2hdl_ir.nodes import KernelIR
 
 if TYPE_CHECKING:
     from tg2hdl_backend.program_simulation import ProgramSimulation
+    from tg2hdl_top import CompileOptions
 
 __all__ = ["KernelRun", "KernelRunner"]
 
@@ -85,14 +86,24 @@ class KernelRunner:
             arrays[slot][:] = result
         return KernelRun(run.compute, run.compute / (self.options.clock_mhz * 1e6), simulation.engine)
 
+    def prepare(self) -> None:
+        """Plan the hardware, so that the first run finds it in the cache."""
+        if self.options.engine != "golden":
+            from tg2hdl_backend.plan_cache import cached_plan
+
+            cached_plan(self.kernel, self._compile_options())
+
+    def _compile_options(self) -> CompileOptions:
+        from tg2hdl_top import CompileOptions
+
+        return CompileOptions(multipliers=self.options.multipliers)
+
     def simulation(self) -> ProgramSimulation:
         """The simulation of the hardware; compiled and opened at the first use."""
         if self._simulation is None:
             from tg2hdl_backend.plan_cache import compile_kernel_program
             from tg2hdl_backend.program_simulation import ProgramSimulation
-            from tg2hdl_top import CompileOptions
 
-            options = CompileOptions(multipliers=self.options.multipliers)
-            compiled = compile_kernel_program(self.kernel, options)
+            compiled = compile_kernel_program(self.kernel, self._compile_options())
             self._simulation = ProgramSimulation(compiled, self.options.engine)
         return self._simulation

@@ -14,23 +14,25 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top import CompiledProgram, CompileOptions, TopModule
 
-__all__ = ["compile_kernel_program"]
+__all__ = ["cached_plan", "compile_kernel_program"]
 
 
-def compile_kernel_program(
-    kernel: KernelIR, options: CompileOptions, store: CompileCache | None = None
-) -> CompiledProgram:
-    """Design of one kernel, all of whose buffers the host writes and reads.
-
-    The plan comes from the cache when the same kernel was planned before with the same options, packages and
-    plugins.
-    """
+def cached_plan(kernel: KernelIR, options: CompileOptions, store: CompileCache | None = None) -> HardwarePlan:
+    """Plan of a kernel, from the cache when it was planned before with the same options, packages and plugins."""
     store = store or CompileCache()
     key = content_key("plan", kernel.format(), repr(options), _installed())
     plan = _unpickle(store.get(key))
     if plan is None:
         plan = plan_of_kernel(kernel, options)
         store.put(key, pickle.dumps(plan))
+    return plan
+
+
+def compile_kernel_program(
+    kernel: KernelIR, options: CompileOptions, store: CompileCache | None = None
+) -> CompiledProgram:
+    """Design of one kernel, all of whose buffers the host writes and reads; its plan comes from the cache."""
+    plan = cached_plan(kernel, options, store)
     program = program_of_kernel(kernel)
     slots = {n: (0, b.idx) for n, b in enumerate(kernel.buffers)}
     top = TopModule(

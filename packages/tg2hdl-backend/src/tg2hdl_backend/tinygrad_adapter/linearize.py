@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tinygrad.codegen import to_program
+from tinygrad.device import Compiler
 from tinygrad.helpers import Target
 from tinygrad.uop.ops import Ops, UOp
 
@@ -17,6 +18,8 @@ __all__ = ["linearize", "program_uops"]
 
 class _LinearizingRenderer(HDLRenderer):
     """Stops after linearization."""
+
+    compiler = Compiler()
 
     def render(self, uops: list[UOp]) -> str:
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad.device import Compiler
 from tinygrad.dtype import DType as TinygradDType
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import Target
@@ -17,11 +18,20 @@ from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 
-__all__ = ["HDLRenderer"]
+__all__ = ["HDLCompiler", "HDLRenderer"]
 
 
 def _never_called(*operands: str) -> str:
     raise NotImplementedError("code_for_op only names the ops that hardware has")
+
+
+class HDLCompiler(Compiler):
+    """Plans the hardware where tinygrad compiles: in its worker processes, when there are several kernels."""
+
+    def compile(self, src: str) -> bytes:
+        """Return the source; a plan that simulated hardware needs is in the cache afterwards."""
+        KernelRunner.from_source(src).prepare()
+        return src.encode()
 
 
 class HDLRenderer(Renderer):
@@ -39,6 +49,7 @@ class HDLRenderer(Renderer):
     supports_float4 = False
     global_max: tuple[int, ...] | None = None
     local_max: tuple[int, ...] | None = None
+    compiler = HDLCompiler()
     code_for_op: dict[Ops, Any] = dict.fromkeys(NATIVE_OPERATIONS, _never_called)
 
     def __init__(self, target: Target | None = None) -> None:

@@ -57,7 +57,7 @@ struct sin_f {
 struct sinpi2_f {
   static double near(double x) { return (double)close(x); }
   static long double close(double x) {
-    if (!(std::fabs(x) < 9e15)) return std::isinf(x) ? NAN : x;
+    if (!(std::fabs(x) < 9e15)) return std::isfinite(x) ? std::copysign(0.0, x) : NAN;
     double r = turns(x);
     if (r == 0) return std::copysign(0.0, x);
     return odd_half(x) * sinl(two_pi * r);

@@ -61,6 +61,8 @@ class _Iterative(wiring.Component):
 
     operation: ClassVar[str]
     operands: ClassVar[tuple[str, ...]]
+    # Reading the latency of a core that is never built is a normal use; Amaranth would warn.
+    _MustUse__silence = True
 
     def __init__(
         self,
@@ -93,8 +95,6 @@ class _Iterative(wiring.Component):
         if flags:
             members["flags"] = Out(FLAGS)
         super().__init__(members)
-        # Reading the latency of a core that is never built is a normal use.
-        self._MustUse__silence = True
 
     def operand_shapes(self) -> tuple[Shape, ...]:
         """Shapes of the operands."""

@@ -44,6 +44,9 @@ class Rom(wiring.Component):
         The word, `latency` enabled cycles later.
     """
 
+    # A table of a datapath that is only tried out is dropped; Amaranth would warn.
+    _MustUse__silence = True
+
     def __init__(
         self,
         words: Sequence[int],

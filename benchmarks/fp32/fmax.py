@@ -18,9 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import tg2hdl_fp32 as fp
 from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Module, Signal
+
+import tg2hdl_fp32 as fp
 
 HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "packages/tg2hdl-fp32/docs/fmax.md"

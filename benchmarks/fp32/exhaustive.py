@@ -114,7 +114,7 @@ def main() -> None:
         result = run(operation, options.stride)
         print(operation, json.dumps(result), flush=True)
         bad |= bool(result["wrong"])
-        result["coverage"] = "all" if options.stride == 1 else f"every {options.stride}th"
+        result["coverage"] = "all" if options.stride == 1 else f"1 in {options.stride}"
         if result["inputs"] >= 1 << 26:
             result["date"] = datetime.now(UTC).date().isoformat()
             result["version"] = version("tg2hdl-fp32")

@@ -13,6 +13,7 @@ REGRESSIONS = {
     "integer part of NaN is left to the golden model": Recipe(
         inputs=(((1,), "int8"), ((2, 3), "float32")), steps=(("add", 0, 1),)
     ),
+    "one buffer in two slots of a kernel": Recipe(inputs=(((4,), "int32"),), steps=(("gather", 0, 0),)),
     "gather with clipped index": Recipe(
         inputs=(((3,), "int8"),),
         steps=(("contiguous", 0), ("cast", 0, "int8"), ("cast", 0, "uint32"), ("gather", 0, 3)),

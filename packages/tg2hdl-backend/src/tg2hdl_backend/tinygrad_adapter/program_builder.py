@@ -201,17 +201,42 @@ class ProgramBuilder:
                 id(memory.buffer), memory.input.name, memory.input.dtype, memory.input.shape, "input"
             )
         results = self.place_outputs(outputs, output_uops, aliases)
-        calls, uops = [], []
+        calls: list[KernelCall] = []
+        uops: list[tuple[UOp, ...]] = []
         variables: dict[str, IRVariable] = {}
         for step in self.steps:
             views = tuple(aliases.get(v, v) for v in step.views)
             kernel = self.kernel(step, views)
             for variable in kernel.variables:
                 variables.setdefault(variable.name, variable)
-            calls.append(KernelCall(kernel, tuple(self.buffer_of(v) for v in views)))
+            numbers = [self.buffer_of(v) for v in views]
+            for position, number in enumerate(numbers):
+                taken = number in numbers[:position] or any(
+                    w and n == number for w, n in zip(step.writes, numbers, strict=True)
+                )
+                if taken and not step.writes[position]:
+                    numbers[position] = self.duplicate(number, calls, uops)
+            calls.append(KernelCall(kernel, tuple(numbers)))
             uops.append(step.uops)
         program = ProgramIR(name, tuple(self.buffers), tuple(calls), results, tuple(variables.values()))
         return BuiltProgram(program, tuple(uops), tuple(self.index[id(m.buffer)] for m in inputs))
+
+    def duplicate(self, number: int, calls: list[KernelCall], uops: list[tuple[UOp, ...]]) -> int:
+        """Buffer with the same contents, for a kernel that has one buffer in two slots."""
+        old = self.buffers[number]
+        role = "weight" if old.role == "weight" else "temporary"
+        initial = old.initial if role == "weight" else None
+        new = self.add_buffer(
+            ("copy", len(self.buffers)), f"{old.name}_copy", old.dtype, (old.depth,), role, initial
+        )
+        if role == "temporary":
+            metas = (
+                BufferMeta(0, old.depth, old.dtype, True, self.buffers[new].name),
+                BufferMeta(1, old.depth, old.dtype, False, old.name),
+            )
+            calls.append(KernelCall(copy_kernel(*metas, old.dtype, 0, 0, old.depth), (new, number)))
+            uops.append(())
+        return new
 
     def resolve_copies(self) -> dict[_View, _View]:
         """Drop copies whose destination can be read from the source directly."""

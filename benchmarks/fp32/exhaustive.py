@@ -83,7 +83,8 @@ def record(results: dict[str, dict[str, object]]) -> None:
         "simulation, over the 2^32 inputs, against libm in double precision (extended precision near midpoints and",
         "in the subnormal range). *Wrong* counts errors of 1 ULP and more and wrong special values.",
         "",
-        "| operation | inputs | max ULP | at | correctly rounded | wrong | exact results missed | monotone | date | package |",
+        "| operation | inputs | max ULP | at | correctly rounded | wrong | exact results missed | monotone | date "
+        "| package |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, r in known.items():

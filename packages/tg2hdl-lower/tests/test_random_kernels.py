@@ -20,7 +20,7 @@ COMMON = settings(
 )
 
 
-@settings(COMMON, max_examples=25)
+@settings(COMMON, max_examples=10)
 @given(case=kernels(types=INTEGERS))
 def test_one_lane(case, same_as_golden):
     kernel, buffers, variables = case
@@ -38,7 +38,7 @@ def legal_lanes(kernel):
     }
 
 
-@settings(COMMON, max_examples=25)
+@settings(COMMON, max_examples=10)
 @given(case=kernels(types=INTEGERS), data=st.data())
 def test_lanes_and_packed_memories(case, data, same_as_golden):
     kernel, buffers, variables = case

@@ -23,7 +23,7 @@ class Sum(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.d.sync += self.y.eq(self.a + self.b)
+        m.d.sync += self.y.eq((self.a + self.b) ^ (self.a & self.b))
         return m
 
 

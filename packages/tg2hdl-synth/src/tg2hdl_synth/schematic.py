@@ -20,10 +20,10 @@ __all__ = ["show_hardware"]
 log = logging.getLogger("tg2hdl_synth")
 
 _STAGES = {
-    "rtl": "proc",
-    "opt": "proc; opt -full; wreduce; opt_clean",
-    "generic": "proc; opt; memory -nomap; opt; techmap; opt",
-    "mapped": "synth_ecp5 -noflatten -run :check",
+    "rtl": "hierarchy -top top; proc",
+    "opt": "hierarchy -top top; proc; opt -full; wreduce; opt_clean",
+    "generic": "hierarchy -top top; proc; opt; memory -nomap; opt; techmap; opt",
+    "mapped": "synth_ecp5 -top top -run begin:check",
 }
 _FORMATS = ("svg", "pdf", "png")
 
@@ -73,11 +73,11 @@ def show_hardware(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "design.il").write_text(text)
     steps = _STAGES[stage]
-    show = f"show -format dot -viewer none -prefix {chosen} {chosen}"
-    (folder / "show.ys").write_text(
-        f"read_rtlil design.il\nhierarchy -top top\n{steps}\n{show}\nwrite_json drawn.json\n"
-    )
-    run_tool("yosys", ["-q", "-s", "show.ys"], folder, log="show.log")
+    show = f"show -format dot -prefix {chosen} {chosen}"
+    keep = "" if chosen == "top" else f"setattr -mod -set keep_hierarchy 1 {chosen}\n"
+    script = f"read_rtlil design.il\n{keep}{steps}\n{show}\nwrite_json drawn.json\n"
+    (folder / "show.ys").write_text(script)
+    run_tool("yosys", ["-s", "show.ys"], folder, log="show.log")
     return _render(folder, chosen, fmt)
 
 

@@ -23,7 +23,7 @@ _STAGES = {
     "rtl": "hierarchy -top top; proc",
     "opt": "hierarchy -top top; proc; opt -full; wreduce; opt_clean",
     "generic": "hierarchy -top top; proc; opt; memory -nomap; opt; techmap; opt",
-    "mapped": "synth_ecp5 -top top -run begin:check",
+    "mapped": "synth_ecp5 -top top",
 }
 _FORMATS = ("svg", "pdf", "png")
 

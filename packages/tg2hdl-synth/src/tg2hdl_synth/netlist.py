@@ -92,6 +92,7 @@ def synthesize_netlist(
     ToolMissingError
         When it is not installed.
     """
+    rtlil = free_collisions(rtlil)
     top = top_name(rtlil)
     packing = pack_registers and target.family == "ecp5"
     deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and target.family == "ecp5" else []
@@ -99,10 +100,21 @@ def synthesize_netlist(
         deep = []
     script, libraries = _script(rtlil, top, target, deep)
     versions = tool_versions("yosys")
-    key = content_key("netlist 1", repr(versions), script, *libraries.values(), str(packing), rtlil)
+    key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
     folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
     modules, memories = _count(folder, top)
     return Netlist(top, folder, modules, memories, cached)
+
+
+_KEEPS_OLD = re.compile(
+    r"(parameter \\TRANSPARENCY_MASK \d+'0+\n\s+parameter \\COLLISION_X_MASK \d+')(0+)"
+    r"(?=\n(?:\s+parameter .*\n){1,6}?\s+parameter \\CLK_ENABLE 1\n)"
+)
+
+
+def free_collisions(rtlil: str) -> str:
+    """Let a synchronous read be anything when the word is written in the same cycle; the schedule keeps them apart."""
+    return _KEEPS_OLD.sub(lambda match: match[1] + "1" * len(match[2]), rtlil)
 
 
 def _blocks(memory: SlicedMemory) -> int:

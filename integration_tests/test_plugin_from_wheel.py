@@ -51,7 +51,7 @@ def plugins(environment):
 
 def our_files(environment):
     """Return the hash of every file that our wheels installed."""
-    (site,) = environment.folder.glob("lib*/python*/site-packages")
+    (site,) = environment.folder.glob("lib/python*/site-packages")
     files = [f for f in site.glob("tg2hdl*/**/*.py") if "sigmoid" not in str(f)]
     return {str(f): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 

@@ -23,6 +23,7 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
             factory=entry,
             priority=entry.priority,
             accuracy=entry.accuracy,
+            golden=f"tg2hdl_fp32.golden:{entry.op}" if "ULP" in entry.accuracy else None,
         )
         for entry in CATALOG
     ]

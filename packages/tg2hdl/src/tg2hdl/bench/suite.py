@@ -168,7 +168,9 @@ def _compile(
             raise InputError(
                 f"option {name!r} is unknown", where=workload.name, hint="see tg2hdl.CompileOptions"
             )
-    latency = {"read_latency": 3} if target == "ecp5" else {}  # a register in the block RAM and one at the multiplier
+    latency = (
+        {"read_latency": 3} if target == "ecp5" else {}
+    )  # a register in the block RAM and one at the multiplier
     options = CompileOptions(multipliers=case.multipliers or None, target=target, **latency, **case.options)
     accelerator = compile_model_to_hardware(workload.model(), *arrays, options=options)
     row.rtlil_bytes = len(accelerator.rtlil())

@@ -1,0 +1,44 @@
+"""What the compiler's golden model evaluates where a unit is not correctly rounded: the same bits as the unit."""
+
+from __future__ import annotations
+
+__all__ = ["exp2", "log2", "reciprocal", "sin"]
+
+from typing import Any
+
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+
+Operands = tuple[npt.NDArray[Any], ...]
+Types = tuple[DType, ...]
+
+
+def _evaluate(op: str, operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
+    # The models read the tables of the cores, and so import Amaranth: only when one is evaluated.
+    from .format import format_by_name
+    from .models import MODELS
+
+    bits = types[0].array_to_bits(operands[0])
+    patterns = MODELS[op](bits, format_by_name(result.name.upper()))
+    return result.bits_to_array(patterns.astype("uint64"))
+
+
+def exp2(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
+    """Bits of `Exp2`."""
+    return _evaluate("exp2", operands, types, result)
+
+
+def log2(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
+    """Bits of `Log2`."""
+    return _evaluate("log2", operands, types, result)
+
+
+def reciprocal(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
+    """Bits of `Reciprocal`."""
+    return _evaluate("reciprocal", operands, types, result)
+
+
+def sin(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:
+    """Bits of `Sin`."""
+    return _evaluate("sin", operands, types, result)

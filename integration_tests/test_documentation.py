@@ -26,6 +26,56 @@ example_inputs = (np.zeros((4, 8), np.int8),)
 """
 
 
+# What the pages say in words before their code: the arrays, designs and programs at hand.
+ASSUMED = {
+    "tg2hdl-ir": """
+import numpy as np
+weights, x = np.arange(6, dtype=np.int32), np.arange(3, dtype=np.int32)
+""",
+    "tg2hdl-sim": """
+import numpy as np
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, MemoryData
+from amaranth.lib.wiring import In, Out
+
+class Top(wiring.Component):
+    x: In(wiring.Signature({"addr": Out(10), "data": Out(8), "en": Out(1)}))
+    y: Out(wiring.Signature({"addr": In(7), "data": Out(8)}))
+    start: In(1)
+    done: Out(1)
+
+    def __init__(self):
+        self.weights_memory = MemoryData(shape=8, depth=16, init=[])
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.pixels = pixels = Memory(shape=8, depth=1024, init=[])
+        m.submodules.weights = Memory(self.weights_memory)
+        write, read = pixels.write_port(), pixels.read_port()
+        m.d.comb += [write.addr.eq(self.x.addr), write.data.eq(self.x.data), write.en.eq(self.x.en)]
+        m.d.comb += [read.addr.eq(self.y.addr), self.y.data.eq(read.data)]
+        m.submodules.weights.read_port(), m.submodules.weights.write_port()
+        m.d.sync += self.done.eq(self.start)
+        return m
+
+top, array, pixels = Top(), np.zeros(16, np.uint8), np.zeros(784, np.uint8)
+""",
+    "tg2hdl-synth": """
+import numpy as np
+import tg2hdl
+accelerator = tg2hdl.compile(lambda x: x + 1, np.zeros(4, np.int8))
+""",
+    "tg2hdl-top": """
+import numpy as np
+from tg2hdl_backend import capture
+array = np.zeros(4, np.int8)
+program = capture(lambda x: x + 1, array).program
+""",
+}
+
+
 def blocks(path, language):
     return [text for kind, text in BLOCK.findall(path.read_text()) if kind == language]
 
@@ -41,7 +91,7 @@ def run(command, cwd):
 def test_python_blocks_run(path, tmp_path):
     # The blocks of a page continue each other.
     script = tmp_path / "blocks.py"
-    script.write_text("\n".join(blocks(path, "python")))
+    script.write_text("\n".join([ASSUMED.get(path.parent.name, ""), *blocks(path, "python")]))
     result = run([sys.executable, "-W", "error", str(script)], tmp_path)
     assert result.returncode == 0, result.stderr
 

@@ -18,6 +18,9 @@ from tg2hdl_lower.plan import PlanNode
 
 __all__ = ["ReadPorts", "schedule"]
 
+RECURRENCE_LEVELS = 8
+"""Levels that a recurrence may take, which would double the II if it were cut."""
+
 
 @dataclass(frozen=True)
 class _Edge:
@@ -149,6 +152,22 @@ def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
     return all(loop.counter in used or loop.bound == 1 for loop in flow.leaves[store.leaf].path)
 
 
+def _recurrent(flow: Dataflow) -> set[int]:
+    """Combinational nodes between the reading and the writing of a register in one leaf."""
+    forward: set[int] = set()
+    for node in flow.nodes:
+        if node.kind == "regread" or (node.kind == "op" and not forward.isdisjoint(node.operands)):
+            forward.add(node.number)
+    wanted = {n for node in flow.nodes if node.kind == "regwrite" for n in node.operands}
+    found: set[int] = set()
+    for node in reversed(flow.nodes):
+        if node.number in wanted and node.number in forward:
+            found.add(node.number)
+            if node.kind == "op":
+                wanted.update(node.operands)
+    return found
+
+
 class _Attempt:
     def __init__(
         self, flow: Dataflow, options: LowerOptions, edges: list[_Edge], ports: ReadPorts, ii: int
@@ -160,6 +179,7 @@ class _Attempt:
         self.ii = ii
         self.bounds = [0] * len(flow.nodes)
         self.live = [n for n in flow.nodes if n.kind != "dead"]
+        self.recurrent = _recurrent(flow)
         self._place()
         self.limit = 64 + 2 * ii + max((n.issue for n in self.live), default=0)
 
@@ -179,8 +199,13 @@ class _Attempt:
             stage, level = self.bounds[node.number], 0
             for number in node.operands:
                 source = nodes[number]
-                if source.kind not in ("const", "variable"):
-                    stage, level = max((stage, level), (source.stage, source.level))
+                if source.kind in ("const", "variable"):
+                    continue
+                ready = (source.stage, source.level)
+                if node.number in self.recurrent and number not in self.recurrent and source.level:
+                    # What enters a recurrence comes from a register: its stage has no time to share.
+                    ready = (source.stage + 1, 0)
+                stage, level = max((stage, level), ready)
             self._place_one(node, stage, level, budget)
 
     def _place_one(self, node: PlanNode, stage: int, level: int, budget: int) -> None:
@@ -193,6 +218,8 @@ class _Attempt:
                 node.issue, node.stage, node.level = 1, 1, 0
             case "op":
                 levels = min(node.levels, budget)
+                if node.number in self.recurrent:
+                    budget = max(budget, RECURRENCE_LEVELS)
                 if level and level + levels > budget:
                     stage, level = stage + 1, 0
                 node.issue, node.stage, node.level = stage, stage, level + levels

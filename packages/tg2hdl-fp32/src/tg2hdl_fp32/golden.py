@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-
 Operands = tuple[npt.NDArray[Any], ...]
+# Types of the compiler, which this package does not import.
+DType = Any
 Types = tuple[DType, ...]
 
 

@@ -8,7 +8,6 @@ from tg2hdl_ir.plugins.hookspecs import hookimpl
 
 from .catalog import CATALOG, latencies
 
-
 #: tinygrad saturates E4M3 at its largest value, and these cores give NaN: no unit rather than another number.
 _OVERFLOWING = ("add", "sub", "mul", "div", "cast")
 

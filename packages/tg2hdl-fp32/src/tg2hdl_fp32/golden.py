@@ -21,7 +21,8 @@ def _evaluate(op: str, operands: Operands, types: Types, result: DType) -> npt.N
 
     bits = types[0].array_to_bits(operands[0])
     patterns = MODELS[op](bits, format_by_name(result.name.upper()))
-    return result.bits_to_array(patterns.astype("uint64"))
+    values: npt.NDArray[Any] = result.bits_to_array(patterns.astype("uint64"))
+    return values
 
 
 def exp2(operands: Operands, types: Types, result: DType) -> npt.NDArray[Any]:

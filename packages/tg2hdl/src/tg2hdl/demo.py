@@ -21,6 +21,7 @@ from tg2hdl_quant import Dense, ReLU, run_float
 __all__ = ["DEMO_MODELS", "DemoModel", "DemoResult", "load_demo", "run_images", "write_files"]
 
 DEMO_MODELS = ("int8", "float32")
+DEMO_IMAGES = 360
 _FOLDER = Path(__file__).parent / "demo_models"
 
 
@@ -102,6 +103,8 @@ def load_demo(name: str, images: int) -> DemoModel:
     """
     if name not in DEMO_MODELS:
         raise InputError(f"no demo model {name!r}", hint="choose " + " or ".join(DEMO_MODELS))
+    if not 0 < images <= DEMO_IMAGES:
+        raise InputError(f"{images} images are asked for", hint=f"give 1 to {DEMO_IMAGES}")
     for package, module in (("scikit-learn", "sklearn"), ("safetensors", "safetensors")):
         try:
             __import__(module)
@@ -110,8 +113,6 @@ def load_demo(name: str, images: int) -> DemoModel:
                 f"the demo needs the Python package {package}", hint='pip install "tg2hdl[demo]"'
             ) from None
     _, _, pixels, labels = run_file(_FOLDER / "dataset.py").load_split()
-    if not 1 <= images <= len(pixels):
-        raise InputError(f"{images} images are asked for", hint=f"give 1 to {len(pixels)}")
     pixels, labels = pixels[:images], labels[:images]
     file = load_model_file(str(_FOLDER / ("int8_mlp.py" if name == "int8" else "float_mlp.py")))
     assert file.example_inputs is not None

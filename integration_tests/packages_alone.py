@@ -10,7 +10,7 @@ from pathlib import Path
 from environments import ROOT, Environment, build_wheel, normal
 from packaging.requirements import Requirement
 
-TEST_REQUIREMENTS = ("pytest", "hypothesis", "mpmath")
+TEST_REQUIREMENTS = ("pytest", "hypothesis", "mpmath", "numpy", "ml_dtypes")
 
 
 def required(names: tuple[str, ...]) -> set[str]:

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir import DType, registry
+from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.rounding import canonical_nan, round_to_format
 
 FORMATS = (DType.FP8_E4M3, DType.FP8_E5M2, DType.FP16, DType.BF16, DType.FP32, DType.FP64)
+
+
+def evaluation_of(op: str):
+    """Evaluation of the op itself, whatever units are installed."""
+    return resolve(registry().op(op).evaluate)
 
 
 def largest(dtype: DType) -> Fraction:
@@ -102,7 +108,7 @@ def pairs(dtype: DType) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "div"])
 def test_arithmetic_is_correctly_rounded(op, dtype):
     a, b = (dtype.bits_to_array(p) for p in pairs(dtype))
-    got = dtype.array_to_bits(registry().evaluation(op, (dtype, dtype), dtype)((a, b), (dtype, dtype), dtype))
+    got = dtype.array_to_bits(evaluation_of(op)((a, b), (dtype, dtype), dtype))
     wanted = [bits(dtype, exact(op, float(x), float(y), dtype)) for x, y in zip(a, b, strict=True)]
     wrong = np.flatnonzero(got != np.array(wanted, np.uint64))
     assert not wrong.size, [(a[n], b[n], hex(got[n]), hex(wanted[n])) for n in wrong[:5]]
@@ -129,7 +135,7 @@ def test_square_root_and_reciprocal_are_correctly_rounded(dtype):
         ("sqrt", lambda x: root(x, dtype)),
         ("reciprocal", lambda x: exact("div", 1.0, x, dtype)),
     ):
-        got = dtype.array_to_bits(registry().evaluation(op, (dtype,), dtype)((a,), (dtype,), dtype))
+        got = dtype.array_to_bits(evaluation_of(op)((a,), (dtype,), dtype))
         wanted = np.array([bits(dtype, reference(float(x))) for x in a], np.uint64)
         wrong = np.flatnonzero(got != wanted)
         assert not wrong.size, (op, [(a[n], hex(got[n]), hex(wanted[n])) for n in wrong[:5]])
@@ -165,7 +171,7 @@ def test_casts_to_floats_round_once(source, result):
         )
         array = source.bits_to_array(patterns)
         wanted = [rounded(Fraction(int(x)), int(x) < 0, result) for x in array]
-    got = result.array_to_bits(registry().evaluation("cast", (source,), result)((array,), (source,), result))
+    got = result.array_to_bits(evaluation_of("cast")((array,), (source,), result))
     expected = np.array([bits(result, w) for w in wanted], np.uint64)
     wrong = np.flatnonzero(got != expected)
     assert not wrong.size, [(array[n], hex(got[n]), hex(expected[n])) for n in wrong[:5]]
@@ -195,10 +201,10 @@ def test_selection_passes_bits_unchanged():
     t = DType.FP32
     payload = t.bits_to_array(np.array([0xFFC12345, 0x3F800000], np.uint64))
     one = np.array([1.0, 1.0], np.float32)
-    choose = registry().evaluation("max", (t, t), t)
+    choose = evaluation_of("max")
     assert t.array_to_bits(choose((payload, one), (t, t), t)).tolist() == [0xFFC12345, 0x3F800000]
     assert t.array_to_bits(choose((one, payload), (t, t), t)).tolist() == [0x3F800000, 0x3F800000]
-    negated = registry().evaluation("neg", (t,), t)((payload,), (t,), t)
+    negated = evaluation_of("neg")((payload,), (t,), t)
     assert t.array_to_bits(negated).tolist() == [0x7FC12345, 0xBF800000]
 
 
@@ -214,8 +220,8 @@ def test_selection_passes_bits_unchanged():
 def test_max_and_min_keep_the_first_of_equal_or_unordered_values(a, b, larger, smaller):
     t = DType.FP32
     x, y = np.float32([a]), np.float32([b])
-    assert str(registry().evaluation("max", (t, t), t)((x, y), (t, t), t)[0]) == larger
-    assert str(registry().evaluation("min", (t, t), t)((x, y), (t, t), t)[0]) == smaller
+    assert str(evaluation_of("max")((x, y), (t, t), t)[0]) == larger
+    assert str(evaluation_of("min")((x, y), (t, t), t)[0]) == smaller
 
 
 @pytest.mark.parametrize("op", ["exp2", "log2", "sin"])
@@ -225,7 +231,7 @@ def test_elementary_functions_are_correctly_rounded(op, dtype):
     mpmath.mp.prec = 300
     patterns = samples(dtype, 300) if dtype.bit_width > 8 else np.arange(256, dtype=np.uint64)
     array = dtype.bits_to_array(patterns)
-    got = dtype.array_to_bits(registry().evaluation(op, (dtype,), dtype)((array,), (dtype,), dtype))
+    got = dtype.array_to_bits(evaluation_of(op)((array,), (dtype,), dtype))
     for x, pattern in zip(array, got, strict=True):
         assert int(pattern) == bits(dtype, elementary(mpmath, op, float(x), dtype)), (op, x)
 

@@ -118,11 +118,14 @@ class ProgramSimulation:
         simulation.set("start", 1)
         simulation.step()
         simulation.set("start", 0)
-        compute = 1 + simulation.run_until("done", limit=self._limit)
+        kernels = [
+            simulation.run_until(f"kernel_{number}_done", limit=self._limit)
+            for number in range(len(compiled.plans))
+        ]
+        kernels[0] += 1
         before = simulation.cycles
         outputs = tuple(self._read(compiled.memory(b)) for b in compiled.program.outputs)
-        kernels = tuple(compiled.top.predicted_cycles(variables))
-        return ProgramRun(outputs, load, compute, simulation.cycles - before, kernels)
+        return ProgramRun(outputs, load, sum(kernels), simulation.cycles - before, tuple(kernels))
 
     def _read(self, memory: SharedMemory) -> npt.NDArray[Any]:
         name, latency = memory.name, self.compiled.top.read_latency

@@ -59,7 +59,6 @@ def simulate_top(
         raise InputError(f"clock_period is {clock_period} s", hint="give a positive time, e.g. 1e-8")
     contents = _contents(top, input_data, kernel_specs)
     started = time.perf_counter()
-    kernels = top.predicted_cycles(variables)
     highest = {v.name: v.high for plan in top.plans for v in plan.kernel.variables}
     limit = 2 * sum(top.predicted_cycles(highest)) + 1000
     words = sum(m.layout.words for m in top.memories if m.external or m.output)
@@ -72,7 +71,11 @@ def simulate_top(
         simulation.set("start", 1)
         simulation.step()
         simulation.set("start", 0)
-        compute = 1 + simulation.run_until("done", limit=limit)
+        kernels = [
+            simulation.run_until(f"kernel_{number}_done", limit=limit) for number in range(len(top.plans))
+        ]
+        kernels[0] += 1
+        compute = sum(kernels)
         before = simulation.cycles
         output = _read(simulation, top, top.memory(top.outputs[0]))
         readback = simulation.cycles - before

@@ -78,6 +78,8 @@ class TopModule(wiring.Component):
         One-cycle pulse while idle.
     done : Out(1)
         One-cycle pulse, `predicted_cycles` cycles after `start`.
+    kernel_N_done : Out(1)
+        One-cycle pulse at the end of kernel N; the next one starts in the same cycle.
     ext_write_ports : dict of (kernel, buf) to {"wen", "waddr", "wdata"}
         Host ports for words while idle.
     output_rport : {"raddr", "rdata"}
@@ -144,6 +146,7 @@ class TopModule(wiring.Component):
 
     def _members(self) -> dict[str, wiring.Member]:
         members: dict[str, wiring.Member] = {"start": In(1), "done": Out(1), "busy": Out(1)}
+        members |= {f"kernel_{number}_done": Out(1) for number in range(len(self.cores))}
         for name in self._variables:
             port = f"var_{name}"
             core = next(c for c in self.cores if port in c.signature.members)
@@ -169,6 +172,7 @@ class TopModule(wiring.Component):
             for name in self._variables:
                 if f"var_{name}" in core.signature.members:
                     m.d.comb += getattr(core, f"var_{name}").eq(getattr(self, f"var_{name}"))
+            m.d.comb += getattr(self, f"kernel_{number}_done").eq(core.done)
             start = core.done
         m.d.comb += self.done.eq(start)
         busy = Signal()

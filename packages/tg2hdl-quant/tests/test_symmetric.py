@@ -22,13 +22,15 @@ def test_every_element_is_the_nearest_step_in_exact_arithmetic(quantize, limit, 
     assert integers.shape == array.shape
     assert scale.dtype == np.float32
     largest = max(abs(Fraction(float(v))) for v in array.flat)
-    if largest == 0:
+    if largest / limit <= Fraction(1, 2**150):
+        # Zero, or a step below half of the smallest float32.
         assert scale == 1.0
+        assert not integers.any()
     else:
         assert abs(Fraction(float(scale)) * limit - largest) <= max(largest / 2**22, Fraction(1, 2**139))
     for value, integer in zip(array.flat, integers.flat, strict=True):
-        exact = Fraction(float(value)) / Fraction(float(scale))
         assert abs(int(integer)) <= limit
+        exact = Fraction(float(value)) / Fraction(float(scale))
         assert abs(min(max(exact, -limit), limit) - int(integer)) <= Fraction(1, 2)
 
 

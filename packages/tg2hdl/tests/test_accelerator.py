@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -110,6 +111,10 @@ def test_bench_compares_with_tinygrad():
     assert "affine" in str(result)
 
 
+FURTHER = ", ".join(
+    f.name for f in dataclasses.fields(tg2hdl.CompileOptions) if f.name not in ("weights", "multipliers")
+)
+
 REFUSED = [
     (
         lambda: tg2hdl.compile(affine),
@@ -121,6 +126,20 @@ REFUSED = [
         lambda: tg2hdl.compile(affine, X, options=3),
         InputError,
         "bad input: options is of type int\n  hint: pass tg2hdl.CompileOptions(...), or leave it out",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, unknown_option=1),
+        InputError,
+        "bad input: tg2hdl.compile has no option 'unknown_option'\n"
+        f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
+        "  hint: choose one of: weights, multipliers, options, name",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, unroll_factor=2),
+        InputError,
+        "bad input: tg2hdl.compile has no option 'unroll_factor'\n"
+        f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
+        "  hint: pass options=tg2hdl.CompileOptions(unroll_factor=...)",
     ),
     (
         lambda: tg2hdl.compile(affine, X, weights="flash"),

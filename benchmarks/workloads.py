@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tinygrad import Tensor, dtypes
 
-from tg2hdl.bench import BenchCase, Workload
+from tg2hdl.bench import BenchCase, Peer, Workload
 
 __all__ = ["WORKLOADS"]
 
@@ -92,7 +92,6 @@ def _within(ideal: int) -> tuple[BenchCase, ...]:
     return (BenchCase(0, ideal * 3 // 2, ideal),)
 
 
-_NNGEN = "NNgen"
 _EARLIER = "earlier tg2hdl"
 
 WORKLOADS = [
@@ -101,10 +100,15 @@ WORKLOADS = [
         mlp,
         _int8(1, 784),
         (
-            BenchCase(1, 102_000, 101_632, peers=(f"{_NNGEN} 103,985 cycles, 1,650 us",)),
-            BenchCase(16, 6_700, 6_352, peers=(f"{_NNGEN} 9,833 cycles, 157 us, 13.4k LUT", "hls4ml 7,550")),
-            BenchCase(64, 1_800, 1_588, peers=(f"{_NNGEN} 9,153 cycles",)),
-            BenchCase(128, 980, 794, peers=(f"{_NNGEN} 4,993 cycles", "hls4ml 1,420")),
+            BenchCase(1, 102_000, 101_632, peers=(Peer("NNgen", 103_985, 63),)),
+            BenchCase(
+                16,
+                6_700,
+                6_352,
+                peers=(Peer("NNgen", 9_833, 63, "13.4k LUT"), Peer("hls4ml, its law", 7_550)),
+            ),
+            BenchCase(64, 1_800, 1_588, peers=(Peer("NNgen", 9_153),)),
+            BenchCase(128, 980, 794, peers=(Peer("NNgen", 4_993), Peer("hls4ml, its law", 1_420))),
         ),
         macs=101_632,
     ),
@@ -113,9 +117,9 @@ WORKLOADS = [
         cnn,
         _int8(1, 1, 8, 8),
         (
-            BenchCase(9, 3_200, 2_845, peers=(f"{_NNGEN} 7,985 cycles",)),
-            BenchCase(36, 900, 711, peers=(f"{_NNGEN} 3,953 cycles",)),
-            BenchCase(144, 320, 178, peers=(f"{_NNGEN} 3,329 cycles",)),
+            BenchCase(9, 3_200, 2_845, peers=(Peer("NNgen", 7_985),)),
+            BenchCase(36, 900, 711, peers=(Peer("NNgen", 3_953),)),
+            BenchCase(144, 320, 178, peers=(Peer("NNgen", 3_329),)),
         ),
         macs=25_600,
     ),
@@ -124,9 +128,9 @@ WORKLOADS = [
         gemv,
         _int8(1, 64),
         (
-            BenchCase(1, 2_070, 2_048, peers=(f"{_EARLIER} 2,112 cycles at 50 MHz",)),
-            BenchCase(4, 535, 512, peers=(f"{_EARLIER} 576 at 49",)),
-            BenchCase(8, 280, 256, peers=(f"{_EARLIER} 320 at 45",)),
+            BenchCase(1, 2_070, 2_048, peers=(Peer(_EARLIER, 2_112, 50),)),
+            BenchCase(4, 535, 512, peers=(Peer(_EARLIER, 576, 49),)),
+            BenchCase(8, 280, 256, peers=(Peer(_EARLIER, 320, 45),)),
         ),
         macs=2_048,
     ),
@@ -136,8 +140,8 @@ WORKLOADS = [
         _float_product(16, 8),
         _float32((1, 16)),
         (
-            BenchCase(1, 180, 128, peers=(f"{_EARLIER} 144 cycles at 20.8 MHz",)),
-            BenchCase(4, 80, 32, {"float_order": "relaxed"}, peers=(f"{_EARLIER} 48 at 20.8",)),
+            BenchCase(1, 180, 128, peers=(Peer(_EARLIER, 144, 20.8),)),
+            BenchCase(4, 80, 32, {"float_order": "relaxed"}, peers=(Peer(_EARLIER, 48, 20.8),)),
         ),
         macs=128,
     ),
@@ -168,7 +172,15 @@ WORKLOADS = [
         "add fp32 4096",
         lambda: lambda a, b: a + b,
         _float32((4096,), (4096,)),
-        (BenchCase(0, 1_060, 1_024, {"unroll_factor": 4}, peers=(f"{_EARLIER} 1 element a cycle, 33 MHz",)),),
+        (
+            BenchCase(
+                0,
+                1_060,
+                1_024,
+                {"unroll_factor": 4},
+                peers=(Peer(f"{_EARLIER}, an element a cycle", 4_096, 33),),
+            ),
+        ),
     ),
     Workload(
         "relu int8 4096",

@@ -39,11 +39,11 @@ def test_help_teaches():
     text = call("--help").stdout
     assert "Examples:\n    tg2hdl demo" in text
     assert "def model(x): return x.relu() * 2" in text
-    for command in ("compile", "demo", "plugins", "simulate"):
+    for command in ("bench", "compile", "demo", "plugins", "simulate", "synth"):
         assert f"\n  {command} " in text
 
 
-@pytest.mark.parametrize("command", ["compile", "demo", "simulate"])
+@pytest.mark.parametrize("command", ["bench", "compile", "demo", "simulate", "synth"])
 def test_each_command_shows_examples(command):
     result = CliRunner().invoke(cli, [command, "--help"])
     assert f"Examples:\n    tg2hdl {command}" in result.output

@@ -1,13 +1,16 @@
 """Benchmarks: workloads and the measured table."""
 
+from tg2hdl.bench.document import merge_document
 from tg2hdl.bench.suite import BenchRow, load_workloads, measure, versions
-from tg2hdl.bench.workload import BenchCase, Workload
+from tg2hdl.bench.workload import BenchCase, Peer, Workload
 
 __all__ = [
     "BenchCase",
     "BenchRow",
+    "Peer",
     "Workload",
     "load_workloads",
     "measure",
+    "merge_document",
     "versions",
 ]

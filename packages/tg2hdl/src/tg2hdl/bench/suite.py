@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import importlib.util
 import platform
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
-from tg2hdl.bench.workload import BenchCase, Workload
+from tg2hdl.bench.workload import BenchCase, Peer, Workload
 from tg2hdl.bits import same_bits
 from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_top import CompileOptions
@@ -68,7 +69,18 @@ class BenchRow:
     rtlil_bytes: int | None = None
     synthesis: dict[str, Any] | None = None
     refused: str | None = None
-    peers: tuple[str, ...] = field(default=())
+    peers: tuple[Peer, ...] = ()
+    date: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).date().isoformat())
+    versions: dict[str, str] = field(default_factory=lambda: versions())
+
+    @property
+    def wrong(self) -> str | None:
+        """What the simulation contradicts: the predicted cycles or the golden bits."""
+        if self.simulated is None:
+            return None
+        if self.simulated != self.predicted:
+            return f"{self.simulated:,} cycles are simulated and {self.predicted:,} predicted"
+        return None if self.exact else "hardware and golden model differ"
 
     @property
     def ratio(self) -> float | None:
@@ -130,7 +142,7 @@ def measure(
     Parameters
     ----------
     synthesize : dict, optional
-        Arguments of `tg2hdl_synth.synthesize`; no synthesis when absent.
+        Arguments of `Accelerator.synthesize`; no synthesis when absent.
     target : {"generic", "ecp5"}
         Family that the hardware is compiled for.
     """
@@ -147,15 +159,11 @@ def measure(
             row.simulated = run.cycles.compute
             row.exact = same_bits(run.output, accelerator.golden(*arrays))
         if synthesize is not None:
-            from tg2hdl_synth import SynthesisResult
-            from tg2hdl_synth import synthesize as run_synthesis
-
-            result: SynthesisResult = run_synthesis(
-                accelerator.top, name="top", progress=report, **synthesize
-            )
-            row.synthesis = result.to_dict()
+            row.synthesis = accelerator.synthesize(progress=report, **synthesize).to_dict()
     except Tg2hdlError as error:
         row.refused = str(error)
+        partial = getattr(error, "partial", None)
+        row.synthesis = partial.to_dict() if partial is not None else None
     return row
 
 
@@ -168,9 +176,8 @@ def _compile(
             raise InputError(
                 f"option {name!r} is unknown", where=workload.name, hint="see tg2hdl.CompileOptions"
             )
-    latency = (
-        {"read_latency": 3} if target == "ecp5" else {}
-    )  # a register in the block RAM and one at the multiplier
+    # A register in the block RAM and one at the multiplier.
+    latency = {"read_latency": 3} if target == "ecp5" else {}
     options = CompileOptions(multipliers=case.multipliers or None, target=target, **latency, **case.options)
     accelerator = compile_model_to_hardware(workload.model(), *arrays, options=options)
     row.rtlil_bytes = len(accelerator.rtlil())

@@ -8,7 +8,32 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BenchCase", "Workload"]
+__all__ = ["BenchCase", "Peer", "Workload"]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Figures of another system on the same work.
+
+    Parameters
+    ----------
+    cycles : int
+        Clock cycles of one result.
+    mhz : float, optional
+        Clock on the same family of parts, where it was measured.
+    note : str
+        Further figures.
+    """
+
+    system: str
+    cycles: int
+    mhz: float | None = None
+    note: str = ""
+
+    @property
+    def microseconds(self) -> float | None:
+        """Time of one result; None without a clock."""
+        return None if self.mhz is None else self.cycles / self.mhz
 
 
 @dataclass(frozen=True)
@@ -25,15 +50,15 @@ class BenchCase:
         Clock cycles when every lane works in every cycle.
     options : mapping
         Further fields of `tg2hdl.CompileOptions`.
-    peers : tuple of str
-        Figures of other systems on the same work.
+    peers : tuple of Peer
+        Other systems on the same work.
     """
 
     multipliers: int
     limit: int
     ideal: int
     options: Mapping[str, Any] = field(default_factory=dict)
-    peers: tuple[str, ...] = ()
+    peers: tuple[Peer, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from tg2hdl.bench import BenchRow, load_workloads, measure, versions
+from tg2hdl.bench import BenchRow, load_workloads, measure, merge_document
+from tg2hdl.bench.table import COLUMNS, cells, peer_lines
 from tg2hdl.cli.common import stage
+from tg2hdl_ir.errors import SimulationError
 
 __all__ = ["bench"]
 
@@ -41,7 +40,7 @@ Examples:
     help="Family to compile for; ecp5 puts registers into block RAMs and multipliers.",
 )
 @click.option("--engine", default="auto", show_default=True, help="auto, cxxrtl, amaranth or a plugin's.")
-@click.option("-o", "--output", metavar="FILE.json", help="Write the table as JSON, with versions and date.")
+@click.option("-o", "--output", metavar="FILE.json", help="Merge the rows into a JSON table, and FILE.md.")
 def bench(
     file: str,
     only: tuple[str, ...],
@@ -58,13 +57,15 @@ def bench(
     """Measure the benchmark workloads.
 
     FILE defines WORKLOADS. Each case is compiled, simulated and compared bit for bit with the golden model;
-    --synth adds Fmax and utilization.
+    --synth adds Fmax, utilization and the estimate of the plan. The exit status is 1 when a bit or the number of
+    cycles is wrong. With -o a run can be continued: rows that it does not measure stay as they are.
     """
     console = Console()
-    synthesis = {"target": part, "speed": speed, "seeds": seeds, "pack_registers": target == "ecp5"}
+    synthesis = {"target": part, "speed": speed, "seeds": seeds}
+    workloads = load_workloads(Path(file))
     cases = [
         (workload, case)
-        for workload in load_workloads(Path(file))
+        for workload in workloads
         if not only or any(text in workload.name for text in only)
         for case in workload.cases
         if not multipliers or case.multipliers in multipliers
@@ -82,63 +83,33 @@ def bench(
                 report=report,
             )
         rows.append(row)
+        if output:
+            merge_document(Path(output), rows, [w.name for w in workloads])
         if not console.is_terminal:
-            console.print(_line(row), highlight=False)
+            console.print(" | ".join(text for text in cells(row.to_dict()) if text), highlight=False)
     console.print(bench_table(rows, target))
     for row in rows:
-        if row.refused:
-            console.print(f"{row.workload} x{row.multipliers}: {row.refused}", highlight=False, markup=False)
+        for line in [row.refused or "", *peer_lines(row.to_dict())]:
+            if line:
+                console.print(f"{row.workload} x{row.multipliers}: {line}", highlight=False, markup=False)
     if output:
-        path = Path(output)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_document(rows), indent=2) + "\n")
-        console.print(f"wrote {path}", highlight=False)
+        console.print(f"wrote {output}", highlight=False)
+    _check(rows)
 
 
 def bench_table(rows: list[BenchRow], target: str) -> Table:
     """Table of measured cases."""
-    table = Table("workload", title=f"benchmarks, compiled for {target}", title_justify="left")
-    for column in ("mult", "predicted", "simulated", "at most", "ideal", "bits", "ratio", "compile s"):
+    table = Table(COLUMNS[0], title=f"benchmarks, compiled for {target}", title_justify="left")
+    for column in COLUMNS[1:]:
         table.add_column(column, justify="right")
-    for column in ("Fmax", "COMB", "FF", "DSP", "BRAM", "us/result"):
-        table.add_column(column, justify="right")
-    table.add_column("peers")
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(*cells(row.to_dict()))
     return table
 
 
-def _cells(row: BenchRow) -> tuple[str, ...]:
-    synthesis: dict[str, Any] = row.synthesis or {}
-    bits = {True: "exact", False: "WRONG", None: ""}[row.exact]
-    return (
-        row.workload,
-        str(row.multipliers or "auto"),
-        _count(row.predicted) if row.predicted is not None else "refused",
-        _count(row.simulated),
-        _count(row.limit),
-        _count(row.ideal),
-        bits,
-        "" if row.ratio is None else f"{row.ratio:.2f}",
-        "" if row.compile_seconds is None else f"{row.compile_seconds:.1f}",
-        f"{synthesis['fmax_mhz']:.0f}" if synthesis else "",
-        *(_count(synthesis.get(kind)) for kind in ("comb", "ff", "dsp", "bram")),
-        "" if row.microseconds is None else f"{row.microseconds:.1f}",
-        "; ".join(row.peers),
-    )
-
-
-def _count(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _line(row: BenchRow) -> str:
-    return " | ".join(cell for cell in _cells(row)[:-1] if cell)
-
-
-def _document(rows: list[BenchRow]) -> dict[str, Any]:
-    return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "versions": versions(),
-        "rows": [row.to_dict() for row in rows],
-    }
+def _check(rows: list[BenchRow]) -> None:
+    wrong = tuple(f"{row.workload} x{row.multipliers}: {row.wrong}" for row in rows if row.wrong)
+    if wrong:
+        raise SimulationError(
+            f"{len(wrong)} of {len(rows)} rows are wrong", notes=wrong, hint="please report this"
+        )

@@ -11,7 +11,6 @@ from rich.console import Console
 from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
 from tg2hdl.netlist_check import check_netlist
 from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_synth import synthesize
 
 __all__ = ["synth"]
 
@@ -55,14 +54,8 @@ def synth(
         _, _, accelerator = compile_file(model, inputs, multipliers, weights)
     try:
         with stage(console, f"synthesizing {accelerator.name} for {target}") as report:
-            result = synthesize(
-                accelerator.top,
-                target,
-                speed,
-                seeds,
-                name=accelerator.name,
-                pack_registers=pack_registers,
-                progress=report,
+            result = accelerator.synthesize(
+                target, speed, seeds, pack_registers=pack_registers, progress=report
             )
     except Tg2hdlError as error:
         partial = getattr(error, "partial", None)

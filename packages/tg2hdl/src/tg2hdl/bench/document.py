@@ -1,0 +1,69 @@
+"""The measured table as a file: JSON, and Markdown beside it; rows of several runs are merged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tg2hdl.bench.suite import BenchRow
+from tg2hdl.bench.table import markdown
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["merge_document"]
+
+Document = dict[str, Any]
+_KEY = ("workload", "multipliers", "target")
+
+
+def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -> Document:
+    """Put rows into a JSON file, in the place of those of the same workload, multipliers and target.
+
+    Parameters
+    ----------
+    path : Path
+        Made when it is missing; ``path.with_suffix(".md")`` gets the same as Markdown.
+    order : sequence of str
+        Names of the workloads in the order of the table.
+
+    Returns
+    -------
+    dict
+        The whole document.
+
+    Raises
+    ------
+    InputError
+        When the file is there and is no such table.
+    """
+    kept = {_key(row): row for row in _read(path)["rows"]}
+    kept |= {_key(row): row for row in (r.to_dict() for r in rows)}
+    places = {name: place for place, name in enumerate(order)}
+    ordered = sorted(
+        kept.values(),
+        key=lambda r: (r["target"] != "generic", places.get(r["workload"], len(places)), r["multipliers"]),
+    )
+    document: Document = {"rows": ordered}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.with_suffix(".md").write_text(markdown(ordered))
+    return document
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _KEY)
+
+
+def _read(path: Path) -> Document:
+    if not path.is_file():
+        return {"rows": []}
+    try:
+        document: Document = json.loads(path.read_text())
+        for row in document["rows"]:
+            _key(row)
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} is no table of `tg2hdl bench`", hint="give another file, or remove this one"
+        ) from None
+    return document

@@ -1,0 +1,158 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tg2hdl.bench import BenchCase, BenchRow, Peer, Workload, load_workloads, measure, merge_document
+from tg2hdl.cli import cli
+from tg2hdl_ir.errors import InputError, SimulationError
+
+pytestmark = pytest.mark.usefixtures("private_cache")
+
+FILE = """
+import numpy as np
+from tinygrad import Tensor, dtypes
+from tg2hdl.bench import BenchCase, Peer, Workload
+
+def product():
+    weight = Tensor(np.arange(24, dtype=np.int8).reshape(6, 4))
+    return lambda x: x.cast(dtypes.int32) @ weight.cast(dtypes.int32)
+
+def int8(rng):
+    return (rng.integers(-128, 128, (1, 6)).astype(np.int8),)
+
+WORKLOADS = [
+    Workload("product", product, int8, (BenchCase(1, 60, 24, peers=(Peer("other", 100, 50.0),)), BenchCase(2, 5, 12)),
+             macs=24),
+    Workload("relu", lambda: lambda x: x.relu(), int8, (BenchCase(0, 60, 6, {"no_such_option": 1}),)),
+]
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "workloads.py"
+    path.write_text(FILE)
+    return path
+
+
+def bench(*arguments):
+    return CliRunner().invoke(cli, ["bench", *map(str, arguments)])
+
+
+def test_table_has_cycles_bits_peers_and_refusals(file, tmp_path):
+    output = tmp_path / "new" / "table.json"
+    result = bench(file, "--engine", "amaranth", "-o", output)
+    assert result.exception is None
+    one, two, relu = json.loads(output.read_text())["rows"]
+    assert one["simulated"] == one["predicted"] > 24
+    assert (one["exact"], one["used"], one["ratio"]) == (True, 1, one["predicted"] / 24)
+    assert two["multipliers"] == 2
+    assert one["rtlil_bytes"] > 1000
+    assert {"python", "tinygrad", "amaranth"} <= one["versions"].keys()
+    assert relu["refused"] == (
+        "bad input: option 'no_such_option' is unknown\n  at: relu\n  hint: see tg2hdl.CompileOptions"
+    )
+    text = output.with_suffix(".md").read_text()
+    assert f"| product | 2 | {two['predicted']} ! | {two['predicted']} | 5 | 12 | exact |" in text
+    assert (
+        f"- product x1, generic: other: 100 cycles at 50 MHz, 2.0 us; {100 / one['predicted']:.2f} x our cycles"
+        in text
+    )
+    assert "- relu xauto, generic: bad input: option 'no_such_option' is unknown" in text
+
+
+def test_a_run_is_continued_row_by_row(file, tmp_path):
+    output = tmp_path / "table.json"
+    options = ("--only", "product", "--no-simulate", "-o", output)
+    assert bench(file, "--multipliers", 2, *options).exception is None
+    assert bench(file, "--multipliers", 1, *options).exception is None
+    rows = json.loads(output.read_text())["rows"]
+    assert [(row["multipliers"], row["simulated"]) for row in rows] == [(1, None), (2, None)]
+
+
+def test_a_file_that_is_no_table_is_left_alone(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_text('{"rows": [3]}')
+    with pytest.raises(InputError) as caught:
+        merge_document(path, [], [])
+    assert str(caught.value) == (
+        f"bad input: {path} is no table of `tg2hdl bench`\n  hint: give another file, or remove this one"
+    )
+    assert path.read_text() == '{"rows": [3]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            None,
+            "bad input: no workload file {path!r}\n"
+            "  hint: give a Python file that defines WORKLOADS, a list of tg2hdl.bench.Workload",
+        ),
+        (
+            "WORKLOADS = [1]",
+            "bad input: {path} defines no WORKLOADS\n  hint: define WORKLOADS, a list of tg2hdl.bench.Workload",
+        ),
+    ],
+)
+def test_unfit_workload_files(tmp_path, text, message):
+    path = tmp_path / "workloads.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_workloads(path)
+    assert str(caught.value) == message.format(path=str(path))
+
+
+def test_wrong_bits_or_cycles_fail_the_command(file, monkeypatch):
+    from tg2hdl.cli import bench as command
+
+    def wrong(workload, case, **options):
+        row = BenchRow(workload.name, case.multipliers, case.limit, case.ideal, workload.macs)
+        row.predicted, row.simulated, row.exact = 50, 50 + (case.multipliers == 1), case.multipliers == 0
+        return row
+
+    monkeypatch.setattr(command, "measure", wrong)
+    error = bench(file).exception
+    assert isinstance(error, SimulationError)
+    assert error.message == "2 of 3 rows are wrong"
+    assert error.notes == (
+        "product x1: 51 cycles are simulated and 50 predicted",
+        "product x2: hardware and golden model differ",
+    )
+
+
+def test_synthesis_is_in_the_row_beside_its_estimate(file, tmp_path):
+    output = tmp_path / "table.json"
+    result = bench(file, "--only", "product", "--multipliers", 1, "--no-simulate", "--synth", "-o", output)
+    assert result.exception is None
+    (row,) = json.loads(output.read_text())["rows"]
+    found = row["synthesis"]
+    assert row["microseconds"] == pytest.approx(row["predicted"] / found["fmax_mhz"], rel=0.01)
+    assert found["dsp"] == found["estimate"]["dsp"] == 1
+    text = output.with_suffix(".md").read_text()
+    assert f"x our cycles, {2 / row['microseconds']:.2f} x our time" in text
+    assert "Error of 1 designs, comb: median" in text
+    assert f"{found['estimate']['ff']:,} / {found['ff']:,}" in text
+    assert "## Critical paths\n\n- product x1, generic: " in text
+
+
+def test_a_design_that_does_not_fit_keeps_its_utilization():
+    def many():
+        return lambda x: (x * x).sum()
+
+    def floats(rng):
+        return (rng.integers(-9, 9, 64).astype(np.int32),)
+
+    case = BenchCase(16, 100, 4, {"reduce_unroll_factor": 16}, peers=(Peer("other", 3),))
+    row = measure(
+        Workload("squares", many, floats, (case,), macs=64),
+        case,
+        simulate=False,
+        synthesize={"target": "ice40-up5k", "seeds": 1},
+    )
+    assert row.refused.startswith("capacity: the design does not fit ice40-up5k: ")
+    assert row.synthesis["fmax_mhz"] == 0
+    assert row.synthesis["comb"] > 5280 or row.synthesis["dsp"] > 8

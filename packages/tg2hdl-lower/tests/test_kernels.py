@@ -278,7 +278,7 @@ def test_run_time_bound_beyond_addition_and_multiplication():
     variable = IRVariable("n", 1, 9)
     bound = IROp("div", I32, (variable, number(2)))
     assert text_of(lambda: run_time_bound(bound, {"n": Signal(4)})) == (
-        "unsupported: a run-time loop bound is computed with more than +, -, *, min and max\n"
+        "unsupported: a run-time loop bound is computed with an operation that control does not have\n"
         "  at: op div\n"
         "  hint: bind the variable to a number"
     )

@@ -115,3 +115,19 @@ def test_loop_that_may_be_empty(n):
     body = LoopIR.from_items((IRBufStore(0, counter, number(7), I32),), counter=counter)
     kernel = KernelIR((BufferMeta(0, 4, I32, True),), LoopIR.from_items((body,)), variables=(variable,))
     same_results(kernel, canonicalize(kernel), {0: np.arange(4, dtype=np.int32)}, {"n": n})
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize(("name", "bound"), [("div", 4), ("mod", 2)])
+def test_bound_that_takes_a_divider_becomes_a_mask(name, bound, n):
+    variable = IRVariable("n", 1, 4)
+    counter = (
+        IRCounter(op(name, variable, 3), 0, 0)
+        if name == "mod"
+        else IRCounter(op(name, number(4), variable), 0, 0)
+    )
+    body = LoopIR.from_items((IRBufStore(0, counter, number(7), I32),), counter=counter)
+    kernel = KernelIR((BufferMeta(0, 4, I32, True),), LoopIR.from_items((body,)), variables=(variable,))
+    canonical = canonicalize(kernel)
+    assert [loop.bound for loop in canonical.loop_tree.walk()] == [1, bound]
+    same_results(kernel, canonical, {0: np.arange(4, dtype=np.int32)}, {"n": n})

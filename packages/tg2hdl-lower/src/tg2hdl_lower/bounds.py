@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRConst, IROp, IRValue, IRVariable
+from tg2hdl_ir.golden.kernel import scalar
+from tg2hdl_ir.nodes import IROp, IRValue, IRVariable
 
 __all__ = ["bound_value"]
 
@@ -18,35 +19,18 @@ def bound_value(bound: int | IRValue, variables: Mapping[str, int]) -> int:
     InputError
         When a variable has no value.
     """
-    match bound:
-        case int():
-            return bound
-        case IRConst():
-            return int(bound.value)
-        case IRVariable():
-            if bound.name not in variables:
-                raise InputError(
-                    f"variable {bound.name!r} has no value",
-                    hint=f"give a value from {bound.low} to {bound.high}",
-                )
-            return variables[bound.name]
-        case IROp():
-            a, *rest = (bound_value(s, variables) for s in bound.srcs)
-            match bound.op:
-                case "cast":
-                    return a
-                case "add":
-                    return a + rest[0]
-                case "sub":
-                    return a - rest[0]
-                case "mul":
-                    return a * rest[0]
-                case "div":
-                    return a // rest[0]
-                case "mod":
-                    return a % rest[0]
-                case "min":
-                    return min(a, rest[0])
-                case "max":
-                    return max(a, rest[0])
-    raise InputError(f"a loop bound cannot be computed from {bound!r}", hint="bind the variable to a number")
+    if isinstance(bound, int):
+        return bound
+    for variable in _variables(bound):
+        if variable.name not in variables:
+            raise InputError(
+                f"variable {variable.name!r} has no value",
+                hint=f"give a value from {variable.low} to {variable.high}",
+            )
+    return scalar(bound, variables)
+
+
+def _variables(value: IRValue) -> list[IRVariable]:
+    if isinstance(value, IRVariable):
+        return [value]
+    return [v for s in value.srcs for v in _variables(s)] if isinstance(value, IROp) else []

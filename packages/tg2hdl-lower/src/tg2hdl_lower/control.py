@@ -73,8 +73,14 @@ def run_time_bound(bound: IRValue, variables: dict[str, Value]) -> Value:
                     return Mux(a < rest[0], rest[0], a)
                 case "min":
                     return Mux(a < rest[0], a, rest[0])
+                case "and":
+                    return a & rest[0]
+                case "shl" if isinstance(rest[0], Const):
+                    return a.shift_left(rest[0].value)
+                case "shr" if isinstance(rest[0], Const):
+                    return a.shift_right(rest[0].value)
     raise UnsupportedError(
-        "a run-time loop bound is computed with more than +, -, *, min and max",
+        "a run-time loop bound is computed with an operation that control does not have",
         where=f"op {bound.op}" if isinstance(bound, IROp) else None,
         hint="bind the variable to a number",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth import Module, Mux, Signal, unsigned
+from amaranth import Module, Mux, Shape, Signal, unsigned
 from amaranth.hdl import Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
@@ -75,8 +75,8 @@ class KernelCore(wiring.Component):
             signature = read_signature(port) if port.reads else write_signature(port)
             members[self.port_name(port)] = Out(signature)
         for variable in plan.kernel.variables:
-            width, _ = bits_for((min(variable.low, 0), variable.high))
-            members[f"var_{variable.name}"] = In(unsigned(width))
+            width, is_signed = bits_for((min(variable.low, 0), variable.high))
+            members[f"var_{variable.name}"] = In(Shape(width, is_signed))
         super().__init__(members)
 
     @staticmethod

@@ -12,6 +12,8 @@ from tg2hdl_lower.layout import Layout
 __all__ = ["Memories", "element_ranges", "read_ports"]
 
 SMALL_BITS = 2048
+"""What may stay in LUT RAM; larger memories are block RAM."""
+
 SMALL_PORTS = 16
 LARGE_PORTS = 2
 

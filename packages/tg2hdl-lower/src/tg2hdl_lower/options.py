@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["LowerOptions"]
+__all__ = ["FAMILY_DEFAULTS", "LowerOptions"]
+
+FAMILY_DEFAULTS = {
+    "generic": {"stage_levels": 4, "read_latency": 2},
+    "ecp5": {"stage_levels": 2, "read_latency": 3},
+}
+"""What 0 means for the options that depend on the family."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +27,14 @@ class LowerOptions:
     unroll_factor, reduce_unroll_factor : int
         Lanes over the innermost independent axis and over the innermost reduction axis, honoured exactly.
     target : str
-        Family for the choice of units, ``generic`` works everywhere.
+        Family for the choice of units and stages, ``generic`` works everywhere.
     units : mapping of str to str
         Op name to the name of the arithmetic unit to use.
     stage_levels : int
-        Logic levels that the scheduler chains into one cycle.
+        Logic levels that the scheduler chains into one cycle; 0 chooses by the family.
     read_latency : int
-        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it.
+        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it, and 1 for the
+        register of a multiplier where a family has that; 0 chooses by the family.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """
@@ -37,11 +44,14 @@ class LowerOptions:
     reduce_unroll_factor: int = 1
     target: str = "generic"
     units: Mapping[str, str] = field(default_factory=dict)
-    stage_levels: int = 4
-    read_latency: int = 2
+    stage_levels: int = 0
+    read_latency: int = 0
     max_ii: int = 4096
 
     def __post_init__(self) -> None:
+        for name, value in FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]).items():
+            if getattr(self, name) == 0:
+                object.__setattr__(self, name, value)
         for name in ("unroll_factor", "reduce_unroll_factor", "stage_levels", "read_latency", "max_ii"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -1,4 +1,8 @@
-"""Loops that may run no time: hardware takes at least one step for each, so that step must do nothing."""
+"""Loops that take steps in hardware which must do nothing.
+
+Hardware takes at least one step for each loop, also when a run-time bound is zero.  A run-time bound that control
+cannot compute without a divider is replaced by the largest one.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from dataclasses import replace
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
+    IRConst,
     IRCounter,
     IRItem,
+    IROp,
     IRRegLoad,
     IRStatement,
     IRValue,
+    IRVariable,
     KernelIR,
     LoopIR,
 )
@@ -19,19 +26,38 @@ from tg2hdl_ir.passes.fold import Folder, const_int
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["guard_empty_loops"]
+__all__ = ["BOUND_OPS", "guard_loops"]
+
+BOUND_OPS = frozenset({"add", "sub", "mul", "min", "max", "shl", "shr", "and", "cast"})
+"""Operations that control computes in the bound of a loop."""
 
 
-def guard_empty_loops(kernel: KernelIR) -> KernelIR:
-    """Remove loops without iterations; where only the run time tells, run one masked iteration instead of none."""
-    if all(_always_runs(loop.bound) for loop in kernel.loop_tree.walk()):
+def guard_loops(kernel: KernelIR) -> KernelIR:
+    """Remove loops without iterations, and mask the steps of those that hardware runs too often."""
+    if all(_is_exact(loop.bound) for loop in kernel.loop_tree.walk()):
         return kernel
     guard = _Guard()
     return replace(kernel, loop_tree=guard.level(kernel.loop_tree, None))
 
 
-def _always_runs(bound: int | IRValue) -> bool:
-    return bound > 0 if isinstance(bound, int) else RangeAnalysis().of(bound)[0] > 0
+def _is_exact(bound: int | IRValue) -> bool:
+    """Whether hardware runs the loop exactly as often."""
+    if isinstance(bound, int):
+        return bound > 0
+    return _is_simple(bound) and RangeAnalysis().of(bound)[0] > 0
+
+
+def _is_simple(bound: IRValue) -> bool:
+    match bound:
+        case IRConst() | IRVariable():
+            return True
+        case IROp(op="shl" | "shr", srcs=(value, IRConst())):
+            return _is_simple(value)
+        case IROp(op="shl" | "shr"):
+            return False
+        case IROp():
+            return bound.op in BOUND_OPS and all(map(_is_simple, bound.srcs))
+    return False
 
 
 class _Guard:
@@ -53,13 +79,18 @@ class _Guard:
     def _counter(
         self, counter: IRCounter | None, gate: IRValue | None
     ) -> tuple[IRCounter | None, IRValue | None]:
-        if counter is None or isinstance(counter.bound, int) or _always_runs(counter.bound):
+        if counter is None or isinstance(counter.bound, int) or _is_exact(counter.bound):
             return counter, gate
         bound = counter.bound
-        zero, one = const_int(0, bound.dtype), const_int(1, bound.dtype)
-        runs = self.folder.op("lt", DType.BOOL, zero, bound)
-        least = self.folder.op("max", bound.dtype, bound, one)
-        new = IRCounter(least, counter.depth, counter.axis, counter.dtype)
+        if _is_simple(bound):
+            zero, one = const_int(0, bound.dtype), const_int(1, bound.dtype)
+            runs = self.folder.op("lt", DType.BOOL, zero, bound)
+            steps: int | IRValue = self.folder.op("max", bound.dtype, bound, one)
+        else:
+            steps = max(1, self.folder.ranges.of(bound)[1])
+        new = IRCounter(steps, counter.depth, counter.axis, counter.dtype)
+        if isinstance(steps, int):
+            runs = self.folder.op("lt", DType.BOOL, self.folder.op("cast", bound.dtype, new), bound)
         self.rewriter.memo[counter] = new
         return new, self.folder.all_of(gate, runs)
 

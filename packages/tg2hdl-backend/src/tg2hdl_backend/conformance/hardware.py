@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,10 @@ class HardwareComparison:
         Kernels of the program; clock cycles from start to done, simulated and predicted.
     engine : str
         Simulation engine.
+    simulated : int
+        Clock cycles with the writing of inputs and the reading of outputs.
+    seconds : float
+        Time that their simulation took, without building it (s).
     """
 
     mismatches: tuple[str, ...]
@@ -35,6 +40,8 @@ class HardwareComparison:
     cycles: int
     predicted: int
     engine: str
+    simulated: int
+    seconds: float
 
 
 def compare_with_hardware(
@@ -48,7 +55,9 @@ def compare_with_hardware(
     golden = evaluate_program(program, named, captured.var_vals)
     compiled = compile_program(program, options)
     with ProgramSimulation(compiled, engine) as simulation:
+        started = time.perf_counter()
         run = simulation.run(named, captured.var_vals)
+        seconds = time.perf_counter() - started
         used = simulation.engine
     found = []
     for number, array in zip(program.outputs, run.outputs, strict=True):
@@ -65,4 +74,6 @@ def compare_with_hardware(
     predicted = compiled.predicted_cycles(captured.var_vals)
     if predicted != run.compute:
         found.append(f"{run.compute} cycles, predicted {predicted}")
-    return HardwareComparison(tuple(found), len(program.calls), run.compute, predicted, used)
+    return HardwareComparison(
+        tuple(found), len(program.calls), run.compute, predicted, used, run.total, seconds
+    )

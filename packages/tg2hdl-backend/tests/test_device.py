@@ -19,6 +19,7 @@ from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
 from tg2hdl_ir.errors import InputError
 
+GOLDEN = "HDL::engine=golden"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -39,6 +40,18 @@ def test_unmodified_program_finds_the_device():
     assert run(program, DEV="HDL::engine=golden,multipliers=2") == "HDL 12\n"
 
 
+def test_kernels_are_simulated_unless_that_takes_too_long(tmp_path):
+    program = (
+        "from tinygrad import Tensor, dtypes; (Tensor.empty(3, dtype=dtypes.int32) + 1).realize()\n"
+        "(Tensor.empty(3 << 22, dtype=dtypes.int8) + 1).realize()"
+    )
+    lines = run(program, DEV="HDL::patience=2", DEBUG="2", TG2HDL_CACHE_DIR=str(tmp_path)).splitlines()
+    small, large = (line.split(":")[1] for line in lines if line.startswith("    hdl "))
+    assert small.endswith(" cycles (amaranth)")
+    assert large.startswith(" 12,582,9")
+    assert large.endswith(" cycles (golden)")
+
+
 def test_importing_the_finder_imports_nothing_else():
     program = (
         "import sys; import tg2hdl_device_finder as f; f.install(); f.install()\n"
@@ -50,7 +63,7 @@ def test_importing_the_finder_imports_nothing_else():
 
 def test_golden_mode_does_not_import_amaranth():
     program = "import sys; from tinygrad import Tensor; (Tensor([1.0]) + 1).tolist(); print('amaranth' in sys.modules)"
-    assert run(program, DEV="HDL") == "False\n"
+    assert run(program, DEV="HDL::engine=golden") == "False\n"
 
 
 def test_simulated_hardware_in_an_unmodified_program(tmp_path):
@@ -65,7 +78,7 @@ def test_simulated_hardware_in_an_unmodified_program(tmp_path):
 
 
 def test_operations_on_the_device():
-    with Context(DEV="HDL"):
+    with Context(DEV=GOLDEN):
         x = Tensor(X)
         np.testing.assert_array_equal((x @ x.T).numpy(), X @ X.T)
         np.testing.assert_allclose(x.softmax().numpy().sum(1), 1, rtol=1e-6)
@@ -73,7 +86,7 @@ def test_operations_on_the_device():
 
 
 def test_in_place_update():
-    with Context(DEV="HDL"):
+    with Context(DEV=GOLDEN):
         x = Tensor.zeros(5).contiguous().realize()
         x[1:3] = 2
         x.assign(x + 1).realize()
@@ -81,7 +94,7 @@ def test_in_place_update():
 
 
 def test_jit_replays_with_new_inputs():
-    with Context(DEV="HDL"):
+    with Context(DEV=GOLDEN):
 
         @TinyJit
         def double(x: Tensor) -> Tensor:
@@ -93,13 +106,13 @@ def test_jit_replays_with_new_inputs():
 
 
 def test_variable_needs_no_new_kernel():
-    with Context(DEV="HDL"):
+    with Context(DEV=GOLDEN):
         x, n = Tensor(X).realize(), Variable("n", 1, 3)
         assert [x[:, : n.bind(k)].sum().item() for k in (1, 2, 3)] == [3, 8, 15]
 
 
 def test_training_on_the_device():
-    with Context(DEV="HDL"):
+    with Context(DEV=GOLDEN):
         Tensor.manual_seed(1)
         model = nn.Linear(3, 2)
         with Tensor.train() if hasattr(Tensor, "train") else Context(TRAINING=1):
@@ -141,9 +154,11 @@ def test_renderer_asks_for_plain_sequential_code():
 def test_source_of_a_kernel_carries_options_and_runs(uops_of):
     from tg2hdl_backend.kernel_runner import KernelRunner
 
-    source = HDLRenderer(Target("HDL", "", "multipliers=4")).render(uops_of(Tensor.empty(3) + 1))
+    source = HDLRenderer(Target("HDL", "", "engine=golden,multipliers=4")).render(
+        uops_of(Tensor.empty(3) + 1)
+    )
     runner = KernelRunner.from_source(source)
-    assert runner.options == DeviceOptions(multipliers=4)
+    assert runner.options == DeviceOptions("golden", multipliers=4)
     arrays = {0: np.zeros(3, np.float32), 1: np.arange(3, dtype=np.float32)}
     assert runner.run(arrays, {}) is None
     assert arrays[0].tolist() == [1, 2, 3]
@@ -151,8 +166,8 @@ def test_source_of_a_kernel_carries_options_and_runs(uops_of):
 
 def test_options_are_parsed():
     assert DeviceOptions.parse("") == DeviceOptions()
-    options = DeviceOptions.parse("engine=cxxrtl,multipliers=16,clock_mhz=50")
-    assert options == DeviceOptions("cxxrtl", 16, 50)
+    options = DeviceOptions.parse("engine=cxxrtl,multipliers=16,clock_mhz=50,patience=9")
+    assert options == DeviceOptions("cxxrtl", 16, 50, 9)
     assert DeviceOptions.parse(str(options)) == options
 
 
@@ -161,7 +176,7 @@ OPTION_ERRORS = {
         "bad input: unknown device option 'speed'\n"
         "  at: DEV=HDL::speed=9\n"
         "  hint: allowed: engine=auto|golden|cxxrtl|verilator|amaranth, multipliers=1, 2, ..., "
-        "clock_mhz=1, 2, ..."
+        "clock_mhz=1, 2, ..., patience=1, 2, ..."
     ),
     "engine=fast": (
         "bad input: device option engine cannot be 'fast'\n"

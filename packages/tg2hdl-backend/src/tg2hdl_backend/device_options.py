@@ -17,18 +17,22 @@ class DeviceOptions:
 
     Parameters
     ----------
-    engine : {"golden", "auto", "cxxrtl", "verilator", "amaranth"}
-        ``golden`` computes with the golden model only; the others simulate the hardware, ``auto`` with
-        the engine that finishes soonest.
+    engine : {"auto", "golden", "cxxrtl", "verilator", "amaranth"}
+        ``auto`` simulates the hardware with the engine that finishes soonest, and computes a run that is predicted to
+        take longer than `patience` with the golden model; ``golden`` computes all with it and plans no hardware; the
+        others simulate everything.
     multipliers : int
         Multipliers that a kernel may use.
     clock_mhz : int
         Clock that turns cycles into the time that tinygrad shows (MHz).
+    patience : int
+        Longest simulation of one run of a kernel under ``auto``, with the building of the simulator (s).
     """
 
-    engine: str = "golden"
+    engine: str = "auto"
     multipliers: int = 1
     clock_mhz: int = 100
+    patience: int = 20
 
     @classmethod
     def parse(cls, text: str) -> DeviceOptions:
@@ -62,7 +66,9 @@ class DeviceOptions:
         )
 
 
-_ALLOWED = {"engine": "|".join(_ENGINES), "multipliers": "1, 2, ...", "clock_mhz": "1, 2, ..."}
+_ALLOWED = {"engine": "|".join(_ENGINES)} | dict.fromkeys(
+    ("multipliers", "clock_mhz", "patience"), "1, 2, ..."
+)
 
 
 def _value(name: str, value: str, text: str) -> str | int:

@@ -14,7 +14,7 @@ from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
 
 if TYPE_CHECKING:
-    from tg2hdl_backend.program_simulation import ProgramSimulation
+    from tg2hdl_backend.kernel_session import KernelSession
     from tg2hdl_top import CompileOptions
 
 __all__ = ["KernelRun", "KernelRunner"]
@@ -24,7 +24,7 @@ _HEADER = "; options "
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What a run on simulated hardware took.
+    """What a run takes on hardware.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class KernelRun:
     seconds : float
         The same at the clock of the options (s).
     engine : str
-        Simulation engine.
+        Simulation engine; ``golden`` where a simulation would have taken too long: the cycles are then predicted.
     """
 
     cycles: int
@@ -53,7 +53,7 @@ class KernelRunner:
 
     kernel: KernelIR
     options: DeviceOptions = field(default_factory=DeviceOptions)
-    _simulation: ProgramSimulation | None = field(default=None, repr=False)
+    _session: KernelSession | None = field(default=None, repr=False)
 
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
@@ -75,16 +75,26 @@ class KernelRunner:
             None when only the golden model ran.
         """
         if self.options.engine == "golden":
-            for slot, result in evaluate(self.kernel, dict(arrays), dict(variables)).items():
-                arrays[slot][:] = result
+            self._compute(arrays, variables)
             return None
-        simulation = self.simulation()
-        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, simulation.program.buffers, strict=True)}
-        run = simulation.run({names[slot]: array for slot, array in arrays.items()}, variables)
+        session = self.session()
+        program = session.compiled.program
+        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, program.buffers, strict=True)}
+        run = session.run({names[slot]: array for slot, array in arrays.items()}, variables)
+        if run is None:
+            self._compute(arrays, variables)
+            return self._took(session.compiled.predicted_cycles(variables), "golden")
         written = [m.idx for m in self.kernel.buffers if m.is_output]
         for slot, result in zip(written, run.outputs, strict=True):
             arrays[slot][:] = result
-        return KernelRun(run.compute, run.compute / (self.options.clock_mhz * 1e6), simulation.engine)
+        return self._took(run.compute, session.engine)
+
+    def _compute(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> None:
+        for slot, result in evaluate(self.kernel, dict(arrays), dict(variables)).items():
+            arrays[slot][:] = result
+
+    def _took(self, cycles: int, engine: str) -> KernelRun:
+        return KernelRun(cycles, cycles / (self.options.clock_mhz * 1e6), engine)
 
     def prepare(self) -> None:
         """Plan the hardware, so that the first run finds it in the cache."""
@@ -98,12 +108,12 @@ class KernelRunner:
 
         return CompileOptions(multipliers=self.options.multipliers)
 
-    def simulation(self) -> ProgramSimulation:
-        """The simulation of the hardware; compiled and opened at the first use."""
-        if self._simulation is None:
+    def session(self) -> KernelSession:
+        """The compiled hardware and its simulation; made at the first use."""
+        if self._session is None:
+            from tg2hdl_backend.kernel_session import KernelSession
             from tg2hdl_backend.plan_cache import compile_kernel_program
-            from tg2hdl_backend.program_simulation import ProgramSimulation
 
             compiled = compile_kernel_program(self.kernel, self._compile_options())
-            self._simulation = ProgramSimulation(compiled, self.options.engine)
-        return self._simulation
+            self._session = KernelSession(compiled, self.options)
+        return self._session

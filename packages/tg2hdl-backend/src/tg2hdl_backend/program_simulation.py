@@ -53,6 +53,8 @@ class ProgramSimulation:
         ``auto`` or the name of an engine.
     runs : int
         Expected number of runs, for the automatic choice.
+    model : SimulationModel, optional
+        Of the design, when it was elaborated before.
     """
 
     def __init__(
@@ -62,12 +64,13 @@ class ProgramSimulation:
         *,
         runs: int = 1,
         vcd: str | None = None,
+        model: SimulationModel | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.compiled = compiled
         self._limit = 2 * sum(compiled.top.predicted_cycles(_highest(compiled))) + 1000
         self._simulation = open_simulation(
-            SimulationModel(compiled.top),
+            model or SimulationModel(compiled.top),
             engine=engine,
             expected_cycles=runs * (self._limit + compiled.load_cycles()),
             vcd=vcd,
@@ -82,6 +85,10 @@ class ProgramSimulation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._simulation.__exit__(kind, error, trace)
+
+    def close(self) -> None:
+        """End the simulation."""
+        self._simulation.__exit__(None, None, None)
 
     @property
     def program(self) -> ProgramIR:

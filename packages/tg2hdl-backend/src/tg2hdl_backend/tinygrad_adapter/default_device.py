@@ -20,7 +20,8 @@ def default_device() -> str:
 def ensure_default_device() -> None:
     """Make HDL the default device when the user named none and no other is usable.
 
-    tinygrad's CPU device compiles with clang; without it, and without a GPU, even ``Tensor([1]) + 1`` fails.
+    tinygrad's CPU device compiles with clang; without it, and without a GPU, even ``Tensor([1]) + 1`` fails.  The
+    user did not ask for hardware, so that the golden model computes.
     """
     if DEV.device:
         return
@@ -29,5 +30,4 @@ def ensure_default_device() -> None:
     except RuntimeError:
         usable = False
     if not usable:
-        DEV.value = "HDL"
-        os.environ["DEV"] = "HDL"
+        DEV.value = os.environ["DEV"] = "HDL::engine=golden"

@@ -13,7 +13,7 @@ from tinygrad.helpers import GlobalCounters
 from tg2hdl_backend import capture
 from tg2hdl_backend.conformance import compare_with_interpreter
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.golden import evaluate_program
 
 X = np.arange(8, dtype=np.float32).reshape(1, 8)
@@ -280,3 +280,24 @@ def test_works_without_a_usable_tinygrad_device():
         check=True,
     )
     assert result.stdout == "HDL 1 [2, 3]\n"
+
+
+def test_a_refusal_names_the_line_where_tinygrad_knows_it():
+    from tinygrad.helpers import Metadata
+
+    from tg2hdl_top import compile_program
+
+    def model(x: Tensor) -> Tensor:
+        return x.cast("fp8e4m3").contiguous().sin().cast("float32")
+
+    captured = capture(model, X)
+    kernel = captured.program.calls[0].kernel
+    line = f"{__name__}:{model.__code__.co_firstlineno + 1}::model"
+    knows = "caller" in Metadata.__dataclass_fields__
+    assert kernel.where == (f"kernel E_8, made by cast ({line})" if knows else "kernel E_8")
+    with pytest.raises(UnsupportedError) as error:
+        compile_program(captured.program)
+    assert str(error.value).splitlines()[:2] == [
+        "unsupported: no hardware computes cast(fp32) -> fp8_e4m3",
+        f"  at: {kernel.where}",
+    ]

@@ -236,6 +236,11 @@ class KernelIR:
         """Buffer stores outside all loops."""
         return tuple(i for i in self.loop_tree.items if isinstance(i, IRBufStore))
 
+    @property
+    def where(self) -> str:
+        """Name of the kernel and, if known, what made it in the user's program, for messages."""
+        return f"kernel {self.name}, made by {self.source}" if self.source else f"kernel {self.name}"
+
     def buffer(self, idx: int) -> BufferMeta:
         """Return the buffer of slot `idx`."""
         return next(b for b in self.buffers if b.idx == idx)

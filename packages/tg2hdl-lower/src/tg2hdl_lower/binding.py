@@ -30,9 +30,9 @@ class Bound:
 class Binder:
     """Chooses hardware for ops: the user's explicit unit, then combinational logic that is fast enough, then a unit."""
 
-    def __init__(self, options: LowerOptions, kernel_name: str, plugins: Registry | None = None) -> None:
+    def __init__(self, options: LowerOptions, where: str, plugins: Registry | None = None) -> None:
         self.options = options
-        self.kernel_name = kernel_name
+        self.where = where
         self.registry = plugins or registry()
 
     def bind(self, op: IROp, sources: Sequence[PlanNode]) -> Bound:
@@ -59,7 +59,7 @@ class Binder:
             types = ", ".join(map(str, exact))
             raise UnsupportedError(
                 f"no hardware computes {op.op}({types}) -> {op.dtype}",
-                where=f"kernel {self.kernel_name}",
+                where=self.where,
                 notes=self.registry.notes(),
                 hint="cast to a supported type, or install a plugin with a unit for it; "
                 "`tg2hdl plugins list` shows what is there",

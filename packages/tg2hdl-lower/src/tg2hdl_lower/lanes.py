@@ -112,7 +112,7 @@ def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll:
             kind = "independent" if name == "unroll_factor" else "integer reduction"
             raise InputError(
                 f"{name}={factor} needs an {kind} loop, and there is none",
-                where=f"kernel {kernel.name}",
+                where=kernel.where,
                 hint=f"leave {name} at 1 for this kernel, or give multipliers=N for the whole model",
             )
         bound = next(c.bound for c in fixed if c.axis == axes[-1])

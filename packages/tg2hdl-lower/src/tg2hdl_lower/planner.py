@@ -71,7 +71,7 @@ def _finish(
         for r in kernel.registers
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
-    flow = build_dataflow(kernel, memories, known, Binder(options, kernel.name))
+    flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
     limits = {
         i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
         for i, layout in memories.layouts.items()

@@ -61,7 +61,7 @@ def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts) -> int:
         ii += 1
     raise UnsupportedError(
         f"no initiation interval up to {options.max_ii} cycles works",
-        where=f"kernel {flow.kernel.name}",
+        where=flow.kernel.where,
         hint="raise max_ii, or split the computation with .contiguous()",
     )
 

@@ -104,7 +104,7 @@ def capture(
     ]
     traced = trace(model, examples)
     specs = [e for e in examples if isinstance(e, TensorSpec)]
-    builder = ProgramBuilder()
+    builder = ProgramBuilder(traced.origins)
     for spec, uop in zip(specs, traced.input_uops, strict=True):
         builder.add_input(uop, spec)
     builder.add_calls(traced.calls)

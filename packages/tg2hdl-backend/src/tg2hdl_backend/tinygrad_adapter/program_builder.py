@@ -14,6 +14,7 @@ from tinygrad.uop.ops import Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_backend.tinygrad_adapter.origins import Origins, describe_origins
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir
 from tg2hdl_ir.dtype import DType
@@ -91,13 +92,20 @@ class _Step:
     slots: tuple[int, ...]
     views: tuple[_View, ...]
     writes: tuple[bool, ...]
-    metadata: str = ""
+    source: str = ""
 
 
 class ProgramBuilder:
-    """Collects calls, then decides which memories are inputs, weights, temporaries and outputs."""
+    """Collects calls, then decides which memories are inputs, weights, temporaries and outputs.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    origins : Origins, optional
+        What made the ops, for messages.
+    """
+
+    def __init__(self, origins: Origins | None = None) -> None:
+        self.origins = origins or {}
         self.memories: dict[int, _Memory] = {}
         self.steps: list[_Step] = []
         self.buffers: list[ProgramBuffer] = []
@@ -126,7 +134,7 @@ class ProgramBuilder:
         for call in calls:
             ast, arguments = call.src[0], get_call_arg_uops(call)
             if ast.op is Ops.SINK:
-                self.add_kernel(ast, arguments, call)
+                self.add_kernel(ast, arguments)
             elif ast.op is Ops.COPY:
                 self.add_copy(self.view(arguments[0]), self.view(arguments[1]))
             elif ast.op is _VIEW:
@@ -147,16 +155,15 @@ class ProgramBuilder:
                     hint="keep the model on one device and free of custom kernels",
                 )
 
-    def add_kernel(self, ast: UOp, arguments: Sequence[UOp], call: UOp) -> None:
+    def add_kernel(self, ast: UOp, arguments: Sequence[UOp]) -> None:
         """Add a scheduled kernel."""
         uops = tuple(linearize(ast))
         metas = buffer_metas(uops)
         views = tuple(self.view(arguments[m.idx]) for m in metas)
         for meta, view in zip(metas, views, strict=True):
             self.memories[view.key].written += meta.is_output
-        self.steps.append(
-            _Step(uops, tuple(m.idx for m in metas), views, tuple(m.is_output for m in metas), _origin(call))
-        )
+        slots, writes = tuple(m.idx for m in metas), tuple(m.is_output for m in metas)
+        self.steps.append(_Step(uops, slots, views, writes, describe_origins(uops, self.origins)))
 
     def add_copy(self, destination: _View, source: _View) -> None:
         """Add a copy of equal size."""
@@ -298,7 +305,7 @@ class ProgramBuilder:
             return copy_kernel(*metas, source.dtype, destination.offset, start, source.size)
         metas = [self.meta(s, v, w) for s, v, w in zip(step.slots, views, step.writes, strict=True)]
         offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if self.shared(v) and v.offset}
-        return uop_to_ir(step.uops, metas, offsets=offsets, source=step.metadata)
+        return uop_to_ir(step.uops, metas, offsets=offsets, source=step.source)
 
     def shared(self, view: _View) -> bool:
         """Whether a view is addressed inside of its memory's buffer, rather than copied to a weight."""
@@ -398,9 +405,3 @@ def _contents(memory: _Memory, view: _View | None = None) -> npt.NDArray[Any] | 
     if view is not None:
         raw = raw[view.start : view.start + view.size * view.bytes_per_element]
     return np.frombuffer(raw, dtype.numpy()).copy()
-
-
-def _origin(call: UOp) -> str:
-    """Line of the user's program that made the tensor, where tinygrad knows it."""
-    metadata = getattr(call.arg, "metadata", None) or ()
-    return ", ".join(f"{m.name} ({m.caller})" if getattr(m, "caller", "") else str(m.name) for m in metadata)

@@ -18,6 +18,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, model_name, tinygrad_dtype
+from tg2hdl_backend.tinygrad_adapter.origins import Origins, forget_unfinished, origins_of
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = ["Trace", "plain_function", "reachable_tensors", "trace"]
@@ -41,6 +42,8 @@ class Trace:
         Buffers of the tensors that the model holds, by name.
     result : Any
         What the model returned.
+    origins : Origins
+        Methods that made the ops.
     """
 
     calls: list[UOp] = field(default_factory=list)
@@ -51,6 +54,7 @@ class Trace:
     output_uops: list[UOp] = field(default_factory=list)
     weight_uops: dict[str, UOp] = field(default_factory=dict)
     result: Any = None
+    origins: Origins = field(default_factory=dict)
 
     def add_linear(self, linear: UOp, var_vals: dict[str, int]) -> None:
         """Called by tinygrad with the kernels of each realization."""
@@ -72,7 +76,8 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
     weights = reachable_tensors(model)
     device = _device_of(weights.values())
     before = _tensor_uops()
-    with Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=1), _capture_into(found):
+    forget_unfinished()
+    with Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=2), _capture_into(found):
         arguments = [
             e if isinstance(e, UOp) else Tensor.empty(*e.shape, dtype=tinygrad_dtype(e.dtype), device=device)
             for e in examples
@@ -83,6 +88,7 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
             _store_expressions(weights.values())
             found.result = _run(model, function, arguments)
             found.outputs = _materialized(found.result, model)
+            found.origins = origins_of(found.outputs)
             created = _tensor_uops()
             found.outputs[0].linear_with_vars(*found.outputs[1:])
             found.output_uops = [t.uop for t in found.outputs]

@@ -1,7 +1,7 @@
 """Which lines of the user's program made the ops of a kernel.
 
-Kernels carry no trace of it.  In the graph before scheduling, tinygrad 0.13 with ``TRACEMETA=2`` notes the tensor method
-and the line that called it; 0.14 notes the names of some methods only, which tell less than the op itself.
+Kernels carry no trace of it.  In the graph before scheduling, tinygrad 0.13 with ``TRACEMETA=2`` notes the tensor
+method and the line that called it; 0.14 notes the names of some methods only, which tell less than the op itself.
 """
 
 from __future__ import annotations

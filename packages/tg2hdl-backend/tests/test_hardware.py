@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tinygrad import Tensor, dtypes
@@ -15,6 +17,7 @@ from tg2hdl_backend import (
     run_bench,
     simulate_kernel,
     simulate_top,
+    uops_to_kernel_ir,
 )
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.execution_order import ordered_calls
@@ -22,7 +25,10 @@ from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.run_report import describe_run
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, KernelIR, LoopIR
+from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IROp, KernelIR, LoopIR
+from tg2hdl_ir.plugins.descriptors import PassDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import CompileOptions
 
@@ -177,8 +183,6 @@ def test_bench_compares_with_tinygrad():
 
 
 def test_device_kernel_on_simulated_hardware(uops_of):
-    from tg2hdl_backend import uops_to_kernel_ir
-
     kernel, _ = uops_to_kernel_ir(uops_of(gemv()))
     runner = KernelRunner(kernel, DeviceOptions(engine="amaranth"))
     arrays = {0: np.zeros(8, np.int32), 1: X.reshape(-1).copy(), 2: W1.reshape(-1).copy()}
@@ -194,7 +198,7 @@ def test_device_kernel_on_simulated_hardware(uops_of):
 
 
 def test_plans_of_device_kernels_are_kept_on_disk(uops_of, tmp_path, monkeypatch):
-    from tg2hdl_backend import plan_cache, uops_to_kernel_ir
+    from tg2hdl_backend import plan_cache
     from tg2hdl_backend.compile_cache import CompileCache
     from tg2hdl_backend.optional_use import may_stay_unused
 
@@ -221,3 +225,33 @@ def test_plans_of_device_kernels_are_kept_on_disk(uops_of, tmp_path, monkeypatch
     third = plan_cache.compile_kernel_program(again, CompileOptions(), store)
     may_stay_unused(third.top)
     assert third.plans[0].format() == first.plans[0].format()
+
+
+class _Doubling:
+    """A plugin whose pass doubles what a kernel stores."""
+
+    @hookimpl
+    def tg2hdl_passes(self) -> list[PassDef]:
+        return [PassDef("double", "stores twice the value", f"{__name__}:doubled")]
+
+
+def doubled(kernel: KernelIR) -> KernelIR:
+    """Kernel without loops that stores twice the value."""
+    items = tuple(
+        replace(i, value=IROp("add", i.dtype, (i.value, i.value))) if isinstance(i, IRBufStore) else i
+        for i in kernel.loop_tree.items
+    )
+    return replace(kernel, loop_tree=LoopIR.from_items(items))
+
+
+def test_passes_of_plugins_run_in_every_way_to_hardware(uops_of):
+    one = np.array([7], np.int32)
+    uops = uops_of(Tensor.empty(1, dtype=dtypes.int32) + 1)
+    source = KernelRunner.source(uops_to_kernel_ir(uops)[0], DeviceOptions("golden"))
+    with registry().extended(_Doubling(), distribution="doubling"):
+        output, _, _ = simulate_kernel(compile_kernel(uops), {1: one}, engine="amaranth")
+        top, _, specs = compile_top_module(Tensor.empty(1, dtype=dtypes.int32) + 1)
+        whole, _, _ = simulate_top(top, {(0, 1): one}, kernel_specs=specs, engine="amaranth")
+        arrays = {0: np.zeros(1, np.int32), 1: one}
+        KernelRunner.from_source(source).run(arrays, {})
+    assert (output.tolist(), whole.tolist(), arrays[0].tolist()) == ([16], [16], [16])

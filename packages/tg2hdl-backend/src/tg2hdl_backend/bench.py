@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tg2hdl_backend.conformance import interpreted_outputs
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_backend.tinygrad_adapter import capture
+from tg2hdl_ir.passes.plugin_passes import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["BenchResult", "run_bench"]
@@ -75,7 +76,7 @@ def run_bench(
     started = time.perf_counter()
     reference = interpreted_outputs(captured, *input_arrays)[0]
     tg_wall = time.perf_counter() - started
-    compiled = compile_program(captured.program, options)
+    compiled = compile_program(rewrite_program(captured.program), options)
     contents = {captured.program.buffers[n].name: a for n, a in captured.bind(*input_arrays).items()}
     started = time.perf_counter()
     with ProgramSimulation(compiled, engine) as simulation:

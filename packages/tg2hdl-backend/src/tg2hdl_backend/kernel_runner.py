@@ -12,6 +12,7 @@ from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.plugin_passes import rewrite_kernel
 
 if TYPE_CHECKING:
     from tg2hdl_backend.kernel_session import KernelSession
@@ -62,9 +63,9 @@ class KernelRunner:
 
     @classmethod
     def from_source(cls, text: str) -> KernelRunner:
-        """Read the text of `source`."""
+        """Read the text of `source` and let the passes of plugins rewrite the kernel."""
         header, _, body = text.partition("\n")
-        return cls(parse_kernel(body), DeviceOptions.parse(header.removeprefix(_HEADER)))
+        return cls(rewrite_kernel(parse_kernel(body)), DeviceOptions.parse(header.removeprefix(_HEADER)))
 
     def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> KernelRun | None:
         """Run once on the buffers by slot, which are changed in place.

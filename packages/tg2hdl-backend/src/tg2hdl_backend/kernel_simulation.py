@@ -14,6 +14,7 @@ from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter import uops_to_kernel_ir
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.plugin_passes import rewrite_kernel
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower import CompiledKernel, HardwarePlan
 from tg2hdl_sim import Simulation, SimulationModel, open_simulation
@@ -56,7 +57,7 @@ def compile_kernel(
     """
     kernel, infos = uops_to_kernel_ir(uops)
     options = CompileOptions(unroll_factor=unroll_factor, reduce_unroll_factor=reduce_unroll_factor)
-    return may_stay_unused(CompiledKernel(plan_of_kernel(kernel, options), infos))
+    return may_stay_unused(CompiledKernel(plan_of_kernel(rewrite_kernel(kernel), options), infos))
 
 
 def simulate_kernel(

@@ -9,6 +9,7 @@ from tg2hdl_backend.execution_order import ordered_calls
 from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo
 from tg2hdl_backend.tinygrad_adapter.schedule import program_of_schedule
+from tg2hdl_ir.passes.plugin_passes import rewrite_program
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import CompiledKernel
 from tg2hdl_top import CompileOptions, TopModule
@@ -100,7 +101,7 @@ def count_cycles_from_schedule(schedule: Any) -> int:
 def _program(schedule: Any) -> tuple[ProgramIR, tuple[tuple[Any, ...], ...], dict[str, int]]:
     built, var_vals = program_of_schedule(schedule)
     program, uops = ordered_calls(built.program, built.uops)
-    return program, uops, var_vals
+    return rewrite_program(program), uops, var_vals
 
 
 def _options(unroll_factor: int, reduce_unroll_factor: int) -> CompileOptions:

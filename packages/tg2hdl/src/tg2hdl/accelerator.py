@@ -13,12 +13,12 @@ import numpy as np
 from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
 from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
-from tg2hdl.rewriting import rewrite_program
 from tg2hdl_backend import CapturedProgram, capture
 from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir.passes.plugin_passes import rewrite_program
 from tg2hdl_top import CompiledProgram, CompileOptions, TopModule, compile_program
 
 __all__ = ["Accelerator", "Session", "compile_model_to_hardware"]

@@ -12,6 +12,7 @@ import numpy as np
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir.passes.plugin_passes import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["HardwareComparison", "compare_with_hardware"]
@@ -49,7 +50,7 @@ def compare_with_hardware(
 ) -> HardwareComparison:
     """Compile a model, simulate it and compare all outputs with the golden model."""
     captured = capture(model, *inputs)
-    program = captured.program
+    program = rewrite_program(captured.program)
     arrays = [i for i in inputs if not hasattr(i, "unbind")]
     named = {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
     golden = evaluate_program(program, named, captured.var_vals)

@@ -173,16 +173,13 @@ class PassDef:
 
     Parameters
     ----------
-    stage : str
-        ``"rewrite"`` (before scheduling transforms) or ``"cleanup"``; see `tg2hdl_ir.passes.table`.
     order : int
-        Place within the stage; lower runs first.
+        Place among the passes of all plugins; lower runs first.
     """
 
     name: str
     description: str
     run: Factory
-    stage: str = "rewrite"
     order: int = 100
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tg2hdl_synth.estimate import estimate_design
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist, synthesize_netlist
 from tg2hdl_synth.place import PlaceAndRoute, place_and_route
+from tg2hdl_synth.port_chain import chained_bits
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
 from tg2hdl_synth.targets import target_named
 from tg2hdl_synth.tools import Progress, tool_versions
@@ -106,7 +108,7 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> 
     return SynthesisResult(
         design=netlist.top,
         target=part.name,
-        speed=speed,
+        speed=speed if part.family == "ecp5" else None,
         cells=netlist.total,
         by_kernel={k: v for k, v in kernels.items() if k != "shared"} | {"shared": kernels["shared"]},
         by_memory={n.removeprefix("memory_"): count for n, count in sorted(netlist.memories.items())},
@@ -115,7 +117,15 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> 
         versions=tool_versions("yosys", f"nextpnr-{part.family}"),
         folder=netlist.folder,
         estimate=estimate_design(top, part),
+        notes=_notes(netlist, part),
     )
+
+
+def _notes(netlist: Netlist, part: TargetDef) -> tuple[str, ...]:
+    if part.family != "ice40":
+        return ()
+    count = chained_bits(json.loads((netlist.folder / "netlist.json").read_text()))
+    return (f"{count} logic cells of the total join the ports to two pins by a chain of registers",)
 
 
 def _check_size(result: SynthesisResult, part: TargetDef) -> None:

@@ -48,6 +48,9 @@ def describe(name: str, top: Any) -> str:
 
 
 def _top_level(name: str, top: Any) -> str:
+    chained = re.match(r"^ports\.(\w+)\.\d+", name)
+    if chained:
+        return f"register at port {chained[1]}"
     for memory in getattr(top, "memories", ()):
         label = re.escape(memory.name)
         if re.match(rf"^{label}_r\d+_\d+(?=[_.\[$]|$)", name):

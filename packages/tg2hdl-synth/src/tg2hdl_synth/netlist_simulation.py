@@ -1,25 +1,25 @@
-"""Simulation of a synthesized ECP5 netlist, cell by cell, through the same interface as the design itself."""
+"""Simulation of a synthesized netlist, cell by cell, through the same interface as the design itself."""
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_sim import Simulation
 from tg2hdl_sim.cxxrtl import open_cxxrtl
 from tg2hdl_sim.model import PortInfo
 from tg2hdl_synth.cell_models import MULTIPLIER, memory_model
-from tg2hdl_synth.tools import Progress, run_tool
+from tg2hdl_synth.tools import Progress, run_tool, yosys_share
 
 __all__ = ["open_netlist"]
 
 _SCRIPT = """\
-read_verilog -nooverwrite +/lattice/cells_sim_ecp5.v
+read_verilog -nooverwrite {library}
 read_verilog models.v
 read_json cells.json
 hierarchy -top top
@@ -28,6 +28,8 @@ flatten
 opt_clean
 write_rtlil simulated.il
 """
+_ECP5_CELLS = "+/lattice/cells_sim_ecp5.v"
+_MODULE = re.compile(r"(?:^\(\*[^\n]*\*\)\s*\n)*^module (\w+).*?^endmodule\s*?\n", re.MULTILINE | re.DOTALL)
 _CLOCK = "clk"
 _MEMORY_VECTORS = {"DI": 18, "AD": 14, "DO": 18, "CS": 3}
 _MEMORY_PINS = ("CE", "OCE", "CLK", "WE", "RST")
@@ -52,8 +54,6 @@ def open_netlist(folder: Path, progress: Progress = lambda message: None) -> Sim
 
     Raises
     ------
-    UnsupportedError
-        For the netlist of another family.
     SynthesisError, SimulationError, ToolMissingError
         When yosys or the C++ compiler fails or is missing.
     """
@@ -70,7 +70,8 @@ def open_netlist(folder: Path, progress: Progress = lambda message: None) -> Sim
         work = Path(directory)
         (work / "cells.json").write_text(json.dumps({**netlist, "modules": {"top": module}}))
         (work / "models.v").write_text(models)
-        (work / "script.ys").write_text(_SCRIPT)
+        library = _library({cell["type"] for cell in module["cells"].values()}, work)
+        (work / "script.ys").write_text(_SCRIPT.format(library=library))
         progress("yosys: cell models")
         run_tool("yosys", ["-q", "-s", "script.ys"], work, log="yosys.log")
         rtlil = (work / "simulated.il").read_text()
@@ -79,16 +80,19 @@ def open_netlist(folder: Path, progress: Progress = lambda message: None) -> Sim
     return open_cxxrtl(model, progress=progress)
 
 
+def _library(kinds: set[str], work: Path) -> str:
+    """File with yosys' models; of iCE40 only those in use, as yosys takes a minute to read its largest RAM."""
+    if not any(kind.startswith("SB_") for kind in kinds):
+        return _ECP5_CELLS
+    text = (yosys_share() / "ice40" / "cells_sim.v").read_text()
+    (work / "cells.v").write_text(_MODULE.sub(lambda match: match[0] if match[1] in kinds else "", text))
+    return "cells.v"
+
+
 def _bind_models(module: dict[str, Any], name: str) -> str:
     """Give multipliers and memories modules with behaviour; returns their Verilog."""
     models = [MULTIPLIER]
     for number, cell in enumerate(module["cells"].values()):
-        if cell["type"].startswith("SB_"):
-            raise UnsupportedError(
-                f"the netlist of {name} has cells of an iCE40",
-                where=cell["type"],
-                hint="check the netlist of an ECP5 target",
-            )
         if cell["type"] == "DP16KD":
             kind = f"memory_model{number}"
             models.append(memory_model(kind, cell))

@@ -1,4 +1,4 @@
-"""Place and route with nextpnr, out of context: no pins, so that the clock is limited by the design alone."""
+"""Place and route with nextpnr without pins, so that the clock is limited by the design alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
+from tg2hdl_synth.port_chain import chain_ports
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["PathStep", "PlaceAndRoute", "place_and_route"]
@@ -79,9 +80,10 @@ def place_and_route(
         arguments += ["--speed", str(speed), "--out-of-context"]
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
     arguments += ["--timing-allow-fail", "--report", "report.json"]
+    text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ice40":
         arguments += ["--pcf-allow-unconstrained"]
-    text = (netlist.folder / "netlist.json").read_text()
+        text = _chained(text)
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
     folder, cached = run_cached(key, partial(_run, tool, arguments, text, seed, progress))
     report = json.loads((folder / "report.json").read_text())
@@ -95,12 +97,21 @@ def place_and_route(
     )
 
 
+def _chained(text: str) -> str:
+    netlist = json.loads(text)
+    chain_ports(netlist)
+    return json.dumps(netlist)
+
+
 def _run(tool: str, arguments: list[str], netlist: str, seed: int, progress: Progress, folder: Path) -> None:
     (folder / "netlist.json").write_text(netlist)
 
+    reported: set[str] = set()
+
     def report(line: str) -> None:
         for text, phase in _PHASES:
-            if text in line:
+            if text in line and phase not in reported:
+                reported.add(phase)
                 progress(f"{tool}, seed {seed}: {phase}")
 
     progress(f"{tool}, seed {seed}")

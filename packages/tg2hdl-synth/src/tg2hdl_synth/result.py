@@ -36,6 +36,8 @@ class SynthesisResult:
 
     Parameters
     ----------
+    speed : int or None
+        Speed grade of an ECP5.
     cells : dict of str to int
         Cells by kind before place and route: ``comb`` (LUT sites with carries), ``ff``, ``dsp``, ``bram``.
     by_kernel : dict of str to dict
@@ -48,7 +50,7 @@ class SynthesisResult:
 
     design: str
     target: str
-    speed: int
+    speed: int | None
     cells: dict[str, int]
     by_kernel: dict[str, dict[str, int]]
     by_memory: dict[str, int]
@@ -105,7 +107,7 @@ class SynthesisResult:
     def format(self) -> str:
         """Report as text."""
         low, high = self.fmax_range
-        lines = [f"{self.design} on {self.target}, speed {self.speed}"]
+        lines = [f"{self.design} on {self.target}" + (f", speed {self.speed}" if self.speed else "")]
         if self.runs:
             lines.append(f"Fmax {self.fmax:.1f} MHz (median of {len(self.runs)}, {low:.1f} to {high:.1f})")
         if self.estimate:

@@ -63,7 +63,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "# From tinygrad to RTLIL",
         "",
         "Written by `python benchmarks/compile/run.py`: processor time of `tg2hdl.compile` and of the conversion to",
-        "RTLIL, imports excluded; highest memory of the process; size of the text, and without the contents of memories.",
+        "RTLIL, imports excluded; highest memory of the process; size of the text, and without memory contents.",
         f"At 128 multipliers at most {LIMIT['seconds']:.0f} s and {LIMIT['megabytes']:.0f} MB are wanted.",
         "",
         "| workload | multipliers | s | MB | RTLIL kB | logic kB | logic kB per multiplier | cycles | date |",

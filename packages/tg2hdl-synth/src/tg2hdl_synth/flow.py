@@ -102,15 +102,14 @@ def _rtlil(top: Any, name: str) -> str:
 
 def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> SynthesisResult:
     kernels = {
-        module_title(module, top) if module else "shared": counts
-        for module, counts in netlist.modules.items()
+        module_title(name, top): netlist.modules[name] for name in sorted(netlist.modules, key=_place) if name
     }
     return SynthesisResult(
         design=netlist.top,
         target=part.name,
         speed=speed if part.family == "ecp5" else None,
         cells=netlist.total,
-        by_kernel={k: v for k, v in kernels.items() if k != "shared"} | {"shared": kernels["shared"]},
+        by_kernel=kernels | {"shared": netlist.modules[""]},
         by_memory={n.removeprefix("memory_"): count for n, count in sorted(netlist.memories.items())},
         runs=(),
         critical_path=(),
@@ -119,6 +118,11 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> 
         estimate=estimate_design(top, part),
         notes=_notes(netlist, part),
     )
+
+
+def _place(module: str) -> tuple[str, int]:
+    name = module.rstrip("0123456789")
+    return name, int(module[len(name) :] or 0)
 
 
 def _notes(netlist: Netlist, part: TargetDef) -> tuple[str, ...]:

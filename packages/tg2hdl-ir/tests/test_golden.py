@@ -382,6 +382,15 @@ def test_program_runs_its_kernels_over_shared_buffers():
     np.testing.assert_array_equal(other["y"].ravel(), (x.ravel() + 2 * w) * x.ravel())
 
 
+def test_state_continues_from_run_to_run():
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    state = {}
+    for n in range(1, 4):
+        out = evaluate_program(program(), {"x": x}, state=state)
+        np.testing.assert_array_equal(out["w"], np.arange(6) + n * x.ravel())
+    assert set(state) == {"t", "w", "y"}
+
+
 @pytest.mark.parametrize(
     ("inputs", "text"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.nodes import (
@@ -186,6 +187,24 @@ def test_run_time_bound(n, same_as_golden):
     buffers = (BufferMeta(0, 5, I32, False), BufferMeta(1, 5, I32, True))
     kernel = KernelIR(buffers, root, variables=(variable,), name="first_n")
     same_as_golden(kernel, plan_kernel(kernel), random_contents(kernel), {"n": n}, runs=2)
+
+
+def test_register_that_is_read_first_starts_at_zero_in_every_run(same_as_golden):
+    kernel = parse_kernel("""
+kernel sum
+  b0 out: int32[1] output
+  b1 x: int32[3]
+  r0: int32
+ 0  RANGE i0 < 3 reduce
+ 1    %0 = LOAD int32 b1[i0]
+ 2    %1 = GET int32 r0
+ 3    %2 = add int32 %0, %1
+ 4    SET r0 = %2
+ 5  END i0
+ 6  %3 = GET int32 r0
+ 7  STORE int32 b0[0:int32] = %3
+""")
+    same_as_golden(kernel, plan_kernel(kernel), random_contents(kernel), runs=2)
 
 
 def test_divided_counter_needs_neither_multiplier_nor_divider():

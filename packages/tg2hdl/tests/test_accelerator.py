@@ -53,6 +53,24 @@ def test_simulation_gives_shape_dtype_and_the_predicted_cycles(product):
     assert (result.engine, result.seconds > 0) == ("amaranth", True)
 
 
+def test_what_a_model_updates_in_place_continues_until_reset():
+    total = Tensor(np.full(4, 5, np.int32)).contiguous().realize()
+
+    def running(x):
+        total.assign(total + x.sum(0))
+        return total * 2
+
+    accelerator = tg2hdl.compile(running, X)
+    for _ in range(2):
+        for n in range(1, 5):
+            expected = 2 * (5 + n * X.sum(0))
+            np.testing.assert_array_equal(accelerator.simulate(X).output, expected)
+            np.testing.assert_array_equal(accelerator.golden(X), expected)
+            # Enough running time to look for a quicker engine, which must take over the contents.
+            accelerator._sessions["auto"]._run_seconds = 1e9
+        accelerator.reset()
+
+
 def test_tensors_are_taken_as_inputs(product):
     np.testing.assert_array_equal(product.golden(Tensor(X)), product.golden(X))
 

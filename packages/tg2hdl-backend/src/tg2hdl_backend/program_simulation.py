@@ -72,7 +72,7 @@ class ProgramSimulation:
         self._simulation = open_simulation(
             model or SimulationModel(compiled.top),
             engine=engine,
-            expected_cycles=runs * (self._limit + compiled.load_cycles()),
+            expected_cycles=runs * _cycles(compiled),
             vcd=vcd,
             progress=progress,
         )
@@ -134,12 +134,30 @@ class ProgramSimulation:
         outputs = tuple(self._read(compiled.memory(b)) for b in compiled.program.outputs)
         return ProgramRun(outputs, load, sum(kernels), simulation.cycles - before, tuple(kernels))
 
+    def kept(self) -> dict[str, npt.NDArray[Any]]:
+        """Words of the memories that keep what kernels wrote until the next run."""
+        return {name: self._simulation.read_memory(name) for name in self._keeping()}
+
+    def restore(self, words: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write what `kept` of another simulation of the design gave."""
+        for name, array in words.items():
+            self._simulation.write_memory(name, array)
+
+    def _keeping(self) -> list[str]:
+        return [f"memory_{m.name}" for m in self.compiled.top.memories if m.writers and not m.external]
+
     def _read(self, memory: SharedMemory) -> npt.NDArray[Any]:
         name, latency = memory.name, self.compiled.top.read_latency
         words = self._simulation.read_stream(
             f"{name}_raddr", f"{name}_rdata", np.arange(memory.layout.words), latency=latency, signed=False
         )
         return from_words(words, memory.layout, memory.dtype)
+
+
+def _cycles(compiled: CompiledProgram) -> int:
+    """Clock cycles of a run with the longest bounds, its inputs and its outputs."""
+    reading = sum(compiled.memory(b).layout.words for b in compiled.program.outputs)
+    return compiled.load_cycles() + compiled.predicted_cycles(_highest(compiled)) + reading
 
 
 def _highest(compiled: CompiledProgram) -> dict[str, int]:

@@ -15,11 +15,16 @@ from tg2hdl_ir.nodes import (
     IRConst,
     IRCounter,
     IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRValue,
     IRVariable,
     KernelIR,
     LoopIR,
+    RegisterMeta,
 )
 from tg2hdl_ir.passes.affine import AffineAnalysis
+from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.split_loops import split_loops
 from tg2hdl_ir.passes.table import CANONICAL, canonicalize
 from tg2hdl_ir.testing.strategies import kernels
@@ -131,3 +136,33 @@ def test_bound_that_takes_a_divider_becomes_a_mask(name, bound, n):
     canonical = canonicalize(kernel)
     assert [loop.bound for loop in canonical.loop_tree.walk()] == [1, bound]
     same_results(kernel, canonical, {0: np.arange(4, dtype=np.int32)}, {"n": n})
+
+
+def _sum_of(register: RegisterMeta, index: IRValue | None, *before: IRRegStore) -> KernelIR:
+    """Adds the loop counter to a register that nothing sets unless `before` does."""
+    counter = IRCounter(3, 0, 0)
+    load = IRRegLoad(I32, 0, index)
+    body = LoopIR.from_items((load, IRRegStore(op("add", load, counter), 0, index)), counter=counter)
+    result = IRRegLoad(I32, 0, index)
+    store = IRBufStore(0, number(0), result, I32)
+    root = LoopIR.from_items((*before, body, result, store))
+    return KernelIR((BufferMeta(0, 1, I32, True),), root, (register,))
+
+
+@pytest.mark.parametrize(
+    ("size", "index", "before", "added"),
+    [
+        (1, None, (), 1),
+        (4, number(2), (), 2),
+        (4, number(2), (IRRegStore(number(5), 0, number(1)),), 2),
+        (1, None, (IRRegStore(number(5), gate=IRConst(False, DType.BOOL)),), 1),
+        (1, None, (IRRegStore(number(5)),), 0),
+        (4, number(2), (IRRegStore(number(5), 0, number(2)),), 0),
+    ],
+)
+def test_registers_that_are_read_first_start_at_zero(size, index, before, added):
+    kernel = _sum_of(RegisterMeta(0, I32, size), index, *before)
+    after = verify(set_initial_registers(kernel))
+    assert len(list(after.loop_tree.statements())) == len(before) + 4 + min(added, 1)
+    assert len(list(after.loop_tree.walk())) == 2 + max(added - 1, 0)
+    same_results(kernel, after, {})

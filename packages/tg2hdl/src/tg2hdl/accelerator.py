@@ -39,6 +39,7 @@ class Accelerator:
         self.captured = captured
         self.compiled = compiled
         self._sessions: dict[str, Session] = {}
+        self._state: dict[str, np.ndarray] = {}
         self._rtlil: str | None = None
         may_stay_unused(compiled.top)
 
@@ -96,8 +97,9 @@ class Accelerator:
     ) -> SimulationResult:
         """Run on simulated hardware, cycle by cycle.
 
-        The simulation stays open for further calls.  ``engine="auto"`` takes the one that is done soonest
-        for the cycles asked for so far, so that a loop over many inputs moves on to a compiled engine.
+        The simulation stays open for further calls: what the model updates in place continues from the run
+        before, until `reset`.  ``engine="auto"`` takes the one that is done soonest for the cycles asked for so
+        far, so that a loop over many inputs moves on to a compiled engine.
 
         Parameters
         ----------
@@ -135,7 +137,10 @@ class Accelerator:
         return Session(self, engine, runs=runs, vcd=vcd, progress=progress)
 
     def golden(self, *inputs: Any) -> Any:
-        """Bit-exact result in software, in the model's shape and dtype."""
+        """Bit-exact result in software, in the model's shape and dtype.
+
+        What the model updates in place continues from the run before, as it does in `simulate`; see `reset`.
+        """
         program = self.compiled.program
         results = evaluate_program(
             program,
@@ -143,8 +148,16 @@ class Accelerator:
             self.captured.var_vals or None,
             target=self.options.target,
             units=self.options.units,
+            state=self._state,
         )
         return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
+
+    def reset(self) -> None:
+        """Start over: `simulate` and `golden` forget what runs before them updated in place."""
+        self._state.clear()
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
 
     # Synthesis
 
@@ -185,7 +198,7 @@ class Accelerator:
             runs = 2 * session.runs if session else 1
             newer = self.session(engine, runs=runs, progress=progress)
             if session is not None:
-                newer.runs = session.runs
+                newer.continue_from(session)
                 session.close()
             session = self._sessions[engine] = newer
         return session
@@ -232,6 +245,11 @@ class Session:
     def close(self) -> None:
         """End the simulation."""
         self._simulation.__exit__(None, None, None)
+
+    def continue_from(self, other: Session) -> None:
+        """Take over the runs of another session and what its memories keep."""
+        self.runs = other.runs
+        self._simulation.restore(other._simulation.kept())
 
     @property
     def engine(self) -> str:

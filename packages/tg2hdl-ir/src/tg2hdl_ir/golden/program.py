@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ def evaluate_program(
     *,
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
+    state: MutableMapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Run all kernels of a program in software.
 
@@ -34,6 +35,9 @@ def evaluate_program(
         Shape and type are those of the buffer; a flat array is accepted too.
     variables, target, units :
         As in `evaluate`.
+    state : mutable mapping of str to ndarray, optional
+        What memories keep from run to run, by buffer name: a buffer that is no input starts with the contents that are
+        there, and what kernels write is there afterwards.  Without it every run starts as after power on.
 
     Returns
     -------
@@ -55,7 +59,8 @@ def evaluate_program(
                 f"program {program.name} has no buffer named {name!r}",
                 hint="its inputs are " + ", ".join(b.name for b in program.buffers if b.role == "input"),
             )
-    contents = [_contents(program, buffer, inputs) for buffer in program.buffers]
+    known = {**(state or {}), **inputs}
+    contents = [_contents(program, buffer, known) for buffer in program.buffers]
     written: set[int] = set()
     for call in program.calls:
         slots = {meta.idx: number for meta, number in zip(call.kernel.buffers, call.buffers, strict=True)}
@@ -72,8 +77,10 @@ def evaluate_program(
         for slot, array in results.items():
             contents[slots[slot]] = array
             written.add(slots[slot])
-    state = [n for n in sorted(written) if program.buffers[n].initial is not None]
-    wanted = dict.fromkeys([*program.outputs, *state])
+    if state is not None:
+        state.update({names[n]: contents[n] for n in written})
+    kept = [n for n in sorted(written) if program.buffers[n].initial is not None]
+    wanted = dict.fromkeys([*program.outputs, *kept])
     return {names[n]: contents[n].reshape(program.buffers[n].shape) for n in wanted}
 
 

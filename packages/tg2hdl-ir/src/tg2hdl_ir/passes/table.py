@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.alternatives import add_alternatives
 from tg2hdl_ir.passes.guarded_loops import guard_loops
+from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.mulacc import expand_mulacc
 from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split_loops import split_loops
@@ -29,6 +30,7 @@ CANONICAL: tuple[IRPass, ...] = (
     IRPass("add-alternatives", "gated loads without an alternative get zero", add_alternatives),
     IRPass("drop-single-indices", "arrays of one register become registers", drop_single_indices),
     IRPass("guard-loops", "loops that take more steps than they run are masked", guard_loops),
+    IRPass("set-initial-registers", "registers that are read first start at zero", set_initial_registers),
     IRPass("split-loops", "counters that are divided by constants become two nested loops", split_loops),
 )
 

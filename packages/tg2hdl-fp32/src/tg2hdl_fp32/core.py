@@ -43,6 +43,9 @@ class Core(wiring.Component):
         Add the output ``flags`` with the exceptions of the operation (tininess is detected before rounding).
     subnormals : bool
         ``False`` reads subnormal operands as zero and returns zero for tiny results, which saves area.
+    saturate : bool
+        A finite result beyond the largest number becomes that number, whatever the rounding, and not an infinity (or
+        NaN, in a format without infinities); infinite operands and division by zero still give these.
     target : str
         ``generic`` is portable; ``ecp5`` instantiates hard blocks with their registers.
     domain : str
@@ -84,6 +87,7 @@ class Core(wiring.Component):
         rounding: RoundingMode | str = RoundingMode.RNE,
         flags: bool = False,
         subnormals: bool = True,
+        saturate: bool = False,
         target: str = "generic",
         domain: str = "sync",
     ) -> None:
@@ -105,6 +109,7 @@ class Core(wiring.Component):
         self.format = format
         self.rounding = rounding
         self.subnormals = subnormals
+        self.saturate = saturate
         self.target = target
         self.domain = domain
         self.has_flags = flags

@@ -10,9 +10,9 @@ from .core import Core
 from .format import FP32
 from .multiplier import multiply
 from .pipeline import Pipeline
-from .rounding import round_and_pack
-from .shifting import leading_zeros, trailing_zeros
-from .timing import add_delay, lut_delay, reduce_delay
+from .rounding_known import choose_special, round_chosen
+from .shifting import count_chunks, join_chunks
+from .timing import add_delay, lut_delay
 from .unpacked import Unpacked, unpack
 
 
@@ -31,50 +31,50 @@ class Mul(Core):
         fmt, n = self.format, self.format.significand
         x, y = (unpack(fmt, value, subnormals=self.subnormals) for value in (p.a, p.b))
         start = p.mark()
-        p.delay(reduce_delay(fmt.exponent))
         p.sign = x.sign ^ y.sign
-        for name, operand in (("x", x), ("y", y)):
-            p[f"{name}_nan"], p[f"{name}_signaling"] = operand.is_nan, operand.is_signaling
-            p[f"{name}_inf"], p[f"{name}_zero"] = operand.is_inf, operand.is_zero
-        multiply(p, "product", x.significand, y.significand, target=self.target, cuts=4)
+        if self.subnormals:
+            tops = x.hidden, y.hidden
+            multiply(p, "product", x.fraction, y.fraction, tops=tops, target=self.target, cuts=5)
+        else:
+            # A significand without its hidden bit is that of a zero then, whatever the product is.
+            factors = Cat(x.fraction, Const(1, 1)), Cat(y.fraction, Const(1, 1))
+            multiply(p, "product", *factors, target=self.target, cuts=5)
         with p.beside(start):
             self._plan_shift(p, x, y)
         p.cut()
         if self.subnormals:
             self._shift(p)
+            frame = self._window(p, p.shifted, p.amount, range(1))
         else:
-            p.frame = p.product[n - 2 :]
-            p.coarse_exponent = p.exponent
-            p.less_exponent = (p.exponent - 1).as_signed()
-            p.sticky_low = p.trailing < n - 2
-        top = p.frame[-1]
-        fine = p.wire(~top & p.above_one if self.subnormals else ~top)
-        p.kept = Mux(fine, p.frame[:-1], p.frame[1:])
+            frame = p.wire(p.product[n - 2 :])
+        fine = p.wire(~frame[-1] & p.above_one if self.subnormals else ~frame[-1])
+        p.kept = Mux(fine, frame[:-1], frame[1:])
         p.final_exponent = Mux(fine, p.less_exponent, p.coarse_exponent).as_signed()
-        p.sticky = p.sticky_low | (p.frame[0] & ~fine)
-        p.delay(lut_delay(2.8))
+        p.sticky = p.sticky_low | (frame[0] & ~fine)
+        self._choose_special(p, fine)
+        p.delay(lut_delay(3.3 if self.subnormals else 2.8))
         p.cut()
-        round_and_pack(
+        round_chosen(
             p,
             fmt,
-            sign=p.sign,
-            exponent=p.final_exponent,
+            field=p.final_exponent[: fmt.exponent],
             significand=p.kept[1:],
             guard=p.kept[0],
             sticky=p.sticky,
-            nan=p.nan,
-            inf=p.inf,
-            zero=p.zero,
             invalid=p.invalid,
             flags=self.has_flags,
-            subnormals=self.subnormals,
+            saturate=self.saturate,
         )
 
     def tuned_stages(self, profile: str) -> int | None:
         """Numbers of stages that were measured for FP32 on an ECP5."""
-        if self.format.significand == 24 and self.target.startswith("ecp5") and self.subnormals:
-            return {"balanced": 7, "fast": 10}.get(profile)
-        return None
+        if self.format.significand != 24:
+            return None
+        if not self.target.startswith("ecp5"):
+            # The inferred multiplication is the slowest stage then, whatever is cut beside it.
+            return {"balanced": 4, "fast": 4}.get(profile)
+        fast, balanced = (10, 7) if self.subnormals else (7, 6)
+        return {"balanced": balanced, "fast": fast}.get(profile)
 
     @property
     def _reach(self) -> int:
@@ -82,14 +82,18 @@ class Mul(Core):
         return (self.format.significand + 1).bit_length()
 
     def _plan_shift(self, p: Pipeline, x: Unpacked, y: Unpacked) -> None:
-        """Find the zeros and the exponent while the multipliers work."""
-        fmt, reach = self.format, self._reach
+        """Find the class, the zeros and the exponent while the multipliers work."""
+        fmt, n, reach = self.format, self.format.significand, self._reach
+        for name, operand in (("x", x), ("y", y)):
+            self._look_at(p, name, operand)
+        p.delay(lut_delay(3))
+        p.cut()
+        for name in "xy":
+            self._classify(p, name)
         if self.subnormals:
             # Only the smaller operand can ask for a left shift: two subnormal operands need none.
-            p.small = Mux(x.hidden, y.significand, x.significand)
-        p.x, p.y = x.significand, y.significand
-        p.x_exponent, p.y_exponent = x.exponent, y.exponent
-        p.delay(reduce_delay(fmt.exponent) + lut_delay())
+            p.small = Mux(p.x_hidden, Cat(p.y_fraction, p.y_hidden), Cat(p.x_fraction, 0))
+        p.delay(lut_delay(2))
         p.cut()
         invalid = p.x_inf & p.y_zero | p.y_inf & p.x_zero
         p.nan = p.x_nan | p.y_nan | invalid
@@ -97,17 +101,17 @@ class Mul(Core):
         p.inf = p.x_inf | p.y_inf
         p.zero = p.x_zero | p.y_zero
         p.exponent_sum = p.x_exponent + p.y_exponent
-        p.trailing_x, p.trailing_y = trailing_zeros(p, p.x), trailing_zeros(p, p.y)
+        p.trailing = p.x_trailing + p.y_trailing
         if self.subnormals:
-            p.leading = leading_zeros(p, p.small)
-        p.delay(lut_delay(4.3))
+            count_chunks(p, "leading", p.small)
+        p.delay(max(add_delay(fmt.exponent), lut_delay(2.5)))
         p.cut()
         # Exponent of a hidden bit at the top of the product; `room` is how far it is above the smallest.
         p.exponent = (p.exponent_sum - (fmt.bias - 1)).as_signed()
-        p.trailing = p.trailing_x + p.trailing_y
         if self.subnormals:
             p.room = (p.exponent_sum - fmt.bias).as_signed()
-        p.delay(add_delay(fmt.exponent + 2))
+            p.leading = join_chunks(p, "leading", n)
+        p.delay(max(add_delay(fmt.exponent + 2), lut_delay(2.5)))
         p.cut()
         if self.subnormals:
             p.all_left = p.leading.as_unsigned() < p.room
@@ -118,26 +122,75 @@ class Mul(Core):
             places = Mux(p.all_left, p.leading[:reach], p.room[:reach])
             p.places = Mux(p.lost, 0, places)
             p.tiny = p.room[-1]
+        else:
+            p.sticky_low = p.trailing < n - 2
+            p.coarse_exponent = p.exponent
+            self._check_range(p)
         p.delay(lut_delay(2))
 
+    def _look_at(self, p: Pipeline, name: str, operand: Unpacked) -> None:
+        """Begin with an operand: what a level or two of logic tell."""
+        p[f"{name}_fraction"], p[f"{name}_field"] = operand.fraction, operand.field
+        p[f"{name}_hidden"], p[f"{name}_last"] = operand.hidden, operand.field.all()
+        p[f"{name}_some"] = Cat(operand.fraction[k : k + 8].any() for k in range(0, self.format.fraction, 8))
+        p[f"{name}_all"] = operand.fraction.all()
+        # A fraction of zero counts as its width, which is the place of the hidden bit.
+        count_chunks(p, f"{name}_trailing", Cat(*reversed(list(operand.fraction))))
+
+    def _classify(self, p: Pipeline, name: str) -> None:
+        field, hidden, last = (p[f"{name}_{part}"] for part in ("field", "hidden", "last"))
+        some = p[f"{name}_some"].any()
+        finite = self.format.finite
+        p[f"{name}_exponent"] = Cat(field[0] | ~hidden, field[1:])
+        p[f"{name}_nan"] = last & (p[f"{name}_all"] if finite else some)
+        p[f"{name}_signaling"] = Const(0, 1) if finite else last & some & ~p[f"{name}_fraction"][-1]
+        p[f"{name}_inf"] = Const(0, 1) if finite else last & ~some
+        p[f"{name}_zero"] = ~hidden & ~some if self.subnormals else ~hidden
+        p[f"{name}_trailing"] = join_chunks(p, f"{name}_trailing", self.format.fraction)
+
+    def _check_range(self, p: Pipeline) -> None:
+        """Tell what the last exponent means, for either outcome of the last normalization."""
+        exponent, bits = p.coarse_exponent, self.format.exponent
+        p.less_exponent = (exponent - 1).as_signed()
+        beyond = p.wire(~exponent[-1] & exponent[bits:-1].any())
+        if self.format.finite:
+            # The rounder looks for the pattern of all ones itself.
+            p.over, p.over_less = beyond, beyond & (exponent != 1 << bits)
+        else:
+            p.over, p.over_less = beyond | ~exponent[-1] & exponent[:bits].all(), beyond
+        p.above_one = exponent != 1
+        p.flush = exponent[-1] | ~exponent.any()
+        p.flush_less = exponent[-1] | ~exponent[1:].any()
+
+    def _choose_special(self, p: Pipeline, less: Value) -> None:
+        choose_special(
+            p,
+            self.format,
+            sign=p.sign,
+            nan=p.nan,
+            inf=p.inf,
+            zero=p.zero,
+            over=p.wire(Mux(less, p.over_less, p.over)),
+            flush=None if self.subnormals else p.wire(Mux(less, p.flush_less, p.flush)),
+            saturate=self.saturate,
+        )
+
     def _shift(self, p: Pipeline) -> None:
-        """Normalize the product, or move it to the subnormal range."""
+        """Normalize the product, or move it to the subnormal range, but for the last place."""
         n, reach = self.format.significand, self._reach
         # A shift to the left by `places`, or by 1 + ~places to the right, is one to the right from far left.
-        amount = p.wire(Cat(~p.places, p.tiny))
-        p.amount = amount
-        half = reach // 2
+        p.amount = Cat(~p.places, p.tiny)
+        middle = reach // 2
         value = Cat(Const(0, (1 << reach) - 1), p.product)[n - 2 :]
-        p.half_shifted = self._window(p, value, amount, range(reach, half - 1, -1))
+        p.shifted = self._window(p, value, p.amount, range(reach, middle, -1))
         p.place = p.trailing + ((1 << reach) - n + 1)
         p.coarse_exponent = Mux(p.tiny, 1, (p.exponent - p.places).as_signed())
-        p.delay(lut_delay(1 + reach - half) + 0.6)
+        p.delay(max(lut_delay(reach - middle) + 0.8, add_delay(self.format.exponent + 2)))
         p.cut()
-        p.frame = self._window(p, p.half_shifted, p.amount, range(half - 1, -1, -1))
+        p.shifted = self._window(p, p.shifted, p.amount, range(middle, 0, -1))
         p.sticky_low = p.place < p.amount
-        p.above_one = p.coarse_exponent != 1
-        p.less_exponent = (p.coarse_exponent - 1).as_signed()
-        p.delay(max(lut_delay(half) + 0.8, add_delay(reach)))
+        self._check_range(p)
+        p.delay(max(lut_delay(middle) + 0.6, add_delay(reach)))
         p.cut()
 
     def _window(self, p: Pipeline, value: Value, amount: Value, levels: range) -> Value:

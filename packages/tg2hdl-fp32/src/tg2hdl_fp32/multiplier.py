@@ -10,7 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import Pipeline
-from .timing import add_delay
+from .timing import add_delay, lut_delay
 
 _LIMB = 18
 
@@ -95,7 +95,16 @@ def _add_rows(x: tuple[int, Value], y: tuple[int, Value]) -> tuple[int, Value]:
     return low, Cat(below[:gap], below[gap:] + above)
 
 
-def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "generic", cuts: int = 3) -> None:
+def multiply(
+    p: Pipeline,
+    name: str,
+    a: Value,
+    b: Value,
+    *,
+    tops: tuple[Value, Value] | None = None,
+    target: str = "generic",
+    cuts: int = 3,
+) -> None:
     """Set ``p[name]`` to the full product of two unsigned values of the present stage.
 
     Adds the three cuts of the multiplier blocks, and one after each addition of partial products but the
@@ -107,46 +116,55 @@ def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "gener
         Name of the product.
     a, b : Value
         Factors.
+    tops : pair of Value, optional
+        One more bit on top of each factor, of the same width then, for bits that take logic to find: the blocks
+        work without them, and what they add to the product is added behind the blocks.
     target : str
-        ``ecp5`` or ``ecp5_model`` for hard blocks, anything else for one multiplication to be inferred.
+        ``ecp5`` or ``ecp5_model`` for hard blocks, anything else for multiplications to be inferred.
     cuts : int
         Cuts to make at least, for a path beside this one that needs them.
     """
-    width = len(a) + len(b)
-    if target not in ("ecp5", "ecp5_model"):
+    hard = target in ("ecp5", "ecp5_model")
+    if not hard and max(len(a), len(b)) + (tops is not None) <= _LIMB:
+        if tops is not None:
+            a, b = Cat(a, tops[0]), Cat(b, tops[1])
         p[f"{name}_a"], p[f"{name}_b"] = a, b
         p.cut()
         p[name] = p[f"{name}_a"] * p[f"{name}_b"]
-        p.delay(4.6 if max(len(a), len(b)) <= _LIMB else 7.5)
+        p.delay(4.6)
         for _ in range(max(cuts, 3) - 1):
             p.cut()
         return
-    counts = [-(-len(x) // _LIMB) for x in (a, b)]
-    sizes = [-(-len(x) // n) for x, n in zip((a, b), counts, strict=True)]
-    limbs = [
-        [x[i * size : (i + 1) * size] for i in range(n)]
-        for x, size, n in zip((a, b), sizes, counts, strict=True)
-    ]
-    before = p.stage
-    registers: list[str] = []
-    made = 3
-    for register, delay in (("input", 0.0), ("pipeline", 2.6), ("output", 2.6)):
-        p.delay(delay)
-        p.cut()
-        if p.stage > before + len(registers):
-            registers.append(register)
-    rows: dict[int, list[tuple[int, Value]]] = {}
-    for i, x in enumerate(limbs[0]):
-        for j, y in enumerate(limbs[1]):
+    width = len(a) + len(b) + (0 if tops is None else 2)
+    start = p.mark()
+    limbs = [_split(factor) for factor in (a, b)]
+    registers = _cut_blocks(p, hard)
+    blocks: list[tuple[int, int]] = []
+    for i, (_, x) in enumerate(limbs[0]):
+        for j, (_, y) in enumerate(limbs[1]):
             block = Multiplier18(registers, target=target, domain=p.domain)
             p.module.submodules[f"{name}_{i}_{j}"] = block
             p.drive(block.a.eq(x))
             p.drive(block.b.eq(y))
             p.drive(block.en.eq(p.enable))
-            part = p.adopt(block.product)[: len(x) + len(y)]
-            rows.setdefault(j - i, []).append((i * sizes[0] + j * sizes[1], part))
+            p[f"{name}_{i}_{j}"] = p.adopt(block.product)[: len(x) + len(y)]
+            blocks.append((i, j))
+    diagonals = sorted({j - i for i, j in blocks}, key=abs, reverse=True)
+    additions = (len(diagonals) + (tops is not None) - 1).bit_length()
+    # Spare cuts are of most use on the way from the blocks.
+    for _ in range(3 + max(additions - 1, 0), cuts):
+        p.delay(1.0 if hard else 0.0)
+        p.cut()
+    if tops is not None:
+        with p.beside(start):
+            _add_tops(p, name, a, b, tops)
     # Products on one diagonal do not overlap, or touch by carries only when limbs differ in size.
-    sums = [_join(parts) for _, parts in sorted(rows.items(), key=lambda item: -abs(item[0]))]
+    sums = [
+        _join([(limbs[0][i][0] + limbs[1][j][0], p[f"{name}_{i}_{j}"]) for i, j in blocks if j - i == k])
+        for k in diagonals
+    ]
+    if tops is not None:
+        sums.append((len(a), p[f"{name}_tops"]))
     while len(sums) > 1:
         paired = [
             _add_rows(*sums[k : k + 2]) if k + 1 < len(sums) else sums[k] for k in range(0, len(sums), 2)
@@ -157,14 +175,47 @@ def multiply(p: Pipeline, name: str, a: Value, b: Value, *, target: str = "gener
             for k, (_, value) in enumerate(sums):
                 p[f"{name}_row{k}"] = value
             p.cut()
-            made += 1
             sums = [(shift, p[f"{name}_row{k}"]) for k, (shift, _) in enumerate(sums)]
     shift, value = sums[0]
-    for _ in range(made, cuts):
-        p[f"{name}_sum"] = value
-        p.cut()
-        value = p[f"{name}_sum"]
     p[name] = Cat(Const(0, shift), value)[:width] if shift else value[:width]
+
+
+def _split(value: Value) -> list[tuple[int, Value]]:
+    """Cut a factor into equal limbs, with their places."""
+    size = -(-len(value) // -(-len(value) // _LIMB))
+    return [(k, value[k : k + size]) for k in range(0, len(value), size)]
+
+
+def _cut_blocks(p: Pipeline, hard: bool) -> list[str]:
+    """Make the three cuts of the blocks, and return the names of those that are registers."""
+    before = p.stage
+    registers: list[str] = []
+    # Registers around an inferred multiplication stay outside the block, so that more than two are of no use.
+    for register, delay in (
+        ("input", 0.0),
+        ("pipeline", 2.6 if hard else 6.0),
+        ("output", 2.6 if hard else 0.0),
+    ):
+        p.delay(delay)
+        p.cut()
+        if p.stage > before + len(registers):
+            registers.append(register)
+    return registers
+
+
+def _add_tops(p: Pipeline, name: str, a: Value, b: Value, tops: tuple[Value, Value]) -> None:
+    """Set ``p[name + "_tops"]`` to what the top bits add to the product, beside the cuts of the blocks."""
+    p[f"{name}_a"], p[f"{name}_b"] = a, b
+    p[f"{name}_top_a"], p[f"{name}_top_b"] = tops
+    p.cut()
+    top_a, top_b = p[f"{name}_top_a"], p[f"{name}_top_b"]
+    p[f"{name}_a"] = Cat(p[f"{name}_a"] & top_b.replicate(len(a)), top_a & top_b)
+    p[f"{name}_b"] = p[f"{name}_b"] & top_a.replicate(len(b))
+    p.delay(lut_delay())
+    p.cut()
+    p[f"{name}_tops"] = p[f"{name}_a"] + p[f"{name}_b"]
+    p.delay(add_delay(len(a)))
+    p.cut()
 
 
 def _join(parts: list[tuple[int, Value]]) -> tuple[int, Value]:

@@ -1,6 +1,6 @@
 """The rounder that all cores share: significand with guard and sticky bits in, bit pattern out."""
 
-__all__ = ["round_and_pack", "rounds_away"]
+__all__ = ["goes_to_infinity", "round_and_pack", "rounds_away"]
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
@@ -37,7 +37,8 @@ def rounds_away(rm: Value, sign: Value, odd: Value, guard: Value, sticky: Value)
     return up
 
 
-def _to_infinity(rm: Value, sign: Value) -> Value:
+def goes_to_infinity(rm: Value, sign: Value) -> Value:
+    """Return whether an overflow of this sign gives the infinity, not the largest finite number."""
     if isinstance(rm, Const):
         if rm.value in (RoundingMode.RNE.value, RoundingMode.RMM.value):
             return Const(1)
@@ -81,6 +82,7 @@ def round_and_pack(
     divide_by_zero: Value | None = None,
     flags: bool = False,
     subnormals: bool = True,
+    saturate: bool = False,
 ) -> None:
     """Round, pack and set ``p.result`` (and ``p.flags``); adds two possible cuts.
 
@@ -107,16 +109,22 @@ def round_and_pack(
         Set ``p.flags``.
     subnormals : bool
         ``False`` replaces a tiny result by zero.
+    saturate : bool
+        Overflow gives the largest finite number in every rounding mode.
     """
     hidden = significand[-1]
     over, nonpositive = _range_check(format, exponent, significand)
-    to_infinity = _to_infinity(p.rm, sign)
+    to_infinity = Const(0) if saturate else goes_to_infinity(p.rm, sign)
     flush = Const(0) if subnormals else ~hidden | nonpositive
     field = Mux(hidden, exponent[: format.exponent], 0)
     up = rounds_away(p.rm, sign, significand[0], guard, sticky)
 
+    body = Cat(significand[:-1], field)
     p.round_sign = sign
-    p.round_body = Cat(significand[:-1], field)
+    if saturate:
+        limit = p.wire(up & (body == format.max_finite))
+        up, over = up & ~limit, over | limit
+    p.round_body = body
     p.round_up = up
     p.round_saturate = over & ~to_infinity
     p.round_inf = over & to_infinity
@@ -131,8 +139,7 @@ def round_and_pack(
     p.delay(lut_delay(2))
     p.cut()
 
-    body = p.round_body + p.round_up
-    p.rounded = body[: format.width - 1]
+    p.rounded = (p.round_body + p.round_up)[: format.width - 1]
     # These decide between the rounded number and a constant, and are ready before the carry chain is.
     to_nan = p.round_nan | (p.round_from_inf if format.finite else Const(0))
     overflowed = p.round_inf & ~p.round_from_zero

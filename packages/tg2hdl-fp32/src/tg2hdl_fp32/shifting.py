@@ -3,11 +3,21 @@
 Every level is a wire of its own: an expression that uses the level before it twice would grow as a tree.
 """
 
-__all__ = ["leading_zeros", "shift_left", "shift_right_sticky", "shift_right_sticky_step", "trailing_zeros"]
+__all__ = [
+    "count_chunks",
+    "join_chunks",
+    "leading_zeros",
+    "shift_left",
+    "shift_right_sticky",
+    "shift_right_sticky_step",
+]
 
 from amaranth.hdl import Cat, Const, Mux, Value, unsigned
 
 from .pipeline import Pipeline
+
+#: Bits that are counted before the cut of a count in two parts.
+_CHUNK = 8
 
 
 def leading_zeros(p: Pipeline, value: Value) -> Value:
@@ -15,21 +25,39 @@ def leading_zeros(p: Pipeline, value: Value) -> Value:
 
     The result has ``ceil(log2(width)) + 1`` bits.
     """
+    return _join(p, [~bit for bit in _padded(value)])
+
+
+def count_chunks(p: Pipeline, name: str, value: Value) -> None:
+    """Begin a count of leading zeros; :func:`join_chunks` ends it, behind a cut or not."""
+    padded = _padded(value)
+    size = min(_CHUNK, len(padded))
+    chunks = [padded[k : k + size] for k in range(0, len(padded), size)]
+    p[name] = Cat(_join(p, [~bit for bit in chunk]) for chunk in chunks)
+
+
+def join_chunks(p: Pipeline, name: str, width: int) -> Value:
+    """Return the leading zeros that :func:`count_chunks` began to count in a value of `width` bits."""
+    size = min(_CHUNK, 1 << max(width - 1, 0).bit_length())
+    bits = size.bit_length()
+    counts = p[name]
+    return _join(p, [counts[k : k + bits] for k in range(0, len(counts), bits)])
+
+
+def _padded(value: Value) -> Value:
     width = len(value)
     size = 1 << max(width - 1, 0).bit_length()
-    return _count(p, Cat(Const((1 << (size - width)) - 1, size - width), value))
+    return Cat(Const((1 << (size - width)) - 1, size - width), value)
 
 
-def trailing_zeros(p: Pipeline, value: Value) -> Value:
-    """Count the zeros below the lowest set bit; like :func:`leading_zeros` from the other end."""
-    return leading_zeros(p, Cat(*reversed(list(value))))
+def _join(p: Pipeline, counts: list[Value]) -> Value:
+    """Join the counts of neighbours, the lowest bits first."""
+    while len(counts) > 1:
+        counts = [_join_two(p, *counts[k : k + 2]) for k in range(0, len(counts), 2)]
+    return counts[0]
 
 
-def _count(p: Pipeline, value: Value) -> Value:
-    size = len(value)
-    if size == 1:
-        return ~value
-    low, high = _count(p, value[: size // 2]), _count(p, value[size // 2 :])
+def _join_two(p: Pipeline, low: Value, high: Value) -> Value:
     empty_high, empty_low = high[-1], low[-1]
     rest = Mux(empty_high, low[:-1], high[:-1])
     return p.wire(Cat(rest, empty_high & ~empty_low, empty_high & empty_low))

@@ -225,7 +225,9 @@ class LeafBuilder:
             if source.interval == interval and not node.dtype.is_bool:
                 return sources[0]
         bound = self.binder.bind(node, [self.flow.nodes[n] for n in sources])
-        return self._add(
+        # Different values may come to the same nodes, such as the gates of lanes that end together.
+        return self.shared(
+            (node.op, node.dtype, sources),
             "unit" if bound.unit else "op",
             node.dtype,
             interval,
@@ -235,7 +237,7 @@ class LeafBuilder:
             unit=bound.unit,
             levels=bound.levels,
             latency=bound.latency,
-        ).number
+        )
 
     def _load(self, node: IRBufLoad) -> int:
         address = self.addresses.of(node.buf_idx, node.addr, node.gate)
@@ -247,7 +249,8 @@ class LeafBuilder:
         else:
             load = self.shared(("load", node.buf_idx, address.node), "load", node.dtype, full, **fields)
         if address.lane_node is not None:
-            result = self._add("lane", node.dtype, full, operands=(load, address.lane_node)).number
+            key = ("lane", load, "at", address.lane_node)
+            result = self.shared(key, "lane", node.dtype, full, operands=(load, address.lane_node))
         elif layout.lanes == 1:
             result = load
         else:
@@ -259,15 +262,17 @@ class LeafBuilder:
         bound = self.binder.bind(
             select, [self.flow.nodes[n] for n in (self.memo[node.gate], result, self.memo[node.alt])]
         )
-        return self._add(
+        sources = (self.memo[node.gate], result, self.memo[node.alt])
+        return self.shared(
+            ("where", node.dtype, sources),
             "op",
             node.dtype,
             full,
-            operands=(self.memo[node.gate], result, self.memo[node.alt]),
+            operands=sources,
             op="where",
             lowering=bound.lowering,
             levels=bound.levels,
-        ).number
+        )
 
     def _regwrite(self, statement: IRRegStore) -> None:
         value = self.value(statement.value)

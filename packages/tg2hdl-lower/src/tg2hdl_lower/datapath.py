@@ -174,10 +174,16 @@ class ArithmeticLowering:
         storage = self.plan.storage[load.buffer]
         width = storage.bit_width
         word = self.at(load.number, node.stage)
+        lane: Value
         if len(node.operands) > 1:
-            lane: Value = word.word_select(self.at(node.operands[1], node.stage).as_unsigned(), width)
+            # Not word_select, which multiplies the number of the lane by its width.
+            lane = Signal(width, name=f"v{node.number}_selected")
+            with self.m.Switch(self.at(node.operands[1], node.stage).as_unsigned()):
+                for number in range(layout.lanes):
+                    with self.m.Case(number):
+                        self.m.d.comb += lane.eq(word.word_select(number, width))
         else:
-            lane = word[node.lane * width : (node.lane + 1) * width]
+            lane = word.word_select(node.lane, width)
         assert layout.lanes > 1, "a lane of a wide word"
         return self._named(node, lane.as_signed() if storage.kind == "int" else lane)
 

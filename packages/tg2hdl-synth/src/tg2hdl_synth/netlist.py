@@ -12,6 +12,7 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
+from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["KINDS", "Netlist", "synthesize_netlist"]
@@ -125,10 +126,14 @@ def _script(rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory]) -
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
+    soft = soft_products(rtlil, target.dsp) if target.dsp else []
     libraries = {}
     if target.family == "ecp5":
         command = f"synth_ecp5 -no-rw-check -top {top}"
-        lines.append(f"{command} -run begin:map_ram")
+        lines.append(f"{command} -run begin:coarse")
+        # The name that yosys itself gives to products that its mapping to multipliers left over.
+        lines += [f"chtype -set $__soft_mul {p.module}/{p.name}" for p in soft]
+        lines.append(f"{command} -run coarse:map_ram")
         for width in sorted({memory.slice_width for memory in deep}):
             libraries[f"slices{width}.txt"] = sliced_library(width)
             cells = " ".join(f"{m.module}/{m.name}" for m in deep if m.slice_width == width)
@@ -138,6 +143,8 @@ def _script(rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory]) -
         lines.append(f"{command} -run map_ram:")
     else:
         up5k = dict(target.options).get("device") == "up5k"
+        # There is no LUT RAM.
+        lines.append("setattr -unset ram_style a:ram_style=distributed")
         lines.append(f"synth_ice40 -no-rw-check -top {top} {'-dsp -device u' if up5k else '-device hx'}")
     lines += [
         "tee -q -o stat.json stat -json",

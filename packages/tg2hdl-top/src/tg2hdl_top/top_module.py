@@ -17,6 +17,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore, Layout
 from tg2hdl_lower.core import address_width
+from tg2hdl_lower.memories import SMALL_BITS
 
 __all__ = ["SharedMemory", "TopModule"]
 
@@ -180,9 +181,21 @@ class TopModule(wiring.Component):
         m.d.comb += self.busy.eq(busy)
         for memory in self.memories:
             # Ports belong to one elaboration; the contents stay the same object.
-            m.submodules[f"memory_{memory.name}"] = ram = Memory(memory.data)
+            m.submodules[f"memory_{memory.name}"] = ram = Memory(memory.data, attrs=self._attributes(memory))
             self._connect(m, memory, ram)
         return m
+
+    def _attributes(self, memory: SharedMemory) -> dict[str, str]:
+        if memory.word_width * memory.layout.words > SMALL_BITS:
+            return {"ram_style": "block"}
+        # Yosys 0.70 tries all ways to put the ports on block RAMs, until it runs out of memory.
+        ports = {
+            port.number
+            for kernel, buffer in memory.slots
+            for port in self.plans[kernel].ports
+            if port.reads and port.buffer == buffer
+        }
+        return {"ram_style": "distributed"} if len(ports) > 2 and memory.writers else {}
 
     def _connect(self, m: Module, memory: SharedMemory, ram: Memory) -> None:
         readers: dict[int, list[tuple[KernelCore, Any]]] = {}

@@ -1,0 +1,66 @@
+"""Products that are made of LUTs, where a part has fewer hard multipliers than a design has products."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Product", "products", "soft_products"]
+
+_FACTOR = 18
+_HARD = re.compile(r"^  cell \\MULT18X18D ", re.MULTILINE)
+_ITEM = re.compile(
+    r"^module \\(?P<module>\S+)$"
+    r"|^  cell \$mul (?P<name>\S+)\n(?P<body>(?:    .*\n)*)",
+    re.MULTILINE,
+)
+_WIDTH = re.compile(r"parameter \\([AB])_WIDTH (\d+)")
+
+
+@dataclass(frozen=True)
+class Product:
+    """A multiplication in RTLIL.
+
+    Parameters
+    ----------
+    module, name : str
+        Where it is.
+    widths : (int, int)
+        Bits of the factors.
+    """
+
+    module: str
+    name: str
+    widths: tuple[int, int]
+
+    @property
+    def blocks(self) -> int:
+        """Hard multipliers of 18x18 bits that it takes."""
+        a, b = self.widths
+        return -(-a // _FACTOR) * -(-b // _FACTOR)
+
+
+def products(rtlil: str) -> list[Product]:
+    """Multiplications of a design that may take hard multipliers, in the order of the text."""
+    found = []
+    module = ""
+    for match in _ITEM.finditer(rtlil):
+        if match["module"]:
+            module = match["module"]
+            continue
+        widths = dict(_WIDTH.findall(match["body"]))
+        found.append(Product(module, match["name"], (int(widths["A"]), int(widths["B"]))))
+    return found
+
+
+def soft_products(rtlil: str, blocks: int) -> list[Product]:
+    """Products to make of LUTs so that the rest fits `blocks` hard multipliers: the smallest ones, the last first."""
+    every = products(rtlil)
+    excess = sum(p.blocks for p in every) + len(_HARD.findall(rtlil)) - blocks
+    chosen = []
+    for product in sorted(reversed(every), key=lambda p: p.widths[0] * p.widths[1]):
+        if excess <= 0:
+            break
+        chosen.append(product)
+        excess -= product.blocks
+    return chosen

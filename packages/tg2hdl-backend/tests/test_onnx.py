@@ -10,6 +10,7 @@ import pytest
 
 from tg2hdl_backend import OnnxModel, capture
 from tg2hdl_backend.conformance import compare_with_interpreter
+from tg2hdl_backend.conformance.hardware import compare_with_hardware
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
@@ -139,6 +140,22 @@ def test_quantized_linear_operators(tmp_path, operator):
     expected = ReferenceEvaluator(str(path)).run(None, {"x": x})[0].astype(int)
     # The real result may lie at the middle of two codes, where the order of the scalings decides.
     assert np.abs(result.outputs[0].astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("operator", ["QLinearMatMul", "QLinearConv", "MatMulInteger"])
+def test_quantized_operators_on_hardware(tmp_path, operator):
+    path = tmp_path / "q.onnx"
+    model = OnnxModel(quantized_net(path) if operator == "MatMulInteger" else qlinear_net(path, operator))
+    spec = model.inputs[0]
+    x = RNG.integers(0, 255, spec.shape).astype(spec.dtype.numpy())
+    assert compare_with_hardware(model, x, engine="amaranth").mismatches == ()
+
+
+@pytest.mark.slow
+def test_convolutional_net_on_hardware(tmp_path):
+    model = OnnxModel(conv_net(tmp_path / "net.onnx", "N"), batch=2)
+    x = RNG.standard_normal((2, 1, 4, 4)).astype(np.float32)
+    assert compare_with_hardware(model, x).mismatches == ()
 
 
 def test_missing_file(tmp_path):

@@ -1,11 +1,11 @@
-"""Models in Python files: what ``tg2hdl compile FILE[:NAME]`` reads."""
+"""Models in Python and ONNX files: what ``tg2hdl compile FILE[:NAME]`` reads."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -33,7 +33,7 @@ class ModelFile:
         Name of the model in the file.
     model : callable
     example_inputs : tuple or None
-        What the file calls ``example_inputs``; None without it.
+        What the file calls ``example_inputs``, or zeros for the inputs of an ONNX graph; None without.
     """
 
     path: Path
@@ -47,19 +47,23 @@ class ModelFile:
         return self.path.stem if self.name == "model" else f"{self.path.stem}_{self.name}"
 
 
-def load_model_file(spec: str) -> ModelFile:
-    """Run a Python file and take its model.
+def load_model_file(spec: str, batch: int | None = None, dims: Mapping[str, int] | None = None) -> ModelFile:
+    """Run a Python file and take its model, or read an ONNX file.
 
     Parameters
     ----------
     spec : str
-        ``FILE`` or ``FILE:NAME``; the name is ``model`` unless given.
+        ``FILE`` or ``FILE:NAME``; the name is ``model`` unless given.  ONNX files end in ``.onnx``.
+    batch : int, optional
+        Size of the first dimension of an ONNX file's inputs, where it is symbolic.
+    dims : mapping of str to int, optional
+        Sizes of symbolic dimensions of an ONNX file, by name.
 
     Raises
     ------
     InputError
         For a file that is missing or fails, a name that is not in it or cannot be called, or
-        ``example_inputs`` that is not a tuple or list.
+        ``example_inputs`` that is not a tuple or list; or a symbolic dimension without a size.
     """
     match = _SPEC.match(spec)
     if match is None:
@@ -68,6 +72,14 @@ def load_model_file(spec: str) -> ModelFile:
     if not path.is_file():
         raise InputError(
             f"no file {str(path)!r}", hint="give a Python file that defines a model, e.g. model.py:model"
+        )
+    if path.suffix == ".onnx":
+        return _load_onnx(path, batch, dims)
+    if batch is not None or dims:
+        raise InputError(
+            f"{path.name} is no ONNX file, whose symbolic sizes --batch and --dim give",
+            where=str(path),
+            hint="give the shapes of a Python model with --input or `example_inputs`",
         )
     module = run_file(path)
     if not hasattr(module, name):
@@ -94,6 +106,13 @@ def load_model_file(spec: str) -> ModelFile:
             hint="make it a tuple with one array per parameter of the model",
         )
     return ModelFile(path, name, model, None if examples is None else tuple(examples))
+
+
+def _load_onnx(path: Path, batch: int | None, dims: Mapping[str, int] | None) -> ModelFile:
+    from tg2hdl_backend import OnnxModel
+
+    model = OnnxModel(path, batch=batch, dims=dims)
+    return ModelFile(path, "model", model, model.example_inputs())
 
 
 def parse_input(text: str) -> np.ndarray:

@@ -43,6 +43,14 @@ _OPTIONS = (
         multiple=True,
         help="Dtype and shape of an input, e.g. int8:1x784; once per parameter.  [default: `example_inputs`]",
     ),
+    click.option("--batch", type=click.IntRange(1), help="Size of an ONNX file's symbolic first dimension."),
+    click.option(
+        "--dim",
+        "dims",
+        metavar="NAME=SIZE",
+        multiple=True,
+        help="Size of a symbolic dimension of an ONNX file; once per name.",
+    ),
     click.option("--multipliers", type=click.IntRange(1), help="Multiplying lanes per kernel.  [default: 1]"),
     click.option(
         "--weights",
@@ -60,10 +68,15 @@ def with_model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_file(
-    spec: str, inputs: tuple[str, ...], multipliers: int | None, weights: str | None
+    spec: str,
+    inputs: tuple[str, ...],
+    batch: int | None,
+    dims: tuple[str, ...],
+    multipliers: int | None,
+    weights: str | None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_model_file(spec)
+    file = load_model_file(spec, batch, dict(map(_size, dims)))
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(
@@ -75,6 +88,14 @@ def compile_file(
         file.model, *examples, weights=weights, multipliers=multipliers, name=file.label
     )
     return file, examples, accelerator
+
+
+def _size(text: str) -> tuple[str, int]:
+    """Name and size of ``NAME=SIZE``."""
+    name, _, size = text.partition("=")
+    if not name or not size.isdecimal() or int(size) < 1:
+        raise InputError(f"--dim {text!r} is not of the form NAME=SIZE", hint="e.g. --dim N=4")
+    return name, int(size)
 
 
 def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]:

@@ -18,6 +18,7 @@ _EPILOG = """\b
 Examples:
   tg2hdl compile model.py                        the object `model`, shapes from `example_inputs`
   tg2hdl compile model.py:net --input int8:1x784 another name, and a shape
+  tg2hdl compile net.onnx --batch 1              an ONNX file with a symbolic batch
   tg2hdl compile model.py --multipliers 16 --weights loadable -o build/fast
 """
 
@@ -26,17 +27,23 @@ Examples:
 @with_model_options
 @click.option("-o", "--output", metavar="FOLDER", help="Where to write.  [default: build/NAME]")
 def compile_command(
-    model: str, inputs: tuple[str, ...], multipliers: int | None, weights: str | None, output: str | None
+    model: str,
+    inputs: tuple[str, ...],
+    batch: int | None,
+    dims: tuple[str, ...],
+    multipliers: int | None,
+    weights: str | None,
+    output: str | None,
 ) -> None:
     """Compile a model to Verilog and RTLIL.
 
     FILE is a Python file that defines NAME (`model` unless given): a function of tinygrad Tensors, or an
-    object with __call__. Writes Verilog, RTLIL, the plan as text and as JSON, and prints the cycles of each
-    kernel.
+    object with __call__; or it is an ONNX file. Writes Verilog, RTLIL, the plan as text and as JSON, and
+    prints the cycles of each kernel.
     """
     console = Console()
     with stage(console, f"compiling {model}"):
-        file, _, accelerator = compile_file(model, inputs, multipliers, weights)
+        file, _, accelerator = compile_file(model, inputs, batch, dims, multipliers, weights)
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )

@@ -32,6 +32,8 @@ Examples:
 def simulate(
     model: str,
     inputs: tuple[str, ...],
+    batch: int | None,
+    dims: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
     data: tuple[str, ...],
@@ -45,7 +47,7 @@ def simulate(
     """
     console = Console()
     with stage(console, f"compiling {model}"):
-        _, _, accelerator = compile_file(model, inputs, multipliers, weights)
+        _, _, accelerator = compile_file(model, inputs, batch, dims, multipliers, weights)
     values = tuple(_load(path) for path in data) if data else random_inputs(accelerator, seed)
     golden = accelerator.golden(*values)
     with stage(console, "simulating") as report:

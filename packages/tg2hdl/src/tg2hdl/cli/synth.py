@@ -34,6 +34,8 @@ Examples:
 def synth(
     model: str,
     inputs: tuple[str, ...],
+    batch: int | None,
+    dims: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
     target: str,
@@ -51,7 +53,7 @@ def synth(
     """
     console = Console()
     with stage(console, f"compiling {model}"):
-        _, _, accelerator = compile_file(model, inputs, multipliers, weights)
+        _, _, accelerator = compile_file(model, inputs, batch, dims, multipliers, weights)
     try:
         with stage(console, f"synthesizing {accelerator.name} for {target}") as report:
             result = accelerator.synthesize(

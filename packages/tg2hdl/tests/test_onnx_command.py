@@ -1,0 +1,83 @@
+"""ONNX files on the command line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tg2hdl.cli import cli
+from tg2hdl.model_file import load_model_file
+from tg2hdl_ir.errors import InputError
+
+onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
+
+
+@pytest.fixture
+def net(tmp_path) -> Path:
+    """Integer product of inputs of shape (N, K) with a constant matrix."""
+    helper, types = onnx.helper, onnx.TensorProto
+    weights = onnx.numpy_helper.from_array(np.arange(12, dtype=np.uint8).reshape(6, 2), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", types.UINT8, ("N", "K"))],
+        [helper.make_tensor_value_info("y", types.INT32, ("N", 2))],
+        [weights],
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(path))
+    return path
+
+
+def test_compile_writes_the_design(net, tmp_path):
+    arguments = ["compile", str(net), "--batch", "3", "--dim", "K=6", "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert {f.name for f in (tmp_path / "out").iterdir()} == {"net.v", "net.il", "net.plan", "net.json"}
+
+
+def test_simulation_equals_the_golden_model(net):
+    arguments = ["simulate", str(net), "--batch", "2", "--dim", "K=6", "--engine", "amaranth"]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"batch": 2},
+            "bad input: dimension 1 of input 'x' is symbolic: K\n  at: {path}\n"
+            "  hint: give batch=1, or dims={{'K': size}}",
+        ),
+        (
+            {"dims": {"K": 6}},
+            "bad input: dimension 0 of input 'x' is symbolic: N\n  at: {path}\n"
+            "  hint: give batch=1, or dims={{'N': size}}",
+        ),
+    ],
+)
+def test_symbolic_sizes_are_needed(net, options, text):
+    with pytest.raises(InputError) as error:
+        load_model_file(str(net), **options)
+    assert str(error.value) == text.format(path=net)
+
+
+def test_sizes_are_for_onnx_files(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text("def model(x): return x")
+    with pytest.raises(InputError) as error:
+        load_model_file(str(path), batch=2)
+    assert str(error.value) == (
+        f"bad input: model.py is no ONNX file, whose symbolic sizes --batch and --dim give\n  at: {path}\n"
+        "  hint: give the shapes of a Python model with --input or `example_inputs`"
+    )
+
+
+def test_a_size_has_a_name_and_a_number(net):
+    with pytest.raises(InputError) as error:
+        CliRunner().invoke(
+            cli, ["compile", str(net), "--dim", "6"], catch_exceptions=False, standalone_mode=False
+        )
+    assert str(error.value) == "bad input: --dim '6' is not of the form NAME=SIZE\n  hint: e.g. --dim N=4"

@@ -17,7 +17,7 @@ from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 
 GOLDEN = "HDL::engine=golden"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -169,6 +169,25 @@ def test_options_are_parsed():
     options = DeviceOptions.parse("engine=cxxrtl,multipliers=16,clock_mhz=50,patience=9")
     assert options == DeviceOptions("cxxrtl", 16, 50, 9)
     assert DeviceOptions.parse(str(options)) == options
+
+
+@pytest.mark.parametrize("step", ["prepare", "session"])
+def test_a_kernel_without_hardware_is_refused_with_a_way_out(uops_of, monkeypatch, step):
+    from tg2hdl_backend import plan_cache
+    from tg2hdl_backend.kernel_runner import KernelRunner
+
+    def refuse(*_: object) -> None:
+        raise UnsupportedError("no hardware computes sin(fp64) -> fp64", where="kernel E_3", hint="cast")
+
+    monkeypatch.setattr(plan_cache, "plan_of_kernel", refuse)
+    monkeypatch.setattr(plan_cache.CompileCache, "get", lambda *_: None)
+    runner = KernelRunner.from_source(HDLRenderer().render(uops_of(Tensor.empty(3) + 1)))
+    with pytest.raises(UnsupportedError) as error:
+        getattr(runner, step)()
+    assert str(error.value) == (
+        "unsupported: no hardware computes sin(fp64) -> fp64\n  at: kernel E_3\n"
+        "  hint: cast; DEV=HDL::engine=golden computes it without hardware"
+    )
 
 
 OPTION_ERRORS = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_ir import parse_kernel
+from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.plugin_passes import rewrite_kernel
@@ -102,7 +104,8 @@ class KernelRunner:
         if self.options.engine != "golden":
             from tg2hdl_backend.plan_cache import cached_plan
 
-            cached_plan(self.kernel, self._compile_options())
+            with _golden_as_way_out():
+                cached_plan(self.kernel, self._compile_options())
 
     def _compile_options(self) -> CompileOptions:
         from tg2hdl_top import CompileOptions
@@ -115,6 +118,17 @@ class KernelRunner:
             from tg2hdl_backend.kernel_session import KernelSession
             from tg2hdl_backend.plan_cache import compile_kernel_program
 
-            compiled = compile_kernel_program(self.kernel, self._compile_options())
+            with _golden_as_way_out():
+                compiled = compile_kernel_program(self.kernel, self._compile_options())
             self._session = KernelSession(compiled, self.options)
         return self._session
+
+
+@contextmanager
+def _golden_as_way_out() -> Iterator[None]:
+    """Say in refusals that the golden model needs no hardware."""
+    try:
+        yield
+    except UnsupportedError as error:
+        error.hint = f"{error.hint}; DEV=HDL::engine=golden computes it without hardware"
+        raise

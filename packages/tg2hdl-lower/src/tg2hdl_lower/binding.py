@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IROp
+from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR
+from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import Registry, registry
 from tg2hdl_lower.lowerings import TOO_SLOW
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode
 
-__all__ = ["Binder", "Bound"]
+__all__ = ["Binder", "Bound", "recurrence_latency"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,34 @@ class Binder:
             return Bound(lowering=lowering)
         narrow = tuple(_narrow(s) for s in sources)
         return Bound(lowering=lowering, levels=int(resolve(lowering.levels)(narrow, op.dtype)))
+
+
+def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:
+    """Cycles from a register to its next contents (1 or more), the longest way through the float units of a kernel."""
+    known = registry()
+    stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRRegStore)]
+    ways: dict[IRValue, int | None] = {}
+    stack: list[IRValue] = [s.value for s in stores]
+    while stack:
+        value = stack[-1]
+        pending = [s for s in operands(value) if s not in ways]
+        if pending and value not in ways:
+            stack.extend(pending)
+            continue
+        stack.pop()
+        if isinstance(value, IRRegLoad):
+            ways[value] = 0
+            continue
+        before = [w for s in operands(value) if (w := ways[s]) is not None]
+        latency = 0
+        if before and isinstance(value, IROp) and value.dtype.is_float:
+            types = tuple(s.dtype for s in value.srcs)
+            unit = known.select_unit(
+                value.op, types, value.dtype, target=options.target, explicit=options.units
+            )
+            latency = 0 if unit is None else unit.latency
+        ways[value] = max(before) + latency if before else None
+    return max((ways[s.value] or 0 for s in stores), default=0) or 1
 
 
 def _narrow(node: PlanNode) -> DType:

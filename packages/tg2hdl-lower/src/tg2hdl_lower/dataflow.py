@@ -249,8 +249,8 @@ class LeafBuilder:
         else:
             load = self.shared(("load", node.buf_idx, address.node), "load", node.dtype, full, **fields)
         if address.lane_node is not None:
-            key = ("lane", load, "at", address.lane_node)
-            result = self.shared(key, "lane", node.dtype, full, operands=(load, address.lane_node))
+            picked = ("picked lane", load, address.lane_node)
+            result = self.shared(picked, "lane", node.dtype, full, operands=(load, address.lane_node))
         elif layout.lanes == 1:
             result = load
         else:

@@ -113,7 +113,8 @@ def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll:
             raise InputError(
                 f"{name}={factor} needs an {kind} loop, and there is none",
                 where=kernel.where,
-                hint=f"leave {name} at 1 for this kernel, or give multipliers=N for the whole model",
+                hint=f"leave {name} at 1 for this kernel, or give multipliers=N for the whole model"
+                + ('; float_order="relaxed" lets lanes add floats' if name == "reduce_unroll_factor" else ""),
             )
         bound = next(c.bound for c in fixed if c.axis == axes[-1])
         assert isinstance(bound, int), "only constant bounds are kept"

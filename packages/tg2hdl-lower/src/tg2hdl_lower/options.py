@@ -1,4 +1,4 @@
-"""What a user may choose about the hardware; none of it changes a number."""
+"""What a user may choose about the hardware; but for the order of float sums none of it changes a number."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ class LowerOptions:
         Budget of multiplying lanes per kernel; None means one lane.
     unroll_factor, reduce_unroll_factor : int
         Lanes over the innermost independent axis and over the innermost reduction axis, honoured exactly.
+    float_order : {"strict", "relaxed"}
+        Whether sums of floats keep the order of their terms; ``relaxed`` adds them in trees where that saves cycles,
+        and the golden model then does the same.  It is the only option that may change a number.
     target : str
         Family for the choice of units and stages, ``generic`` works everywhere.
     units : mapping of str to str
@@ -42,6 +45,7 @@ class LowerOptions:
     multipliers: int | None = None
     unroll_factor: int = 1
     reduce_unroll_factor: int = 1
+    float_order: str = "strict"
     target: str = "generic"
     units: Mapping[str, str] = field(default_factory=dict)
     stage_levels: int = 0
@@ -56,6 +60,10 @@ class LowerOptions:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more")
+        if self.float_order not in ("strict", "relaxed"):
+            raise InputError(
+                f"float_order={self.float_order!r} is unknown", hint='choose "strict" or "relaxed"'
+            )
         if self.multipliers is not None and (not isinstance(self.multipliers, int) or self.multipliers < 1):
             raise InputError(
                 f"multipliers={self.multipliers!r} is not a positive integer",

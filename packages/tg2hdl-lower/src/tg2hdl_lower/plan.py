@@ -119,6 +119,8 @@ class HardwarePlan:
         Cycles from an address on a read port to its data.
     layouts, storage : dict of int
         Physical layout and element type of each buffer.
+    regrouped : bool
+        Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     """
 
     kernel: KernelIR
@@ -132,6 +134,7 @@ class HardwarePlan:
     storage: dict[int, DType] = field(default_factory=dict)
     multipliers: int = 0
     notes: tuple[str, ...] = ()
+    regrouped: bool = False
 
     def steps(self, variables: dict[str, int] | None = None) -> int:
         """Steps of one run; `variables` gives the run-time bounds."""

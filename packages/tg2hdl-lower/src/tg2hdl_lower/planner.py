@@ -47,7 +47,8 @@ def plan_kernel(
     """
     options = options or LowerOptions()
     kernel = canonicalize(kernel)
-    info = analyze_axes(kernel)
+    relaxed = options.float_order == "relaxed"
+    info = analyze_axes(kernel, regroup_floats=relaxed)
     memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
     registers = accumulator_ranges(kernel, element_ranges(memory))
     flat = unroll(flatten(kernel), info, lanes or {})
@@ -56,7 +57,8 @@ def plan_kernel(
     plan = _finish(flat, registers, memories, options)
     if plan.ii > 1 and info.floats:
         plan = _interleaved(flat, info, registers, memories, options, plan)
-    return plan
+    types = [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]
+    return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
 
 
 def _finish(
@@ -65,7 +67,7 @@ def _finish(
     memories: Memories,
     options: LowerOptions,
 ) -> HardwarePlan:
-    kernel = balance(forward_registers(kernel))
+    kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
     known = {
         r.idx: registers[origin]
         for r in kernel.registers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from tg2hdl_ir.passes.axes import analyze_axes
 from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis, bits_for
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
+from tg2hdl_lower.binding import recurrence_latency
 from tg2hdl_lower.lanes import (
     Access,
     accesses,
@@ -117,7 +119,8 @@ class _Placement:
         self.options = options
         fixed = {idx: entry.layout for idx, entry in known.items() if entry.layout.lanes > 1}
         self.kernel = split_for_layouts(kernel, fixed) if _chooses_lanes(options) else kernel
-        self.info = analyze_axes(self.kernel)
+        self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
+        self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
         self.found = accesses(self.kernel)
 
     def choose(self) -> _Choice:
@@ -128,15 +131,25 @@ class _Placement:
             return self._evaluate(lanes)
         budget = max(1, (options.multipliers or 1) // max(1, multiplications(kernel)))
         best = self._evaluate({})
-        best_cost = best.interval * _steps(kernel, {})
+        best_cost = self._cost(best)
         for lanes in candidate_lanes(kernel, self.info, budget):
             if _steps(kernel, lanes) >= best_cost:
                 break
             choice = self._evaluate(lanes)
-            cost = choice.interval * _steps(kernel, lanes)
+            cost = self._cost(choice)
             if cost < best_cost:
                 best, best_cost = choice, cost
         return best
+
+    def _cost(self, choice: _Choice) -> int:
+        """Cycles of the steps, with those that wait for a float sum whose outputs are too few to take turns."""
+        turns = math.prod(
+            -(-loop.bound // choice.lanes.get(loop.counter.axis, 1))
+            for loop in self.kernel.loop_tree.walk()
+            if loop.counter is not None and isinstance(loop.bound, int) and loop.loops
+            if loop.counter.axis in self.info.independent
+        )
+        return max(choice.interval, -(-self.recurrence // turns)) * _steps(self.kernel, choice.lanes)
 
     def _evaluate(self, lanes: dict[int, int]) -> _Choice:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}

@@ -28,6 +28,8 @@ class CompiledProgram:
     ----------
     plans : tuple of HardwarePlan
         One per kernel call, in execution order.
+    program : ProgramIR
+        What the hardware computes, bit for bit.
     slots : dict of int to (kernel, buffer)
         A kernel slot of each used program buffer.
     """
@@ -106,6 +108,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
             hint="return a computed tensor, not an input or a constant",
         )
     plans = place_program(_canonical(program), options)
+    program = _as_added(program, plans)
     uses: dict[int, list[Slot]] = {}
     for number, call in enumerate(program.calls):
         for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True):
@@ -134,6 +137,15 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
 
 def _canonical(program: ProgramIR) -> ProgramIR:
     calls = tuple(replace(call, kernel=canonicalize(call.kernel)) for call in program.calls)
+    return replace(program, calls=calls)
+
+
+def _as_added(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
+    """Program whose kernels add in the order of the hardware."""
+    calls = tuple(
+        replace(call, kernel=plan.kernel) if plan.regrouped else call
+        for call, plan in zip(program.calls, plans, strict=True)
+    )
     return replace(program, calls=calls)
 
 

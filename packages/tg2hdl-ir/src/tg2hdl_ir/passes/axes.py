@@ -36,7 +36,7 @@ class AxisInfo:
     private : mapping of int to frozenset of int
         For each axis the registers that every iteration initializes for itself.
     reducible : frozenset of int
-        Axes whose iterations only add to integer accumulators, so that they may be regrouped.
+        Axes whose iterations only add to integer accumulators, or to float ones where these may be regrouped.
     floats : frozenset of int
         Axes that carry a float register.
     """
@@ -59,8 +59,14 @@ def is_injective(form: Affine, ranges: RangeAnalysis) -> bool:
     return True
 
 
-def analyze_axes(kernel: KernelIR) -> AxisInfo:
-    """Analyze a canonical (not yet flattened) kernel."""
+def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:
+    """Analyze a canonical (not yet flattened) kernel.
+
+    Parameters
+    ----------
+    regroup_floats : bool
+        Whether the terms of a float sum may be added in another order, which changes its rounding.
+    """
     placed = _place(kernel.loop_tree, ())
     axes = {loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter is not None}
     private = {axis: _private(axis, placed) for axis in axes}
@@ -70,7 +76,7 @@ def analyze_axes(kernel: KernelIR) -> AxisInfo:
     }
     memory = _independent_in_memory(axes, placed)
     carried = {axis: touched[axis] - private[axis] for axis in axes}
-    plain = _accumulators(placed)
+    plain = _accumulators(placed, regroup_floats)
     floats = {r.idx for r in kernel.registers if r.dtype.is_float}
     return AxisInfo(
         frozenset(a for a in axes if not carried[a] and a in memory),
@@ -124,22 +130,22 @@ def _independent_in_memory(axes: set[int], placed: list[tuple[IRStatement, tuple
     return result | {a for a in axes if not any(a in path for _, path in stores)}
 
 
-def _accumulators(placed: list[tuple[IRStatement, tuple[int, ...]]]) -> set[int]:
-    """Integer registers whose every update is ``reg = op(reg, x)`` with one op and x free of registers."""
+def _accumulators(placed: list[tuple[IRStatement, tuple[int, ...]]], regroup_floats: bool) -> set[int]:
+    """Registers whose every update is ``reg = op(reg, x)`` with one op and x free of registers."""
     ops: dict[int, set[str | None]] = {}
     for statement, _ in placed:
         if isinstance(statement, IRRegStore):
-            ops.setdefault(statement.reg, set()).add(_update_op(statement))
+            ops.setdefault(statement.reg, set()).add(_update_op(statement, regroup_floats))
     return {reg for reg, found in ops.items() if None not in found and len(found - {"init"}) == 1}
 
 
-def _update_op(store: IRRegStore) -> str | None:
+def _update_op(store: IRRegStore, regroup_floats: bool) -> str | None:
     value = store.value
-    if store.index is not None or store.gate is not None or value.dtype.is_float:
+    if store.index is not None or store.gate is not None or (value.dtype.is_float and not regroup_floats):
         return None
     if not _reads_register(value):
         return "init"
-    if isinstance(value, IROp) and value.op in _ASSOCIATIVE:
+    if isinstance(value, IROp) and value.op in (("add",) if value.dtype.is_float else _ASSOCIATIVE):
         own = [s for s in value.srcs if isinstance(s, IRRegLoad) and s.reg == store.reg]
         others = [s for s in value.srcs if s not in own]
         if len(own) == 1 and not any(_reads_register(s) for s in others):

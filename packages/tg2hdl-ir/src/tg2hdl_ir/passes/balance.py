@@ -1,4 +1,7 @@
-"""Balancing: a chain of integer additions (or min, max, and, or, xor) becomes a tree with the register last."""
+"""Balancing: a chain of integer additions (or min, max, and, or, xor) becomes a tree with the register last.
+
+So do float additions where the user gave up their order.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,14 @@ __all__ = ["balance"]
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
-def balance(kernel: KernelIR) -> KernelIR:
-    """Regroup integer chains; integer results do not depend on the grouping, floats are never touched."""
+def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
+    """Regroup integer chains, whose results do not depend on the grouping.
+
+    Parameters
+    ----------
+    regroup_floats : bool
+        Regroup float sums too, which changes their rounding.
+    """
     uses: Counter[IRValue] = Counter(v for s in kernel.loop_tree.statements() for v in operands(s))
     seen: set[IRValue] = set()
     stack = list(uses)
@@ -27,19 +36,23 @@ def balance(kernel: KernelIR) -> KernelIR:
             for source in operands(value):
                 uses[source] += 1
                 stack.append(source)
-    balancer = _Balancer(uses)
+    balancer = _Balancer(uses, regroup_floats)
     return replace(kernel, loop_tree=balancer.loop(kernel.loop_tree))
 
 
 def _neutral(op: str, dtype: DType) -> IRConst:
+    if dtype.is_float:
+        # Unlike 0.0 it leaves a sum of negative zeros as it is.
+        return IRConst(-0.0, dtype)
     value = {"add": 0, "or": 0, "xor": 0, "and": -1, "min": dtype.max_value, "max": dtype.min_value}[op]
     return IRConst(bool(value) if dtype.is_bool else dtype.wrap(value), dtype)
 
 
 class _Balancer(Rewriter):
-    def __init__(self, uses: Counter[IRValue]) -> None:
+    def __init__(self, uses: Counter[IRValue], regroup_floats: bool) -> None:
         super().__init__(Folder())
         self.uses = uses
+        self.regroup_floats = regroup_floats
         self.carried: dict[IRValue, bool] = {}
 
     def _rebuild(self, node: IRValue) -> IRValue:
@@ -52,14 +65,17 @@ class _Balancer(Rewriter):
         return self._tree(op, node.dtype, leaves)
 
     def _chain_op(self, node: IRValue) -> str | None:
-        if not isinstance(node, IROp) or node.dtype.is_float:
+        if not isinstance(node, IROp):
             return None
-        if node.op in _ASSOCIATIVE:
+        associative: tuple[str, ...] = _ASSOCIATIVE
+        if node.dtype.is_float:
+            associative = ("add",) if self.regroup_floats else ()
+        if node.op in associative:
             return node.op
         # where(gate, acc + x, acc) is acc + where(gate, x, 0): the chain goes on through the mask
         if node.op == "where" and self._is_carried(node.srcs[2]):
             yes, no = node.srcs[1:]
-            if isinstance(yes, IROp) and yes.op in _ASSOCIATIVE and no in yes.srcs and self.uses[yes] <= 1:
+            if isinstance(yes, IROp) and yes.op in associative and no in yes.srcs and self.uses[yes] <= 1:
                 return yes.op
         return None
 

@@ -1,0 +1,64 @@
+"""Sums of floats: in the order of the source, or in trees when the user gives the order up."""
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl.bits import same_bits
+from tg2hdl_ir.errors import InputError
+
+RNG = np.random.default_rng(5)
+
+
+def product(rows: int, columns: int):
+    weights = Tensor(RNG.normal(size=(rows, columns)).astype(np.float32))
+    return lambda x: x @ weights
+
+
+def compiled(model, x: np.ndarray, **options: object) -> tg2hdl.Accelerator:
+    return tg2hdl.compile(model, x, options=tg2hdl.CompileOptions(**options))
+
+
+def test_relaxed_order_takes_trees_and_the_golden_model_sees_them() -> None:
+    model, x = product(16, 8), RNG.normal(size=(1, 16)).astype(np.float32)
+    strict = compiled(model, x, multipliers=4)
+    relaxed = compiled(model, x, multipliers=4, float_order="relaxed")
+    assert relaxed.predicted_cycles <= 80 < strict.predicted_cycles
+    run = relaxed.simulate(x)
+    assert run.cycles.compute == relaxed.predicted_cycles
+    assert same_bits(run.output, relaxed.golden(x))
+    exact = strict.golden(x).astype(np.float64)
+    assert not same_bits(relaxed.golden(x), strict.golden(x))
+    np.testing.assert_allclose(run.output, exact, rtol=0, atol=16 * 2**-24 * 16)
+
+
+@pytest.mark.parametrize("multipliers", [1, 3, 8])
+def test_strict_order_gives_the_same_bits_for_any_lanes(multipliers: int) -> None:
+    model, x = product(7, 3), RNG.normal(size=(2, 7)).astype(np.float32)
+    accelerator = compiled(model, x, multipliers=multipliers)
+    assert same_bits(accelerator.simulate(x).output, compiled(model, x).golden(x))
+
+
+@pytest.mark.parametrize("terms", [5, 7, 13])
+def test_lanes_beyond_the_end_add_nothing(terms: int) -> None:
+    # The sum of negative zeros is negative: a lane that added 0.0 would show.
+    x = np.full((2, terms), -0.0, np.float32)
+    accelerator = compiled(lambda x: (x * x.abs()).sum(1), x, float_order="relaxed", reduce_unroll_factor=4)
+    run = accelerator.simulate(x)
+    assert same_bits(run.output, accelerator.golden(x))
+    x = RNG.normal(size=(2, terms)).astype(np.float32)
+    run = accelerator.simulate(x)
+    assert same_bits(run.output, accelerator.golden(x))
+    np.testing.assert_allclose(run.output, (x * abs(x)).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_reduction_lanes_of_floats_need_the_relaxed_order() -> None:
+    x = np.ones((2, 8), np.float32)
+    with pytest.raises(InputError, match="float_order"):
+        compiled(lambda x: x.sum(1), x, reduce_unroll_factor=4)
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(InputError, match="float_order='fast' is unknown"):
+        compiled(lambda x: x.sum(1), np.ones((2, 8), np.float32), float_order="fast")

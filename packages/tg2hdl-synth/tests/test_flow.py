@@ -78,30 +78,33 @@ def test_netlist_computes_what_the_design_says(packing):
             assert simulation.get("y") == CONTENTS[address] * x
 
 
+class Large(wiring.Component):
+    """A memory of more block RAMs than the part has."""
+
+    def __init__(self):
+        super().__init__({"addr": In(16), "data": In(18), "write": In(1), "y": Out(18)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory_w = memory = Memory(shape=18, depth=65536, init=[], attrs={"ram_style": "block"})
+        read, write = memory.read_port(), memory.write_port()
+        m.d.comb += [read.addr.eq(self.addr), write.addr.eq(self.addr)]
+        m.d.comb += [write.data.eq(self.data), write.en.eq(self.write), self.y.eq(read.data)]
+        return m
+
+
 def test_too_large_keeps_the_utilization():
-    class Wide(wiring.Component):
-        def __init__(self):
-            super().__init__({"a": In(18), "y": Out(36)})
-
-        def elaborate(self, platform):
-            m = Module()
-            value = self.a
-            for n in range(30):
-                square = Signal(36, name=f"square{n}")
-                m.d.sync += square.eq(value[:18] * value[:18])
-                value = square
-            m.d.comb += self.y.eq(value)
-            return m
-
     with pytest.raises(DesignTooLargeError) as caught:
-        synthesize(Wide(), "ecp5-25k")
+        synthesize(Large(), "ecp5-25k")
+    count = caught.value.partial.cells["bram"]
+    assert count > 56
     assert str(caught.value) == (
-        "capacity: the design does not fit ecp5-25k: dsp: 30 of 28\n"
+        f"capacity: the design does not fit ecp5-25k: bram: {count} of 56\n"
         "  at: top\n"
         "  note: the largest part is shared\n"
         "  hint: take a larger target, compile with fewer multipliers, or load weights from outside"
     )
-    assert caught.value.partial.cells["dsp"] == 30
+    assert caught.value.partial.by_memory == {"w": count}
     assert caught.value.partial.runs == ()
 
 

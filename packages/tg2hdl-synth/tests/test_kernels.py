@@ -103,4 +103,4 @@ def test_estimate_is_there_without_tools(monkeypatch):
     monkeypatch.setattr(tools.importlib.util, "find_spec", lambda name: None)
     estimate = estimate_design(TopModule([plan_kernel(KERNEL)]), target_named("ecp5-45k"))
     assert estimate.dsp == 1
-    assert estimate.format().startswith("estimate from the plan: ")
+    assert estimate.format().startswith("estimate before synthesis: ")

@@ -42,7 +42,7 @@ def test_report_and_netlist_check(folder):
     assert sum(kernel["dsp"] for kernel in report["by_kernel"].values()) == report["dsp"]
     assert report["estimate"]["fmax"] > 0
     assert f"Fmax {report['fmax_mhz']:.1f} MHz (median of 1" in result.stdout
-    assert "estimate from the plan: " in result.stdout
+    assert "estimate before synthesis: " in result.stdout
     assert "us per result" in result.stdout
     assert "netlist: every bit of 2 results equals the golden model" in result.stdout
 
@@ -85,7 +85,7 @@ def test_a_failed_route_prints_the_netlist_report(folder, monkeypatch):
     result = CliRunner().invoke(cli, ["synth", str(folder / "my-model.py")])
     assert isinstance(result.exception, SynthesisError)
     assert result.exception.partial.cells["dsp"] > 0
-    assert "on ecp5-45k, speed 6\nestimate from the plan" in result.output
+    assert "on ecp5-45k, speed 6\nestimate before synthesis" in result.output
     assert "\n  total" in result.output
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import platformdirs
 
+from tg2hdl_ir.errors import Tg2hdlError
+
 __all__ = ["content_key", "run_cached"]
 
 _COMPLETE = "complete"
@@ -34,7 +36,7 @@ def _directory() -> Path:
 def run_cached(key: str, run: Callable[[Path], object]) -> tuple[Path, bool]:
     """Folder with the files of a run, made when it is not there; and whether it was.
 
-    A run that fails leaves its files in a folder whose name ends in ``-failed``, for its logs.
+    A run that fails leaves its files in a folder whose name ends in ``-failed``, for its logs; hints name that folder.
     """
     base = _directory()
     entry = base / key
@@ -43,16 +45,26 @@ def run_cached(key: str, run: Callable[[Path], object]) -> tuple[Path, bool]:
             os.utime(entry)
         return entry, True
     base.mkdir(parents=True, exist_ok=True)
-    work = base / f"{key}-failed"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    run(work)
+    # A folder of its own: another process may be at the same work.
+    work = Path(tempfile.mkdtemp(prefix=".run-", dir=base))
+    failed = base / f"{key}-failed"
+    try:
+        run(work)
+    except BaseException as error:
+        if isinstance(error, Tg2hdlError) and error.hint:
+            error.hint = error.hint.replace(str(work), str(failed))
+        _replace(work, failed)
+        raise
     (work / _COMPLETE).touch()
-    old = Path(tempfile.mkdtemp(prefix=".old-", dir=base))
-    with suppress(OSError):
-        os.rename(entry, old / "entry")
-    with suppress(OSError):  # another process was first
-        os.rename(work, entry)
-    shutil.rmtree(old, ignore_errors=True)
-    shutil.rmtree(work, ignore_errors=True)
+    _replace(work, entry)
     return entry, False
+
+
+def _replace(folder: Path, place: Path) -> None:
+    old = Path(tempfile.mkdtemp(prefix=".old-", dir=place.parent))
+    with suppress(OSError):
+        os.rename(place, old / "entry")
+    with suppress(OSError):  # another process was first
+        os.rename(folder, place)
+    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,20 +1,43 @@
-"""Area and Fmax from the plan alone, before any synthesis."""
+"""Area from the words of RTLIL and Fmax from the plan, before any synthesis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import Area, TargetDef
+from tg2hdl_lower.memories import SMALL_BITS
+from tg2hdl_synth.memory_shapes import SlicedMemory
+from tg2hdl_synth.soft_multipliers import soft_products
+from tg2hdl_synth.words import WordMemory, Words, blocks_of, count_words
 
-__all__ = ["Estimate", "estimate_design"]
+__all__ = ["LUTS", "Estimate", "convert", "estimate_design", "memory_area"]
 
-_BRAM_BITS = 2048
 _MULTIPLY_MHZ = 141.0
 _MEMORY_MHZ = 125.0
 _DEEP_MHZ = 112.0
+_DEEPEST = 16384
+"""Words of a block RAM of one bit."""
+
+LUTS = {
+    "add": 1.0,
+    "inner": 1.75,
+    "compare": 0.85,
+    "equal": 0.65,
+    "logic": 0.1,
+    "choice": 1.2,
+    "mux": 0.3,
+    "shift": 0.3,
+    "reduce": 0.05,
+}
+"""LUTs per bit of `tg2hdl_synth.words.Words`, fitted by benchmarks/synth/fit.py."""
+
+_SOFT_PRODUCT = 1.1
+_LUT_RAM = 6
+"""LUTs of 16 words of 4 bits, with the two that write."""
 
 
 @dataclass(frozen=True)
@@ -30,93 +53,61 @@ class Estimate:
     def format(self) -> str:
         """One line."""
         return (
-            f"estimate from the plan: {self.fmax:.0f} MHz, {self.comb} comb, {self.ff} ff, "
+            f"estimate before synthesis: {self.fmax:.0f} MHz, {self.comb} comb, {self.ff} ff, "
             f"{self.dsp} dsp, {self.bram} bram"
         )
 
 
-def estimate_design(top: Any, target: TargetDef) -> Estimate | None:
-    """Estimate of a TopModule or CompiledKernel; None for another component or another family."""
+def estimate_design(top: Any, target: TargetDef, rtlil: str | None = None) -> Estimate | None:
+    """Estimate of a TopModule or CompiledKernel; None for another component or another family.
+
+    Parameters
+    ----------
+    rtlil : str, optional
+        The design, when it has been converted before.
+    """
     plans = getattr(top, "plans", None) or ([top.plan] if hasattr(top, "plan") else None)
     if plans is None or target.family != "ecp5":
         return None
-    areas = [_kernel(plan) for plan in plans]
-    memories = [_memory(words, width) for words, width, _ in _memories(top, plans)]
-    read = sum(width * latency for _, width, latency in _memories(top, plans))
-    total = Area(
-        sum(a.lut for a in (*areas, *memories)),
-        sum(a.ff for a in areas) + read,
-        sum(a.dsp for a in areas),
-        sum(a.bram for a in memories),
+    text = rtlil or convert(top)
+    modules = count_words(text)
+    memories = [memory_area(m) for words in modules.values() for m in words.memories.values() if m.reads]
+    soft = soft_products(text, target.dsp)
+    products = [p for words in modules.values() for p in words.products]
+    blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
+    bits = sum((words.bits for words in modules.values()), Counter[str]())
+    luts = sum(cost * bits[kind] for kind, cost in LUTS.items())
+    luts += _SOFT_PRODUCT * sum(p.widths[0] * p.widths[1] for p in soft)
+    return Estimate(
+        comb=round(luts + sum(m.lut for m in memories)),
+        ff=bits["register"] + sum(m.ff for m in memories),
+        dsp=blocks - sum(p.blocks for p in soft),
+        bram=sum(m.bram for m in memories),
+        fmax=round(_clock(plans, modules), 1),
     )
+
+
+def memory_area(memory: WordMemory) -> Area:
+    """Block RAMs, or LUTs and flip-flops, of a memory."""
+    bits = memory.width * memory.depth
+    block = memory.style == "block" or (not memory.style and bits > SMALL_BITS and memory.depth > 32)
+    if memory.synchronous and block:
+        sliced = SlicedMemory("", "", memory.width, memory.depth)
+        deep = math.ceil(memory.width / sliced.slice_width) * math.ceil(memory.depth / _DEEPEST)
+        return Area(bram=memory.reads * (math.ceil(memory.width / 36) if memory.depth <= 512 else deep))
+    rows = math.ceil(memory.depth / 16)
+    cells = rows * math.ceil(memory.width / 4) * _LUT_RAM if memory.written else rows * memory.width / 2
+    choice = memory.width * (rows - 1) / 2
+    luts = round(memory.reads * (cells + choice))
+    return Area(lut=luts, ff=memory.reads * memory.width if memory.synchronous else 0)
+
+
+def _clock(plans: Iterable[Any], modules: Mapping[str, Words]) -> float:
     fmax = min(_fmax(plan) for plan in plans)
-    if any(words > 16384 for words, _, _ in _memories(top, plans)):
-        fmax = min(fmax, _DEEP_MHZ * 0.85)
-    elif any(words > 512 for words, _, _ in _memories(top, plans)):
-        fmax = min(fmax, _DEEP_MHZ)
-    return Estimate(total.lut, total.ff, total.dsp, total.bram, round(fmax, 1))
-
-
-def _memories(top: Any, plans: Iterable[Any]) -> list[tuple[int, int, int]]:
-    """Words, bits of a word, and registers behind the reads of each memory."""
-    shared = getattr(top, "memories", None)
-    latency = next(iter(plans)).read_latency - 1
-    if shared is not None:
-        return [(m.layout.words, m.word_width, latency) for m in shared]
-    plan = top.plan
-    return [(lay.words, lay.lanes * plan.storage[i].bit_width, latency) for i, lay in plan.layouts.items()]
-
-
-def _memory(words: int, width: int) -> Area:
-    if words * width <= _BRAM_BITS or words <= 32:
-        return Area(lut=math.ceil(words / 16) * math.ceil(width / 4) * 4 if words > 1 else 0)
-    if words <= 512:
-        return Area(bram=math.ceil(width / 36))
-    fitting = max((w for w in (1, 2, 4, 9, 18) if (18432 if w > 4 else 16384) // w >= words), default=1)
-    banks = math.ceil(words / 16384)
-    return Area(lut=width * (banks - 1), bram=math.ceil(width / fitting) * banks)
-
-
-def _kernel(plan: Any) -> Area:
-    lut = ff = dsp = 0
-    last: dict[int, int] = {}
-    for node in plan.nodes:
-        for number in node.operands:
-            last[number] = max(last.get(number, 0), node.issue)
-    for node in plan.nodes:
-        if node.kind == "op":
-            cells, multipliers = _operation(plan, node)
-            lut, dsp = lut + cells, dsp + multipliers
-        elif node.kind == "unit":
-            area = node.unit.area
-            lut, ff, dsp = lut + area.lut, ff + area.ff, dsp + area.dsp
-        elif node.kind == "address":
-            lut, ff = lut + 3 * node.width, ff + node.width
-        elif node.kind == "regwrite":
-            ff += node.width
-        if node.kind not in ("const", "variable"):
-            ff += node.width * max(0, last.get(node.number, 0) - node.stage)
-    counters = sum(len(leaf.path) for leaf in plan.leaves)
-    return Area(lut + 30 * counters + 20, ff + 14 * counters + plan.depth, dsp)
-
-
-def _operation(plan: Any, node: Any) -> tuple[int, int]:
-    widths = [plan.nodes[n].width for n in node.operands]
-    constant = any(plan.nodes[n].kind == "const" for n in node.operands)
-    match node.op:
-        case "mul" if constant:
-            return 2 * node.width, 0
-        case "mul" if min(widths) > 2:
-            return 0, math.prod(math.ceil(w / 18) for w in widths)
-        case "add" | "sub" | "neg" | "lt" | "eq" | "ne":
-            return max(widths), 0
-        case "min" | "max":
-            return (1 if constant else 2) * max(widths), 0
-        case "shl" | "shr" if not constant:
-            return node.width * max(1, math.ceil(math.log2(max(2, node.width)))), 0
-        case "cast" | "bitcast" | "shl" | "shr":
-            return 0, 0
-    return node.width, 0
+    depths = [m.depth for words in modules.values() for m in words.memories.values() if m.synchronous]
+    if any(depth > _DEEPEST for depth in depths):
+        return min(fmax, _DEEP_MHZ * 0.85)
+    return min(fmax, _DEEP_MHZ) if any(depth > 512 for depth in depths) else fmax
 
 
 def _fmax(plan: Any) -> float:
@@ -129,3 +120,10 @@ def _fmax(plan: Any) -> float:
         elif node.kind == "unit" and node.unit.fmax:
             period = max(period, 1000 / node.unit.fmax)
     return 1000 / period
+
+
+def convert(top: Any, name: str = "top") -> str:
+    """RTLIL of a component."""
+    from amaranth.back import rtlil
+
+    return str(rtlil.convert(top, name=name, emit_src=False))

@@ -9,7 +9,7 @@ from typing import Any
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
-from tg2hdl_synth.estimate import estimate_design
+from tg2hdl_synth.estimate import convert, estimate_design
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist, synthesize_netlist
 from tg2hdl_synth.place import PlaceAndRoute, place_and_route
@@ -69,9 +69,9 @@ def synthesize(
     """
     part = _checked(target, speed, seeds)
     report = progress or (lambda message: None)
-    rtlil = top if isinstance(top, str) else _rtlil(top, name)
+    rtlil = top if isinstance(top, str) else convert(top, name)
     netlist = synthesize_netlist(rtlil, part, pack_registers=pack_registers, progress=report)
-    result = _netlist_result(netlist, part, speed, top)
+    result = _netlist_result(netlist, part, speed, top, rtlil)
     _check_size(result, part)
     if not place:
         return result
@@ -94,13 +94,7 @@ def _checked(target: str | TargetDef, speed: int, seeds: int) -> TargetDef:
     return part
 
 
-def _rtlil(top: Any, name: str) -> str:
-    from amaranth.back import rtlil
-
-    return rtlil.convert(top, name=name, emit_src=False)
-
-
-def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> SynthesisResult:
+def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any, rtlil: str) -> SynthesisResult:
     kernels = {
         module_title(name, top): netlist.modules[name] for name in sorted(netlist.modules, key=_place) if name
     }
@@ -115,7 +109,7 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any) -> 
         critical_path=(),
         versions=tool_versions("yosys", f"nextpnr-{part.family}"),
         folder=netlist.folder,
-        estimate=estimate_design(top, part),
+        estimate=estimate_design(top, part, rtlil),
         notes=_notes(netlist, part),
     )
 
@@ -157,6 +151,8 @@ def _with_run(result: SynthesisResult, run: PlaceAndRoute, part: TargetDef, top:
     steps: list[CriticalStep] = []
     for step in middle.critical_path:
         what = describe(step.cell, top)
+        if what.startswith("$"):  # a cell that a tool made; its net has the name
+            what = describe(step.net, top)
         if steps and steps[-1].what == what:
             steps.pop()
         steps.append(CriticalStep(what, step.net, round(step.delay, 2)))

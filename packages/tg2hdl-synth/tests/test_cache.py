@@ -1,0 +1,51 @@
+import threading
+
+import pytest
+
+from tg2hdl_synth import SynthesisError
+from tg2hdl_synth.cache import content_key, run_cached
+
+
+def test_a_run_is_kept_by_content():
+    def run(folder):
+        (folder / "result").write_text("3")
+
+    folder, cached = run_cached(content_key("once"), run)
+    assert ((folder / "result").read_text(), cached) == ("3", False)
+    assert run_cached(content_key("once"), pytest.fail) == (folder, True)
+
+
+def test_two_at_the_same_work_do_not_disturb_each_other():
+    inside = threading.Barrier(2, timeout=30)
+    found = []
+
+    def run(folder):
+        (folder / "first").write_text("1")
+        inside.wait()
+        (folder / "second").write_text((folder / "first").read_text())
+        inside.wait()
+
+    def call():
+        folder, cached = run_cached(content_key("twice"), run)
+        found.append(((folder / "second").read_text(), cached))
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [("1", False), ("1", False)]
+
+
+def test_logs_of_a_failed_run_are_where_the_hint_says():
+    def run(folder):
+        (folder / "log").write_text("no")
+        raise SynthesisError("it fails", hint=f"see {folder / 'log'}")
+
+    for _ in range(2):
+        with pytest.raises(SynthesisError) as caught:
+            run_cached(content_key("fails"), run)
+        path = caught.value.hint.removeprefix("see ")
+        assert "-failed" in path
+        with open(path) as log:
+            assert log.read() == "no"

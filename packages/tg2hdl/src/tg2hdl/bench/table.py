@@ -139,7 +139,7 @@ def _estimates(rows: Sequence[Row]) -> list[str]:
     ]
     return [
         "",
-        "## Estimate of the plan against place and route",
+        "## Estimate before synthesis against place and route",
         "",
         f"Error of {len(found)} designs, " + "; ".join(summary) + ".",
         "",

@@ -57,7 +57,7 @@ def bench(
     """Measure the benchmark workloads.
 
     FILE defines WORKLOADS. Each case is compiled, simulated and compared bit for bit with the golden model;
-    --synth adds Fmax, utilization and the estimate of the plan. The exit status is 1 when a bit or the number of
+    --synth adds Fmax, utilization and the estimate. The exit status is 1 when a bit or the number of
     cycles is wrong. With -o a run can be continued: rows that it does not measure stay as they are.
     """
     console = Console()

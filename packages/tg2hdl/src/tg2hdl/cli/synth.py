@@ -48,7 +48,7 @@ def synth(
 ) -> None:
     """Synthesize, place and route a model, without pins.
 
-    Prints Fmax, cells by kernel and kind, the critical path by operation, and the estimate of the plan. Repeated
+    Prints Fmax, cells by kernel and kind, the critical path by operation, and the estimate before synthesis. Repeated
     runs come from a cache.
     """
     console = Console()

@@ -10,6 +10,7 @@ Every program runs or is refused with a reason; the command fails when a result 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import signal
 import sys
@@ -71,10 +72,14 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=int, default=600, help="seconds that a program may take (default: 600)"
     )
+    parser.add_argument("--resume", action="store_true", help="leave out what the JSON file has already")
     options = parser.parse_args()
     outcomes: list[dict[str, Any]] = []
+    if options.resume and options.json and options.json.exists():
+        outcomes = json.loads(options.json.read_text())["programs"]
+    done = {o["program"] for o in outcomes}
     for name in PROGRAMS:
-        if re.search(options.select, name):
+        if re.search(options.select, name) and name not in done:
             last = run(name, options.hardware, options.engine, options.limit)
             outcomes.append(last)
             reason = last["reason"].splitlines()[0] if last["reason"] else ""

@@ -267,7 +267,8 @@ def test_lanes_without_an_axis():
     assert text_of(lambda: explicit_lanes(kernel, analyze_axes(kernel), 1, 2)) == (
         "bad input: reduce_unroll_factor=2 needs an integer reduction loop, and there is none\n"
         "  at: kernel scalar\n"
-        "  hint: leave reduce_unroll_factor at 1 for this kernel, or give multipliers=N for the whole model"
+        "  hint: leave reduce_unroll_factor at 1 for this kernel, or give multipliers=N for the whole model; "
+        'float_order="relaxed" lets lanes add floats'
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
 from tg2hdl_ir.dtype import DType
@@ -187,6 +188,24 @@ def test_weights_and_lanes(weights, multipliers):
         other = {"x": x, "w": w[::-1].copy()}
         outputs, _ = simulate(compiled, other)
         np.testing.assert_array_equal(outputs[0], golden(program, other)[0])
+
+
+@pytest.mark.parametrize(("share", "multipliers"), [(True, 4), (False, 8)])
+def test_kernels_use_the_same_multipliers(share, multipliers):
+    rng = np.random.default_rng(4)
+    w1, w2 = (rng.integers(-128, 128, 20 * SIZE).astype(np.int8) for _ in range(2))
+    buffers = (
+        buffer("x", "input", size=20, dtype=I8),
+        buffer("w1", "weight", w1, 20 * SIZE, I8),
+        buffer("w2", "weight", w2, 20 * SIZE, I8),
+        buffer("y1", "output"),
+        buffer("y2", "output"),
+    )
+    calls = (KernelCall(gemv(SIZE, 20), (3, 1, 0)), KernelCall(gemv(SIZE, 20), (4, 2, 0)))
+    program = ProgramIR("two", buffers, calls, (3, 4))
+    x = rng.integers(-128, 128, 20).astype(np.int8)
+    compiled = check(program, {"x": x}, CompileOptions(multipliers=4, share_multipliers=share))
+    assert rtlil.convert(compiled.top).count("cell $mul ") == multipliers
 
 
 def test_state_keeps_its_value_between_kernels():

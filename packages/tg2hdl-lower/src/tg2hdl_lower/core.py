@@ -14,6 +14,7 @@ from tg2hdl_lower.control import build_control
 from tg2hdl_lower.datapath import ArithmeticLowering, PortSignals
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort
+from tg2hdl_lower.products import Multiplier18, product_signature
 
 __all__ = ["CompiledKernel", "KernelCore", "address_width", "read_signature", "write_signature"]
 
@@ -62,6 +63,8 @@ class KernelCore(wiring.Component):
         From the cycle after `start` to the one of `done`.
     read_B_P, write_B_P : Out(read_signature), Out(write_signature)
         Port P of buffer B.
+    product_N : Out(product_signature)
+        Multiplier N, which is outside so that kernels can share it.
     var_NAME : In
         Run-time variable; stable while busy.
     """
@@ -77,6 +80,8 @@ class KernelCore(wiring.Component):
         for variable in plan.kernel.variables:
             width, is_signed = bits_for((min(variable.low, 0), variable.high))
             members[f"var_{variable.name}"] = In(Shape(width, is_signed))
+        for number, widths in enumerate(plan.products):
+            members[f"product_{number}"] = Out(product_signature(widths))
         super().__init__(members)
 
     @staticmethod
@@ -97,7 +102,8 @@ class KernelCore(wiring.Component):
             v.name: getattr(self, f"var_{v.name}") for v in self.plan.kernel.variables
         }
         control = build_control(m, self.plan, self.start, variables)
-        ArithmeticLowering(m, self.plan, control, self.start, reads, writes, variables).run()
+        products = [getattr(self, f"product_{n}") for n in range(len(self.plan.products))]
+        ArithmeticLowering(m, self.plan, control, self.start, reads, writes, variables, products).run()
         m.d.comb += [self.done.eq(control.done), self.busy.eq(control.busy)]
         return m
 
@@ -160,6 +166,10 @@ class CompiledKernel(wiring.Component):
             m.d.comb += getattr(core, name).eq(getattr(self, name))
         for idx, layout in self.plan.layouts.items():
             self._memory(m, idx, layout)
+        for number, widths in enumerate(self.plan.products):
+            m.submodules[f"multiplier_{number}"] = multiplier = Multiplier18(widths)
+            port = getattr(core, f"product_{number}")
+            m.d.comb += [multiplier.a.eq(port.a), multiplier.b.eq(port.b), port.result.eq(multiplier.result)]
         return m
 
     def _memory(self, m: Module, idx: int, layout: Layout) -> None:

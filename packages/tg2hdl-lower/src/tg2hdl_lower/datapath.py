@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from amaranth import Module, Mux, Signal
 from amaranth.hdl import Const, Value, signed, unsigned
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from tg2hdl_ir.errors import PluginError
@@ -43,6 +45,8 @@ class ArithmeticLowering:
     reads, writes : dict of (buffer, port) to PortSignals
     variables : dict of str to Value
         Run-time scalars.
+    products : sequence of interfaces
+        Multipliers, by number; see `tg2hdl_lower.products.product_signature`.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class ArithmeticLowering:
         reads: dict[tuple[int, int], PortSignals],
         writes: dict[tuple[int, int], PortSignals],
         variables: dict[str, Value] | None = None,
+        products: Sequence[wiring.PureInterface] = (),
     ) -> None:
         self.m = m
         self.plan = plan
@@ -61,6 +66,7 @@ class ArithmeticLowering:
         self.reads = reads
         self.writes = writes
         self.variables = variables or {}
+        self.products = products
         self.addresses = AddressGenerators(m, control, start, self.variables)
         self.result = ArithResult(counter_sigs={a: c.value for a, c in control.counters.items()})
         self.delayed: dict[tuple[int, int], Value] = {}
@@ -130,6 +136,8 @@ class ArithmeticLowering:
                 return self._op(node)
             case "unit":
                 return self._unit(node)
+            case "product":
+                return self._product(node)
             case "load":
                 data = self.reads[node.buffer, node.port].data
                 whole = self.plan.layouts[node.buffer].lanes == 1
@@ -167,6 +175,18 @@ class ArithmeticLowering:
         for port, number in zip("abc", node.operands, strict=False):
             self.m.d.comb += getattr(component, port).eq(self.at(number, node.issue))
         return self._named(node, component.result)
+
+    def _product(self, node: PlanNode) -> Value:
+        port = self.products[node.port]
+        users = [n for n in self.plan.nodes if n.kind == "product" and n.port == node.port]
+        operands = [self.at(n, node.issue) for n in node.operands]
+        drivers = zip((port.a, port.b), operands, strict=True)
+        if node is users[0]:
+            self.m.d.comb += [factor.eq(value) for factor, value in drivers]
+        else:
+            with self.m.If(self._active(node)):
+                self.m.d.comb += [factor.eq(value) for factor, value in drivers]
+        return self._named(node, port.result)
 
     def _lane(self, node: PlanNode) -> Value:
         load = self.plan.nodes[node.operands[0]]

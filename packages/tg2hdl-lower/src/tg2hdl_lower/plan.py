@@ -31,7 +31,8 @@ class PlanNode:
     Parameters
     ----------
     kind : str
-        ``const counter first last address remainder laneindex variable load lane op unit regread regwrite store``.
+        ``const counter first last address remainder laneindex variable load lane op unit product regread regwrite
+        store``.
     leaf : int
         Number of the leaf loop whose steps compute it.
     dtype : DType
@@ -67,7 +68,7 @@ class PlanNode:
     lane_node: int | None = None
     digits: tuple[DigitSplit, ...] = ()
     weights: tuple[int, ...] = ()
-    port: int = 0
+    port: int = 0  # of a product, its multiplier
     issue: int = 0
     stage: int = 0
     level: int = 0
@@ -119,6 +120,8 @@ class HardwarePlan:
         Cycles from an address on a read port to its data.
     layouts, storage : dict of int
         Physical layout and element type of each buffer.
+    products : tuple of (int, int)
+        Operand widths of each multiplier that the top level provides (bits, signed).
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     """
@@ -135,6 +138,7 @@ class HardwarePlan:
     multipliers: int = 0
     notes: tuple[str, ...] = ()
     regrouped: bool = False
+    products: tuple[tuple[int, int], ...] = ()
 
     def steps(self, variables: dict[str, int] | None = None) -> int:
         """Steps of one run; `variables` gives the run-time bounds."""
@@ -177,6 +181,7 @@ def _line(node: PlanNode) -> str:
         "first": f"i{node.axis}",
         "last": f"i{node.axis}",
         "op": node.op,
+        "product": f"m{node.port}",
         "unit": node.unit.name if node.unit else node.op,
         "load": f"buffer{node.buffer}.r{node.port}",
         "store": f"buffer{node.buffer}.w{node.port}",

@@ -21,6 +21,7 @@ from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
+from tg2hdl_lower.products import bind_products, product_slots
 from tg2hdl_lower.schedule import ReadPorts, schedule
 
 __all__ = ["plan_kernel"]
@@ -74,12 +75,14 @@ def _finish(
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
+    bind_products(flow)
     limits = {
         i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
         for i, layout in memories.layouts.items()
     }
     ii = schedule(flow, options, ReadPorts(limits))
     depth = max((n.issue for n in flow.nodes if n.kind in ("store", "regwrite")), default=0)
+    products = product_slots(flow.nodes)
     return HardwarePlan(
         kernel,
         tuple(flow.leaves),
@@ -90,7 +93,9 @@ def _finish(
         options.read_latency,
         memories.layouts,
         memories.storage,
-        sum(n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
+        len(products)
+        + sum(n.kind != "product" and n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
+        products=products,
     )
 
 

@@ -16,7 +16,7 @@ from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode
 
-__all__ = ["ReadPorts", "schedule"]
+__all__ = ["ReadPorts", "recurrent_nodes", "schedule"]
 
 RECURRENCE_LEVELS = 8
 """Levels that a recurrence may take, which would double the II if it were cut."""
@@ -57,6 +57,7 @@ def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts) -> int:
     while ii <= options.max_ii:
         attempt = _Attempt(flow, options, edges, ports, ii)
         if attempt.run():
+            attempt.assign_products()
             return ii
         ii += 1
     raise UnsupportedError(
@@ -152,7 +153,7 @@ def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
     return all(loop.counter in used or loop.bound == 1 for loop in flow.leaves[store.leaf].path)
 
 
-def _recurrent(flow: Dataflow) -> set[int]:
+def recurrent_nodes(flow: Dataflow) -> set[int]:
     """Combinational nodes between the reading and the writing of a register in one leaf."""
     forward: set[int] = set()
     for node in flow.nodes:
@@ -179,7 +180,7 @@ class _Attempt:
         self.ii = ii
         self.bounds = [0] * len(flow.nodes)
         self.live = [n for n in flow.nodes if n.kind != "dead"]
-        self.recurrent = _recurrent(flow)
+        self.recurrent = recurrent_nodes(flow)
         self._place()
         self.limit = 64 + 2 * ii + max((n.issue for n in self.live), default=0)
 
@@ -228,7 +229,7 @@ class _Attempt:
             case "lane":
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)
-            case "unit":
+            case "unit" | "product":
                 node.issue = stage + (1 if level else 0)
                 node.stage, node.level = node.issue + node.latency, 0 if node.latency else budget
             case "load":
@@ -268,6 +269,11 @@ class _Attempt:
                 limit = self.ports.of(buffer) if kind == "load" else 1
                 moved |= self._assign(accesses, limit)
         return moved
+
+    def assign_products(self) -> None:
+        """Give every product a multiplier; products that never start in the same cycle have the same."""
+        found = [n for n in self.live if n.kind == "product"]
+        assert not self._assign(found, len(found)), "there are as many multipliers as products"
 
     def _assign(self, accesses: list[PlanNode], limit: int) -> bool:
         ports: list[list[PlanNode]] = []

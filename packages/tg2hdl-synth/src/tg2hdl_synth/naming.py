@@ -51,6 +51,9 @@ def _top_level(name: str, top: Any) -> str:
     chained = re.match(r"^ports\.(\w+)\.\d+", name)
     if chained:
         return f"register at port {chained[1]}"
+    multiplier = re.match(r"^multipliers\.m(\d+)(?=[_.\[$]|$)", name)
+    if multiplier:
+        return f"multiplier {multiplier[1]}"
     for memory in getattr(top, "memories", ()):
         label = re.escape(memory.name)
         if re.match(rf"^{label}_r\d+_\d+(?=[_.\[$]|$)", name):

@@ -18,9 +18,12 @@ class CompileOptions(LowerOptions):
     ----------
     weights : {"rom", "loadable"}
         Weights are contents of read-only memories, or are written through host ports at run time.
+    share_multipliers : bool
+        Whether the kernels, of which one runs at a time, use the same multipliers.
     """
 
     weights: str = "rom"
+    share_multipliers: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -131,6 +131,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         outputs=[slots[b] for b in program.outputs if b in slots],
         external=[*external, *(slots[b] for b in slots if program.buffers[b].role == "input")],
         names={slot: _identifier(program.buffers[b].name) for b, slot in slots.items()},
+        share_multipliers=options.share_multipliers,
     )
     return CompiledProgram(program, options, tuple(plans), top, slots)
 

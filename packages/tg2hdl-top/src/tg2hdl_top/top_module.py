@@ -18,6 +18,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore, Layout
 from tg2hdl_lower.core import address_width
 from tg2hdl_lower.memories import SMALL_BITS
+from tg2hdl_lower.products import Multiplier18, pool_widths
 
 __all__ = ["SharedMemory", "TopModule"]
 
@@ -72,6 +73,8 @@ class TopModule(wiring.Component):
         Buffers with a host write port besides those that no kernel produces and that have no contents.
     names : mapping of (kernel, buf) to str, optional
         Names of memories and ports.
+    share_multipliers : bool
+        Whether the kernels, of which one runs at a time, use the same multipliers.
 
     Members
     -------
@@ -97,6 +100,7 @@ class TopModule(wiring.Component):
         outputs: Sequence[Slot] | None = None,
         external: Sequence[Slot] = (),
         names: Mapping[Slot, str] | None = None,
+        share_multipliers: bool = True,
     ) -> None:
         # A design may be inspected without being built.
         self._MustUse__silence = True
@@ -104,6 +108,7 @@ class TopModule(wiring.Component):
         if not self.plans:
             raise InputError("a design needs at least one kernel", hint="give at least one compiled kernel")
         self.cores = [KernelCore(plan) for plan in self.plans]
+        self.share_multipliers = share_multipliers
         self.read_latency = self.plans[0].read_latency
         self.memories = _share(self.plans, connections, names or {})
         self._slot = {slot: memory for memory in self.memories for slot in memory.slots}
@@ -179,11 +184,29 @@ class TopModule(wiring.Component):
         busy = Signal()
         m.d.comb += busy.eq(_any(core.busy for core in self.cores))
         m.d.comb += self.busy.eq(busy)
+        self._connect_products(m)
         for memory in self.memories:
             # Ports belong to one elaboration; the contents stay the same object.
             m.submodules[f"memory_{memory.name}"] = ram = Memory(memory.data, attrs=self._attributes(memory))
             self._connect(m, memory, ram)
         return m
+
+    def _connect_products(self, m: Module) -> None:
+        """Multipliers: one set for all kernels, or one for each."""
+        m.submodules.multipliers = pool = Module()
+        groups = [self.cores] if self.share_multipliers else [[core] for core in self.cores]
+        number = 0
+        for cores in groups:
+            for slot, widths in enumerate(pool_widths(core.plan.products for core in cores)):
+                pool.submodules[f"m{number}"] = multiplier = Multiplier18(widths)
+                number += 1
+                users = [core for core in cores if slot < len(core.plan.products)]
+                ports = [(core.busy, getattr(core, f"product_{slot}")) for core in users]
+                a, b = ports[-1][1].a, ports[-1][1].b
+                for busy, port in ports[-2::-1]:
+                    a, b = Mux(busy, port.a, a), Mux(busy, port.b, b)
+                m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b)]
+                m.d.comb += [port.result.eq(multiplier.result) for _, port in ports]
 
     def _attributes(self, memory: SharedMemory) -> dict[str, str]:
         if memory.word_width * memory.layout.words > SMALL_BITS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,19 @@ from tg2hdl_ir.plugins.descriptors import Area, TargetDef
 from tg2hdl_lower.memories import SMALL_BITS
 from tg2hdl_synth.memory_shapes import SlicedMemory
 from tg2hdl_synth.soft_multipliers import soft_products
-from tg2hdl_synth.words import WordMemory, Words, blocks_of, count_words
+from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 
 __all__ = ["LUTS", "Estimate", "convert", "estimate_design", "memory_area"]
 
-_MULTIPLY_MHZ = 141.0
-_MEMORY_MHZ = 125.0
-_DEEP_MHZ = 112.0
+# Periods (ns) on speed grade 6, after place and route.
+_READ = 6.8
+"""Through a block RAM to the register behind it."""
+_MULTIPLY = 7.2
+"""From register through a multiplier to register."""
+_SPREAD = 0.25
+"""For each block along the edge of the area that they cover."""
+_STAGE, _LEVEL = 3.0, 0.95
+_CONTROL, _LOOP = 4.5, 0.85
 _DEEPEST = 16384
 """Words of a block RAM of one bit."""
 
@@ -75,15 +81,16 @@ def estimate_design(top: Any, target: TargetDef, rtlil: str | None = None) -> Es
     soft = soft_products(text, target.dsp)
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
+    dsp = blocks - sum(p.blocks for p in soft)
     bits = sum((words.bits for words in modules.values()), Counter[str]())
     luts = sum(cost * bits[kind] for kind, cost in LUTS.items())
     luts += _SOFT_PRODUCT * sum(p.widths[0] * p.widths[1] for p in soft)
     return Estimate(
         comb=round(luts + sum(m.lut for m in memories)),
         ff=bits["register"] + sum(m.ff for m in memories),
-        dsp=blocks - sum(p.blocks for p in soft),
+        dsp=dsp,
         bram=sum(m.bram for m in memories),
-        fmax=round(_clock(plans, modules), 1),
+        fmax=round(_clock(plans, memories, dsp), 1),
     )
 
 
@@ -102,24 +109,23 @@ def memory_area(memory: WordMemory) -> Area:
     return Area(lut=luts, ff=memory.reads * memory.width if memory.synchronous else 0)
 
 
-def _clock(plans: Iterable[Any], modules: Mapping[str, Words]) -> float:
-    fmax = min(_fmax(plan) for plan in plans)
-    depths = [m.depth for words in modules.values() for m in words.memories.values() if m.synchronous]
-    if any(depth > _DEEPEST for depth in depths):
-        return min(fmax, _DEEP_MHZ * 0.85)
-    return min(fmax, _DEEP_MHZ) if any(depth > 512 for depth in depths) else fmax
+def _clock(plans: Iterable[Any], memories: Iterable[Area], blocks: int) -> float:
+    largest = max((memory.bram for memory in memories), default=0)
+    period = _READ + _SPREAD * math.sqrt(largest) if largest else 0.0
+    if blocks:
+        period = max(period, _MULTIPLY + _SPREAD * math.sqrt(blocks))
+    return 1000 / max(period, *(_logic(plan) for plan in plans))
 
 
-def _fmax(plan: Any) -> float:
-    period = 1000 / _MEMORY_MHZ
+def _logic(plan: Any) -> float:
+    """Period (ns) of what is made of LUTs: chained operations, declared units, and the step control of the loops."""
+    period = max(_CONTROL + _LOOP * len(leaf.path) for leaf in plan.leaves)
     for node in plan.nodes:
-        if node.kind == "op" and node.op == "mul" and node.levels > 2:
-            period = max(period, 1000 / _MULTIPLY_MHZ)
-        elif node.kind == "op":
-            period = max(period, 3.0 + 0.95 * node.level)
+        if node.kind == "op":
+            period = max(period, _STAGE + _LEVEL * node.level)
         elif node.kind == "unit" and node.unit.fmax:
             period = max(period, 1000 / node.unit.fmax)
-    return 1000 / period
+    return period
 
 
 def convert(top: Any, name: str = "top") -> str:

@@ -4,7 +4,7 @@ __all__ = ["Div", "FP32FDiv"]
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Const, Mux
 
 from .core import Core
 from .format import FP32
@@ -12,7 +12,7 @@ from .normalizing import normalize_operand
 from .pipeline import Pipeline
 from .rounding import round_and_pack
 from .shifting import shift_right_sticky_step
-from .timing import add_delay, lut_delay, reduce_delay
+from .timing import add_delay, lut_delay
 from .unpacked import unpack
 
 
@@ -27,6 +27,7 @@ class Div(Core):
     """
 
     operation = "div"
+    overflows = True
 
     def datapath(self, p: Pipeline) -> None:
         """Normalize, find the quotient, shift to subnormal, round."""
@@ -36,24 +37,30 @@ class Div(Core):
         self._quotient(p, bits)
 
         # The quotient is in (1/2, 2): its first bit or its second one is set.
-        p.cut()
-        rest = Cat(p.magnitude ^ p.minus.replicate(f.significand), p.minus)
-        divisor = Cat(p.divisor, Const(0, 1))
-        # A quotient that has ended leaves 0, or less the divisor; the sum of two numbers is 0, without carries.
-        restored_zero = (rest ^ divisor) == ((rest | divisor) << 1)[: f.significand + 1]
-        p.sticky = ~(restored_zero & rest[-1] | ~rest.any())
-        first = p.quotient[-1]
-        p.scaled = Mux(first, p.quotient, Cat(Const(0, 1), p.quotient)[:bits])
-        p.drop = Mux(p.small, Mux(p.vanish, -1, p.below + ~first), 0)
-        p.exponent = Mux(p.small, 1, (p.power - ~first).as_signed()).as_signed()
-        p.delay(max(reduce_delay(f.significand + 1) + lut_delay(3), add_delay(f.exponent) + lut_delay()))
-        p.cut()
         steps = bits.bit_length()
+        p.scaled = Mux(p.quotient[-1], p.quotient, Cat(Const(0, 1), p.quotient)[:bits])
+        small = (~p.below[-1] & p.below.any()) if self.subnormals else Const(0, 1)
+        p.drop = Mux(small, p.below[:steps] | p.below[steps:-1].any().replicate(steps), 0)
+        p.exponent = Mux(small, 1, p.lowered).as_signed()
+        p.delay(lut_delay(2.5))
+        p.cut()
+        # A quotient that has ended leaves 0, or less the divisor; the sum of two numbers is 0, without carries.
+        divisor = Cat(p.divisor, Const(0, 1))
+        carried = p.rest ^ divisor ^ ((p.rest | divisor) << 1)[: f.significand + 1]
+        p.carried = Cat(carried[k : k + 2].any() for k in range(0, len(carried), 2))
+        p.left = Cat(p.rest[k : k + 4].any() for k in range(0, len(carried), 4))
+        p.sticky = Const(0, 1)
+        # The bits of the shift go a long way, each to the whole quotient.
+        p.delay(lut_delay(1.5))
         for k in reversed(range(steps if self.subnormals else 0)):
             p.scaled, p.sticky = shift_right_sticky_step(p.scaled, p.sticky, p.drop[k], 1 << k)
             p.delay(lut_delay())
             if k and (steps - k) % 2 == 0:
                 p.cut()
+        if not self.subnormals:
+            p.cut()
+        remainder = p.left.any() & (p.carried.any() | ~p.rest[-1])
+        p.delay(lut_delay())
         round_and_pack(
             p,
             f,
@@ -61,7 +68,7 @@ class Div(Core):
             exponent=p.exponent,
             significand=p.scaled[2:],
             guard=p.scaled[1],
-            sticky=p.scaled[0] | p.sticky,
+            sticky=p.scaled[0] | p.sticky | remainder,
             nan=p.is_nan,
             inf=p.is_inf,
             zero=p.is_zero,
@@ -69,10 +76,11 @@ class Div(Core):
             divide_by_zero=p.divide_by_zero,
             flags=self.has_flags,
             subnormals=self.subnormals,
+            saturate=self.saturate,
         )
 
     def _operands(self, p: Pipeline) -> None:
-        """Classify, normalize, and find the exponent of the quotient."""
+        """Classify, normalize, and subtract for the first bit of the quotient."""
         f = self.format
         x, y = (unpack(f, value, subnormals=self.subnormals) for value in (p.a, p.b))
         p.sign = x.sign ^ y.sign
@@ -81,21 +89,19 @@ class Div(Core):
         p.is_inf = x.is_inf | y.is_zero
         p.divide_by_zero = y.is_zero & ~x.is_zero & ~x.is_inf & ~x.is_nan
         p.is_zero = x.is_zero | y.is_inf
-        p.field_a, p.field_b = x.exponent + f.bias, y.exponent
+        p.field_a, p.field_b = x.exponent, y.exponent
         p.dividend, p.divisor = x.significand, y.significand
         p.dividend_places = p.divisor_places = Const(0, 1)
-        p.delay(add_delay(f.exponent) + lut_delay())
+        start = p.mark()
+        p.delay(lut_delay(2.5))
         if self.subnormals:
-            p.cut()
-            start = p.mark()
             normalize_operand(p, "dividend", f.significand)
             with p.beside(start):
+                p.delay(lut_delay(2.5))
                 normalize_operand(p, "divisor", f.significand)
+        p.cut()
         p.difference = (p.field_a - p.field_b).as_signed()
         p.correction = (p.dividend_places - p.divisor_places).as_signed()
-        p.delay(add_delay(f.exponent))
-        p.cut()
-        p.power = (p.difference - p.correction).as_signed()
         difference = p.dividend - p.divisor
         p.minus = difference[-1]
         p.magnitude = difference[: f.significand] ^ difference[-1].replicate(f.significand)
@@ -106,48 +112,52 @@ class Div(Core):
         """Divide; the sign of each remainder is the inverse of a bit.
 
         A remainder is kept as a magnitude and a sign, in one's complement: with the sign shifted in from below,
-        every step subtracts, and only the sign of the difference decides whether to invert.
+        every step subtracts, and only the sign of the difference decides whether to invert. The registers are
+        between the subtractions and the selection.
         """
-        width = self.format.significand + 1
+        n = self.format.significand
         p.quotient = ~p.minus
-        found = 1
+        found, pair = 1, True
         while found < bits:
             p.cut()
-            if found == 1:
-                self._range(p, bits)
-            one = _subtract(Cat(p.minus, p.magnitude), p.divisor, width)
-            p.delay(add_delay(width) + lut_delay(2))
-            first = ~(one[-1] ^ p.minus)
-            if found + 1 == bits:
-                p.magnitude = one[:-1] ^ one[-1].replicate(width - 1)
-                p.minus = one[-1] ^ p.minus
-                p.quotient = Cat(first, p.quotient)
-                break
-            twice = Cat(p.minus.replicate(2), p.magnitude)
-            small = _subtract(twice, p.divisor, width)
-            large = _subtract(twice, p.triple, width)
-            p.magnitude = Mux(
-                one[-1],
-                small[:-1] ^ small[-1].replicate(width - 1),
-                large[:-1] ^ large[-1].replicate(width - 1),
-            )
-            following = p.minus ^ Mux(one[-1], small[-1], large[-1])
-            p.quotient = Cat(~following, first, p.quotient)
-            p.minus = following
-            found += 2
+            self._exponent(p, found)
+            difference = (Cat(p.minus, p.magnitude) - p.divisor)[: n + 1]
+            p.former = p.minus
+            if found + 1 == bits or not pair:
+                p.one = difference
+                p.delay(add_delay(n + 1))
+                p.cut()
+                p.rest = p.one ^ p.former.replicate(n + 1)
+                p.minus = p.rest[-1]
+                p.magnitude = p.one[:-1] ^ p.one[-1].replicate(n)
+                p.quotient = Cat(~p.minus, p.quotient)
+                p.delay(lut_delay())
+                found += 1
+            else:
+                p.first = difference[-1]
+                twice = Cat(p.minus.replicate(2), p.magnitude)
+                p.small, p.large = ((twice - multiple)[: n + 1] for multiple in (p.divisor, p.triple))
+                p.delay(add_delay(n + 1))
+                p.cut()
+                small, large = (v[:-1] ^ v[-1].replicate(n) for v in (p.small, p.large))
+                p.magnitude = Mux(p.first, small, large)
+                chosen = Mux(p.first, p.small, p.large)
+                p.rest = Cat(chosen[:-1] ^ p.former.replicate(n), p.former ^ chosen[-1])
+                p.minus = p.former ^ chosen[-1]
+                p.quotient = Cat(~p.minus, ~(p.first ^ p.former), p.quotient)
+                p.delay(lut_delay(1.5))
+                found += 2
+            # Behind the choice among the two remainders of a pair, a single subtraction is placed better than three.
+            pair = not pair or self.profile != "fast"
 
-    def _range(self, p: Pipeline, bits: int) -> None:
-        # Known long before the quotient: whether the result is subnormal, and by how many places.
-        below = 1 - p.power
-        steps = bits.bit_length()
-        first = p.quotient[0]
-        p.small = ~below[-1] & (below.any() | ~first) if self.subnormals else Const(0, 1)
-        p.below = below[:steps]
-        p.vanish = ~below[-1] & (below[steps:].any() | below[:steps].all())
-
-
-def _subtract(minuend: Value, subtrahend: Value, width: int) -> Value:
-    return (minuend - subtrahend)[:width]
+    def _exponent(self, p: Pipeline, found: int) -> None:
+        """Find, long before the quotient is there, its exponent and by how many places it is subnormal."""
+        if found == 1:
+            p.power = (p.difference - p.correction).as_signed()
+        elif found == 3:
+            bias, first = self.format.bias, p.quotient[-1]
+            p.below = (~p.power + Mux(first, Const(2 - bias), Const(3 - bias))).as_signed()
+            p.lowered = (p.power + Mux(first, bias, bias - 1)).as_signed()
 
 
 class FP32FDiv(Div):

@@ -2,6 +2,8 @@
 
 __all__ = ["ElementaryCore", "evaluate", "limbs"]
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any, ClassVar
 
 from amaranth.hdl import Cat, Const, Value
@@ -9,6 +11,7 @@ from amaranth.hdl import Cat, Const, Value
 from .core import Core
 from .errors import FloatParameterError, one_of
 from .format import BF16, FP16, FP32, Format
+from .logic_table import select
 from .modes import RoundingMode
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -55,7 +58,7 @@ def limbs(target: str) -> str:
 def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, target: str) -> None:
     """Set ``p.y`` to the value of `table` at `index` and `u`, two values of the present stage.
 
-    Adds the cuts of a table read and of two multiplications; the caller cuts after the last addition.
+    Adds the cuts of a table read, a multiplication and an addition; the caller cuts after the last addition.
     """
     w0, w1, w2 = table.widths
     mixed = [len(set(signs)) > 1 for signs in (table.falling, table.concave)]
@@ -72,20 +75,54 @@ def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, targ
         words.append(word)
     p.u = u
     p.table_index = index
+    start = p.mark()
     lookup(p, "row", p.table_index, words, position, target=target)
+    with p.beside(start):
+        top = p.u[-1]
+        p.distance = p.u[table.delta - table.fold - 1 : -1] ^ (~top).replicate(table.fold)
+        p.delay(lut_delay())
+        p.cut()
+        _square(p, p.distance)
     p.c0, p.c1, p.c2 = p.row[:w0], p.row[w0 : w0 + w1], p.row[w0 + w1 : w0 + w1 + w2]
     flags = [p.row[w0 + w1 + w2 + k] for k in range(position - w0 - w1 - w2)]
     p.falling = flags.pop(0) if mixed[0] else Const(table.falling[0], 1)
     p.concave = flags.pop(0) if mixed[1] else Const(table.concave[0], 1)
-    multiply(p, "bend", p.c2, p.u[table.delta - table.coarse :], target=target)
-    p.slope = _add_or_subtract(p.c1, p.bend[table.curve_shift :], p.concave)[: table.slope_bits]
-    p.delay(add_delay(table.slope_bits) + lut_delay())
+    p.square = (p.squares + p.square_cross)[: 2 * table.fold]
+    # From one block to the next, or through a short carry chain.
+    p.delay(lut_delay(3.5))
+    start = p.mark()
+    multiply(p, "rise", p.c1, p.u, target=target)
+    with p.beside(start):
+        multiply(p, "bend", p.c2, p.square, target=target)
+    width = table.value_bits
+    p.bent = _add_or_subtract(Cat(p.c0, Const(0, width - w0)), p.bend[table.curve_shift :], p.concave)[:width]
+    p.delay(add_delay(width) + lut_delay())
     p.cut()
-    # From one multiplier block through an adder to the next is too far for one stage.
-    p.delay(lut_delay(2))
-    multiply(p, "rise", p.slope, p.u, target=target)
-    p.y = _add_or_subtract(p.c0, p.rise[table.slope_shift :], p.falling)[:w0]
-    p.delay(add_delay(w0))
+    p.y = _add_or_subtract(p.bent, p.rise[table.slope_shift :], p.falling)[:width]
+    p.delay(add_delay(width) + lut_delay(0.5))
+
+
+def _square(p: Pipeline, distance: Value) -> None:
+    """Set ``p.squares`` and ``p.square_cross``, whose sum is ``k (k + 1)`` for a distance `k`.
+
+    With ``k = a 2^h + b`` and ``b = 4 c + d`` this is ``a^2 4^h + b (b + 1)``, which do not overlap, and
+    ``a (2 d + 1) 2^h``, and ``a c 2^(h + 3)``: functions of at most six bits, which take no multiplier blocks.
+    """
+    half = (len(distance) + 1) // 2
+    b, a = distance[:half], distance[half:]
+    least = 2 * half
+    apart = Cat(_function(lambda b: b * (b + 1), b), Const(0, least))[:least]
+    near = _function(lambda a, d: a * (2 * d + 1), a, b[:2])
+    p.squares = (Cat(apart, _function(lambda a: a * a, a)) + Cat(Const(0, half), near))[: 2 * len(distance)]
+    p.square_cross = Cat(Const(0, half + 3), _function(lambda a, c: a * c, a, b[2:]))
+    p.delay(lut_delay(2) + add_delay(len(distance)))
+
+
+def _function(function: Callable[..., int], *operands: Value) -> Value:
+    counts = (range(1 << len(operand)) for operand in operands)
+    # The first operand is in the low bits of the index.
+    values = [function(*reversed(row)) for row in product(*reversed(list(counts)))]
+    return select(Cat(*operands), values)
 
 
 def _add_or_subtract(a: Value, b: Value, subtract: Any) -> Value:

@@ -9,9 +9,9 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .elementary import ElementaryCore, evaluate, limbs
+from .elementary import ElementaryCore, evaluate
 from .format import FP32, Format
-from .multiplier import multiply
+from .leading_product import low_bits, multiply_leading
 from .normalizing import normalize_operand
 from .pipeline import Pipeline
 from .rounding import round_and_pack
@@ -73,31 +73,23 @@ class Log2(ElementaryCore):
             p.w = Mux(p.high, p.inverted + 1, Cat(Const(0, 1), p.inverted))[: n - 1]
             p.delay(add_delay(n - 2) + lut_delay(0.5))
             p.cut()
-            p.near_one = ~p.above.any()
-            p.below_one = Mux(p.near_one, p.high, p.above[-1])
+            p.far = p.above.any()
+            p.below_one = Mux(p.far, p.above[-1], p.high)
             p.whole = Mux(p.above[-1], -p.above, p.above)[:whole]
             p.delay(add_delay(f.exponent) + lut_delay())
             p.cut()
-            p.is_one = p.near_one & ~p.w.any()
+            p.is_one = ~p.far & ~p.w.any()
             p.coarse = _leading_zeros(p.whole)
+            # The product counts away from zero when w and the whole part have the same sign.
+            p.opposite = p.far & (p.high ^ p.below_one)
             p.normal_w = p.w
-            p.delay(lut_delay(3))
-            p.cut()
-            levels = (n - 2).bit_length()
-            for k in reversed(range(levels)):
-                step = 1 << k
-                empty = p.near_one & ~p.normal_w[max(n - 1 - step, 0) :].any()
-                p.normal_w = Mux(empty, Cat(Const(0, min(step, n - 1)), p.normal_w)[: n - 1], p.normal_w)
-                p[f"empty{k}"] = empty
-                p.delay(lut_delay(2))
-                if k != 1:
-                    p.cut()
-            p.places = Cat(p[f"empty{k}"] for k in range(levels))
-            # The top bit of the sum counts 2**(whole - 1), that of a lone product 2**-1.
-            p.leading = Mux(p.near_one, (f.bias - 1) - p.places, (f.bias + whole - 1) - p.coarse).as_signed()
-            p.shift = Mux(p.near_one, 0, p.coarse)
-            p.delay(add_delay(f.exponent) + lut_delay())
-        self._sum(p, coefficients.fraction, whole)
+            p.delay(lut_delay(2))
+            normalize_operand(p, "normal_w", n - 1, hold="far")
+        p.cut()
+        # The top bit of the sum counts 2**(whole - 1), that of a lone product 2**-1.
+        p.leading = Mux(p.far, (f.bias + whole - 1) - p.coarse, (f.bias - 1) - p.normal_w_places).as_signed()
+        p.shift = Mux(p.far, p.coarse, whole)
+        self._sum(p, coefficients, whole)
         self._round(p)
 
     def _operand(self, p: Pipeline) -> None:
@@ -108,9 +100,8 @@ class Log2(ElementaryCore):
         p.field = (x.exponent - f.bias).as_signed()
         p.significand = x.significand
         p.significand_places = Const(0, 1)
-        p.delay(add_delay(f.exponent) + lut_delay())
+        p.delay(lut_delay(2.5))
         if self.subnormals:
-            p.cut()
             normalize_operand(p, "significand", f.significand)
             p.cut()
         p.power = (p.field - p.significand_places).as_signed()
@@ -118,29 +109,19 @@ class Log2(ElementaryCore):
         p.high = p.significand[-2]
         p.delay(add_delay(f.exponent))
 
-    def _sum(self, p: Pipeline, fraction: int, whole: int) -> None:
-        """Multiply, and add the whole part or subtract from it."""
+    def _sum(self, p: Pipeline, coefficients: QuadraticTable, whole: int) -> None:
+        """Multiply, and add the whole part or subtract from it, as the complement of a sum."""
         n = self.format.significand
-        multiply(p, "product", p.normal_w, p.y, target=limbs(self.target))
-        p.cut()
-        width = whole + fraction
-        lone = Cat(Const(0, max(0, width - len(p.product))), p.product)[-width:]
-        part = Mux(p.near_one, lone, p.product[n:])
-        # The product counts away from zero when w and the whole part have the same sign.
-        opposite = ~p.near_one & (p.high ^ p.below_one)
-        p.part = part ^ opposite.replicate(width)
-        p.opposite = opposite
-        p.delay(lut_delay(2))
-        p.cut()
-        base = Cat(p.opposite, Const(0, fraction), Mux(p.near_one, 0, p.whole))
-        p.sum = (base + Cat(p.opposite, p.part))[1 : width + 1]
-        p.delay(add_delay(width))
+        fraction = n + coefficients.fraction - low_bits(n - 1) - low_bits(coefficients.value_bits)
+        base = Cat(Const(0, fraction), Mux(p.far, p.whole, 0)) ^ p.opposite.replicate(fraction + whole)
+        multiply_leading(p, "sum", p.normal_w, p.y, target=self.target, addend=base)
         p.cut()
 
     def _round(self, p: Pipeline) -> None:
         f = self.format
         width = len(p.sum)
-        p.scaled = p.sum
+        guard = width - f.significand - 1
+        p.scaled = p.sum ^ p.opposite.replicate(width)
         for k in reversed(range(len(p.shift))):
             p.scaled = Mux(p.shift[k], Cat(Const(0, 1 << k), p.scaled)[:width], p.scaled)
         p.delay(lut_delay(min(len(p.shift), 4)))
@@ -148,19 +129,20 @@ class Log2(ElementaryCore):
         # One more place when the whole part is a power of two from which is subtracted, two when that is 1.
         one, two = ~p.scaled[-1], ~p.scaled[-2:].any()
         value = Mux(two, Cat(Const(0, 2), p.scaled), Mux(one, Cat(Const(0, 1), p.scaled), p.scaled))[:width]
-        p.value = value
+        # What these places leave far below the guard bit is looked at before they are known.
+        p.value = value[guard - 4 :]
+        p.below = p.scaled[: guard - 4].any()
         p.exponent = (p.leading - (one + two)).as_signed()
         p.delay(add_delay(f.exponent) + lut_delay())
         p.cut()
-        guard = width - f.significand - 1
         round_and_pack(
             p,
             f,
             sign=Mux(p.is_zero, 1, p.below_one & ~p.is_inf),
             exponent=p.exponent,
-            significand=p.value[guard + 1 :],
-            guard=p.value[guard],
-            sticky=p.value[:guard].any(),
+            significand=p.value[5:],
+            guard=p.value[4],
+            sticky=p.value[:4].any() | p.below,
             nan=p.is_nan,
             inf=p.is_zero | p.is_inf,
             zero=p.is_one,

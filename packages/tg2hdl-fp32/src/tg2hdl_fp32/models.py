@@ -19,6 +19,7 @@ from . import rsqrt as rsqrt_core
 from . import sin as sin_core
 from . import sin_turns as sin_turns_core
 from .format import FP32, Format
+from .leading_product import ROWS, low_bits
 from .tables import QuadraticTable
 
 Array = npt.NDArray[np.int64]
@@ -56,9 +57,12 @@ def _bit_length(value: Array) -> Array:
 def _evaluate(table: QuadraticTable, index: Array, u: Array) -> Array:
     c0, c1, c2 = (np.array(column, dtype=np.int64)[index] for column in zip(*table.rows, strict=True))
     falling, concave = (np.array(signs)[index] for signs in (table.falling, table.concave))
-    bend = c2 * (u >> table.delta - table.coarse) >> table.curve_shift
-    product = u * np.where(concave, c1 - bend, c1 + bend) >> table.slope_shift
-    return np.where(falling, c0 - product, c0 + product)
+    top = u >> table.delta - table.fold - 1
+    mask = (1 << table.fold) - 1
+    distance = np.where(top > mask, top, ~top) & mask
+    bend = distance * (distance + 1) * c2 >> table.curve_shift
+    rise = u * c1 >> table.slope_shift
+    return c0 + np.where(falling, -rise, rise) + np.where(concave, -bend, bend)
 
 
 def _round(format: Format, exponent: Array, value: Array, guard: int) -> Array:
@@ -73,6 +77,16 @@ def _round(format: Format, exponent: Array, value: Array, guard: int) -> Array:
     packed = ((exponent - 1) << format.fraction) + kept
     saturated: Array = np.minimum(packed, format.infinity)
     return saturated
+
+
+def _multiply_leading(a: Array, wide_a: int, b: Array, wide_b: int) -> tuple[Array, int]:
+    """Return the product of factors of known widths without its lowest part, and how many bits that are."""
+    la, lb = low_bits(wide_a), low_bits(wide_b)
+    low_a, low_b = a & ((1 << la) - 1), b & ((1 << lb) - 1)
+    high_a, high_b = a >> la, b >> lb
+    rows = (low_a & ((1 << ROWS) - 1)) * high_b >> la
+    further = (low_a >> ROWS) * high_b >> max(la - ROWS, 0)
+    return high_a * high_b + rows + further + (high_a * low_b >> lb), la + lb
 
 
 def _finish(format: Format, bits: Patterns, result: Array) -> Patterns:
@@ -142,16 +156,15 @@ def log2(bits: Patterns, format: Format = FP32) -> Patterns:
     whole = exponent + high
     near_one = whole == 0
     places = np.where(near_one, n - 1 - _bit_length(np.maximum(w, 1)), 0)
-    product = (w << places) * y
+    product, dropped = _multiply_leading(w << places, n - 1, y, table.value_bits)
+    fraction = n + table.fraction - dropped
     bits_whole = (format.bias + n).bit_length()
-    width = bits_whole + table.fraction
+    width = bits_whole + fraction
     below_one = np.where(near_one, high == 1, whole < 0)
-    full = n - 1 + table.fraction + 1
-    lone = product >> (full - width) if full >= width else product << (width - full)
-    part = product >> n
     apart = (high == 1) ^ (whole < 0)
-    total = np.where(near_one, lone, (np.abs(whole) << table.fraction) + np.where(apart, -part, part))
-    shift = width - _bit_length(np.maximum(total, 1))
+    total = np.abs(whole) << fraction
+    total = np.where(near_one, product << bits_whole, total + np.where(apart, -product, product))
+    shift = width - _bit_length_long(np.maximum(total, 1))
     lead = np.where(near_one, -1 - places, bits_whole - 1) + format.bias - shift
     result = _round(format, lead, total << shift, width - n - 1)
     result = np.where(below_one, result | format.sign_mask, result)
@@ -243,13 +256,14 @@ def _quarter_wave(
     zeros = np.minimum(kept - _bit_length_long(reduced), most)
     factor = (reduced << zeros & ((1 << kept) - 1)) >> (kept - factor_bits)
     factor = np.where(passes, significand << (factor_bits - n), factor)
-    product = factor * (np.where(passes, 1 << table.fraction, y) if unchanged else y)
-    full = factor_bits + table.fraction
+    slope = np.where(passes, 1 << table.fraction, y) if unchanged else y
+    product, dropped = _multiply_leading(factor, factor_bits, slope, table.value_bits)
+    full = factor_bits + table.fraction - dropped
     top = product >> full & 1
     exponent = np.where(passes, field, format.bias - 1 - zeros) + top
     value = np.where(top == 1, product, product << 1) & ((1 << full + 1) - 1)
     # A subnormal operand passes with its leading zeros, which is not a place to round at.
-    return _round(format, exponent, value >> 8 | ((value & 255) != 0), full - n - 8)
+    return _round(format, exponent, value, full - n)
 
 
 def _bit_length_long(value: Array) -> Array:

@@ -10,9 +10,9 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .elementary import ElementaryCore, evaluate, limbs
+from .elementary import ElementaryCore, evaluate
 from .format import Format
-from .multiplier import multiply
+from .leading_product import low_bits, multiply_leading
 from .pipeline import Pipeline
 from .rounding import round_and_pack
 from .tables import QuadraticTable, fit
@@ -81,14 +81,14 @@ class QuarterWave(ElementaryCore):
             p.factor = Mux(passes, Cat(Const(0, kept - n), significand), p.normal[-kept:])
             p.exponent = Mux(passes, field, (f.bias - 1) - p.count).as_signed()
             p.delay(add_delay(f.exponent) + lut_delay())
-        p.slope_value = p.y
         if self.passes_unchanged:
-            p.slope_value = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.fraction + 1), p.y)
+            p.y = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.value_bits), p.y)
             p.delay(lut_delay(0.5))
-        multiply(p, "product", p.factor, p.slope_value, target=limbs(self.target))
+        p.cut()
+        multiply_leading(p, "product", p.factor, p.y, target=self.target)
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].
-        full = kept + coefficients.fraction
+        full = kept + coefficients.fraction - low_bits(kept) - low_bits(coefficients.value_bits)
         top = p.product[full]
         value = Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))
         guard = full - n

@@ -55,15 +55,14 @@ class Rsqrt(ElementaryCore):
         p.field = (x.exponent - f.bias).as_signed()
         p.significand = x.significand
         p.significand_places = Const(0, 1)
-        p.delay(add_delay(f.exponent) + lut_delay())
+        p.delay(lut_delay(2.5))
         if self.subnormals:
-            p.cut()
             normalize_operand(p, "significand", f.significand)
             p.cut()
         p.power = (p.field - p.significand_places).as_signed()
-        p.delay(add_delay(f.exponent))
         behind_address = p.mark() + 1
-        index = Cat(p.significand[coefficients.delta : -1], p.power[0])
+        index = Cat(p.significand[coefficients.delta : -1], p.field[0] ^ p.significand_places[0])
+        p.delay(lut_delay(2))
         evaluate(p, coefficients, index, p.significand[: coefficients.delta], target=self.target)
         with p.beside(behind_address):
             p.exponent = ((f.bias - 1) - (p.power >> 1)).as_signed()

@@ -2,7 +2,6 @@
 
 __all__ = ["FP32Sqrt", "Sqrt"]
 
-from collections.abc import Sequence
 from math import isqrt
 from typing import Any
 
@@ -10,6 +9,7 @@ from amaranth.hdl import Cat, Const, Mux, Value
 
 from .core import Core
 from .format import FP32
+from .logic_table import select
 from .normalizing import normalize_operand
 from .pipeline import Pipeline
 from .rounding import round_and_pack
@@ -41,41 +41,46 @@ class Sqrt(Core):
         p.field = (x.exponent - f.bias).as_signed()
         p.significand = x.significand
         p.significand_places = Const(0, 1)
-        p.delay(add_delay(f.exponent) + lut_delay())
+        p.delay(lut_delay(2.5))
         if self.subnormals:
-            p.cut()
             normalize_operand(p, "significand", f.significand)
-            p.cut()
-        p.power = (p.field - p.significand_places).as_signed()
-        p.delay(add_delay(f.exponent))
         p.cut()
 
         # Pairs of radicand bits, first the two before the point; an odd exponent doubles the radicand.
-        radicand = Mux(p.power[0], Cat(Const(0, 1), p.significand), p.significand)
-        p.exponent = ((p.power >> 1) + f.bias).as_signed()
+        odd = p.field[0] ^ p.significand_places[0]
+        radicand = Mux(odd, Cat(Const(0, 1), p.significand), p.significand)
+        p.power = (p.field - p.significand_places).as_signed()
         count = f.significand + 1
         padded = Cat(Const(0, 2 * count - f.significand - 1), radicand)
         p.radicand = padded[: 2 * count - 2]
         self._begin(p, padded)
-        p.delay(lut_delay(2.5))
-        for step in range(len(p.root), count):
+        p.delay(lut_delay(3.5))
+        known = len(p.signs)
+        for step in range(known, count):
             p.cut()
+            if step == known:
+                p.exponent = ((p.power >> 1) + f.bias).as_signed()
             negative = p.remainder[-1]
             pair = p.radicand[2 * (count - step) - 2 : 2 * (count - step)]
             if step > (f.significand + 1) // 2:
                 pair = Const(0, 2)
             # 4 r + pair - (4 q + 1), or 4 r + pair + (4 q + 3) when r is negative.
-            addend = Cat(Const(3, 2), p.root ^ (~negative).replicate(step), ~negative)
+            addend = Cat(Const(3, 2), p.signs ^ negative.replicate(step), ~negative)
             total = (Cat(pair, p.remainder).as_signed() + addend.as_signed())[: step + 3]
             p.remainder = total.as_signed()
-            p.root = Cat(~total[-1], p.root)
+            # The bits of the root are kept inverted: what leaves a carry chain goes straight into a register.
+            p.signs = Cat(total[-1], p.signs)
             p.delay(lut_delay() + add_delay(step + 3))
         p.cut()
 
         # A root that ends before the guard bit leaves the remainder -(2 q + 1); no root ends at it.
-        exact = (~p.remainder)[: count + 2] == Cat(Const(0, 1), p.root)
-        p.sticky = ~exact
-        p.delay(reduce_delay(2 * (count + 1)))
+        unequal = p.remainder[: count + 2] ^ Cat(Const(1, 1), p.signs, Const(1, 1))
+        p.unequal = Cat(unequal[k : k + 2].any() for k in range(0, count + 2, 2))
+        p.root = ~p.signs
+        p.delay(lut_delay(2))
+        p.cut()
+        p.sticky = p.unequal.any()
+        p.delay(reduce_delay(len(p.unequal)))
         round_and_pack(
             p,
             f,
@@ -97,17 +102,9 @@ class Sqrt(Core):
         known = 3 if self.format.significand > 3 else 1
         top = padded[-2 * known :]
         roots, remainders = zip(*((isqrt(k), k - isqrt(k) ** 2) for k in range(1 << 2 * known)), strict=True)
-        root, remainder = (_select(top, values) for values in (roots, remainders))
-        p.root = root[:known]
+        root, remainder = (select(top, values) for values in (roots, remainders))
+        p.signs = ~root[:known]
         p.remainder = Cat(remainder, Const(0, known + 2))[: known + 2].as_signed()
-
-
-def _select(index: Value, values: Sequence[int]) -> Value:
-    """Return the entry of a small table as a sum of products for the synthesizer to flatten."""
-    return Cat(
-        Cat(index == k for k, value in enumerate(values) if value >> bit & 1).any()
-        for bit in range(max(values).bit_length())
-    )
 
 
 class FP32Sqrt(Sqrt):

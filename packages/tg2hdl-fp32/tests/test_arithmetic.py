@@ -11,6 +11,7 @@ from tg2hdl_fp32 import (
     FP32,
     FP64,
     Add,
+    Div,
     Fma,
     Format,
     Mul,
@@ -126,3 +127,15 @@ def test_flush_to_zero(operation):
     expected = np.where(tiny & (wide != 0), expected & np.uint32(0x80000000), expected)
     expected = np.where(np.isnan(wide), np.uint32(FP32.nan), expected)
     np.testing.assert_array_equal(got.astype(np.uint32), expected)
+
+
+@pytest.mark.parametrize("rounding", [RoundingMode.RNE, RoundingMode.RUP], ids=str)
+@pytest.mark.parametrize("fmt", [FP8_E4M3, FP8_E5M2], ids=str)
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div"])
+def test_saturation(operation, fmt, rounding):
+    options = {"rounding": rounding, "saturate": True}
+    core = (CORES | {"div": Div})[operation](fmt, profile="comb", **options)
+    every = np.arange(256, dtype=np.uint64)
+    operands = (np.repeat(every, 256)[::23], np.tile(every, 256)[::23])
+    outcome = check_unit(core, operation, fmt, operands=operands, **options)
+    assert outcome, outcome.examples

@@ -113,6 +113,41 @@ def test_float_to_float(source, target):
     assert outcome, outcome.examples
 
 
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("rounding", RoundingMode, ids=str)
+@pytest.mark.parametrize("result", [FP16, FP8_E5M2, FP8_E4M3, Format(6, 10)], ids=str)
+def test_narrowing_in_every_direction(result, rounding, saturate):
+    options = {"rounding": rounding, "saturate": saturate}
+    core = FloatToFloat(FP32, result, profile="comb", **options)
+    near = np.array([FP32.encode(result.to_fraction(v)) for v in range(0, result.max_finite, 7)], np.uint64)
+    largest = FP32.encode(result.to_fraction(result.max_finite))
+    top = np.uint64(largest - 40) + np.arange(0, 1 << 26, (1 << 26) // 60, dtype=np.uint64)
+    random = vectors(FP32, 1, 100)[0]
+    values = np.concatenate(
+        [near[:: len(near) // 100 + 1], near[:: len(near) // 90 + 1] + np.uint64(1), top, random]
+    )
+    values = np.concatenate([values, values | np.uint64(FP32.sign_mask)])
+    outcome = check_unit(core, "float_to_float", FP32, operands=(values,), result=result, **options)
+    assert outcome, outcome.examples
+
+
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("rounding", RoundingMode, ids=str)
+@pytest.mark.parametrize("fmt", [FP32, FP16, FP8_E5M2, FP8_E4M3], ids=str)
+def test_int_to_float_in_every_direction(fmt, rounding, saturate):
+    options = {"rounding": rounding, "saturate": saturate}
+    rng = np.random.default_rng(5)
+    limit = int(fmt.to_fraction(fmt.max_finite)) if fmt.width <= 16 else 1 << 25
+    values = np.concatenate(
+        [np.arange(-130, 130), limit + np.arange(-20, 20), rng.integers(-(1 << 31), 1 << 31, 100) >> 7]
+    )
+    values = np.concatenate([values, -values, 2 * values, [-(1 << 31), (1 << 31) - 1]])
+    values = values[(values >= -(1 << 31)) & (values < 1 << 31)]
+    core = IntToFloat(fmt, 32, profile="comb", **options)
+    outcome = check_unit(core, "int_to_float", fmt, operands=(values,), width=32, signed=True, **options)
+    assert outcome, outcome.examples
+
+
 @pytest.mark.parametrize("predicate", [*PREDICATES, "eq", "ne", "lt", "le", "gt", "ge"])
 def test_compare(predicate):
     core = Compare(FP32, predicate, profile="comb")

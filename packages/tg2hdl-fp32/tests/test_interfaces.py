@@ -162,7 +162,4 @@ def test_plugin_loads_no_hardware_library():
         "print(len(units), 'amaranth' in sys.modules, 'tinygrad' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    overflowing = ("add", "sub", "mul", "div", "cast")
-    left_out = [e for e in CATALOG if e.result == "FP8_E4M3" and e.op in overflowing]
-    assert left_out
-    assert done.stdout.split() == [str(len(CATALOG) - len(left_out)), "False", "False"]
+    assert done.stdout.split() == [str(len(CATALOG)), "False", "False"]

@@ -53,6 +53,10 @@ REFUSED = [
         "RoundingMode.RUP, RoundingMode.RMM",
     ),
     (
+        lambda: Compare(FP32, saturate=True),
+        "Compare has no overflow to saturate; use saturate=False",
+    ),
+    (
         lambda: Compare(FP32, "less"),
         "unknown predicate 'less'; use one of eq, ne, lt, le, gt, ge, oeq, ogt, oge, olt, ole, one, ord, ueq, ugt, "
         "uge, ult, ule, une, uno",

@@ -26,6 +26,7 @@ class Add(Core):
     """
 
     operation = "add"
+    overflows = True
 
     def datapath(self, p: Pipeline) -> None:
         """Describe the addition."""
@@ -47,6 +48,7 @@ class Add(Core):
             invalid=p.invalid,
             flags=self.has_flags,
             subnormals=self.subnormals,
+            saturate=self.saturate,
         )
 
     def negate_b(self) -> bool:

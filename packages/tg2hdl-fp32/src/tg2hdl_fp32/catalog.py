@@ -17,6 +17,8 @@ from typing import Any
 from .catalog_functions import FUNCTIONS
 
 _FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
+#: FP8 results saturate, as the compiler's golden model and tinygrad have it.
+_SATURATING = ("FP8_E4M3", "FP8_E5M2")
 _MODES = ("RNE", "RTZ", "RDN", "RUP", "RMM")
 _PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
 _LATENCIES = Path(__file__).with_name("latencies.json")
@@ -80,29 +82,35 @@ def _entries() -> Iterator[CatalogEntry]:
             ("ne", "Compare", 2, "BOOL", "exact", {"predicate": "ne", "stages": 1}),
             ("neg", "Neg", 1, name, "exact", {"profile": "comb"}),
         ):
-            yield from _profiles(op, core, (name,) * arity, result, accuracy, extra)
+            saturating = _saturation(result) if op in ("add", "sub", "mul") else {}
+            yield from _profiles(op, core, (name,) * arity, result, accuracy, extra | saturating)
     for op, core, formats, arity, accuracy in FUNCTIONS:
         for name in formats:
-            yield from _profiles(op, core, (name,) * arity, name, accuracy, {})
+            extra = _saturation(name) if op == "div" else {}
+            yield from _profiles(op, core, (name,) * arity, name, accuracy, extra)
     for name in _FLOATS:
         yield from _profiles("trunc", "RoundToIntegral", (name,), name, "exact", {"rounding": "RTZ"})
         yield from _casts(name)
 
 
+def _saturation(result: str) -> dict[str, Any]:
+    return {"saturate": True} if result in _SATURATING else {}
+
+
 def _casts(name: str) -> Iterator[CatalogEntry]:
     """Casts of the compiler's IR: to an integer toward zero and modulo its width, to a float correctly rounded."""
     yield _balanced("NonZero", name, "BOOL", "exact", {"format": name})
-    boolean: dict[str, Any] = {"format": name, "width": 1, "signed": False}
+    boolean: dict[str, Any] = {"format": name, "width": 1, "signed": False} | _saturation(name)
     yield _balanced("IntToFloat", "BOOL", name, "exact", boolean)
     for width in (8, 16, 32, 64):
         for signed in (True, False):
             integer = f"{'' if signed else 'U'}INT{width}"
             shape: dict[str, Any] = {"format": name, "width": width, "signed": signed}
             yield _balanced("FloatToInt", name, integer, "exact", shape | {"overflow": "wrap"})
-            yield _balanced("IntToFloat", integer, name, "correctly rounded", shape)
+            yield _balanced("IntToFloat", integer, name, "correctly rounded", shape | _saturation(name))
     for other in _FLOATS:
         if other != name:
-            options = {"format": name, "result": other}
+            options = {"format": name, "result": other} | _saturation(other)
             yield _balanced("FloatToFloat", name, other, "correctly rounded", options)
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Shape, Value, unsigned
 
+from .classes import begin_class, end_class
 from .comparing import compare_halves, magnitude_order
 from .core import Core
 from .errors import FloatParameterError, one_of
 from .format import FP32, Format
 from .pipeline import Pipeline
 from .timing import lut_delay
-from .unpacked import unpack
 
 #: Predicate -> whether it holds for less, equal, greater, unordered operands.
 PREDICATES = {
@@ -72,22 +72,23 @@ class Compare(Core):
 
     def datapath(self, p: Pipeline) -> None:
         """Describe the comparison."""
-        x, y = (unpack(self.format, value, subnormals=self.subnormals) for value in (p.a, p.b))
+        begin_class(p, "x", self.format, p.a)
+        begin_class(p, "y", self.format, p.b)
         compare_halves(p, "magnitude", p.a[:-1], p.b[:-1])
-        p.x_sign, p.y_sign = x.sign, y.sign
-        p.zeros = x.is_zero & y.is_zero
-        p.unordered = x.is_nan | y.is_nan
-        p.signals = x.is_signaling | y.is_signaling
+        p.x_sign, p.y_sign = p.a[-1], p.b[-1]
         p.cut()
+        for name in "xy":
+            end_class(p, name, self.format, subnormals=self.subnormals)
+        unordered = p.wire(p.x_nan | p.y_nan)
         magnitude = magnitude_order(p, "magnitude")
         same = p.x_sign == p.y_sign
-        equal = p.wire(p.zeros | same & magnitude.equal)
+        equal = p.wire(p.x_zero & p.y_zero | same & magnitude.equal)
         less = p.wire(Mux(same, (magnitude.less ^ p.x_sign) & ~magnitude.equal, p.x_sign))
         if_less, if_equal, if_greater, if_unordered = PREDICATES[self.predicate]
         ordered: Value = Mux(equal, if_equal, Mux(less, if_less, if_greater))
-        p.result = Mux(p.unordered, if_unordered, ordered)
+        p.result = Mux(unordered, if_unordered, ordered)
         if self.has_flags:
-            p.flags = Cat(Const(0, 4), p.unordered if self.signaling else p.signals)
+            p.flags = Cat(Const(0, 4), unordered if self.signaling else p.x_signaling | p.y_signaling)
         p.delay(lut_delay(3))
 
 

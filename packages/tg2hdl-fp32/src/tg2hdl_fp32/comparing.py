@@ -4,7 +4,7 @@ __all__ = ["MagnitudeOrder", "compare_halves", "magnitude_order"]
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Value
+from amaranth.hdl import Cat, Value
 
 from .pipeline import Pipeline
 from .timing import add_delay, lut_delay
@@ -22,13 +22,18 @@ def compare_halves(p: Pipeline, name: str, a: Value, b: Value) -> None:
     """Compare the halves of two unsigned values; :func:`magnitude_order` joins them, behind a cut or not."""
     half = (len(a) + 1) // 2
     p[f"{name}_low_less"] = a[:half] < b[:half]
-    p[f"{name}_low_equal"] = a[:half] == b[:half]
+    p[f"{name}_low_equal"] = _equal_parts(a[:half], b[:half])
     p[f"{name}_high_less"] = a[half:] < b[half:]
-    p[f"{name}_high_equal"] = a[half:] == b[half:]
+    p[f"{name}_high_equal"] = _equal_parts(a[half:], b[half:])
     p.delay(add_delay(half) + lut_delay())
 
 
 def magnitude_order(p: Pipeline, name: str) -> MagnitudeOrder:
     """Join the halves."""
-    less = p[f"{name}_high_less"] | p[f"{name}_high_equal"] & p[f"{name}_low_less"]
-    return MagnitudeOrder(less, p[f"{name}_high_equal"] & p[f"{name}_low_equal"])
+    high_equal = p[f"{name}_high_equal"].all()
+    less = p[f"{name}_high_less"] | high_equal & p[f"{name}_low_less"]
+    return MagnitudeOrder(less, high_equal & p[f"{name}_low_equal"].all())
+
+
+def _equal_parts(a: Value, b: Value) -> Value:
+    return Cat(a[k : k + 8] == b[k : k + 8] for k in range(0, len(a), 8))

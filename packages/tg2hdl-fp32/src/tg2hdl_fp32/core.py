@@ -76,6 +76,8 @@ class Core(wiring.Component):
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
     #: The operation rounds, so that a rounding mode means something.
     rounds: ClassVar[bool] = True
+    #: The result may be beyond the largest number, so that saturation means something.
+    overflows: ClassVar[bool] = False
     ii: int = 1
 
     def __init__(
@@ -105,6 +107,10 @@ class Core(wiring.Component):
             raise FloatParameterError(
                 f"unknown rounding {rounding!r}; use 'dynamic' or one of "
                 f"{one_of(f'RoundingMode.{m}' for m in RoundingMode)}"
+            )
+        if saturate and not self.overflows:
+            raise FloatParameterError(
+                f"{type(self).__name__} has no overflow to saturate; use saturate=False"
             )
         self.format = format
         self.rounding = rounding

@@ -6,14 +6,16 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Shape, Value, unsigned
 
+from .classes import begin_class, end_class
+from .constants import at_most, below, constant_minus
 from .core import Core
 from .errors import FloatTypeError
 from .format import FP32, Format, format_by_name
 from .pipeline import Pipeline
-from .rounding import round_and_pack
-from .shifting import leading_zeros, shift_left, shift_right_sticky
-from .timing import add_delay, lut_delay, reduce_delay
-from .unpacked import unpack
+from .rounding_known import choose_special, round_chosen
+from .shifting import count_chunks, join_chunks, leading_zeros, shift_left, shift_right_sticky
+from .timing import add_delay, lut_delay
+from .unpacked import Unpacked, unpack
 
 
 class FloatToFloat(Core):
@@ -28,6 +30,7 @@ class FloatToFloat(Core):
     """
 
     operation = "float_to_float"
+    overflows = True
     operands = ("a",)
 
     def __init__(self, format: Format = FP32, result: Format | str = "FP16", **parameters: Any) -> None:
@@ -47,75 +50,118 @@ class FloatToFloat(Core):
         source, target = self.format, self.result_format
         x = unpack(source, p.a, subnormals=self.subnormals)
         p.sign, p.significand = x.sign, x.significand
-        p.nan, p.inf, p.zero, p.invalid = x.is_nan, x.is_inf, x.is_zero, x.is_signaling
-        bits = max(source.exponent, target.exponent) + 2
-        rebased = p.wire((x.exponent + (target.bias - source.bias)).as_signed())
-        p.exponent = Cat(rebased, rebased[-1].replicate(bits))[:bits].as_signed()
-        p.sticky = Const(0, 1)
-        p.delay(reduce_delay(source.exponent) + add_delay(bits) - 1)
-        if target.emin < source.emin and self.subnormals:
-            self._widen_range(p)
-        elif target.emin > source.emin:
-            self._narrow_range(p)
-        n = target.significand
-        frame = p.wire(Cat(Const(0, max(n + 2 - source.significand, 0)), p.significand))
-        round_and_pack(
+        begin_class(p, "x", source, p.a)
+        p.over = ~below(x.field, self._shift + (1 << target.exponent) - (not target.finite))
+        p.tiny = Const(0, 1) if self.subnormals else below(x.field, 1 + self._shift)
+        p.field, p.near = x.field, Const(0, 1)
+        widens = target.emin < source.emin and self.subnormals
+        narrows = target.emin > source.emin and self.subnormals
+        if widens:
+            p.count = self._leading_zeros(p, p.significand)
+        elif narrows:
+            self._plan_shift(p, x)
+        p.delay(lut_delay(1.5))
+        p.cut()
+        end_class(p, "x", source, subnormals=self.subnormals)
+        choose_special(
             p,
             target,
             sign=p.sign,
-            exponent=p.exponent,
-            significand=frame[-n:],
-            guard=frame[-n - 1],
-            sticky=p.wire(p.sticky | frame[: -n - 1].any()),
-            nan=p.nan,
-            inf=p.inf & ~p.nan,
-            zero=p.zero,
-            invalid=p.invalid,
-            flags=self.has_flags,
-            subnormals=self.subnormals,
+            nan=p.x_nan,
+            inf=p.x_inf,
+            zero=p.x_zero,
+            over=p.over,
+            flush=p.tiny if not self.subnormals else None,
+            saturate=self.saturate,
+        )
+        # Subnormal numbers have the exponent field 0 and the exponent of 1.
+        field = Cat(p.field[0] | ~p.x_hidden, p.field[1:])
+        p.exponent = (Mux(p.near, 1 + self._shift, field) - self._shift)[: target.exponent]
+        if widens:
+            p.significand = shift_left(p, p.significand, p.count)
+            p.exponent = (p.exponent - p.count)[: target.exponent]
+            p.delay(max(lut_delay(len(p.count)), 2 * add_delay(target.exponent) - 1))
+        elif narrows:
+            self._shift_right(p)
+        else:
+            p.delay(add_delay(target.exponent))
+        self._round(p, narrows)
+
+    def tuned_stages(self, profile: str) -> int | None:
+        """Few registers, as for every conversion."""
+        most = len(self._segments) - 1
+        return {"balanced": min(most, 2), "fast": min(most, 4)}.get(profile)
+
+    @property
+    def _shift(self) -> int:
+        """Difference of the biases."""
+        return self.format.bias - self.result_format.bias
+
+    @property
+    def _exact(self) -> bool:
+        """Every number of this format is one of the other."""
+        source, target = self.format, self.result_format
+        least = (fmt.emin - fmt.fraction for fmt in (source, target))
+        return (
+            source.significand <= target.significand
+            and source.emax <= target.emax
+            and next(least) >= next(least)
         )
 
-    def _widen_range(self, p: Pipeline) -> None:
-        """Normalize subnormal numbers as far as the other format goes."""
+    def _leading_zeros(self, p: Pipeline, significand: Value) -> Value:
+        """Count the places by which a subnormal number is normalized, as far as the other format goes."""
         n = self.format.significand
         room = self.format.emin - self.result_format.emin
-        p.cut()
-        levels = (n - 1).bit_length()
         marker = 1 << (n - 1 - room) if room < n else 0
-        p.count = leading_zeros(p, p.wire(p.significand | Const(marker, n)))[:levels]
-        p.delay(lut_delay(3))
-        p.cut()
-        p.significand = shift_left(p, p.significand, p.count)
-        p.exponent = (p.exponent - p.count).as_signed()
-        p.delay(lut_delay(levels))
-        p.cut()
+        return leading_zeros(p, p.wire(significand | Const(marker, n)))[: (n - 1).bit_length()]
 
-    def _narrow_range(self, p: Pipeline) -> None:
-        """Move numbers below the other format's normal range to its subnormal one."""
+    def _plan_shift(self, p: Pipeline, x: Unpacked) -> None:
+        """Find the places by which a number is moved to the other format's subnormal range."""
         n = self.result_format.significand
         width = max(self.format.significand, n + 2)
-        p.cut()
-        p.significand = Cat(Const(0, width - self.format.significand), p.significand)
-        distance = p.wire((1 - p.exponent).as_signed())
         levels = width.bit_length()
-        near = p.wire(~distance[-1])
-        high = distance[levels:-1]
-        far = p.wire(high.any() if len(high) else Const(0))
-        if self.subnormals:
-            p.places = Cat((bit | far) & near for bit in distance[: min(levels, len(distance) - 1)])
-            p.exponent = Mux(near, 1, p.exponent).as_signed()
-        else:
-            # Without subnormals the exponent alone tells the rounder to flush.
-            p.places = Const(0, 1)
-        p.delay(add_delay(len(distance)) + lut_delay())
+        # Of a number that is subnormal in this format only a sticky bit may be left: the exponent needs no correction.
+        deep = self.result_format.emin - self.format.emin > n
+        exponent = x.field if deep else x.exponent
+        places = constant_minus(p, 1 + self._shift, exponent, levels)
+        p.near = at_most(exponent, 1 + self._shift)
+        p.places = places & p.near.replicate(levels)
+        p.far = at_most(exponent, 1 + self._shift - (1 << levels))
+        # A fraction of zero counts as its width, which is the place of the hidden bit.
+        count_chunks(p, "trailing", Cat(*reversed(list(x.fraction))))
+
+    def _shift_right(self, p: Pipeline) -> None:
+        n, levels = self.result_format.significand, len(p.places)
+        width = max(self.format.significand, n + 2)
+        value = Cat(Const(0, width - self.format.significand), p.significand)
+        half = levels // 2
+        value, _ = shift_right_sticky(p, value, p.places[half:], unit=1 << half)
+        p.significand = value & ~p.far.replicate(width)
+        # What falls off is told from the lowest set bit, not from the shifter.
+        p.trailing = join_chunks(p, "trailing", self.format.fraction)
+        surplus = self.format.significand - n - 1
+        p.trailing = p.trailing.as_unsigned() + max(-surplus, 0)
+        p.fallen = p.places + max(surplus, 0)
+        p.delay(lut_delay(levels - half + 0.5))
         p.cut()
-        places: Value = p.places
-        half = len(places) // 2
-        value, sticky = shift_right_sticky(p, p.significand, places[half:], unit=1 << half)
-        p.significand, p.sticky = value, sticky
-        p.delay(lut_delay(len(places) - half + 1))
-        p.cut()
-        value, sticky = shift_right_sticky(p, p.significand, p.places[:half], sticky=p.sticky)
-        p.significand, p.sticky = value, sticky
-        p.delay(lut_delay(half + 1))
-        p.cut()
+        p.significand, _ = shift_right_sticky(p, p.significand, p.places[:half])
+        p.sticky = p.far | (p.trailing < p.fallen)
+        p.delay(max(lut_delay(half), add_delay(levels) + lut_delay()))
+
+    def _round(self, p: Pipeline, sticky: bool) -> None:
+        """Round; `sticky` tells that ``p.sticky`` is there already."""
+        n = self.result_format.significand
+        if not self._exact:
+            p.cut()
+        frame = p.wire(Cat(Const(0, max(n + 2 - len(p.significand), 0)), p.significand))
+        round_chosen(
+            p,
+            self.result_format,
+            field=p.exponent,
+            significand=frame[-n:],
+            guard=Const(0) if self._exact else frame[-n - 1],
+            sticky=Const(0) if self._exact else p.sticky if sticky else p.wire(frame[: -n - 1].any()),
+            invalid=p.x_signaling,
+            flags=self.has_flags,
+            saturate=self.saturate,
+        )

@@ -6,6 +6,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Shape, signed, unsigned
 
+from .classes import begin_class, end_class
+from .constants import at_most, constant_minus
 from .core import Core
 from .errors import FloatParameterError, one_of
 from .format import FP32, Format
@@ -13,7 +15,7 @@ from .modes import RoundingMode
 from .pipeline import Pipeline
 from .rounding import rounds_away
 from .shifting import shift_right_sticky
-from .timing import add_delay, lut_delay, reduce_delay
+from .timing import add_delay, lut_delay
 from .unpacked import unpack
 
 #: What happens to a number that does not fit.
@@ -67,50 +69,56 @@ class FloatToInt(Core):
         bottom = min(-1, top - fmt.fraction)
         frame = top - bottom + 1
         levels = (frame + 1).bit_length()
-        distance = p.wire((fmt.bias + top - x.exponent).as_signed())
-        p.beyond = distance[-1] if distance.shape().signed else Const(0)
-        high = distance[levels:-1]
-        far = high.any() if len(high) else Const(0)
-        p.places = Cat(bit | far for bit in distance[:levels]) if len(distance) > levels else distance
+        # Only with a bias of 1 does a subnormal number reach the guard bit, and its exponent matter.
+        exponent = x.exponent if fmt.bias == 1 else x.field
+        p.places = constant_minus(p, fmt.bias + top, exponent, levels)
+        p.beyond = ~at_most(exponent, fmt.bias + top)
+        # Too far right, or so far left that nothing is left modulo the width.
+        p.out = at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0))
         p.sign, p.significand = x.sign, x.significand
-        p.nan, p.inf = x.is_nan, x.is_inf
-        p.delay(add_delay(fmt.exponent + 1) + lut_delay())
+        begin_class(p, "x", fmt, p.a)
+        p.delay(lut_delay(1.5))
         p.cut()
+        end_class(p, "x", fmt, subnormals=self.subnormals)
         value = Cat(Const(0, top - fmt.fraction - bottom), p.significand)
-        sticky = Const(0, 1)
-        half = len(p.places) // 2
-        p.shifted, p.sticky = shift_right_sticky(p, value, p.places[half:], unit=1 << half, sticky=sticky)
-        p.delay(lut_delay(len(p.places) - half))
+        half = levels // 2
+        shifted, sticky = shift_right_sticky(p, value, p.places[half:], unit=1 << half)
+        p.shifted = shifted & ~p.out.replicate(len(shifted))
+        p.sticky = sticky | p.out & ~p.x_zero
+        p.delay(lut_delay(levels - half + 0.5))
         p.cut()
-        p.shifted, p.sticky = shift_right_sticky(p, p.shifted, p.places[:half], sticky=p.sticky)
+        shifted, sticky = shift_right_sticky(p, p.shifted, p.places[:half], sticky=p.sticky)
+        whole = p.wire(shifted[-bottom : width - bottom])
+        p.odd, p.guard = whole[0], shifted[-bottom - 1]
+        p.sticky = sticky | shifted[: -bottom - 1].any()
+        p.flipped = Cat(whole, 0) ^ p.sign.replicate(width + 1)
         p.delay(lut_delay(half + 0.5))
         p.cut()
-        shifted = p.wire(p.shifted)
-        whole = p.wire(Mux(p.beyond, 0, shifted[-bottom : width - bottom]))
-        guard = p.wire(shifted[-bottom - 1] & ~p.beyond)
-        sticky = p.wire((p.sticky | shifted[: -bottom - 1].any()) & ~p.beyond)
-        up = p.wire(rounds_away(p.rm, p.sign, whole[0], guard, sticky))
-        p.inexact = (guard | sticky) & ~p.nan
+        p.up = rounds_away(p.rm, p.sign, p.odd, p.guard, p.sticky) & ~p.beyond
+        p.inexact = (p.guard | p.sticky) & ~p.x_nan & ~p.beyond
+        if self.rounding is not RoundingMode.RTZ:
+            p.delay(lut_delay(2))
+            p.cut()
         # -(t + up) is ~t + 1 - up.
-        flipped = Cat(whole, 0) ^ p.sign.replicate(width + 1)
-        total = (Cat(1, flipped) + Cat(up ^ p.sign, Const(0, width)))[1 : width + 2]
-        p.total = total
-        p.delay(add_delay(width) + lut_delay(2))
+        p.total = (Cat(1, p.flipped) + Cat(p.up ^ p.sign, Const(0, width)))[1 : width + 2]
+        p.delay(add_delay(width))
         p.cut()
         total = p.total
-        outside = p.wire(total[width] ^ total[width - 1] if self.signed else total[width])
-        if not wrap:
-            outside = p.wire(outside | p.beyond)
+        outside = p.wire((total[width] ^ total[width - 1] if self.signed else total[width]) | p.beyond)
         low = total[:width]
         if wrap:
-            p.result = Mux(p.nan | p.inf, 0, low)
-            wrong = p.nan | p.inf | outside | p.beyond
+            p.result = Mux(p.x_nan | p.x_inf, 0, low)
+            wrong = p.x_nan | p.x_inf | outside
         else:
             largest = (1 << (width - self.signed)) - 1
             smallest = -(1 << (width - 1)) if self.signed else 0
             limit = Mux(p.sign, Const(smallest & ((1 << width) - 1), width), Const(largest, width))
-            p.result = Mux(p.nan, 0, Mux(outside, limit, low))
-            wrong = p.nan | outside
+            p.result = Mux(p.x_nan, 0, Mux(outside, limit, low))
+            wrong = p.x_nan | outside
         if self.has_flags:
             p.flags = Cat(p.inexact & ~wrong, Const(0, 3), wrong)
-        p.delay(lut_delay(2) + (0 if wrap else reduce_delay(4)))
+        p.delay(lut_delay(2))
+
+    def tuned_stages(self, profile: str) -> int | None:
+        """Few registers, as for every conversion; one more where rounding takes logic."""
+        return {"balanced": 2, "fast": 4 + (self.rounding is not RoundingMode.RTZ)}.get(profile)

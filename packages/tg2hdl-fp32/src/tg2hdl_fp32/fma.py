@@ -26,6 +26,7 @@ class Fma(Core):
     """
 
     operation = "fma"
+    overflows = True
     operands = ("a", "b", "c")
 
     def datapath(self, p: Pipeline) -> None:
@@ -57,6 +58,7 @@ class Fma(Core):
             invalid=p.invalid,
             flags=self.has_flags,
             subnormals=self.subnormals,
+            saturate=self.saturate,
         )
 
     def tuned_stages(self, profile: str) -> int | None:

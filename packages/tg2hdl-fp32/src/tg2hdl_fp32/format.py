@@ -163,6 +163,7 @@ class Format:
         rounding: RoundingMode = RoundingMode.RNE,
         *,
         negative_zero: bool = False,
+        saturate: bool = False,
     ) -> int:
         """Return the pattern of a number, correctly rounded.
 
@@ -174,6 +175,8 @@ class Format:
             Direction of rounding.
         negative_zero : bool
             An exact zero given as int or Fraction becomes -0.0.
+        saturate : bool
+            A finite number beyond the largest becomes the largest, whatever the rounding.
         """
         if isinstance(value, float):
             if value != value:
@@ -197,7 +200,7 @@ class Format:
         pattern = (exponent + self.bias - 1 << self.fraction) + sig
         if pattern > self.max_finite:
             # Overflow as in IEEE 754, 7.4: the infinity (NaN when there is none) or the largest finite value.
-            if not rounding.overflows_to_infinity(negative):
+            if saturate or not rounding.overflows_to_infinity(negative):
                 pattern = self.max_finite
             elif self.finite:
                 return self.nan

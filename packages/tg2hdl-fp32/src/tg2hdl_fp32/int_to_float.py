@@ -4,14 +4,14 @@ __all__ = ["IntToFloat"]
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Shape, signed, unsigned
+from amaranth.hdl import Cat, Const, Mux, Shape, Value, signed, unsigned
 
 from .core import Core
 from .errors import FloatParameterError
 from .format import FP32, Format
 from .pipeline import Pipeline
-from .rounding import round_and_pack
-from .shifting import leading_zeros, shift_left
+from .rounding_known import choose_special, round_chosen
+from .shifting import count_chunks, join_chunks, shift_left
 from .timing import add_delay, lut_delay
 
 
@@ -27,6 +27,7 @@ class IntToFloat(Core):
     """
 
     operation = "int_to_float"
+    overflows = True
     operands = ("a",)
 
     def __init__(
@@ -45,41 +46,70 @@ class IntToFloat(Core):
         """Describe the conversion."""
         fmt, width = self.format, self.width
         n = fmt.significand
+        # The magnitude of a negative number is its complement and one; that one is added where rounding is.
         p.sign = p.a[-1] if self.signed else Const(0, 1)
-        if self.signed:
-            flipped = p.a.as_unsigned() ^ p.sign.replicate(width)
-            p.magnitude = (Cat(1, flipped) + Cat(p.sign, Const(0, width)))[1 : width + 1]
-            p.delay(add_delay(width) + lut_delay(0.5))
-            p.cut()
-        else:
-            p.magnitude = p.a.as_unsigned()
+        p.flipped = p.a.as_unsigned() ^ p.sign.replicate(width)
+        count_chunks(p, "zeros", p.flipped)
+        p.some = Cat(p.flipped[k : k + 8].any() for k in range(0, width, 8))
+        p.delay(lut_delay(3.5))
+        p.cut()
         levels = max((width - 1).bit_length(), 1)
-        count = leading_zeros(p, p.magnitude)
-        p.count = p.wire(Cat(count, Const(0, 1)))[:levels]
-        p.zero = ~p.magnitude.any()
-        p.delay(lut_delay(4 if width > 16 else 3))
-        p.cut()
-        half = levels // 2
+        p.count = join_chunks(p, "zeros", width)
+        zero = p.wire(p.count[levels] if width == 1 << levels else ~p.some.any())
+        # Minus one, whose complement is zero, gets all places below the hidden bit filled.
+        places = p.wire(Mux(zero, width - 1, p.count)[:levels])
+        half = min(levels, 3)
         # Room for the significand, the guard bit and one more below.
-        wide = Cat(Const(0, max(n + 2 - width, 0)), p.magnitude)
-        p.half_shifted = shift_left(p, wide, p.count[half:], unit=1 << half)
-        bits = max(fmt.exponent + 1, levels + 1, (fmt.bias + width).bit_length())
-        p.exponent = (fmt.bias + width - 1 - p.count)[:bits]
-        p.delay(lut_delay(levels - half))
+        wide = Cat(p.sign.replicate(max(n + 2 - width, 0)), p.flipped)
+        p.shifted = shift_left(p, wide, places[half:], unit=1 << half, fill=p.sign)
+        p.places = places[:half]
+        p.zero = zero & ~p.sign
+        p.delay(lut_delay(levels - half + 2))
         p.cut()
-        frame = p.wire(shift_left(p, p.half_shifted, p.count[:half]))
-        p.delay(lut_delay(half))
-        round_and_pack(
+        p.frame = shift_left(p, p.shifted, p.places[1:], unit=2, fill=p.sign)
+        bits = max(fmt.exponent + 1, levels + 2, (fmt.bias + width).bit_length())
+        p.exponent = (fmt.bias + width - 1 - p.count)[:bits]
+        p.delay(max(lut_delay(half + 0.5), add_delay(bits)))
+        p.cut()
+        self._round(p)
+
+    def _round(self, p: Pipeline) -> None:
+        fmt = self.format
+        n = fmt.significand
+        # The shift by the last place is here; the ends of the low bits before and after it differ in one bit.
+        last, below = p.places[0], len(p.frame) - n - 1
+        frame = p.wire(Mux(last, Cat(p.sign, p.frame[:-1]), p.frame))
+        significand, guard = frame[-n:], frame[below]
+        end = Mux(last, p.sign, p.frame[below - 1])
+        some = p.wire(p.frame[: below - 1].any() | end)
+        full = p.wire(p.frame[: below - 1].all() & end)
+        filled = p.wire(p.sign & full)
+        high = p.exponent[fmt.exponent :]
+        over: Value = Const(0)
+        if fmt.bias + self.width - 1 > fmt.max_exponent_field:
+            over = high.any() | (Const(0) if fmt.finite else p.exponent[: fmt.exponent].all())
+        choose_special(
             p,
             fmt,
             sign=p.sign,
-            exponent=p.exponent,
-            significand=frame[-n:],
-            guard=frame[-n - 1],
-            sticky=frame[: -n - 1].any(),
             nan=Const(0),
             inf=Const(0),
             zero=p.zero,
-            flags=self.has_flags,
-            subnormals=self.subnormals,
+            over=p.wire(over),
+            saturate=self.saturate,
         )
+        round_chosen(
+            p,
+            fmt,
+            field=p.exponent[: fmt.exponent],
+            significand=Cat(significand[:-1], 1),
+            guard=p.wire(guard ^ filled),
+            sticky=p.wire(Mux(p.sign, ~full, some)),
+            carry=p.wire(filled & guard) if self.signed else None,
+            flags=self.has_flags,
+            saturate=self.saturate,
+        )
+
+    def tuned_stages(self, profile: str) -> int | None:
+        """Few registers, as for every conversion."""
+        return {"balanced": 2, "fast": 4}.get(profile)

@@ -6,13 +6,13 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
+from .classes import begin_class, end_class
 from .comparing import compare_halves, magnitude_order
 from .core import Core
 from .errors import FloatParameterError, one_of
 from .format import FP32, Format
 from .pipeline import Pipeline
 from .timing import lut_delay
-from .unpacked import unpack
 
 #: IEEE 754-2019, and ``select_max``/``select_min``: ``b if b > a else a`` with all bits unchanged.
 MINMAX_VARIANTS = ("minimum", "maximum", "minimumNumber", "maximumNumber", "select_min", "select_max")
@@ -41,13 +41,13 @@ class MinMax(Core):
     def datapath(self, p: Pipeline) -> None:
         """Describe the selection."""
         fmt = self.format
-        x, y = (unpack(fmt, value, subnormals=self.subnormals) for value in (p.a, p.b))
+        begin_class(p, "x", fmt, p.a)
+        begin_class(p, "y", fmt, p.b)
         compare_halves(p, "magnitude", p.a[:-1], p.b[:-1])
-        p.x_nan, p.y_nan = x.is_nan, y.is_nan
-        p.zeros = x.is_zero & y.is_zero
-        p.signals = x.is_signaling | y.is_signaling
         p.x_bits, p.y_bits = p.a, p.b
         p.cut()
+        for name in "xy":
+            end_class(p, name, fmt, subnormals=self.subnormals)
         magnitude = magnitude_order(p, "magnitude")
         x_sign, y_sign = p.x_bits[-1], p.y_bits[-1]
         b_less = Mux(
@@ -59,14 +59,14 @@ class MinMax(Core):
         take_b = p.wire(b_greater if self.variant in ("maximum", "maximumNumber", "select_max") else b_less)
         either = p.x_nan | p.y_nan
         if self.variant.startswith("select"):
-            p.take_b, p.to_nan = take_b & ~either & ~p.zeros, Const(0)
+            p.take_b, p.to_nan = take_b & ~either & ~(p.x_zero & p.y_zero), Const(0)
             p.invalid = either
         elif self.variant.endswith("Number"):
             p.take_b, p.to_nan = Mux(either, p.x_nan, take_b), p.x_nan & p.y_nan
-            p.invalid = p.signals
+            p.invalid = p.x_signaling | p.y_signaling
         else:
             p.take_b, p.to_nan = take_b, either
-            p.invalid = p.signals
+            p.invalid = p.x_signaling | p.y_signaling
         p.delay(lut_delay(2))
         p.cut()
         p.result = Mux(p.to_nan, fmt.nan, Mux(p.take_b, p.y_bits, p.x_bits))

@@ -6,6 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
+from .classes import begin_class, end_class
 from .core import Core
 from .format import FP32
 from .multiplier import multiply
@@ -25,6 +26,7 @@ class Mul(Core):
     """
 
     operation = "mul"
+    overflows = True
 
     def datapath(self, p: Pipeline) -> None:
         """Describe the multiplication."""
@@ -84,12 +86,17 @@ class Mul(Core):
     def _plan_shift(self, p: Pipeline, x: Unpacked, y: Unpacked) -> None:
         """Find the class, the zeros and the exponent while the multipliers work."""
         fmt, n, reach = self.format, self.format.significand, self._reach
-        for name, operand in (("x", x), ("y", y)):
-            self._look_at(p, name, operand)
-        p.delay(lut_delay(3))
+        for name, bits, operand in (("x", p.a, x), ("y", p.b, y)):
+            begin_class(p, name, fmt, bits)
+            p[f"{name}_fraction"], p[f"{name}_field"] = operand.fraction, operand.field
+            # A fraction of zero counts as its width, which is the place of the hidden bit.
+            count_chunks(p, f"{name}_trailing", Cat(*reversed(list(operand.fraction))))
         p.cut()
         for name in "xy":
-            self._classify(p, name)
+            end_class(p, name, fmt, subnormals=self.subnormals)
+            field, hidden = p[f"{name}_field"], p[f"{name}_hidden"]
+            p[f"{name}_exponent"] = Cat(field[0] | ~hidden, field[1:])
+            p[f"{name}_trailing"] = join_chunks(p, f"{name}_trailing", fmt.fraction)
         if self.subnormals:
             # Only the smaller operand can ask for a left shift: two subnormal operands need none.
             p.small = Mux(p.x_hidden, Cat(p.y_fraction, p.y_hidden), Cat(p.x_fraction, 0))
@@ -127,26 +134,6 @@ class Mul(Core):
             p.coarse_exponent = p.exponent
             self._check_range(p)
         p.delay(lut_delay(2))
-
-    def _look_at(self, p: Pipeline, name: str, operand: Unpacked) -> None:
-        """Begin with an operand: what a level or two of logic tell."""
-        p[f"{name}_fraction"], p[f"{name}_field"] = operand.fraction, operand.field
-        p[f"{name}_hidden"], p[f"{name}_last"] = operand.hidden, operand.field.all()
-        p[f"{name}_some"] = Cat(operand.fraction[k : k + 8].any() for k in range(0, self.format.fraction, 8))
-        p[f"{name}_all"] = operand.fraction.all()
-        # A fraction of zero counts as its width, which is the place of the hidden bit.
-        count_chunks(p, f"{name}_trailing", Cat(*reversed(list(operand.fraction))))
-
-    def _classify(self, p: Pipeline, name: str) -> None:
-        field, hidden, last = (p[f"{name}_{part}"] for part in ("field", "hidden", "last"))
-        some = p[f"{name}_some"].any()
-        finite = self.format.finite
-        p[f"{name}_exponent"] = Cat(field[0] | ~hidden, field[1:])
-        p[f"{name}_nan"] = last & (p[f"{name}_all"] if finite else some)
-        p[f"{name}_signaling"] = Const(0, 1) if finite else last & some & ~p[f"{name}_fraction"][-1]
-        p[f"{name}_inf"] = Const(0, 1) if finite else last & ~some
-        p[f"{name}_zero"] = ~hidden & ~some if self.subnormals else ~hidden
-        p[f"{name}_trailing"] = join_chunks(p, f"{name}_trailing", self.format.fraction)
 
     def _check_range(self, p: Pipeline) -> None:
         """Tell what the last exponent means, for either outcome of the last normalization."""

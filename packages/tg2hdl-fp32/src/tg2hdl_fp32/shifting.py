@@ -34,14 +34,21 @@ def count_chunks(p: Pipeline, name: str, value: Value) -> None:
     size = min(_CHUNK, len(padded))
     chunks = [padded[k : k + size] for k in range(0, len(padded), size)]
     p[name] = Cat(_join(p, [~bit for bit in chunk]) for chunk in chunks)
+    # Decides last but is wanted first, where the count shifts at once.
+    p[f"{name}_upper"] = ~padded[len(padded) // 2 :].any()
 
 
 def join_chunks(p: Pipeline, name: str, width: int) -> Value:
     """Return the leading zeros that :func:`count_chunks` began to count in a value of `width` bits."""
     size = min(_CHUNK, 1 << max(width - 1, 0).bit_length())
     bits = size.bit_length()
-    counts = p[name]
-    return _join(p, [counts[k : k + bits] for k in range(0, len(counts), bits)])
+    joined = p[name]
+    counts = [joined[k : k + bits] for k in range(0, len(joined), bits)]
+    if len(counts) == 1:
+        return counts[0]
+    half = len(counts) // 2
+    low, high = _join(p, counts[:half]), _join(p, counts[half:])
+    return _join_two(p, low, Cat(high[:-1], p[f"{name}_upper"]))
 
 
 def _padded(value: Value) -> Value:
@@ -63,12 +70,18 @@ def _join_two(p: Pipeline, low: Value, high: Value) -> Value:
     return p.wire(Cat(rest, empty_high & ~empty_low, empty_high & empty_low))
 
 
-def shift_left(p: Pipeline, value: Value, amount: Value, *, unit: int = 1) -> Value:
-    """Shift left by `amount` times `unit` places within the width of `value`, one level for each bit of `amount`."""
+def shift_left(
+    p: Pipeline, value: Value, amount: Value, *, unit: int = 1, fill: Value | None = None
+) -> Value:
+    """Shift left by `amount` times `unit` places within the width of `value`, one level for each bit of `amount`.
+
+    The places that become free are filled with `fill`, one bit, or zeros.
+    """
     width = len(value)
     for k in reversed(range(len(amount))):
         places = min(unit << k, width)
-        value = p.wire(Mux(amount[k], Cat(Const(0, places), value)[:width], value))
+        low = Const(0, places) if fill is None else fill.replicate(places)
+        value = p.wire(Mux(amount[k], Cat(low, value)[:width], value))
     return value
 
 

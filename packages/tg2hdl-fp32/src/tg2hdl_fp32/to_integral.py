@@ -4,6 +4,8 @@ __all__ = ["RoundToIntegral"]
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
+from .classes import begin_class, end_class
+from .constants import below
 from .core import Core
 from .pipeline import Pipeline
 from .rounding import rounds_away
@@ -23,45 +25,48 @@ class RoundToIntegral(Core):
 
     def datapath(self, p: Pipeline) -> None:
         """Describe the operation."""
-        fmt = self.format
+        fmt, n = self.format, self.format.fraction
         x = unpack(fmt, p.a, subnormals=self.subnormals)
         # Only with a bias of 1 can a subnormal number be one half or more.
         exponent = x.exponent if fmt.bias == 1 else x.field
-        # Bit k of a fraction is below the unit when the exponent is below bias + fraction - k.
-        p.below = Cat(_below(exponent, fmt.bias + fmt.fraction - k) for k in range(fmt.fraction))
-        p.small = _below(exponent, fmt.bias)
-        p.tiny = _below(exponent, fmt.bias - 1)
+        # Place k is below the unit when the exponent is below bias + fraction - k; two places above the fraction.
+        p.below = Cat(below(exponent, fmt.bias + n - k) for k in range(n + 2))
+        p.is_unit = Cat(exponent == fmt.bias + n - k for k in range(n + 1))
+        p.is_first = Cat(exponent == fmt.bias + n - k - 1 for k in range(n + 1))
         p.sign, p.significand, p.magnitude = x.sign, x.significand, p.a[:-1]
-        p.nan, p.signals = x.is_nan, x.is_signaling
+        begin_class(p, "x", fmt, p.a)
         p.delay(lut_delay(3))
         p.cut()
-        n = fmt.fraction
-        below = Cat(p.below, p.small, p.tiny)
         # The unit is the lowest bit that is not below it, guard the highest that is.
-        unit = p.wire(Cat(1, below[: n + 1]) & ~Cat(below[: n + 2])[: n + 2])
-        first = p.wire(Cat(below[: n + 2]) & ~Cat(below[1 : n + 2], 0))
-        sig = Cat(p.significand, 0)
-        guard = (sig & first[: n + 2]).any()
-        sticky = (sig & below[: n + 2] & ~first[: n + 2]).any()
-        odd = (sig & unit[: n + 2]).any()
-        p.up = rounds_away(p.rm, p.sign, odd, guard, sticky)
-        p.inexact = (guard | sticky) & ~p.nan
-        p.unit = unit[: n + 1] & ~Cat(Const(0, n), 0)
-        p.delay(lut_delay(4))
+        p.guards = _any_of(p.significand & p.is_first)
+        p.stickies = _any_of(p.significand & p.below[1:])
+        end_class(p, "x", fmt, subnormals=self.subnormals)
+        p.odds = _any_of(p.significand & p.is_unit)
+        p.delay(lut_delay(2.5))
         p.cut()
-        kept = p.magnitude & ~Cat(p.below, Const(0, fmt.exponent))
-        p.rounded = (kept + Mux(p.up, p.unit, 0))[: fmt.width - 1]
-        p.delay(add_delay(fmt.width - 1) + lut_delay())
+        guard, sticky = p.wire(p.guards.any()), p.wire(p.stickies.any())
+        p.up = rounds_away(p.rm, p.sign, p.odds.any(), guard, sticky)
+        p.inexact = (guard | sticky) & ~p.x_nan
+        # Ones below the unit carry the increment to it.
+        p.filled = p.magnitude | p.below[:n]
+        p.delay(lut_delay(2))
         p.cut()
-        small = Mux(p.up, fmt.one, 0)
-        body = Mux(p.nan, fmt.nan, Mux(p.small, small, p.rounded))
-        p.result = Cat(body[: fmt.width - 1], p.sign & ~p.nan)
+        p.rounded = (p.filled + p.up)[: fmt.width - 1]
+        p.delay(add_delay(fmt.width - 1))
+        p.cut()
+        whole = p.rounded & ~Cat(p.below[:n], Const(0, fmt.exponent))
+        small = p.below[n]
+        body = Mux(p.x_nan, fmt.nan, Mux(small, Mux(p.up, fmt.one, 0), whole))
+        p.result = Cat(body[: fmt.width - 1], p.sign & ~p.x_nan)
         p.delay(lut_delay(2))
         if self.has_flags:
-            p.flags = Cat(p.inexact, Const(0, 3), p.signals)
+            p.flags = Cat(p.inexact, Const(0, 3), p.x_signaling)
+
+    def tuned_stages(self, profile: str) -> int | None:
+        """Few registers, as for every conversion."""
+        return {"balanced": 2, "fast": 4}.get(profile)
 
 
-def _below(field: Value, limit: int) -> Value:
-    if limit >= 1 << len(field):
-        return Const(1)
-    return field < limit if limit > 0 else Const(0)
+def _any_of(value: Value) -> Value:
+    """OR of every four bits."""
+    return Cat(value[k : k + 4].any() for k in range(0, len(value), 4))

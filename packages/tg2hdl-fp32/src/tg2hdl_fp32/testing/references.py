@@ -28,7 +28,8 @@ def reference(
     rounding : RoundingMode
         Direction.
     parameters
-        Those of the core: ``predicate``, ``variant``, ``width``, ``signed``, ``overflow``, ``result``.
+        Those of the core: ``predicate``, ``variant``, ``width``, ``signed``, ``overflow``, ``result``,
+        ``saturate``.
     """
     if operation not in _OPERATIONS:
         raise FloatParameterError(f"no reference for {operation!r}; there are {one_of(sorted(_OPERATIONS))}")
@@ -43,7 +44,7 @@ def _infinity(format: Format, negative: bool) -> int:
     return format.infinity | (format.sign_mask if negative else 0)
 
 
-def _fma(format: Format, rounding: RoundingMode, a: int, b: int, c: int) -> int:
+def _fma(format: Format, rounding: RoundingMode, a: int, b: int, c: int, *, saturate: bool = False) -> int:
     if any(map(format.is_nan, (a, b, c))):
         return format.nan
     sign = _negative(format, a) != _negative(format, b)
@@ -61,23 +62,24 @@ def _fma(format: Format, rounding: RoundingMode, a: int, b: int, c: int) -> int:
         exact_zero = format.to_fraction(a) * format.to_fraction(b) == 0 and format.to_fraction(c) == 0
         negative = sign if exact_zero and sign == c_negative else rounding is RoundingMode.RDN
         return format.encode(Fraction(0), negative_zero=negative)
-    return format.encode(value, rounding)
+    return format.encode(value, rounding, saturate=saturate)
 
 
-def _add(format: Format, rounding: RoundingMode, a: int, b: int) -> int:
-    return _fma(format, rounding, a, format.one, b)
+def _add(format: Format, rounding: RoundingMode, a: int, b: int, *, saturate: bool = False) -> int:
+    return _fma(format, rounding, a, format.one, b, saturate=saturate)
 
 
-def _sub(format: Format, rounding: RoundingMode, a: int, b: int) -> int:
-    return _fma(format, rounding, a, format.one, b if format.is_nan(b) else b ^ format.sign_mask)
+def _sub(format: Format, rounding: RoundingMode, a: int, b: int, *, saturate: bool = False) -> int:
+    flipped = b if format.is_nan(b) else b ^ format.sign_mask
+    return _fma(format, rounding, a, format.one, flipped, saturate=saturate)
 
 
-def _mul(format: Format, rounding: RoundingMode, a: int, b: int) -> int:
+def _mul(format: Format, rounding: RoundingMode, a: int, b: int, *, saturate: bool = False) -> int:
     zero = format.sign_mask if _negative(format, a) != _negative(format, b) else 0
-    return _fma(format, rounding, a, b, zero)
+    return _fma(format, rounding, a, b, zero, saturate=saturate)
 
 
-def _div(format: Format, rounding: RoundingMode, a: int, b: int) -> int:
+def _div(format: Format, rounding: RoundingMode, a: int, b: int, *, saturate: bool = False) -> int:
     if format.is_nan(a) or format.is_nan(b):
         return format.nan
     negative = _negative(format, a) != _negative(format, b)
@@ -88,7 +90,7 @@ def _div(format: Format, rounding: RoundingMode, a: int, b: int) -> int:
     x, y = format.to_fraction(a), format.to_fraction(b)
     if y == 0:
         return format.nan if x == 0 or format.finite else _infinity(format, negative)
-    return format.encode(x / y, rounding, negative_zero=negative)
+    return format.encode(x / y, rounding, negative_zero=negative, saturate=saturate)
 
 
 def _sqrt(format: Format, rounding: RoundingMode, a: int) -> int:
@@ -170,18 +172,26 @@ def _float_to_int(
 
 
 def _int_to_float(
-    format: Format, rounding: RoundingMode, a: int, *, width: int = 32, signed: bool = True
+    format: Format,
+    rounding: RoundingMode,
+    a: int,
+    *,
+    width: int = 32,
+    signed: bool = True,
+    saturate: bool = False,
 ) -> int:
-    return format.encode(Fraction(a), rounding)
+    return format.encode(Fraction(a), rounding, saturate=saturate)
 
 
-def _float_to_float(format: Format, rounding: RoundingMode, a: int, *, result: Format) -> int:
+def _float_to_float(
+    format: Format, rounding: RoundingMode, a: int, *, result: Format, saturate: bool = False
+) -> int:
     negative = _negative(format, a)
     if format.is_nan(a):
         return result.nan
     if format.is_inf(a):
         return result.nan if result.finite else _infinity(result, negative)
-    return result.encode(format.to_fraction(a), rounding, negative_zero=negative)
+    return result.encode(format.to_fraction(a), rounding, negative_zero=negative, saturate=saturate)
 
 
 _OPERATIONS: dict[str, Callable[..., int]] = {

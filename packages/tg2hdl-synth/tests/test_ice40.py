@@ -2,12 +2,12 @@ import json
 from itertools import pairwise
 
 import pytest
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_synth import synthesize
+from tg2hdl_synth import DesignTooLargeError, synthesize
 from tg2hdl_synth.naming import describe
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.port_chain import chain_ports, chained_bits
@@ -88,3 +88,28 @@ def test_every_port_bit_is_in_the_chain():
 
 def test_chained_ports_are_named():
     assert describe("ports.x.3", None) == "register at port x"
+
+
+class Rows(wiring.Component):
+    """Registers in rows: with those of the ports more than a part has."""
+
+    def __init__(self):
+        super().__init__({"a": In(80), "y": Out(80)})
+
+    def elaborate(self, platform):
+        m = Module()
+        rows = Signal(5200, reset_less=True)
+        m.d.sync += rows.eq(Cat(self.a, rows))
+        m.d.comb += self.y.eq(rows[-80:])
+        return m
+
+
+@pytest.mark.slow
+def test_a_design_that_only_the_placer_finds_too_large():
+    with pytest.raises(DesignTooLargeError) as caught:
+        synthesize(Rows(), "ice40-up5k", seeds=1)
+    assert str(caught.value).startswith(
+        "capacity: the design does not fit the part\n  at: nextpnr-ice40\n  note: ERROR: "
+    )
+    assert str(caught.value).endswith("\n  hint: take a larger target, or compile with fewer multipliers")
+    assert caught.value.partial.cells["ff"] == 5200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amaranth import Module, Mux, Signal
-from amaranth.hdl import Const, Value, signed, unsigned
+from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
 from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_ir.passes.affine import Affine
@@ -30,20 +30,24 @@ class AddressGenerators:
         """Register that holds the value of an ``address`` node at stage 1."""
         assert node.form is not None, "an address node has a form"
         form = node.form
-        shape = signed(node.width) if node.signed else unsigned(node.width)
-        register = Signal(shape, name=f"a{node.number}")
+        register = Signal(signed(node.width) if node.signed else unsigned(node.width), name=f"a{node.number}")
         jumps = [self._jump(form, leaf.path, level) for level in range(len(leaf.path))]
         initial = self._initial(form)
-        carries: list[Value] = []
+        carries: list[tuple[Value, int]] = []
         for at, digit in enumerate(node.digits):
             steps = [divmod(self._jump(digit.form, leaf.path, n), digit.split) for n in range(len(leaf.path))]
             jumps = [jump + digit.stride * quotient for jump, (quotient, _) in zip(jumps, steps, strict=True)]
             initial = initial + digit.stride * (digit.form.const // digit.split)
-            carry = self._remainder(node, at, digit, [rest for _, rest in steps], leaf)
-            carries.append(Mux(carry, digit.stride, 0))
-        delta = Signal(signed(node.width + 2), name=f"a{node.number}_step")
-        self._select(delta, jumps, leaf)
-        self._advance(register, initial, sum(carries, register + delta), leaf)
+            carries.append((self._remainder(node, at, digit, [r for _, r in steps], leaf), digit.stride))
+        shape = signed(node.width + 2)
+        delta = self._select(f"a{node.number}_step", shape, jumps, leaf)
+        if carries:
+            # Both sums are known a stage before the carry that chooses between them.
+            carry, stride = carries.pop()
+            beyond = [jump + stride for jump in jumps]
+            delta = Mux(carry, self._select(f"a{node.number}_carry_step", shape, beyond, leaf, stride), delta)
+        following = sum((Mux(carry, stride, 0) for carry, stride in carries), register + delta)
+        self._advance(register, initial, following, leaf)
         return register
 
     def remainder(self, node: PlanNode) -> Signal:
@@ -63,12 +67,13 @@ class AddressGenerators:
         """Add the register ``form % split``; returns whether this step carries into the next word."""
         name = f"a{node.number}_lane{at}"
         register = Signal(range(digit.split), name=name)
-        step = Signal(range(digit.split), name=f"{name}_step")
-        self._select(step, rests, leaf)
-        total = Signal(range(2 * digit.split), name=f"{name}_sum")
+        digits = unsigned((digit.split - 1).bit_length())
+        step = self._select(f"{name}_step", digits, rests, leaf)
+        room = [digit.split - rest for rest in rests]
+        threshold = self._select(f"{name}_room", unsigned(digit.split.bit_length()), room, leaf, digit.split)
         carry = Signal(name=f"{name}_carry")
-        self.m.d.comb += [total.eq(register + step), carry.eq(total >= digit.split)]
-        following = Mux(carry, total - digit.split, total)
+        self.m.d.comb += carry.eq(register >= threshold)
+        following = Mux(carry, register - threshold, register + step)
         self._advance(register, Const(digit.form.const % digit.split), following, leaf)
         self._remainders[node.number, at] = register
         return carry
@@ -96,21 +101,21 @@ class AddressGenerators:
                 jump = jump - coefficient * (run_time_bound(loop.bound, self.variables) - 1)
         return jump
 
-    def _select(self, delta: Signal, jumps: Sequence[Value | int], leaf: LeafPlan) -> None:
-        if not jumps:
-            return
+    def _select(
+        self, name: str, shape: Shape, jumps: Sequence[Value | int], leaf: LeafPlan, otherwise: int = 0
+    ) -> Value:
+        """At stage 1 the entry of the loop that advances after this step, `otherwise` when none does."""
         if all(isinstance(j, int) and j == jumps[0] for j in jumps):
-            self.m.d.comb += delta.eq(jumps[0])
-            return
-        flags = self._levels(leaf)
-        for level, jump in enumerate(jumps):
-            if isinstance(jump, int) and jump == 0:
-                continue
-            with self.m.If(flags[level]):
-                self.m.d.comb += delta.eq(jump)
+            return Const(jumps[0] if jumps else otherwise, shape)
+        register = Signal(shape, name=name, reset_less=True)
+        self.m.d.sync += register.eq(otherwise)
+        for flag, jump in zip(self._levels(leaf), jumps, strict=True):
+            with self.m.If(flag):
+                self.m.d.sync += register.eq(jump)
+        return register
 
     def _levels(self, leaf: LeafPlan) -> list[Signal]:
-        """One-hot at stage 1: which loop of the path advances after this step."""
+        """One-hot at stage 0: which loop of the path advances after this step."""
         if leaf.number not in self._level_flags:
             flags = []
             inner_last: Value = Const(1, 1)
@@ -118,7 +123,7 @@ class AddressGenerators:
                 assert loop.counter is not None, "only the root has no counter"
                 last = self.control.counters[loop.counter.axis].last
                 flag = Signal(name=f"advance{leaf.number}_i{loop.counter.axis}")
-                self.m.d.sync += flag.eq(inner_last & ~last)
+                self.m.d.comb += flag.eq(inner_last & ~last)
                 flags.append(flag)
                 inner_last = inner_last & last
             self._level_flags[leaf.number] = flags[::-1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from amaranth import Module, Mux, Signal
-from amaranth.hdl import Const, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
@@ -240,11 +240,11 @@ class ArithmeticLowering:
             for n, load in enumerate(loads):
                 word = self.at(load.operands[0], load.issue)
                 address = word if n == 0 else Mux(self._active(load), word, address)
-            self.m.d.comb += port.address.eq(address)
             enable = Const(0, 1)
             for load in loads:
                 enable = enable | self._active(load)
-            self.m.d.comb += port.enable.eq(enable)
+            domain = self.m.d.sync if key[0] in self.plan.registers.reads else self.m.d.comb
+            domain += [port.address.eq(address), port.enable.eq(enable)]
 
     def _write_ports(self) -> None:
         for key, port in self.writes.items():
@@ -265,10 +265,9 @@ class ArithmeticLowering:
                     for target, selected in self._targets(store, lane, enable):
                         data[target] = source if n == 0 else Mux(active, source, data[target])
                         enables[target] = enables[target] | selected
-            self.m.d.comb += port.address.eq(address)
-            for lane in range(layout.lanes):
-                self.m.d.comb += port.data[lane * width : (lane + 1) * width].eq(data[lane])
-                self.m.d.comb += port.enable[lane].eq(enables[lane])
+            domain = self.m.d.sync if key[0] in self.plan.registers.writes else self.m.d.comb
+            domain += [port.address.eq(address), port.enable.eq(Cat(*enables))]
+            domain += [port.data.word_select(n, width).eq(value) for n, value in enumerate(data)]
 
     def _targets(self, store: PlanNode, lane: int, enable: Value) -> list[tuple[int, Value]]:
         if store.lane_node is None:

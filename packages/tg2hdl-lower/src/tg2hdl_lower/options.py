@@ -11,7 +11,7 @@ __all__ = ["FAMILY_DEFAULTS", "LowerOptions"]
 
 FAMILY_DEFAULTS = {
     "generic": {"stage_levels": 4, "read_latency": 2},
-    "ecp5": {"stage_levels": 2, "read_latency": 2},
+    "ecp5": {"stage_levels": 2, "read_latency": 3},
 }
 """What 0 means for the options that depend on the family."""
 
@@ -36,8 +36,8 @@ class LowerOptions:
     stage_levels : int
         Logic levels that the scheduler chains into one cycle; 0 chooses by the family.
     read_latency : int
-        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it; 0 chooses by the
-        family.
+        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it, and 1 more where
+        that register is in the block itself; 0 chooses by the family.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """

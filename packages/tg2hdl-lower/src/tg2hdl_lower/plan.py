@@ -12,7 +12,7 @@ from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_lower.bounds import bound_value
 from tg2hdl_lower.layout import Layout
 
-__all__ = ["DigitSplit", "HardwarePlan", "LeafPlan", "MemoryPort", "PlanNode"]
+__all__ = ["DigitSplit", "HardwarePlan", "LeafPlan", "MemoryPort", "PlanNode", "PortRegisters"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,18 @@ class PlanNode:
 
 
 @dataclass(frozen=True)
+class PortRegisters:
+    """Buffers whose accesses take turns on a port, which gets a register behind its multiplexer."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+
+    def delay(self, node: PlanNode) -> int:
+        """Cycles from the issue of a load or store to the memory."""
+        return int(node.buffer in (self.reads if node.kind == "load" else self.writes))
+
+
+@dataclass(frozen=True)
 class MemoryPort:
     """A port of the kernel to a buffer: `reads` for reading (otherwise writing) words of `lanes` elements."""
 
@@ -122,6 +134,8 @@ class HardwarePlan:
         Physical layout and element type of each buffer.
     products : tuple of (int, int)
         Operand widths of each multiplier that the top level provides (bits, signed).
+    registers : PortRegisters
+        Buffers with a register in front of their read or write ports.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     """
@@ -139,6 +153,7 @@ class HardwarePlan:
     notes: tuple[str, ...] = ()
     regrouped: bool = False
     products: tuple[tuple[int, int], ...] = ()
+    registers: PortRegisters = PortRegisters(frozenset(), frozenset())
 
     def steps(self, variables: dict[str, int] | None = None) -> int:
         """Steps of one run; `variables` gives the run-time bounds."""

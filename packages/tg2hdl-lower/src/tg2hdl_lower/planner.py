@@ -22,7 +22,7 @@ from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
-from tg2hdl_lower.schedule import ReadPorts, schedule
+from tg2hdl_lower.schedule import ReadPorts, port_registers, schedule
 
 __all__ = ["plan_kernel"]
 
@@ -80,8 +80,15 @@ def _finish(
         i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
         for i, layout in memories.layouts.items()
     }
-    ii = schedule(flow, options, ReadPorts(limits))
-    depth = max((n.issue for n in flow.nodes if n.kind in ("store", "regwrite")), default=0)
+    ports = ReadPorts(limits)
+    delays = port_registers(flow, ports)
+    ii = schedule(flow, options, ports, delays)
+    ends = (
+        n.issue + (delays.delay(n) if n.kind == "store" else 0)
+        for n in flow.nodes
+        if n.kind in ("store", "regwrite")
+    )
+    depth = max(ends, default=0)
     products = product_slots(flow.nodes)
     return HardwarePlan(
         kernel,
@@ -96,6 +103,7 @@ def _finish(
         len(products)
         + sum(n.kind != "product" and n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
         products=products,
+        registers=delays,
     )
 
 

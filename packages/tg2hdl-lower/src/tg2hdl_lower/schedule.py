@@ -6,6 +6,7 @@ of steps that are d steps apart therefore relates their stages up to ``d * II``.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import UnsupportedError
@@ -14,9 +15,9 @@ from tg2hdl_ir.passes.axes import is_injective
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.options import LowerOptions
-from tg2hdl_lower.plan import PlanNode
+from tg2hdl_lower.plan import PlanNode, PortRegisters
 
-__all__ = ["ReadPorts", "recurrent_nodes", "schedule"]
+__all__ = ["ReadPorts", "port_registers", "recurrent_nodes", "schedule"]
 
 RECURRENCE_LEVELS = 8
 """Levels that a recurrence may take, which would double the II if it were cut."""
@@ -44,7 +45,16 @@ class ReadPorts:
         return self.limit.get(buffer, self.default)
 
 
-def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts) -> int:
+def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
+    """Ports with more accesses than can have one for themselves."""
+    counts = Counter((n.kind, n.buffer) for n in flow.nodes if n.kind in ("load", "store"))
+    return PortRegisters(
+        frozenset(b for (kind, b), count in counts.items() if kind == "load" and count > ports.of(b)),
+        frozenset(b for (kind, b), count in counts.items() if kind == "store" and count > 1),
+    )
+
+
+def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts, registers: PortRegisters) -> int:
     """Set issue, stage, level and port of every node; returns the II.
 
     Raises
@@ -52,10 +62,10 @@ def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts) -> int:
     UnsupportedError
         When no II up to `options.max_ii` works.
     """
-    edges = _loop_edges(flow) + _memory_edges(flow)
+    edges = _loop_edges(flow) + _memory_edges(flow, registers)
     ii = _least_ii(flow, ports)
     while ii <= options.max_ii:
-        attempt = _Attempt(flow, options, edges, ports, ii)
+        attempt = _Attempt(flow, options, edges, ports, registers, ii)
         if attempt.run():
             attempt.assign_products()
             return ii
@@ -121,23 +131,28 @@ def _period(flow: Dataflow, path: tuple[LoopIR, ...], index: PlanNode) -> int:
     return period if not chosen else 1
 
 
-def _memory_edges(flow: Dataflow) -> list[_Edge]:
+def _memory_edges(flow: Dataflow, registers: PortRegisters) -> list[_Edge]:
     edges: list[_Edge] = []
+
+    def add(before: PlanNode, after: PlanNode, distance: int) -> None:
+        gap = 1 + registers.delay(before) - registers.delay(after)
+        edges.append(_Edge(before.number, after.number, distance, gap))
+
     accesses = [n for n in flow.nodes if n.kind in ("load", "store")]
     for store in (n for n in accesses if n.kind == "store"):
         for other in (n for n in accesses if n.buffer == store.buffer and n is not store):
             same_step = other.leaf == store.leaf
             if other.kind == "load":
                 if same_step and other.number > store.number:
-                    edges.append(_Edge(store.number, other.number, 0, 1))
+                    add(store, other, 0)
                 elif same_step:
-                    edges.append(_Edge(other.number, store.number, 0, 1))
+                    add(other, store, 0)
                 if not _never_again(flow, store, other):
-                    edges.append(_Edge(store.number, other.number, 1, 1))
-                    edges.append(_Edge(other.number, store.number, 1, 1))
+                    add(store, other, 1)
+                    add(other, store, 1)
             elif other.number > store.number:
-                edges.append(_Edge(store.number, other.number, 0 if same_step else 1, 1))
-                edges.append(_Edge(other.number, store.number, 1, 1))
+                add(store, other, 0 if same_step else 1)
+                add(other, store, 1)
     return edges
 
 
@@ -171,12 +186,19 @@ def recurrent_nodes(flow: Dataflow) -> set[int]:
 
 class _Attempt:
     def __init__(
-        self, flow: Dataflow, options: LowerOptions, edges: list[_Edge], ports: ReadPorts, ii: int
+        self,
+        flow: Dataflow,
+        options: LowerOptions,
+        edges: list[_Edge],
+        ports: ReadPorts,
+        registers: PortRegisters,
+        ii: int,
     ) -> None:
         self.flow = flow
         self.options = options
         self.edges = edges
         self.ports = ports
+        self.registers = registers
         self.ii = ii
         self.bounds = [0] * len(flow.nodes)
         self.live = [n for n in flow.nodes if n.kind != "dead"]
@@ -234,7 +256,8 @@ class _Attempt:
                 node.stage, node.level = node.issue + node.latency, 0 if node.latency else budget
             case "load":
                 node.issue = stage + (1 if level else 0)
-                node.stage, node.level = node.issue + self.options.read_latency, 0
+                node.stage = node.issue + self.options.read_latency + self.registers.delay(node)
+                node.level = 0
             case "store":
                 node.issue = stage + (1 if level else 0)
                 node.stage, node.level = node.issue, 0

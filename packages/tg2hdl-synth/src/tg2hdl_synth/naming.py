@@ -58,7 +58,7 @@ def _top_level(name: str, top: Any) -> str:
         label = re.escape(memory.name)
         if re.match(rf"^{label}_r\d+_\d+(?=[_.\[$]|$)", name):
             return f"register behind memory {memory.name}"
-        if re.match(rf"^(?:memory_)?{label}_(?:raddr|rdata|waddr|wdata|wen)(?=[_.\[$]|$)", name):
+        if re.match(rf"^(?:memory_)?{label}_(?:host_)?(?:raddr|rdata|waddr|wdata|wen)(?=[_.\[$]|$)", name):
             return f"host port of {memory.name}"
         if re.match(rf"^memory_{label}(?=[_.\[$]|$)", name):
             return f"memory {memory.name}"

@@ -247,11 +247,14 @@ class TopModule(wiring.Component):
             (core.busy, w.addr, w.data, w.en) for core, w in writers
         ]
         if memory.external:
-            enable = getattr(self, f"{memory.name}_wen").replicate(lanes)
-            address, data = getattr(self, f"{memory.name}_waddr"), getattr(self, f"{memory.name}_wdata")
-            sources.append((~self.busy, address, data, enable))
+            # The host's word goes in one cycle later, so that no path leads from a kernel's state to the memory.
+            wen, waddr, wdata = (getattr(self, f"{memory.name}_{k}") for k in ("wen", "waddr", "wdata"))
+            write = Signal(name=f"{memory.name}_host_wen")
+            address = Signal.like(waddr, name=f"{memory.name}_host_waddr", reset_less=True)
+            data = Signal.like(wdata, name=f"{memory.name}_host_wdata", reset_less=True)
+            m.d.sync += [write.eq(wen & ~self.busy), address.eq(waddr), data.eq(wdata)]
+            sources.append((write, address, data, write.replicate(lanes)))
         address, data, enable = sources[-1][1:]
-        enable = Mux(sources[-1][0], enable, 0)
         for select, other_address, other_data, other_enable in sources[-2::-1]:
             address = Mux(select, other_address, address)
             data = Mux(select, other_data, data)

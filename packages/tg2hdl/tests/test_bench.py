@@ -72,6 +72,22 @@ def test_a_run_is_continued_row_by_row(file, tmp_path):
     assert [(row["multipliers"], row["simulated"]) for row in rows] == [(1, None), (2, None)]
 
 
+def test_synthesis_is_kept_while_the_hardware_is_the_same(tmp_path):
+    def row(digest, synthesis):
+        made = BenchRow("product", 1, 60, 24, 24, predicted=30, rtlil_digest=digest)
+        if synthesis:
+            made.synthesis = {"fmax_mhz": 100.0, "fmax_range_mhz": [90, 110], "estimate": None}
+        return made
+
+    def measured(*rows):
+        (found,) = merge_document(tmp_path / "table.json", rows, [])["rows"]
+        return found["microseconds"]
+
+    assert measured(row("a", True)) == 0.3
+    assert measured(row("a", False)) == 0.3
+    assert measured(row("b", False)) is None
+
+
 def test_a_file_that_is_no_table_is_left_alone(tmp_path):
     path = tmp_path / "table.json"
     path.write_text('{"rows": [3]}')

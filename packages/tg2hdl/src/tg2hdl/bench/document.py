@@ -14,11 +14,12 @@ from tg2hdl_ir.errors import InputError
 __all__ = ["merge_document"]
 
 Document = dict[str, Any]
-_KEY = ("workload", "multipliers", "target")
 
 
 def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -> Document:
     """Put rows into a JSON file, in the place of those of the same workload, multipliers and target.
+
+    A row without synthesis keeps that of the row before it when the hardware is the same.
 
     Parameters
     ----------
@@ -38,7 +39,11 @@ def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -
         When the file is there and is no such table.
     """
     kept = {_key(row): row for row in _read(path)["rows"]}
-    kept |= {_key(row): row for row in (r.to_dict() for r in rows)}
+    for row in rows:
+        before = kept.get(row.key)
+        if row.synthesis is None and before and before.get("rtlil_digest") == row.rtlil_digest is not None:
+            row.synthesis = before["synthesis"]
+        kept[row.key] = row.to_dict()
     places = {name: place for place, name in enumerate(order)}
     ordered = sorted(
         kept.values(),
@@ -51,8 +56,8 @@ def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -
     return document
 
 
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _KEY)
+def _key(row: dict[str, Any]) -> tuple[str, int, str]:
+    return row["workload"], row["multipliers"], row["target"]
 
 
 def _read(path: Path) -> Document:

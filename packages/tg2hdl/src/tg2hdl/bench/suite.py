@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import importlib.util
 import platform
@@ -51,6 +52,8 @@ class BenchRow:
         The budget; `used` is what the plan has in its largest kernel.
     compile_seconds : float
         Processor time from tinygrad to RTLIL.
+    rtlil_digest : str
+        The same for the same hardware.
     refused : str
         Why it was not compiled, simulated or synthesized.
     """
@@ -67,11 +70,17 @@ class BenchRow:
     exact: bool | None = None
     compile_seconds: float | None = None
     rtlil_bytes: int | None = None
+    rtlil_digest: str | None = None
     synthesis: dict[str, Any] | None = None
     refused: str | None = None
     peers: tuple[Peer, ...] = ()
     date: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).date().isoformat())
     versions: dict[str, str] = field(default_factory=lambda: versions())
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What tells it from the other rows of a table."""
+        return self.workload, self.multipliers, self.target
 
     @property
     def wrong(self) -> str | None:
@@ -181,6 +190,7 @@ def _compile(
     options = CompileOptions(multipliers=case.multipliers or None, target=target, **latency, **case.options)
     accelerator = compile_model_to_hardware(workload.model(), *arrays, options=options)
     row.rtlil_bytes = len(accelerator.rtlil())
+    row.rtlil_digest = hashlib.sha256(accelerator.rtlil().encode()).hexdigest()[:16]
     row.compile_seconds = round(time.process_time() - started, 2)
     row.predicted = accelerator.predicted_cycles
     row.used = max(kernel.multipliers for kernel in accelerator.kernels)

@@ -1,6 +1,6 @@
 """The leading part of a product whose factors are a little wider than a multiplier block."""
 
-__all__ = ["ROWS", "low_bits", "multiply_leading"]
+__all__ = ["ROWS", "low_bits", "multiply_leading", "sum_rows"]
 
 from amaranth.hdl import Const, Value
 
@@ -56,7 +56,7 @@ def multiply_leading(
         with p.beside(start):
             multiply(p, f"{name}_right", a[la:], b[:lb], target=target)
     with p.beside(start):
-        _sum_rows(p, name, len(rows))
+        sum_rows(p, name, len(rows))
     p[f"{name}_rest"] = (p[f"{name}_row0"][la:] + p[f"{name}_right"][lb:])[:width]
     if len(rows) > ROWS:
         p[f"{name}_high"] = p[f"{name}_high"] + p[f"{name}_row1"][la - ROWS :]
@@ -66,8 +66,11 @@ def multiply_leading(
     p.delay(add_delay(width))
 
 
-def _sum_rows(p: Pipeline, name: str, count: int) -> None:
-    """Sum the rows, each a place above the one before, in three stages into the first."""
+def sum_rows(p: Pipeline, name: str, count: int) -> None:
+    """Sum the values ``name_row0`` and on, each a place above the one before, in three stages.
+
+    Adds three cuts. Up to 8 rows leave one, ``name_row0``, up to 16 another, ``name_row1``, 8 places above it.
+    """
     if not count:
         p[f"{name}_row0"] = Const(0, 1)
     distance = 1

@@ -156,7 +156,8 @@ def log2(bits: Patterns, format: Format = FP32) -> Patterns:
     whole = exponent + high
     near_one = whole == 0
     places = np.where(near_one, n - 1 - _bit_length(np.maximum(w, 1)), 0)
-    product, dropped = _multiply_leading(w << places, n - 1, y, table.value_bits)
+    normal = np.asarray(w << places, dtype=np.int64)
+    product, dropped = _multiply_leading(normal, n - 1, y, table.value_bits)
     fraction = n + table.fraction - dropped
     bits_whole = (format.bias + n).bit_length()
     width = bits_whole + fraction

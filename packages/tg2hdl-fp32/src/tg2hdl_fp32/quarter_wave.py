@@ -73,7 +73,7 @@ class QuarterWave(ElementaryCore):
                 p.normal = Mux(empty, Cat(Const(0, step), p.normal)[:width], p.normal)
                 p[f"empty{k}"] = empty
                 p.delay(reduce_delay(step) + lut_delay())
-                if k in (4, 3, 1):
+                if k in (4, 3, 1, 0):
                     p.cut()
             p.count = Cat(p[f"empty{k}"] for k in range(levels))
             passes, significand, field = self.small(p)

@@ -5,11 +5,13 @@ __all__ = ["FP32Sin", "Sin"]
 from functools import cache
 from typing import Any
 
-from amaranth.hdl import Cat, Const
+from amaranth.hdl import Cat, Const, Value
 
 from .elementary import limbs
 from .format import FP32, Format
 from .functions import two_over_pi
+from .leading_product import low_bits, sum_rows
+from .logic_table import select
 from .multiplier import multiply
 from .pipeline import Pipeline
 from .quarter_wave import QuarterWave
@@ -19,6 +21,9 @@ from .unpacked import unpack
 
 #: Leading zeros that a reduced operand can have, by exhaustive search for the nearest to a multiple of pi/2.
 _CANCELLED = {"FP32": 30, "BF16": 16, "FP16": 16}
+
+#: Bits of each part of a window: two multiplier blocks.
+_PART = 36
 
 
 def least_exponent(format: Format) -> int:
@@ -74,28 +79,69 @@ class Sin(QuarterWave):
         p.delay(add_delay(f.exponent))
         address = offset[: (len(windows) - 1).bit_length()]
         lookup(p, "window", address, windows, fraction + 2, target=self.target)
-        # In two halves, for shorter carry chains; of the upper one only the low bits count, modulo 4.
-        half = (fraction + 2) // 2
-        p.upper, p.lower = p.window[half:], p.window[:half]
-        start = p.mark()
-        target = limbs(self.target)
-        multiply(p, "low", p.significand, p.lower, target=target)
-        with p.beside(start):
-            multiply(p, "high", p.significand, p.upper, target=target)
-        p.cut()
-        p.turns = (p.high[: fraction + 2 - half] + p.low[half:])[: fraction + 2 - half]
-        p.delay(add_delay(fraction + 2 - half))
-        p.cut()
-        turns = Cat(p.low[:half], p.turns)
+        self._multiply(p, fraction + 2)
+        turns = Cat(p.low_part[:_PART], p.turns)
         quadrant = turns[fraction : fraction + 2]
         p.reduced = turns[fraction - kept : fraction] ^ quadrant[0].replicate(kept)
         p.sign = p.negative ^ (quadrant[1] & ~p.is_tiny)
         p.is_zero = Const(0, 1)
         p.delay(lut_delay())
 
+    def _multiply(self, p: Pipeline, size: int) -> None:
+        """Set ``p.turns`` and ``p.low_part`` to the product of significand and window modulo ``2**size``.
+
+        In two parts, for shorter carry chains. Blocks multiply the upper 18 bits of the significand, and rows in
+        logic the others, with the window behind a register; the highest bits of the window, of which only a few
+        count, have logic of their own.
+        """
+        low = low_bits(self.format.significand)
+        middle = min(2 * _PART, size - low)
+        start = p.mark()
+        p.delay(lut_delay(3))
+        multiply(p, "low_blocks", p.significand[low:], p.window[:_PART], target=limbs(self.target))
+        with p.beside(start):
+            p.delay(lut_delay(3))
+            multiply(p, "high_blocks", p.significand[low:], p.window[_PART:middle], target=limbs(self.target))
+        p.cut()
+        with p.beside(start):
+            p.delay(lut_delay(2))
+            p.cut()
+            for name, part in (("low_rows", p.window[:_PART]), ("high_rows", p.window[_PART:])):
+                for k in range(low):
+                    p[f"{name}_row{k}"] = p.significand[k].replicate(len(part)) & part
+            _multiply_top(p, p.window[middle : size - low], p.significand[low:])
+            p.delay(lut_delay())
+            sum_rows(p, "low_rows", low)
+        with p.beside(start):
+            p.cut()
+            sum_rows(p, "high_rows", low)
+        p.low_part = Cat(Const(0, low), p.low_blocks) + p.low_rows_row0
+        p.high_part = (Cat(Const(0, low), p.high_blocks) + p.high_rows_row0)[: size - _PART]
+        p.delay(add_delay(size - _PART))
+        p.cut()
+        p.top = p.top_near + (p.top_far << 2)
+        carried = p.low_part[_PART:]
+        gap = max(middle - _PART + low - len(carried), 0)
+        p.turns = (p.high_part + Cat(carried, Const(0, gap), p.top))[: size - _PART]
+        p.delay(add_delay(size - _PART))
+        p.cut()
+
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
         """Return whether the operand is returned as it is, its significand and its exponent field."""
         return p.is_tiny, p.significand, p.field
+
+
+def _multiply_top(p: Pipeline, window: Value, significand: Value) -> None:
+    """Set ``p.top_near`` and ``p.top_far``, four times which is the rest, for a product modulo the window's size."""
+    size = len(window)
+    p.top_near = p.top_far = Const(0, 1)
+    for name, places in (("top_near", range(min(2, size))), ("top_far", range(2, size))):
+        if places:
+            digits = significand[places.start : places.stop]
+            narrow = window[: size - places.start]
+            limit = 1 << len(narrow)
+            index = range(1 << len(narrow) + len(digits))
+            p[name] = select(Cat(narrow, digits), [(i % limit) * (i // limit) % limit for i in index])
 
 
 class FP32Sin(Sin):

@@ -49,9 +49,9 @@ class SinTurns(QuarterWave):
         twice = ~x.hidden & ~x.significand[-2]
         p.lifted = Mux(twice, x.significand << 2, Mux(once, x.significand << 1, x.significand))[:n]
         p.field = Mux(x.hidden, x.field + 2, Mux(once, 2, 1))
-        places = (x.exponent - (f.bias - n - 3)).as_signed()
+        places = (x.field - (f.bias - n - 3)).as_signed()
         p.places = places
-        p.is_small = (x.exponent < f.bias + least_exponent(f)) & 1
+        p.is_small = x.field < f.bias + least_exponent(f)
         p.delay(add_delay(f.exponent) + lut_delay())
         p.cut()
         levels = width.bit_length()
@@ -65,17 +65,18 @@ class SinTurns(QuarterWave):
         p.fixed = Mux(p.gone, 0, p.fixed)[:width]
         p.delay(lut_delay(0.5))
         p.cut()
-        p.place = p.fixed[:kept]
+        p.place = p.fixed[:kept] ^ p.fixed[kept].replicate(kept)
         p.quadrant = p.fixed[kept:]
         p.whole = ~p.fixed[:kept].any()
         p.delay(reduce_delay(kept))
         p.cut()
         odd = p.quadrant[0]
         # A whole quarter is a unit of the last place short of 1, and its sine rounds to 1.
-        p.reduced = ((p.place ^ odd.replicate(kept)) + (odd & ~p.whole))[:kept]
+        p.reduced = (p.place + (odd & ~p.whole))[:kept]
         p.is_zero = p.whole & ~odd & ~p.is_small
         p.sign = p.negative ^ (p.quadrant[1] & ~p.is_zero)
-        p.delay(add_delay(kept) + lut_delay())
+        p.delay(add_delay(kept))
+        p.cut()
 
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
         """Return whether the operand passes unreduced, its significand and its exponent field."""

@@ -49,6 +49,7 @@ CORES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "exp2": _core("Exp2"),
     "log2": _core("Log2"),
     "sin": _core("Sin"),
+    "sin_turns": _core("SinTurns"),
 }
 VARIANTS: dict[str, dict[str, Any]] = {
     "fast": {"profile": "fast", "target": "ecp5"},

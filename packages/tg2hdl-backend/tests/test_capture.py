@@ -288,16 +288,16 @@ def test_a_refusal_names_the_line_where_tinygrad_knows_it():
     from tg2hdl_top import compile_program
 
     def model(x: Tensor) -> Tensor:
-        return x.cast("fp8e4m3").contiguous().sin().cast("float32")
+        return x.cast("fp8e4m3").contiguous().sin()
 
     captured = capture(model, X)
-    kernel = captured.program.calls[0].kernel
+    kernel = captured.program.calls[1].kernel
     line = f"{__name__}:{model.__code__.co_firstlineno + 1}::model"
     knows = "caller" in Metadata.__dataclass_fields__
-    assert kernel.where == (f"kernel E_8, made by cast ({line})" if knows else "kernel E_8")
+    assert kernel.where == (f"kernel E_8, made by sin ({line})" if knows else "kernel E_8")
     with pytest.raises(UnsupportedError) as error:
         compile_program(captured.program)
     assert str(error.value).splitlines()[:2] == [
-        "unsupported: no hardware computes cast(fp32) -> fp8_e4m3",
+        "unsupported: no hardware computes sin(fp8_e4m3) -> fp8_e4m3",
         f"  at: {kernel.where}",
     ]

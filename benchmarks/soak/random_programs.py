@@ -9,7 +9,6 @@ A mismatch is reduced to a small program and printed; the command then goes on w
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from record import write_record
 
 from tg2hdl_backend.conformance import compare_with_interpreter
 from tg2hdl_backend.conformance.random_programs import Recipe, recipes
@@ -104,17 +104,14 @@ def main() -> int:
     for reason, count in soak.refusals.most_common():
         print(f"refused {count} times: {reason}")
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(
-            json.dumps(
-                {
-                    "totals": soak.counts,
-                    "refusals": soak.refusals,
-                    "wrong": soak.wrong,
-                    "last seed": number - 1,
-                },
-                indent=1,
-            )
+        write_record(
+            options.json,
+            {**soak.counts, "wrong": len(soak.wrong)},
+            hardware=options.hardware,
+            integers=options.integers,
+            seeds=[options.seed, number - 1],
+            refusals=soak.refusals,
+            wrong=soak.wrong,
         )
     return int(bool(soak.wrong))
 

@@ -167,7 +167,9 @@ class CompiledKernel(wiring.Component):
         for idx, layout in self.plan.layouts.items():
             self._memory(m, idx, layout)
         for number, widths in enumerate(self.plan.products):
-            m.submodules[f"multiplier_{number}"] = multiplier = Multiplier18(widths)
+            m.submodules[f"multiplier_{number}"] = multiplier = Multiplier18(
+                widths, self.plan.product_latency
+            )
             port = getattr(core, f"product_{number}")
             m.d.comb += [multiplier.a.eq(port.a), multiplier.b.eq(port.b), port.result.eq(multiplier.result)]
         return m

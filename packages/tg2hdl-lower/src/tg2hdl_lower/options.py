@@ -10,8 +10,8 @@ from tg2hdl_ir.errors import InputError
 __all__ = ["FAMILY_DEFAULTS", "LowerOptions"]
 
 FAMILY_DEFAULTS = {
-    "generic": {"stage_levels": 4, "read_latency": 2},
-    "ecp5": {"stage_levels": 2, "read_latency": 3},
+    "generic": {"stage_levels": 4, "read_latency": 2, "product_latency": 2},
+    "ecp5": {"stage_levels": 2, "read_latency": 2, "product_latency": 3},
 }
 """What 0 means for the options that depend on the family."""
 
@@ -36,8 +36,10 @@ class LowerOptions:
     stage_levels : int
         Logic levels that the scheduler chains into one cycle; 0 chooses by the family.
     read_latency : int
-        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it, and 1 more where
-        that register is in the block itself; 0 chooses by the family.
+        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it; 0 chooses by the
+        family.
+    product_latency : int
+        Cycles of a hardware multiplier: 1 behind it, the others at its operands; 0 chooses by the family.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """
@@ -50,13 +52,21 @@ class LowerOptions:
     units: Mapping[str, str] = field(default_factory=dict)
     stage_levels: int = 0
     read_latency: int = 0
+    product_latency: int = 0
     max_ii: int = 4096
 
     def __post_init__(self) -> None:
         for name, value in FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]).items():
             if getattr(self, name) == 0:
                 object.__setattr__(self, name, value)
-        for name in ("unroll_factor", "reduce_unroll_factor", "stage_levels", "read_latency", "max_ii"):
+        for name in (
+            "unroll_factor",
+            "reduce_unroll_factor",
+            "stage_levels",
+            "read_latency",
+            "product_latency",
+            "max_ii",
+        ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more")

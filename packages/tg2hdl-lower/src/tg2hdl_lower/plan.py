@@ -134,6 +134,8 @@ class HardwarePlan:
         Physical layout and element type of each buffer.
     products : tuple of (int, int)
         Operand widths of each multiplier that the top level provides (bits, signed).
+    product_latency : int
+        Cycles of these multipliers.
     registers : PortRegisters
         Buffers with a register in front of their read or write ports.
     regrouped : bool
@@ -153,6 +155,7 @@ class HardwarePlan:
     notes: tuple[str, ...] = ()
     regrouped: bool = False
     products: tuple[tuple[int, int], ...] = ()
+    product_latency: int = 2
     registers: PortRegisters = PortRegisters(frozenset(), frozenset())
 
     def steps(self, variables: dict[str, int] | None = None) -> int:

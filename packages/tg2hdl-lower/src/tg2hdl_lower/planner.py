@@ -75,7 +75,7 @@ def _finish(
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
-    bind_products(flow)
+    bind_products(flow, options.product_latency)
     limits = {
         i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
         for i, layout in memories.layouts.items()
@@ -103,6 +103,7 @@ def _finish(
         len(products)
         + sum(n.kind != "product" and n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
         products=products,
+        product_latency=options.product_latency,
         registers=delays,
     )
 

@@ -14,7 +14,6 @@ from tg2hdl_lower.plan import PlanNode
 from tg2hdl_lower.schedule import recurrent_nodes
 
 __all__ = [
-    "PRODUCT_LATENCY",
     "Multiplier18",
     "bind_products",
     "pool_widths",
@@ -22,14 +21,11 @@ __all__ = [
     "product_slots",
 ]
 
-PRODUCT_LATENCY = 2
-"""Cycles from operands to product: a register at the operands and one behind the multiplier."""
-
 _WIDEST = 18
 _NARROWEST = 3
 
 
-def bind_products(flow: Dataflow) -> None:
+def bind_products(flow: Dataflow, latency: int) -> None:
     """Turn the products that one hardware multiplier computes into ``product`` nodes.
 
     Products of a recurrence stay combinational, since more cycles there would raise the II.
@@ -42,7 +38,7 @@ def bind_products(flow: Dataflow) -> None:
         widths = [_signed_width(f) for f in factors]
         if any(f.kind == "const" for f in factors) or max(widths) > _WIDEST or min(widths) < _NARROWEST:
             continue
-        node.kind, node.latency, node.levels, node.lowering = "product", PRODUCT_LATENCY, 0, None
+        node.kind, node.latency, node.levels, node.lowering = "product", latency, 0, None
 
 
 def _signed_width(node: PlanNode) -> int:
@@ -69,7 +65,7 @@ def pool_widths(kernels: Iterable[tuple[tuple[int, int], ...]]) -> list[tuple[in
 
 
 def product_signature(widths: tuple[int, int]) -> wiring.Signature:
-    """Port of a kernel to a multiplier: `a` and `b` out, `result` in `PRODUCT_LATENCY` cycles later."""
+    """Port of a kernel to a multiplier: `a` and `b` out, `result` in after the product latency of the plan."""
     a, b = widths
     return wiring.Signature({"a": Out(signed(a)), "b": Out(signed(b)), "result": In(signed(a + b))})
 
@@ -81,26 +77,33 @@ class Multiplier18(wiring.Component):
     ----------
     widths : (int, int)
         Bits of `a` and `b`.
+    latency : int
+        Cycles: one register behind the multiplier, the others at its operands.
 
     Members
     -------
     a, b : In(signed)
         Factors.
     result : Out(signed)
-        Product, `PRODUCT_LATENCY` cycles later.
+        Product, `latency` cycles later.
     """
 
-    def __init__(self, widths: tuple[int, int]) -> None:
+    def __init__(self, widths: tuple[int, int], latency: int) -> None:
         self._MustUse__silence = True
+        self.latency = latency
         a, b = widths
         super().__init__({"a": In(signed(a)), "b": In(signed(b)), "result": Out(signed(a + b))})
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        a = Signal.like(self.a, reset_less=True)
-        b = Signal.like(self.b, reset_less=True)
+        a, b = self.a, self.b
+        for stage in range(self.latency - 1):
+            next_a = Signal.like(self.a, name=f"a_{stage}", reset_less=True)
+            next_b = Signal.like(self.b, name=f"b_{stage}", reset_less=True)
+            m.d.sync += [next_a.eq(a), next_b.eq(b)]
+            a, b = next_a, next_b
         product = Signal.like(self.result, reset_less=True)
-        m.d.sync += [a.eq(self.a), b.eq(self.b), product.eq(a * b)]
+        m.d.sync += product.eq(a * b)
         m.d.comb += self.result.eq(product)
         return m

@@ -20,7 +20,7 @@ from tg2hdl_lower.plan import PlanNode, PortRegisters
 __all__ = ["ReadPorts", "port_registers", "recurrent_nodes", "schedule"]
 
 RECURRENCE_LEVELS = 8
-"""Levels that a recurrence may take, which would double the II if it were cut."""
+"""Levels that a recurrence may take in all the cycles of the II, which would double if it were cut."""
 
 
 @dataclass(frozen=True)
@@ -168,18 +168,18 @@ def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
     return all(loop.counter in used or loop.bound == 1 for loop in flow.leaves[store.leaf].path)
 
 
-def recurrent_nodes(flow: Dataflow) -> set[int]:
-    """Combinational nodes between the reading and the writing of a register in one leaf."""
+def recurrent_nodes(flow: Dataflow, kinds: tuple[str, ...] = ("op",)) -> set[int]:
+    """Nodes between the reading and the writing of a register in one leaf, over nodes of these kinds."""
     forward: set[int] = set()
     for node in flow.nodes:
-        if node.kind == "regread" or (node.kind == "op" and not forward.isdisjoint(node.operands)):
+        if node.kind == "regread" or (node.kind in kinds and not forward.isdisjoint(node.operands)):
             forward.add(node.number)
     wanted = {n for node in flow.nodes if node.kind == "regwrite" for n in node.operands}
     found: set[int] = set()
     for node in reversed(flow.nodes):
         if node.number in wanted and node.number in forward:
             found.add(node.number)
-            if node.kind == "op":
+            if node.kind in kinds:
                 wanted.update(node.operands)
     return found
 
@@ -203,6 +203,7 @@ class _Attempt:
         self.bounds = [0] * len(flow.nodes)
         self.live = [n for n in flow.nodes if n.kind != "dead"]
         self.recurrent = recurrent_nodes(flow)
+        self.circular = recurrent_nodes(flow, ("op", "unit"))
         self._place()
         self.limit = 64 + 2 * ii + max((n.issue for n in self.live), default=0)
 
@@ -242,7 +243,7 @@ class _Attempt:
             case "op":
                 levels = min(node.levels, budget)
                 if node.number in self.recurrent:
-                    budget = max(budget, RECURRENCE_LEVELS)
+                    budget = max(budget, -(-RECURRENCE_LEVELS // self.ii))
                 if level and level + levels > budget:
                     stage, level = stage + 1, 0
                 node.issue, node.stage, node.level = stage, stage, level + levels
@@ -253,7 +254,10 @@ class _Attempt:
                 node.level = level + (2 if len(node.operands) > 1 else 0)
             case "unit" | "product":
                 node.issue = stage + (1 if level else 0)
-                node.stage, node.level = node.issue + node.latency, 0 if node.latency else budget
+                node.stage = node.issue + node.latency
+                # A unit has logic behind its last register; in a recurrence a register there would cost a turn.
+                last = node.kind == "unit" and node.number not in self.circular
+                node.level = budget if last or not node.latency else 0
             case "load":
                 node.issue = stage + (1 if level else 0)
                 node.stage = node.issue + self.options.read_latency + self.registers.delay(node)

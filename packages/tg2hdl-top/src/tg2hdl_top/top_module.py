@@ -198,7 +198,9 @@ class TopModule(wiring.Component):
         number = 0
         for cores in groups:
             for slot, widths in enumerate(pool_widths(core.plan.products for core in cores)):
-                pool.submodules[f"m{number}"] = multiplier = Multiplier18(widths)
+                pool.submodules[f"m{number}"] = multiplier = Multiplier18(
+                    widths, self.plans[0].product_latency
+                )
                 number += 1
                 users = [core for core in cores if slot < len(core.plan.products)]
                 ports = [(core.busy, getattr(core, f"product_{slot}")) for core in users]

@@ -4,6 +4,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from math import isqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
@@ -11,6 +12,7 @@ from amaranth.sim import Simulator
 from tg2hdl_fp32 import FP8_E4M3, FP8_E5M2, FP16, FP32, FP64, Div, Format, RoundingMode, Sqrt
 from tg2hdl_fp32.errors import FloatParameterError, FloatTypeError
 from tg2hdl_fp32.iterative import IterativeDiv, IterativeSqrt
+from tg2hdl_fp32.testing.simulation import BitSlicedSimulation
 
 _spec = spec_from_file_location("streaming", Path(__file__).with_name("streaming.py"))
 streaming = module_from_spec(_spec)
@@ -147,6 +149,26 @@ def test_flush_to_zero(core, reference, arity):
         else:
             expected, _ = reference(FP32, *flushed, RoundingMode.RNE)
         assert result == expected, [hex(v) for v in row]
+
+
+@pytest.mark.parametrize("profile", ["fast", "balanced"])
+@pytest.mark.parametrize("core", [Div, Sqrt])
+def test_many_at_once_against_numpy(core, profile):
+    unit = core(FP32, profile=profile)
+    latency = unit.latency
+    lanes = 20_000
+    values = np.array([row[:2] for row in operands(FP32, lanes, 2, seed=3)], dtype=np.uint32)
+    simulation = BitSlicedSimulation(unit, lanes)
+    simulation.set("en", 1)
+    for name, column in zip(core.operands, values.T, strict=False):
+        simulation.set(name, column)
+    simulation.tick(latency)
+    got = simulation.get("result").astype(np.uint32)
+    a, b = values.view(np.float32).T
+    with np.errstate(all="ignore"):
+        exact = a / b if core is Div else np.sqrt(a)
+    expected = np.where(np.isnan(exact), FP32.nan, exact.view(np.uint32))
+    assert (got == expected).all()
 
 
 def run_iterative(core, values, rm=None):

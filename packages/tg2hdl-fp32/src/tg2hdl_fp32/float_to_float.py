@@ -90,7 +90,7 @@ class FloatToFloat(Core):
     def tuned_stages(self, profile: str) -> int | None:
         """Few registers, as for every conversion."""
         most = len(self._segments) - 1
-        return {"balanced": min(most, 2), "fast": min(most, 4)}.get(profile)
+        return {"balanced": 1 if self._exact else min(most, 2), "fast": min(most, 4)}.get(profile)
 
     @property
     def _shift(self) -> int:
@@ -151,8 +151,7 @@ class FloatToFloat(Core):
     def _round(self, p: Pipeline, sticky: bool) -> None:
         """Round; `sticky` tells that ``p.sticky`` is there already."""
         n = self.result_format.significand
-        if not self._exact:
-            p.cut()
+        p.cut()
         frame = p.wire(Cat(Const(0, max(n + 2 - len(p.significand), 0)), p.significand))
         round_chosen(
             p,

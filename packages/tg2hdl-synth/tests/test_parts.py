@@ -89,6 +89,17 @@ def test_names_of_memories_and_unknown_cells():
     assert describe("something_TRELLIS_FF_Q", None) == "something_TRELLIS_FF_Q"
 
 
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("multipliers.m3.product_MULT18X18D_P0", "multiplier 3"),
+        ("multipliers.result$19_TRELLIS_FF_Q_15_DI_MULT18X18D_P15", "product of a multiplier"),
+    ],
+)
+def test_names_of_shared_multipliers(name, what):
+    assert describe(name, None) == what
+
+
 def test_plugin_is_light_and_registered():
     code = "import sys, tg2hdl_synth.plugin; print({'amaranth', 'tinygrad'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -54,6 +54,8 @@ def _top_level(name: str, top: Any) -> str:
     multiplier = re.match(r"^multipliers\.m(\d+)(?=[_.\[$]|$)", name)
     if multiplier:
         return f"multiplier {multiplier[1]}"
+    if re.match(r"^multipliers\.(?:result|product)(?=[_.\[$]|$)", name):
+        return "product of a multiplier"
     for memory in getattr(top, "memories", ()):
         label = re.escape(memory.name)
         if re.match(rf"^{label}_r\d+_\d+(?=[_.\[$]|$)", name):

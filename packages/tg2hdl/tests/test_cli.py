@@ -153,3 +153,17 @@ def test_a_plugin_adds_a_command():
         runner = CliRunner()
         assert runner.invoke(cli, ["hi"]).output == "hi\n"
         assert "Say hello." in runner.invoke(cli, ["--help"]).output
+
+
+def test_family_and_order_of_sums_change_the_plan(folder):
+    (folder / "sums.py").write_text("def model(x): return x.sum(1)\n")
+    plans = []
+    for options in ((), ("--family", "ecp5"), ("--float-order", "relaxed", "--multipliers", "4")):
+        result = call("compile", "sums.py", "--input", "float32:4x32", *options, cwd=folder)
+        assert (result.returncode, result.stderr) == (0, "")
+        plans.append((folder / "build" / "sums" / "sums.plan").read_text())
+    assert len(set(plans)) == 3
+    simulated = call(
+        "simulate", "sums.py", "--input", "float32:4x32", *options, "--engine", "amaranth", cwd=folder
+    )
+    assert "every bit equals the golden model" in simulated.stdout

@@ -19,6 +19,7 @@ from tg2hdl_lower.plan import PlanNode, PortRegisters
 
 __all__ = ["ReadPorts", "port_registers", "recurrent_nodes", "schedule"]
 
+SHORT_STAGE = 2
 RECURRENCE_LEVELS = 8
 """Levels that a recurrence may take in all the cycles of the II, which would double if it were cut."""
 
@@ -200,6 +201,8 @@ class _Attempt:
         self.ports = ports
         self.registers = registers
         self.ii = ii
+        # A short stage has no time for much logic behind the way out of a block RAM.
+        self.memory_level = 1 if options.stage_levels <= SHORT_STAGE else 0
         self.bounds = [0] * len(flow.nodes)
         self.live = [n for n in flow.nodes if n.kind != "dead"]
         self.recurrent = recurrent_nodes(flow)
@@ -253,7 +256,10 @@ class _Attempt:
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)
             case "unit" | "product":
-                node.issue = stage + (1 if level else 0)
+                # What comes from a memory goes straight to the registers in front of a multiplier.
+                node.issue = stage + (
+                    1 if level > (self.memory_level if node.kind == "product" else 0) else 0
+                )
                 node.stage = node.issue + node.latency
                 # A unit has logic behind its last register; in a recurrence a register there would cost a turn.
                 last = node.kind == "unit" and node.number not in self.circular
@@ -261,7 +267,7 @@ class _Attempt:
             case "load":
                 node.issue = stage + (1 if level else 0)
                 node.stage = node.issue + self.options.read_latency + self.registers.delay(node)
-                node.level = 0
+                node.level = self.memory_level
             case "store":
                 node.issue = stage + (1 if level else 0)
                 node.stage, node.level = node.issue, 0

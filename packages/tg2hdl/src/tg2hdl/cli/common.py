@@ -23,6 +23,8 @@ from rich.table import Table
 from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl_ir.errors import InputError
+from tg2hdl_lower.options import FAMILY_DEFAULTS
+from tg2hdl_top import CompileOptions
 
 __all__ = [
     "compile_file",
@@ -51,7 +53,21 @@ _OPTIONS = (
         multiple=True,
         help="Size of a symbolic dimension of an ONNX file; once per name.",
     ),
-    click.option("--multipliers", type=click.IntRange(1), help="Multiplying lanes per kernel.  [default: 1]"),
+    click.option(
+        "--multipliers",
+        type=click.IntRange(1),
+        help="Hardware multipliers; kernels share them.  [default: 1]",
+    ),
+    click.option(
+        "--family",
+        type=click.Choice(sorted(FAMILY_DEFAULTS)),
+        help="Parts to compile for: ecp5 uses the registers of its blocks, generic suits all.  [default: generic]",
+    ),
+    click.option(
+        "--float-order",
+        type=click.Choice(["strict", "relaxed"]),
+        help="Float sums in the order of the program, or in trees where that is faster.  [default: strict]",
+    ),
     click.option(
         "--weights",
         type=click.Choice(["rom", "loadable"]),
@@ -74,6 +90,8 @@ def compile_file(
     dims: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
+    family: str | None,
+    float_order: str | None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_model_file(spec, batch, dict(map(_size, dims)))
@@ -84,8 +102,10 @@ def compile_file(
             where=str(file.path),
             hint="give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file",
         )
+    further = {"target": family, "float_order": float_order}
+    options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(
-        file.model, *examples, weights=weights, multipliers=multipliers, name=file.label
+        file.model, *examples, weights=weights, multipliers=multipliers, options=options, name=file.label
     )
     return file, examples, accelerator
 

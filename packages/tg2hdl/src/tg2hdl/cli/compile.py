@@ -33,6 +33,8 @@ def compile_command(
     dims: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
+    family: str | None,
+    float_order: str | None,
     output: str | None,
 ) -> None:
     """Compile a model to Verilog and RTLIL.
@@ -43,7 +45,9 @@ def compile_command(
     """
     console = Console()
     with stage(console, f"compiling {model}"):
-        file, _, accelerator = compile_file(model, inputs, batch, dims, multipliers, weights)
+        file, _, accelerator = compile_file(
+            model, inputs, batch, dims, multipliers, weights, family, float_order
+        )
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )

@@ -36,6 +36,8 @@ def simulate(
     dims: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
+    family: str | None,
+    float_order: str | None,
     data: tuple[str, ...],
     seed: int,
     engine: str,
@@ -47,7 +49,9 @@ def simulate(
     """
     console = Console()
     with stage(console, f"compiling {model}"):
-        _, _, accelerator = compile_file(model, inputs, batch, dims, multipliers, weights)
+        _, _, accelerator = compile_file(
+            model, inputs, batch, dims, multipliers, weights, family, float_order
+        )
     values = tuple(_load(path) for path in data) if data else random_inputs(accelerator, seed)
     golden = accelerator.golden(*values)
     with stage(console, "simulating") as report:

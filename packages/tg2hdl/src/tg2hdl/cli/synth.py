@@ -38,6 +38,8 @@ def synth(
     dims: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
+    family: str | None,
+    float_order: str | None,
     target: str,
     speed: int,
     seeds: int,
@@ -53,11 +55,13 @@ def synth(
     """
     console = Console()
     with stage(console, f"compiling {model}"):
-        _, _, accelerator = compile_file(model, inputs, batch, dims, multipliers, weights)
+        _, _, accelerator = compile_file(
+            model, inputs, batch, dims, multipliers, weights, family, float_order
+        )
     try:
         with stage(console, f"synthesizing {accelerator.name} for {target}") as report:
             result = accelerator.synthesize(
-                target, speed, seeds, pack_registers=pack_registers, progress=report
+                target, speed, seeds, pack_registers=pack_registers or family == "ecp5", progress=report
             )
     except Tg2hdlError as error:
         partial = getattr(error, "partial", None)

@@ -51,6 +51,21 @@ def test_intervals_join_without_a_step_back(core, sign):
         assert sign * (table.evaluate(index + 1, 0) - table.evaluate(index, last)) >= 0
 
 
+@pytest.mark.parametrize(
+    ("core", "sign"),
+    [(exp2_core, 1), (reciprocal_core, -1), (rsqrt_core, -1)],
+    ids=["exp2", "reciprocal", "rsqrt"],
+)
+def test_no_interval_steps_back_where_the_square_steps(core, sign):
+    table = core.table(FP32)
+    step = 1 << table.delta - table.fold - 1
+    squares = [table.square(u) for u in range(1 << table.delta)]
+    assert all(squares[u] == squares[u - 1] for u in range(1, len(squares)) if u % step)
+    for index in range(0, len(table.rows), 5):
+        for u in range(step, 1 << table.delta, step):
+            assert sign * (table.evaluate(index, u) - table.evaluate(index, u - 1)) >= 0
+
+
 def test_fit_is_within_the_bound_of_its_last_bits():
     table = fit(
         functions.exp2,

@@ -138,9 +138,9 @@ def fit(
     largest = max(abs(a1 + a2) for _, a1, a2 in polynomials)
     slope = slope_bits + PRECISION - int(largest).bit_length()
     curve = slope + 2
-    # Half a unit of the distance to the middle is worth at most one of the result, or two.
+    # A unit of the distance to the middle is worth at most one of the result, lest a rising function step back.
     most = int(max(abs(a2) for *_, a2 in polynomials)) >> PRECISION - fraction
-    fold = max(1, min(most.bit_length() - 2, delta - 1, 9))
+    fold = max(1, min(most.bit_length() - 1, delta - 1, 9))
     shift = 2 * fold + 2 + curve - fraction
     ends = ((1 << fold) - 1) << fold
     rows, falling, concave = [], [], []

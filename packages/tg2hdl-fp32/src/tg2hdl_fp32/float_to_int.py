@@ -74,33 +74,34 @@ class FloatToInt(Core):
         p.places = constant_minus(p, fmt.bias + top, exponent, levels)
         p.beyond = ~at_most(exponent, fmt.bias + top)
         # Too far right, or so far left that nothing is left modulo the width.
-        p.out = at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0))
-        p.sign, p.significand = x.sign, x.significand
+        out = p.wire(at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0)))
+        p.out, p.sign = out, x.sign
+        # From here on the significand is complemented where the number is negative.
+        p.significand = (x.significand & ~out.replicate(fmt.significand)) ^ x.sign.replicate(fmt.significand)
         begin_class(p, "x", fmt, p.a)
-        p.delay(lut_delay(1.5))
+        p.delay(lut_delay(2))
         p.cut()
         end_class(p, "x", fmt, subnormals=self.subnormals)
-        value = Cat(Const(0, top - fmt.fraction - bottom), p.significand)
+        value = Cat(p.sign.replicate(top - fmt.fraction - bottom), p.significand)
         half = levels // 2
-        shifted, sticky = shift_right_sticky(p, value, p.places[half:], unit=1 << half)
-        p.shifted = shifted & ~p.out.replicate(len(shifted))
+        p.shifted, sticky = shift_right_sticky(p, value, p.places[half:], unit=1 << half, fill=p.sign)
         p.sticky = sticky | p.out & ~p.x_zero
         p.delay(lut_delay(levels - half + 0.5))
         p.cut()
-        shifted, sticky = shift_right_sticky(p, p.shifted, p.places[:half], sticky=p.sticky)
-        whole = p.wire(shifted[-bottom : width - bottom])
-        p.odd, p.guard = whole[0], shifted[-bottom - 1]
-        p.sticky = sticky | shifted[: -bottom - 1].any()
-        p.flipped = Cat(whole, 0) ^ p.sign.replicate(width + 1)
-        p.delay(lut_delay(half + 0.5))
+        p.shifted, sticky = shift_right_sticky(p, p.shifted, p.places[:half], sticky=p.sticky, fill=p.sign)
+        low = p.shifted[: -bottom - 1]
+        p.sticky = sticky | (low ^ p.sign.replicate(len(low))).any()
+        p.delay(lut_delay(half))
         p.cut()
+        p.whole = Cat(p.shifted[-bottom : width - bottom], p.sign)
+        p.guard, p.odd = p.shifted[-bottom - 1] ^ p.sign, p.whole[0] ^ p.sign
         p.up = rounds_away(p.rm, p.sign, p.odd, p.guard, p.sticky) & ~p.beyond
         p.inexact = (p.guard | p.sticky) & ~p.x_nan & ~p.beyond
         if self.rounding is not RoundingMode.RTZ:
             p.delay(lut_delay(2))
             p.cut()
         # -(t + up) is ~t + 1 - up.
-        p.total = (Cat(1, p.flipped) + Cat(p.up ^ p.sign, Const(0, width)))[1 : width + 2]
+        p.total = (Cat(1, p.whole) + Cat(p.up ^ p.sign, Const(0, width)))[1 : width + 2]
         p.delay(add_delay(width))
         p.cut()
         total = p.total

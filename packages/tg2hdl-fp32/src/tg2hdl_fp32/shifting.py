@@ -85,20 +85,35 @@ def shift_left(
     return value
 
 
-def shift_right_sticky_step(value: Value, sticky: Value, bit: Value, places: int) -> tuple[Value, Value]:
-    """Shift right by `places` when `bit` is set, and gather the bits that fall off."""
+def shift_right_sticky_step(
+    value: Value, sticky: Value, bit: Value, places: int, fill: Value | None = None
+) -> tuple[Value, Value]:
+    """Shift right by `places` when `bit` is set, and gather the bits that fall off.
+
+    With `fill`, one bit, the value is the complement where that bit is set, and so are the free places.
+    """
     width = len(value)
-    lost = value[: min(places, width)].any()
-    shifted = value[places:] if places < width else Const(0, 1)
+    low = value[: min(places, width)]
+    if fill is None:
+        lost, high = low.any(), Const(0, 1)
+    else:
+        lost, high = (low ^ fill.replicate(len(low))).any(), fill.replicate(min(places, width))
+    shifted = Cat(value[places:], high) if places < width else high
     return Mux(bit, shifted, value)[:width], sticky | (bit & lost)
 
 
 def shift_right_sticky(
-    p: Pipeline, value: Value, amount: Value, *, unit: int = 1, sticky: Value | None = None
+    p: Pipeline,
+    value: Value,
+    amount: Value,
+    *,
+    unit: int = 1,
+    sticky: Value | None = None,
+    fill: Value | None = None,
 ) -> tuple[Value, Value]:
-    """Shift right by `amount` times `unit` places and tell whether a set bit fell off."""
+    """Shift right by `amount` times `unit` places and tell whether a set bit fell off; `fill` as in one step."""
     fallen: Value = Const(0, unsigned(1)) if sticky is None else sticky
     for k in reversed(range(len(amount))):
-        shifted, lost = shift_right_sticky_step(value, fallen, amount[k], unit << k)
+        shifted, lost = shift_right_sticky_step(value, fallen, amount[k], unit << k, fill)
         value, fallen = p.wire(shifted), p.wire(lost)
     return value, fallen

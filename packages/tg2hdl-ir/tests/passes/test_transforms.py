@@ -26,6 +26,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.passes.axes import analyze_axes
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.split import split_axis
@@ -68,7 +69,9 @@ def test_flatten_forward_balance(case):
     same_results(kernel, flat, buffers, variables)
     forwarded = verify(forward_registers(flat))
     same_results(kernel, forwarded, buffers, variables)
-    same_results(kernel, verify(balance(forwarded)), buffers, variables)
+    balanced = verify(balance(forwarded))
+    same_results(kernel, balanced, buffers, variables)
+    same_results(kernel, verify(choose_initial_late(balanced)), buffers, variables)
 
 
 @COMMON
@@ -193,3 +196,30 @@ def test_split_by_no_divisor():
     with pytest.raises(InputError) as caught:
         split_axis(matmul(DType.INT8, 3, 5, 7), 2, 4)
     assert str(caught.value) == "bad input: axis 2 cannot be split by 4\n  at: kernel matmul"
+
+
+@pytest.mark.parametrize(
+    ("op", "initial", "neutral"), [("max", -128, True), ("min", 127, True), ("max", 5, False)]
+)
+def test_initial_values_are_chosen_beside_the_comparison(op, initial, neutral):
+    i8, i = DType.INT8, IRCounter(7, 0, 0)
+    load, before, after = IRBufLoad(1, i, i8), IRRegLoad(i8), IRRegLoad(i8)
+    items = (
+        IRRegStore(IRConst(initial, i8)),
+        LoopIR.from_items((load, before, IRRegStore(IROp(op, i8, (before, load)))), counter=i),
+        after,
+        IRBufStore(0, IRConst(0, DType.INT32), after, i8),
+    )
+    buffers = (BufferMeta(0, 1, i8, True), BufferMeta(1, 7, i8, False))
+    kernel = KernelIR(buffers, LoopIR.from_items(items), (RegisterMeta(0, i8),), name="extreme")
+    forwarded = forward_registers(flatten(canonicalize(kernel)))
+    late = verify(choose_initial_late(forwarded))
+    for values in ([3, -9, 100, 2, -128, 127, 0], [-128] * 7, [127] * 7, [1, 2, 3, 4, 3, 2, 1]):
+        same_results(kernel, late, {1: np.array(values, np.int8)})
+    (update,) = [s for s in late.loop_tree.statements() if isinstance(s, IRRegStore)]
+    assert isinstance(update.value, IROp)
+    assert update.value.op == "where"
+    _, begun, going_on = update.value.srcs
+    assert isinstance(going_on, IROp)
+    assert (going_on.op, {type(s) for s in going_on.srcs}) == (op, {IRRegLoad, IRBufLoad})
+    assert isinstance(begun, IRBufLoad) == neutral

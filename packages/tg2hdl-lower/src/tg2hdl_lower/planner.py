@@ -10,6 +10,7 @@ from tg2hdl_ir.passes.accumulators import accumulator_ranges
 from tg2hdl_ir.passes.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_ir.passes.registers import forward_registers
@@ -74,6 +75,7 @@ def _finish(
         for r in kernel.registers
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
+    kernel = choose_initial_late(kernel)
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
     bind_products(flow, options.product_latency)
     limits = {

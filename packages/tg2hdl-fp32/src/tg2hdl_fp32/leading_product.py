@@ -2,7 +2,7 @@
 
 __all__ = ["ROWS", "low_bits", "multiply_leading", "sum_rows"]
 
-from amaranth.hdl import Const, Value
+from amaranth.hdl import Const, Mux, Value
 
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -19,7 +19,14 @@ def low_bits(width: int) -> int:
 
 
 def multiply_leading(
-    p: Pipeline, name: str, a: Value, b: Value, *, target: str, addend: Value | None = None
+    p: Pipeline,
+    name: str,
+    a: Value,
+    b: Value,
+    *,
+    target: str,
+    addend: Value | None = None,
+    lift: tuple[str, int] | None = None,
 ) -> None:
     """Set ``p[name]`` to the product of two values of the present stage, in units of its lowest block's bit.
 
@@ -38,6 +45,9 @@ def multiply_leading(
         As for :func:`~tg2hdl_fp32.multiplier.multiply`.
     addend : Value, optional
         Added to the product; gives the width of the sum.
+    lift : (str, int), optional
+        Name of a bit and the number of places by which it shifts up the sum, which must have room for them; takes
+        one more cut.
     """
     la, lb = low_bits(len(a)), low_bits(len(b))
     width = len(a) + len(b) - la - lb if addend is None else len(addend)
@@ -57,7 +67,14 @@ def multiply_leading(
             multiply(p, f"{name}_right", a[la:], b[:lb], target=target)
     with p.beside(start):
         sum_rows(p, name, len(rows))
-    p[f"{name}_rest"] = (p[f"{name}_row0"][la:] + p[f"{name}_right"][lb:])[:width]
+    parts = (("row0", la), ("right", lb), ("high", 0))
+    for part, cut in parts:
+        value = p[f"{name}_{part}"][cut:]
+        p[f"{name}_{part}"] = value if lift is None else Mux(p[lift[0]], value << lift[1], value)
+    if lift is not None:
+        p.delay(lut_delay(4))
+        p.cut()
+    p[f"{name}_rest"] = (p[f"{name}_row0"] + p[f"{name}_right"])[:width]
     if len(rows) > ROWS:
         p[f"{name}_high"] = p[f"{name}_high"] + p[f"{name}_row1"][la - ROWS :]
     p.delay(add_delay(width) + lut_delay())

@@ -88,7 +88,8 @@ class Log2(ElementaryCore):
         p.cut()
         # The top bit of the sum counts 2**(whole - 1), that of a lone product 2**-1.
         p.leading = Mux(p.far, (f.bias + whole - 1) - p.coarse, (f.bias - 1) - p.normal_w_places).as_signed()
-        p.shift = Mux(p.far, p.coarse, whole)
+        p.shift = Mux(p.far, p.coarse, 0)
+        p.near = ~p.far
         self._sum(p, coefficients, whole)
         self._round(p)
 
@@ -114,7 +115,7 @@ class Log2(ElementaryCore):
         n = self.format.significand
         fraction = n + coefficients.fraction - low_bits(n - 1) - low_bits(coefficients.value_bits)
         base = Cat(Const(0, fraction), Mux(p.far, p.whole, 0)) ^ p.opposite.replicate(fraction + whole)
-        multiply_leading(p, "sum", p.normal_w, p.y, target=self.target, addend=base)
+        multiply_leading(p, "sum", p.normal_w, p.y, target=self.target, addend=base, lift=("near", whole))
         p.cut()
 
     def _round(self, p: Pipeline) -> None:

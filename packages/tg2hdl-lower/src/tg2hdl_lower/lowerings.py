@@ -86,12 +86,27 @@ def build_neg(m: Module, operands: list[Value], types: tuple[DType, ...], result
     return operands[0] if result.is_bool else -operands[0]
 
 
+def _less(m: Module, a: Value, b: Value) -> Value:
+    """``a < b`` with one carry chain.
+
+    Yosys computes the overflow of a signed difference in a second chain.  With the sign bits exchanged the unsigned
+    comparison gives the same.
+    """
+    from amaranth.hdl import Cat, Const
+
+    if isinstance(a, Const) or isinstance(b, Const) or not (a.shape().signed or b.shape().signed):
+        return a < b
+    width = max(len(v) + (not v.shape().signed) for v in (a, b))
+    a, b = (_resized(m, v, width) for v in (a, b))
+    return Cat(a[:-1], b[-1]) < Cat(b[:-1], a[-1])
+
+
 def build_min(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
     """Smaller value."""
     from amaranth.hdl import Mux
 
     a, b = operands
-    return a & b if result.is_bool else Mux(a < b, a, b)
+    return a & b if result.is_bool else Mux(_less(m, a, b), a, b)
 
 
 def build_max(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
@@ -99,7 +114,7 @@ def build_max(m: Module, operands: list[Value], types: tuple[DType, ...], result
     from amaranth.hdl import Mux
 
     a, b = operands
-    return a | b if result.is_bool else Mux(a < b, b, a)
+    return a | b if result.is_bool else Mux(_less(m, a, b), b, a)
 
 
 def build_and(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
@@ -119,7 +134,7 @@ def build_xor(m: Module, operands: list[Value], types: tuple[DType, ...], result
 
 def build_lt(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:
     """Less than."""
-    return operands[0] < operands[1]
+    return _less(m, *operands)
 
 
 def build_eq(m: Module, operands: list[Value], types: tuple[DType, ...], result: DType) -> Value:

@@ -57,7 +57,7 @@ def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]
             continue
         for width, depth, name in _MEMORY.findall(rtlil, match.end(), end):
             memory = SlicedMemory(top, name, int(width), int(depth))
-            shallow = memory.depth > 32 and memory.width * memory.depth > _LUT_RAM_BITS
+            shallow = memory.width * memory.depth > _LUT_RAM_BITS
             if memory.depth > _WIDEST or (halves and shallow):
                 found.append(memory)
     return found

@@ -3,7 +3,10 @@
     python benchmarks/fp32/exhaustive.py exp2            one operation, all inputs
     python benchmarks/fp32/exhaustive.py round           all operations whose name begins so
     python benchmarks/fp32/exhaustive.py --stride 4099   every 4099th input of each operation
+    python benchmarks/fp32/exhaustive.py exp2 --between 1.4901161e-08 160
+                                                         all of these, of both signs
     python benchmarks/fp32/exhaustive.py --changed       only those whose logic is not the recorded one
+    python benchmarks/fp32/exhaustive.py --table         no runs; mark the rows whose logic has changed since
 
 A run of at least 2^26 inputs is recorded in exhaustive.json and exhaustive.md beside this file, with a digest of
 the logic. A C++ compiler (``CXX``, else g++) is needed.
@@ -14,6 +17,7 @@ import hashlib
 import json
 import os
 import platform
+import struct
 import subprocess
 import sys
 import tempfile
@@ -138,18 +142,25 @@ def build(operation: Operation, folder: Path) -> Path:
     return program
 
 
-def run(name: str, stride: int) -> dict[str, Any]:
-    """Run one operation; a stride of 1 covers everything."""
+def run(name: str, stride: int, between: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Run one operation over every `stride`-th input, or over those of both signs between two numbers."""
+    ranges = [(0, -(-(1 << 32) // stride))]
+    if between is not None:
+        low, high = (int.from_bytes(struct.pack(">f", bound)) for bound in between)
+        ranges = [(sign | low, -(-(high - low + 1) // stride)) for sign in (0, 1 << 31)]
     with tempfile.TemporaryDirectory() as folder:
         program = build(OPERATIONS[name], Path(folder))
         began = os.times().children_user
-        count = -(-(1 << 32) // stride)
-        output = subprocess.run(
-            [program, "0", str(count), str(stride)], check=True, capture_output=True, text=True
-        )
+        results = []
+        for first, count in ranges:
+            command = [program, str(first), str(count), str(stride)]
+            output = subprocess.run(command, check=True, capture_output=True, text=True)
+            results.append(json.loads(output.stdout))
         seconds = os.times().children_user - began
-    result: dict[str, Any] = json.loads(output.stdout)
-    return result | {"cpu_seconds": round(seconds, 1)}
+    # Counts add up; what belongs to the worst or first error comes from the run that has it.
+    worst = max(results, key=lambda r: (r["wrong"], r.get("not_monotone", 0), r.get("max_ulp", 0)))
+    total = worst | {k: sum(r[k] for r in results) for k, v in worst.items() if isinstance(v, int)}
+    return total | {"cpu_seconds": round(seconds, 1)}
 
 
 def recorded() -> dict[str, dict[str, Any]]:
@@ -165,6 +176,18 @@ def record(results: dict[str, dict[str, Any]]) -> None:
     (HERE / "exhaustive.md").write_text(_table(known))
 
 
+def mark_changed() -> None:
+    """Note in the results which of them are of other logic than that of now, and rewrite the tables."""
+    known = recorded()
+    for name, result in known.items():
+        result["changed_since"] = result.get("logic") != digest(OPERATIONS[name])
+    record(known)
+
+
+def _coverage(result: dict[str, Any]) -> str:
+    return f"{result['coverage']}; changed since" if result.get("changed_since") else str(result["coverage"])
+
+
 def _table(known: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# The one-operand FP32 cores over all inputs",
@@ -172,6 +195,7 @@ def _table(known: dict[str, dict[str, Any]]) -> str:
         "Written by `python benchmarks/fp32/exhaustive.py`: the zero-latency build of each core in compiled",
         "simulation, over the 2^32 inputs, against libm in double precision (extended precision near midpoints and",
         "in the subnormal range). *Wrong* counts errors of 1 ULP and more and wrong special values.",
+        "*Changed since*: the run was of an earlier version of the logic.",
         "",
         "| operation | inputs | max ULP | at | correctly rounded | wrong | exact results missed | monotone | date "
         "| package |",
@@ -187,7 +211,7 @@ def _table(known: dict[str, dict[str, Any]]) -> str:
             else "-"
         )
         lines.append(
-            f"| {name} | {r['coverage']} | {r['max_ulp']:.4f} | `{r['max_ulp_input']}` | {share:.3f} % | {r['wrong']} "
+            f"| {name} | {_coverage(r)} | {r['max_ulp']:.4f} | `{r['max_ulp_input']}` | {share:.3f} % | {r['wrong']} "
             f"| {r['exact_missed']} | {ordered} | {r['date']} | {r['version']} |"
         )
     lines += [
@@ -201,7 +225,7 @@ def _table(known: dict[str, dict[str, Any]]) -> str:
     ]
     for name, r in known.items():
         if OPERATIONS[name].exact:
-            lines.append(f"| {name} | {r['coverage']} | {r['wrong']} | {r['date']} | {r['version']} |")
+            lines.append(f"| {name} | {_coverage(r)} | {r['wrong']} | {r['date']} | {r['version']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -215,7 +239,12 @@ def main() -> None:
     )
     parser.add_argument("--stride", type=int, default=1, help="distance of the inputs (default 1: all)")
     parser.add_argument("--changed", action="store_true", help="leave out what is recorded in full as it is")
+    parser.add_argument("--table", action="store_true", help="only mark what has changed since its run")
+    parser.add_argument("--between", nargs=2, type=float, help="least and largest magnitude")
     options = parser.parse_args()
+    if options.table:
+        mark_changed()
+        return
     chosen = [
         name
         for name in OPERATIONS
@@ -230,10 +259,13 @@ def main() -> None:
         seen, version_of_logic = known.get(name, {}), digest(OPERATIONS[name])
         if options.changed and (seen.get("coverage"), seen.get("logic")) == ("all", version_of_logic):
             continue
-        result = run(name, options.stride)
+        between = tuple(options.between) if options.between else None
+        result = run(name, options.stride, between)
         print(name, json.dumps(result), flush=True)
         bad |= bool(result["wrong"])
         result["coverage"] = "all" if options.stride == 1 else f"1 in {options.stride}"
+        if between is not None:
+            result["coverage"] += f" from {between[0]:g} to {between[1]:g}, both signs"
         if result["inputs"] >= 1 << 26:
             result["date"] = datetime.now(UTC).date().isoformat()
             result["logic"] = version_of_logic

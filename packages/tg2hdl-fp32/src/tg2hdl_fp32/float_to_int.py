@@ -76,15 +76,16 @@ class FloatToInt(Core):
         # Too far right, or so far left that nothing is left modulo the width.
         out = p.wire(at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0)))
         p.out, p.sign = out, x.sign
-        # From here on the significand is complemented where the number is negative.
-        p.significand = (x.significand & ~out.replicate(fmt.significand)) ^ x.sign.replicate(fmt.significand)
+        p.significand = x.significand & ~out.replicate(fmt.significand)
         begin_class(p, "x", fmt, p.a)
         p.delay(lut_delay(2))
         p.cut()
         end_class(p, "x", fmt, subnormals=self.subnormals)
-        value = Cat(p.sign.replicate(top - fmt.fraction - bottom), p.significand)
+        value = Cat(Const(0, top - fmt.fraction - bottom), p.significand)
         half = levels // 2
-        p.shifted, sticky = shift_right_sticky(p, value, p.places[half:], unit=1 << half, fill=p.sign)
+        shifted, sticky = shift_right_sticky(p, value, p.places[half:], unit=1 << half)
+        # From here on the significand is complemented where the number is negative.
+        p.shifted = shifted ^ p.sign.replicate(len(shifted))
         p.sticky = sticky | p.out & ~p.x_zero
         p.delay(lut_delay(levels - half + 0.5))
         p.cut()

@@ -13,7 +13,7 @@ from .errors import FloatTypeError
 from .format import FP32, Format, format_by_name
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
-from .shifting import count_chunks, join_chunks, leading_zeros, shift_left, shift_right_sticky
+from .shifting import count_chunks, join_chunks, shift_left, shift_right_sticky
 from .timing import add_delay, lut_delay
 from .unpacked import Unpacked, unpack
 
@@ -57,7 +57,7 @@ class FloatToFloat(Core):
         widens = target.emin < source.emin and self.subnormals
         narrows = target.emin > source.emin and self.subnormals
         if widens:
-            p.count = self._leading_zeros(p, p.significand)
+            self._count_zeros(p, x.significand)
         elif narrows:
             self._plan_shift(p, x)
         p.delay(lut_delay(1.5))
@@ -78,9 +78,13 @@ class FloatToFloat(Core):
         field = Cat(p.field[0] | ~p.x_hidden, p.field[1:])
         p.exponent = (Mux(p.near, 1 + self._shift, field) - self._shift)[: target.exponent]
         if widens:
+            n = source.significand
+            p.count = join_chunks(p, "leading", n)[: (n - 1).bit_length()]
+            p.delay(max(add_delay(target.exponent), lut_delay(2)))
+            p.cut()
             p.significand = shift_left(p, p.significand, p.count)
             p.exponent = (p.exponent - p.count)[: target.exponent]
-            p.delay(max(lut_delay(len(p.count)), 2 * add_delay(target.exponent) - 1))
+            p.delay(max(lut_delay(len(p.count)), add_delay(target.exponent)))
         elif narrows:
             self._shift_right(p)
         else:
@@ -108,12 +112,12 @@ class FloatToFloat(Core):
             and next(least) >= next(least)
         )
 
-    def _leading_zeros(self, p: Pipeline, significand: Value) -> Value:
+    def _count_zeros(self, p: Pipeline, significand: Value) -> None:
         """Count the places by which a subnormal number is normalized, as far as the other format goes."""
         n = self.format.significand
         room = self.format.emin - self.result_format.emin
         marker = 1 << (n - 1 - room) if room < n else 0
-        return leading_zeros(p, p.wire(significand | Const(marker, n)))[: (n - 1).bit_length()]
+        count_chunks(p, "leading", p.wire(significand | Const(marker, n)))
 
     def _plan_shift(self, p: Pipeline, x: Unpacked) -> None:
         """Find the places by which a number is moved to the other format's subnormal range."""

@@ -19,6 +19,8 @@ from .catalog_functions import FUNCTIONS
 _FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
 #: FP8 results saturate, as the compiler's golden model and tinygrad have it.
 _SATURATING = ("FP8_E4M3", "FP8_E5M2")
+#: Formats with units for a family whose clock is faster than a short pipeline.
+_DEEP = ("FP32", "FP16", "BF16")
 _MODES = ("RNE", "RTZ", "RDN", "RUP", "RMM")
 _PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
 _LATENCIES = Path(__file__).with_name("latencies.json")
@@ -44,6 +46,8 @@ class CatalogEntry:
         Choice among the profiles.
     accuracy : str
         ``exact``, ``correctly rounded`` or a bound in ULP.
+    target : str
+        Family that the core is for.
     """
 
     name: str
@@ -54,6 +58,7 @@ class CatalogEntry:
     parameters: tuple[tuple[str, Any], ...]
     priority: int
     accuracy: str
+    target: str = "generic"
 
     def __call__(self) -> Any:
         """Build the core."""
@@ -125,6 +130,11 @@ def _profiles(
 ) -> Iterator[CatalogEntry]:
     source = operands[0].lower()
     fixed = "stages" in extra or "profile" in extra
+    if operands[0] in _DEEP and not fixed:
+        # The registers of the hard blocks in portable logic, which place and route moves into them.
+        parameters = {"format": operands[0]} | extra | {"profile": "fast", "target": "ecp5_model"}
+        options = tuple(parameters.items())
+        yield CatalogEntry(f"{source}.{op}.ecp5", op, core, operands, result, options, 10, accuracy, "ecp5")
     for profile, priority in _PRIORITIES.items():
         if fixed and profile != "balanced":
             continue

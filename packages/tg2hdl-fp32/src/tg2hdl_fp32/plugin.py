@@ -21,6 +21,7 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
             result=getattr(DType, entry.result),
             latency=cycles[entry.name],
             factory=entry,
+            target=entry.target,
             priority=entry.priority,
             accuracy=entry.accuracy,
             golden=f"tg2hdl_fp32.golden:{entry.op}" if "ULP" in entry.accuracy else None,

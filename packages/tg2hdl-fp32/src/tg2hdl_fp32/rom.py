@@ -76,7 +76,10 @@ class Rom(wiring.Component):
         if self.target == "ecp5" and self.latency and _LUT_DEPTH < len(self.words) <= _BLOCK_DEPTH:
             self._blocks(m)
             return m
-        table = memory.Memory(shape=self.width, depth=len(self.words), init=self.words)
+        deep = self.target == "ecp5_model" and self.latency == 2 and len(self.words) > _LUT_DEPTH
+        # A block RAM whose ports are narrow can take the register behind it.
+        attributes = {"ram_style": "block", "narrow_ports": "1"} if deep else {}
+        table = memory.Memory(shape=self.width, depth=len(self.words), init=self.words, attrs=attributes)
         m.submodules.table = table
         read = table.read_port(domain=self.domain if self.latency else "comb")
         m.d.comb += read.addr.eq(self.address)

@@ -134,7 +134,7 @@ def build_control(
     with m.If(start):
         sequence.begin()
     m.d.sync += running.eq((running & ~finish) | start)
-    done = _delay(m, finish, plan.depth + 1)
+    done = _delay(m, finish, plan.drain)
     m.d.sync += busy.eq((busy & ~done) | start)
     return Control(counters, valid, busy, done, finish)
 

@@ -11,7 +11,7 @@ __all__ = ["FAMILY_DEFAULTS", "LowerOptions"]
 
 FAMILY_DEFAULTS = {
     "generic": {"stage_levels": 4, "read_latency": 2, "product_latency": 2},
-    "ecp5": {"stage_levels": 2, "read_latency": 2, "product_latency": 3},
+    "ecp5": {"stage_levels": 2, "read_latency": 2, "product_latency": 4},
 }
 """What 0 means for the options that depend on the family."""
 
@@ -39,7 +39,8 @@ class LowerOptions:
         Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it; 0 chooses by the
         family.
     product_latency : int
-        Cycles of a hardware multiplier: 1 behind it, the others at its operands; 0 chooses by the family.
+        Cycles of a hardware multiplier: a register behind it, then one at its operands, then one after the other
+        for the ways to it and from it; 0 chooses by the family.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """

@@ -164,7 +164,12 @@ class HardwarePlan:
 
     def cycles(self, variables: dict[str, int] | None = None) -> int:
         """Clock cycles from the start pulse to the done pulse."""
-        return (self.steps(variables) - 1) * self.ii + self.depth + 2
+        return (self.steps(variables) - 1) * self.ii + self.drain + 1
+
+    @property
+    def drain(self) -> int:
+        """Cycles from the issue of the last step to the done pulse, with the last write."""
+        return max(self.depth, 1)
 
     def format(self) -> str:
         """Table of the nodes in schedule order."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 
 from amaranth import Module, Signal, signed
+from amaranth.hdl import Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -78,7 +79,7 @@ class Multiplier18(wiring.Component):
     widths : (int, int)
         Bits of `a` and `b`.
     latency : int
-        Cycles: one register behind the multiplier, the others at its operands.
+        Cycles: a register behind the multiplier, one at its operands, a third in front of these, the others behind.
 
     Members
     -------
@@ -97,13 +98,17 @@ class Multiplier18(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        a, b = self.a, self.b
-        for stage in range(self.latency - 1):
+        a: Value = self.a
+        b: Value = self.b
+        for stage in range(min(self.latency - 1, 2)):
             next_a = Signal.like(self.a, name=f"a_{stage}", reset_less=True)
             next_b = Signal.like(self.b, name=f"b_{stage}", reset_less=True)
             m.d.sync += [next_a.eq(a), next_b.eq(b)]
             a, b = next_a, next_b
-        product = Signal.like(self.result, reset_less=True)
-        m.d.sync += product.eq(a * b)
+        product: Value = a * b
+        for stage in range(max(1, self.latency - 2)):
+            register = Signal.like(self.result, name=f"product_{stage}", reset_less=True)
+            m.d.sync += register.eq(product)
+            product = register
         m.d.comb += self.result.eq(product)
         return m

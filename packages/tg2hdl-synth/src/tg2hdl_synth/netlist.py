@@ -99,7 +99,7 @@ def synthesize_netlist(
     deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and target.family == "ecp5" else []
     if sum(_blocks(memory) for memory in deep) > target.bram:
         deep = []
-    script, libraries = _script(rtlil, top, target, deep)
+    script, libraries = _script(rtlil, top, target, deep, packing)
     versions = tool_versions("yosys")
     key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
     folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
@@ -122,7 +122,9 @@ def _blocks(memory: SlicedMemory) -> int:
     return -(-memory.width // memory.slice_width) * -(-memory.depth // 16384)
 
 
-def _script(rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory]) -> tuple[str, dict[str, str]]:
+def _script(
+    rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory], packing: bool
+) -> tuple[str, dict[str, str]]:
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
@@ -138,7 +140,10 @@ def _script(rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory]) -
             libraries[f"slices{width}.txt"] = sliced_library(width)
             cells = " ".join(f"{m.module}/{m.name}" for m in deep if m.slice_width == width)
             lines.append(f"memory_libmap -lib slices{width}.txt {cells}")
-        if deep:
+        if packing and "attribute \\narrow_ports" in rtlil:
+            libraries["slices18.txt"] = sliced_library(18)
+            lines.append("memory_libmap -lib slices18.txt a:narrow_ports")
+        if libraries:
             lines.append("techmap -map +/lattice/brams_map_16kd.v")
         lines.append(f"{command} -run map_ram:")
     else:

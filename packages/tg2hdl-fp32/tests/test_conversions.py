@@ -1,5 +1,7 @@
 """Conversions, rounding to integers, comparison, minimum and maximum."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ from tg2hdl_fp32 import (
     RoundingMode,
     RoundToIntegral,
 )
-from tg2hdl_fp32.testing import check_unit, vectors
+from tg2hdl_fp32.testing import BitSlicedSimulation, check_unit, reference, vectors
 
 
 def every(fmt):
@@ -129,6 +131,62 @@ def test_narrowing_in_every_direction(result, rounding, saturate):
     values = np.concatenate([values, values | np.uint64(FP32.sign_mask)])
     outcome = check_unit(core, "float_to_float", FP32, operands=(values,), result=result, **options)
     assert outcome, outcome.examples
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [(FP32, FP16), (FP16, FP32), (FP32, BF16), (BF16, FP16)], ids=str
+)
+def test_conversion_without_subnormals(source, target):
+    def expected(bits):
+        sign = bool(bits & source.sign_mask)
+        zero = target.sign_mask if sign else 0
+        if source.is_nan(bits) or source.is_inf(bits):
+            return reference("float_to_float", source, bits, result=target)
+        tiny = abs(source.to_fraction(bits)) < max(Fraction(2) ** source.emin, Fraction(2) ** target.emin)
+        return zero if tiny else reference("float_to_float", source, bits, result=target)
+
+    core = FloatToFloat(source, target, profile="comb", subnormals=False)
+    outcome = check_unit(core, "", source, operands=vectors(source, 1, 900), expected=expected)
+    assert outcome, outcome.examples
+
+
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("rounding", RoundingMode, ids=str)
+@pytest.mark.parametrize("target", [FP16, FP8_E4M3, FP32], ids=str)
+def test_flags_of_conversions(target, rounding, saturate):
+    options = {"rounding": rounding, "saturate": saturate}
+    source = FP32 if target.width < 32 else FP16
+    values = vectors(source, 1, 400)[0]
+    core = FloatToFloat(source, target, profile="comb", flags=True, **options)
+    simulation = BitSlicedSimulation(core, len(values))
+    simulation.set("a", values)
+    for bits, flags in zip(map(int, values), map(int, simulation.get("flags")), strict=True):
+        if source.is_nan(bits) or source.is_inf(bits):
+            quiet = bits >> (source.fraction - 1) & 1
+            assert flags == (16 if source.is_nan(bits) and not quiet else 0), hex(bits)
+            continue
+        assert flags == conversion_flags(source.to_fraction(bits), target, rounding), hex(bits)
+
+
+@pytest.mark.parametrize("rounding", RoundingMode, ids=str)
+def test_flags_of_integers(rounding):
+    near = [(1 << k) + d for k in range(9, 31) for d in (-1, 0, 1)]
+    values = np.array([*range(-70, 70), *near, *(-v for v in near)])
+    core = IntToFloat(FP16, 32, profile="comb", flags=True, rounding=rounding)
+    simulation = BitSlicedSimulation(core, len(values))
+    simulation.set("a", values.astype(np.uint32).astype(np.uint64))
+    for value, flags in zip(values.tolist(), map(int, simulation.get("flags")), strict=True):
+        assert flags == conversion_flags(Fraction(value), FP16, rounding), value
+
+
+def conversion_flags(value, target, rounding):
+    """Inexact, underflow and overflow by IEEE 754, tininess found before rounding."""
+    wide = Format(12, target.significand)
+    unbounded = abs(wide.to_fraction(wide.encode(value, rounding)))
+    overflow = unbounded > target.to_fraction(target.max_finite)
+    inexact = overflow or target.to_fraction(target.encode(value, rounding)) != value
+    tiny = 0 < abs(value) < Fraction(2) ** target.emin
+    return inexact | (tiny and inexact) << 1 | overflow << 2
 
 
 @pytest.mark.parametrize("saturate", [False, True])

@@ -21,7 +21,9 @@ class AddressGenerators:
     def __init__(self, m: Module, control: Control, start: Value, variables: dict[str, Value]) -> None:
         self.m = m
         self.control = control
-        self.start = start
+        # The first values are needed at stage 1, a cycle after the first step begins.
+        self.started = Signal()
+        m.d.sync += self.started.eq(start)
         self.variables = variables
         self._level_flags: dict[int, list[Signal]] = {}
         self._remainders: dict[tuple[int, int], Signal] = {}
@@ -56,7 +58,7 @@ class AddressGenerators:
 
     def _advance(self, register: Signal, initial: Value, following: Value, leaf: LeafPlan) -> None:
         valid = self.control.valid_at(self.m, leaf.number, 1)
-        with self.m.If(self.start):
+        with self.m.If(self.started):
             self.m.d.sync += register.eq(initial)
         with self.m.Elif(valid):
             self.m.d.sync += register.eq(following)

@@ -131,6 +131,7 @@ class ProgramSimulation:
         ]
         kernels[0] += 1
         before = simulation.cycles
+        simulation.step()  # in the cycle of done the last write is still on its way
         outputs = tuple(self._read(compiled.memory(b)) for b in compiled.program.outputs)
         return ProgramRun(outputs, load, sum(kernels), simulation.cycles - before, tuple(kernels))
 

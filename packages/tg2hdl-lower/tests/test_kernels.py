@@ -278,7 +278,7 @@ def test_options_are_checked():
     )
     assert text_of(lambda: LowerOptions(multipliers=0)) == (
         "bad input: multipliers=0 is not a positive integer\n"
-        "  hint: give the number of multiplying lanes per kernel, 1 or more"
+        "  hint: give the number of hardware multipliers, 1 or more"
     )
 
 

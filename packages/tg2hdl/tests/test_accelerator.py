@@ -168,7 +168,7 @@ REFUSED = [
         lambda: tg2hdl.compile(affine, X, multipliers=0),
         InputError,
         "bad input: multipliers=0 is not a positive integer\n"
-        "  hint: give the number of multiplying lanes per kernel, 1 or more",
+        "  hint: give the number of hardware multipliers, 1 or more",
     ),
     (
         lambda: tg2hdl.compile(affine, X).simulate(X[:2]),

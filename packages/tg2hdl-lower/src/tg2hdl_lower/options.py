@@ -23,7 +23,7 @@ class LowerOptions:
     Parameters
     ----------
     multipliers : int, optional
-        Budget of multiplying lanes per kernel; None means one lane.
+        Hardware multipliers; None means one lane.
     unroll_factor, reduce_unroll_factor : int
         Lanes over the innermost independent axis and over the innermost reduction axis, honoured exactly.
     float_order : {"strict", "relaxed"}
@@ -78,5 +78,5 @@ class LowerOptions:
         if self.multipliers is not None and (not isinstance(self.multipliers, int) or self.multipliers < 1):
             raise InputError(
                 f"multipliers={self.multipliers!r} is not a positive integer",
-                hint="give the number of multiplying lanes per kernel, 1 or more",
+                hint="give the number of hardware multipliers, 1 or more",
             )

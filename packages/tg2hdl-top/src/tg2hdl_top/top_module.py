@@ -81,7 +81,7 @@ class TopModule(wiring.Component):
     start : In(1)
         One-cycle pulse while idle.
     done : Out(1)
-        One-cycle pulse, `predicted_cycles` cycles after `start`.
+        One-cycle pulse, `predicted_cycles` cycles after `start`; the last write lands at the end of this cycle.
     kernel_N_done : Out(1)
         One-cycle pulse at the end of kernel N; the next one starts in the same cycle.
     ext_write_ports : dict of (kernel, buf) to {"wen", "waddr", "wdata"}

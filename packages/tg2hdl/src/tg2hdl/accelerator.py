@@ -297,9 +297,9 @@ def compile_model_to_hardware(
     weights : {"rom", "loadable"}, optional
         Weights are contents of read-only memories (the default), or are written through ports.
     multipliers : int, optional
-        Multiplying lanes per kernel, 1 unless given.
+        Hardware multipliers, 1 unless given; the kernels share them.
     options : CompileOptions, optional
-        Everything else.  None of the options changes a number.
+        Everything else.  Only ``float_order="relaxed"`` changes a number.
     name : str, optional
         Name of the design; that of the model otherwise.
     unknown

@@ -58,4 +58,6 @@ def test_a_part_with_few_multipliers_gets_luts() -> None:
     hard = synthesize(Products(), "ecp5-45k", place=False)
     soft = synthesize(Products(), part, place=False)
     assert (hard.cells["dsp"], soft.cells["dsp"]) == (7, 5)
+    assert hard.notes == ()
+    assert soft.notes == ("2 products are made of LUTs: the part has 5 multipliers",)
     assert soft.cells["comb"] > hard.cells["comb"] + 100

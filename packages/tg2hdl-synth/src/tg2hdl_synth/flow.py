@@ -15,6 +15,7 @@ from tg2hdl_synth.netlist import Netlist, synthesize_netlist
 from tg2hdl_synth.place import PlaceAndRoute, place_and_route
 from tg2hdl_synth.port_chain import chained_bits
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
+from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.targets import target_named
 from tg2hdl_synth.tools import Progress, tool_versions
 
@@ -110,7 +111,7 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any, rtl
         versions=tool_versions("yosys", f"nextpnr-{part.family}"),
         folder=netlist.folder,
         estimate=estimate_design(top, part, rtlil),
-        notes=_notes(netlist, part),
+        notes=_notes(netlist, part, rtlil),
     )
 
 
@@ -119,9 +120,10 @@ def _place(module: str) -> tuple[str, int]:
     return name, int(module[len(name) :] or 0)
 
 
-def _notes(netlist: Netlist, part: TargetDef) -> tuple[str, ...]:
+def _notes(netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:
     if part.family != "ice40":
-        return ()
+        soft = len(soft_products(rtlil, part.dsp))
+        return (f"{soft} products are made of LUTs: the part has {part.dsp} multipliers",) if soft else ()
     count = chained_bits(json.loads((netlist.folder / "netlist.json").read_text()))
     return (f"{count} logic cells of the total join the ports to two pins by a chain of registers",)
 

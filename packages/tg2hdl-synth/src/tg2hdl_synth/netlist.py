@@ -128,12 +128,12 @@ def _script(
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
-    soft = soft_products(rtlil, target.dsp) if target.dsp else []
     libraries = {}
     if target.family == "ecp5":
         command = f"synth_ecp5 -no-rw-check -top {top}"
         lines.append(f"{command} -run begin:coarse")
         # The name that yosys itself gives to products that its mapping to multipliers left over.
+        soft = soft_products(rtlil, target.dsp)
         lines += [f"chtype -set $__soft_mul {p.module}/{p.name}" for p in soft]
         lines.append(f"{command} -run coarse:map_ram")
         for width in sorted({memory.slice_width for memory in deep}):

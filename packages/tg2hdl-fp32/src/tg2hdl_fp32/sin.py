@@ -119,10 +119,10 @@ class Sin(QuarterWave):
         p.high_part = (Cat(Const(0, low), p.high_blocks) + p.high_rows_row0)[: size - _PART]
         p.delay(add_delay(size - _PART))
         p.cut()
-        p.top = p.top_near + (p.top_far << 2)
+        p.top_part = p.top_near + (p.top_far << 2)
         carried = p.low_part[_PART:]
         gap = max(middle - _PART + low - len(carried), 0)
-        p.turns = (p.high_part + Cat(carried, Const(0, gap), p.top))[: size - _PART]
+        p.turns = (p.high_part + Cat(carried, Const(0, gap), p.top_part))[: size - _PART]
         p.delay(add_delay(size - _PART))
         p.cut()
 

@@ -116,6 +116,14 @@ def test_options_change_no_number(product, options):
     assert result.cycles.compute == accelerator.predicted_cycles
 
 
+def test_loadable_weights_are_written_once():
+    accelerator = tg2hdl.compile(Product(), X, weights="loadable")
+    first, second = (accelerator.simulate(x, engine="amaranth") for x in (X, -X))
+    weights = sum(b.depth for b in accelerator.captured.program.buffers if b.role == "weight")
+    assert first.cycles.load == second.cycles.load + weights
+    np.testing.assert_array_equal(second.output, accelerator.golden(-X))
+
+
 def test_arguments_win_over_options():
     options = tg2hdl.CompileOptions(multipliers=4, weights="loadable")
     assert tg2hdl.compile(affine, X, multipliers=2, options=options).options == tg2hdl.CompileOptions(

@@ -68,6 +68,11 @@ class ProgramSimulation:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.compiled = compiled
+        buffers = enumerate(compiled.program.buffers)
+        self._weights = {
+            compiled.memory(n).name for n, b in buffers if b.role == "weight" and n in compiled.slots
+        }
+        self._loaded: dict[str, npt.NDArray[Any]] = {}
         self._limit = 2 * sum(compiled.top.predicted_cycles(_highest(compiled))) + 1000
         self._simulation = open_simulation(
             model or SimulationModel(compiled.top),
@@ -105,6 +110,8 @@ class ProgramSimulation:
     ) -> ProgramRun:
         """Write the inputs, start, wait for done and read the outputs, all through the ports of the design.
 
+        Loadable weights are written in the first run, and again when they change.
+
         Raises
         ------
         InputError
@@ -117,6 +124,10 @@ class ProgramSimulation:
         for memory, packed in compiled.loads(inputs):
             words = to_words(packed, memory.dtype.bit_width)
             name = memory.name
+            if name in self._weights:
+                if name in self._loaded and np.array_equal(self._loaded[name], words):
+                    continue
+                self._loaded[name] = words
             load += simulation.write_stream(
                 f"{name}_waddr", f"{name}_wdata", f"{name}_wen", np.arange(len(words)), words
             )

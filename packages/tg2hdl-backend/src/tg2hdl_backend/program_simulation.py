@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tg2hdl_backend.memory_words import from_words, to_words
 from tg2hdl_ir.program import ProgramIR
-from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_sim import Simulation, SimulationModel, open_simulation
 from tg2hdl_top import CompiledProgram, SharedMemory
 
 __all__ = ["ProgramRun", "ProgramSimulation"]
@@ -55,6 +55,8 @@ class ProgramSimulation:
         Expected number of runs, for the automatic choice.
     model : SimulationModel, optional
         Of the design, when it was elaborated before.
+    simulation : Simulation, optional
+        One that is open already, such as that of a netlist; then `engine` and what follows it do not count.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class ProgramSimulation:
         runs: int = 1,
         vcd: str | None = None,
         model: SimulationModel | None = None,
+        simulation: Simulation | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.compiled = compiled
@@ -74,7 +77,7 @@ class ProgramSimulation:
         }
         self._loaded: dict[str, npt.NDArray[Any]] = {}
         self._limit = 2 * sum(compiled.top.predicted_cycles(_highest(compiled))) + 1000
-        self._simulation = open_simulation(
+        self._simulation = simulation or open_simulation(
             model or SimulationModel(compiled.top),
             engine=engine,
             expected_cycles=runs * _cycles(compiled),

@@ -9,20 +9,10 @@ from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import SimulationError
-from tg2hdl_sim import Simulation
 from tg2hdl_synth import SynthesisResult
 from tg2hdl_synth.netlist_simulation import open_netlist
 
 __all__ = ["check_netlist"]
-
-
-class _NetlistRun(ProgramSimulation):
-    """A program on a simulation that is already open."""
-
-    def __init__(self, accelerator: Accelerator, simulation: Simulation) -> None:
-        self.compiled = accelerator.compiled
-        self._limit = 2 * accelerator.predicted_cycles + 1000
-        self._simulation = simulation
 
 
 def check_netlist(
@@ -40,7 +30,7 @@ def check_netlist(
     """
     cycles = 0
     with open_netlist(result.folder, progress) as simulation:
-        run = _NetlistRun(accelerator, simulation)
+        run = ProgramSimulation(accelerator.compiled, simulation=simulation)
         for number, inputs in enumerate(vectors):
             progress(f"vector {number + 1} of {len(vectors)}")
             found = run.run(accelerator._bind(tuple(inputs)), accelerator.captured.var_vals)

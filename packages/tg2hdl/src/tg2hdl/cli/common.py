@@ -84,7 +84,7 @@ def with_model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_file(
-    spec: str,
+    model: str,
     inputs: tuple[str, ...],
     batch: int | None,
     dims: tuple[str, ...],
@@ -94,7 +94,7 @@ def compile_file(
     float_order: str | None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_model_file(spec, batch, dict(map(_size, dims)))
+    file = load_model_file(model, batch, dict(map(_size, dims)))
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import click
 from rich.console import Console
@@ -27,15 +28,8 @@ Examples:
 @with_model_options
 @click.option("-o", "--output", metavar="FOLDER", help="Where to write.  [default: build/NAME]")
 def compile_command(
-    model: str,
-    inputs: tuple[str, ...],
-    batch: int | None,
-    dims: tuple[str, ...],
-    multipliers: int | None,
-    weights: str | None,
-    family: str | None,
-    float_order: str | None,
     output: str | None,
+    **model_options: Any,
 ) -> None:
     """Compile a model to Verilog and RTLIL.
 
@@ -44,10 +38,8 @@ def compile_command(
     prints the cycles of each kernel.
     """
     console = Console()
-    with stage(console, f"compiling {model}"):
-        file, _, accelerator = compile_file(
-            model, inputs, batch, dims, multipliers, weights, family, float_order
-        )
+    with stage(console, f"compiling {model_options['model']}"):
+        file, _, accelerator = compile_file(**model_options)
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )

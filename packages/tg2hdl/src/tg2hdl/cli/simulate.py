@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -30,28 +31,19 @@ Examples:
 @click.option("--engine", default="auto", show_default=True, help="auto, cxxrtl, amaranth or a plugin's.")
 @click.option("--vcd", metavar="FILE", help="Write a waveform.")
 def simulate(
-    model: str,
-    inputs: tuple[str, ...],
-    batch: int | None,
-    dims: tuple[str, ...],
-    multipliers: int | None,
-    weights: str | None,
-    family: str | None,
-    float_order: str | None,
     data: tuple[str, ...],
     seed: int,
     engine: str,
     vcd: str | None,
+    **model_options: Any,
 ) -> None:
     """Run a model on simulated hardware.
 
     Compares every bit with the golden model and prints the cycles, which are those that the plan predicts.
     """
     console = Console()
-    with stage(console, f"compiling {model}"):
-        _, _, accelerator = compile_file(
-            model, inputs, batch, dims, multipliers, weights, family, float_order
-        )
+    with stage(console, f"compiling {model_options['model']}"):
+        _, _, accelerator = compile_file(**model_options)
     values = tuple(_load(path) for path in data) if data else random_inputs(accelerator, seed)
     golden = accelerator.golden(*values)
     with stage(console, "simulating") as report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -32,14 +33,6 @@ Examples:
 @click.option("--vectors", default=1, show_default=True, help="Random inputs for --check-netlist.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
 def synth(
-    model: str,
-    inputs: tuple[str, ...],
-    batch: int | None,
-    dims: tuple[str, ...],
-    multipliers: int | None,
-    weights: str | None,
-    family: str | None,
-    float_order: str | None,
     target: str,
     speed: int,
     seeds: int,
@@ -47,6 +40,7 @@ def synth(
     check: bool,
     vectors: int,
     json_file: str | None,
+    **model_options: Any,
 ) -> None:
     """Synthesize, place and route a model, without pins.
 
@@ -54,14 +48,17 @@ def synth(
     runs come from a cache.
     """
     console = Console()
-    with stage(console, f"compiling {model}"):
-        _, _, accelerator = compile_file(
-            model, inputs, batch, dims, multipliers, weights, family, float_order
-        )
+    with stage(console, f"compiling {model_options['model']}"):
+        _, _, accelerator = compile_file(**model_options)
+    packing = pack_registers or model_options["family"] == "ecp5"
     try:
         with stage(console, f"synthesizing {accelerator.name} for {target}") as report:
             result = accelerator.synthesize(
-                target, speed, seeds, pack_registers=pack_registers or family == "ecp5", progress=report
+                target,
+                speed,
+                seeds,
+                pack_registers=packing,
+                progress=report,
             )
     except Tg2hdlError as error:
         partial = getattr(error, "partial", None)

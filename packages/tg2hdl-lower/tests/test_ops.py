@@ -119,3 +119,21 @@ def test_division_by_constants(dtype, same_as_golden):
     same_as_golden(kernel, plan, {0: values})
     if dtype.bit_width <= 32:
         assert not [n for n in plan.nodes if n.op in ("div", "mod")]
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+@pytest.mark.parametrize("position", [0, 1])
+def test_comparisons_with_constants(dtype, position, same_as_golden):
+    """Every byte with the numbers next to powers of two, which have hardware of their own."""
+    near = sorted({dtype.wrap(sign * 2**n + d) for n in range(8) for sign in (1, -1) for d in (-1, 0, 1)})
+    values = np.arange(256).astype(dtype.numpy())
+    counter = IRCounter(values.size, 0, 0)
+    load = IRBufLoad(0, counter, dtype)
+    items, buffers = [load], [BufferMeta(0, values.size, dtype, False)]
+    for constant in near:
+        pair = (IRConst(constant, dtype), load) if position == 0 else (load, IRConst(constant, dtype))
+        for op, result in (("lt", DType.BOOL), ("min", dtype), ("max", dtype)):
+            items.append(IRBufStore(len(buffers), counter, IROp(op, result, pair), result))
+            buffers.append(BufferMeta(len(buffers), values.size, result, True))
+    kernel = KernelIR(tuple(buffers), LoopIR.from_items((LoopIR.from_items(tuple(items), counter=counter),)))
+    same_as_golden(kernel, plan_kernel(kernel), {0: values})

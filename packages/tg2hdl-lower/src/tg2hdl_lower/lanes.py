@@ -204,12 +204,15 @@ def words_per_step(
 
 
 def moving_lanes(found: Sequence[Access], lanes: Mapping[int, int], layout: Layout) -> int:
-    """Lanes that each pick their element out of a word with a multiplexer."""
-    total = 0
-    for access in found:
-        if access.form is not None:
-            total += sum(placed is None for _, placed in _placements(access, lanes, layout))
-    return total
+    """Elements of a step that are each picked out of a word with a multiplexer; lanes may share one."""
+    picked = {
+        (access.store, str(form))
+        for access in found
+        if access.form is not None
+        for form, placed in _placements(access, lanes, layout)
+        if placed is None
+    }
+    return len(picked)
 
 
 def preferred_layout(found: list[Access], buffer: int, lanes: Mapping[int, int], depth: int) -> Layout:

@@ -25,6 +25,7 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.passes.axes import analyze_axes
 from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
@@ -72,6 +73,7 @@ def test_flatten_forward_balance(case):
     balanced = verify(balance(forwarded))
     same_results(kernel, balanced, buffers, variables)
     same_results(kernel, verify(choose_initial_late(balanced)), buffers, variables)
+    same_results(kernel, verify(clear_with_last(balanced)), buffers, variables)
 
 
 @COMMON
@@ -223,3 +225,22 @@ def test_initial_values_are_chosen_beside_the_comparison(op, initial, neutral):
     assert isinstance(going_on, IROp)
     assert (going_on.op, {type(s) for s in going_on.srcs}) == (op, {IRRegLoad, IRBufLoad})
     assert isinstance(begun, IRBufLoad) == neutral
+
+
+def test_sums_are_cleared_with_their_last_step():
+    outer, inner = IRCounter(3, 0, 0), IRCounter(4, 1, 1)
+    address = IROp("add", DType.INT32, (IROp("mul", DType.INT32, (outer, IRConst(4, DType.INT32))), inner))
+    load, total = IRBufLoad(1, address, DType.INT32), IRRegLoad(DType.INT32, 0)
+    added = LoopIR.from_items(
+        (load, total, IRRegStore(IROp("add", DType.INT32, (total, load)), 0)), counter=inner
+    )
+    result = IRRegLoad(DType.INT32, 0)
+    start, store = IRRegStore(IRConst(0, DType.INT32), 0), IRBufStore(0, outer, result, DType.INT32)
+    rows = LoopIR.from_items((start, added, result, store), counter=outer)
+    buffers = (BufferMeta(0, 3, DType.INT32, True), BufferMeta(1, 12, DType.INT32, False))
+    kernel = KernelIR(buffers, LoopIR.from_items((rows,)), (RegisterMeta(0, DType.INT32),))
+    forwarded = forward_registers(flatten(kernel))
+    cleared = verify(clear_with_last(forwarded))
+    assert "where (eq i1 0) 0 " not in cleared.format()
+    assert cleared.format().count("where") == forwarded.format().count("where")
+    same_results(kernel, cleared, {1: np.arange(12, dtype=np.int32)})

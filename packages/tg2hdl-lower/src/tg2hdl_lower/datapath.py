@@ -106,7 +106,8 @@ class ArithmeticLowering:
             example = (reads or writes)[0]
             shape = signed(example.width) if example.signed else unsigned(example.width)
             if register.size == 1:
-                self.result.acc[register.idx] = Signal(shape, name=f"acc{register.idx}", reset_less=True)
+                # Some start at zero, as `clear_with_last` leaves them; a reset ends a run in the middle.
+                self.result.acc[register.idx] = Signal(shape, name=f"acc{register.idx}")
             else:
                 memory = Memory(shape=shape, depth=register.size, init=[], attrs={"ram_style": "distributed"})
                 self.m.submodules[f"acc{register.idx}"] = memory

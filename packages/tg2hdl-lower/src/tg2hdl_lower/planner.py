@@ -9,6 +9,7 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.accumulators import accumulator_ranges
 from tg2hdl_ir.passes.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
@@ -26,6 +27,8 @@ from tg2hdl_lower.products import bind_products, product_slots
 from tg2hdl_lower.schedule import ReadPorts, port_registers, schedule
 
 __all__ = ["plan_kernel"]
+
+MEMORY_CYCLES = 2
 
 
 def plan_kernel(
@@ -75,7 +78,7 @@ def _finish(
         for r in kernel.registers
         if (origin := r.idx if r.origin is None else r.origin) in registers
     }
-    kernel = choose_initial_late(kernel)
+    kernel = clear_with_last(choose_initial_late(kernel))
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
     bind_products(flow, options.product_latency)
     limits = {
@@ -137,15 +140,22 @@ def _interleaved(
 ) -> HardwarePlan:
     """Let independent outputs take turns under a reduction until the II is 1, if that takes fewer cycles."""
     longest = {v.name: v.high for v in flat.variables}
-    for turns in _turn_choices(flat, info, plan.ii):
+    # The accumulators are then a memory, whose reading may take a cycle that a register does not.
+    choices = dict.fromkeys(
+        turns for more in range(MEMORY_CYCLES + 1) for turns in _turn_choices(flat, info, plan.ii + more)
+    )
+    best = plan
+    for turns in choices:
         kernel = flat
         for axis, tile in turns:
             kernel = interleave(kernel, info, axis, tile)
         trial = _finish(kernel, registers, memories, options)
-        if trial.cycles(longest) < plan.cycles(longest):
+        if trial.cycles(longest) < best.cycles(longest):
             described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
-            return replace(trial, notes=(f"outputs take turns: {described}",))
-    return plan
+            best = replace(trial, notes=(f"outputs take turns: {described}",))
+        if best.ii == 1:
+            break
+    return best
 
 
 def _turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tuple[int, int], ...]]:

@@ -1,0 +1,148 @@
+"""Accumulators that start at zero: cleared behind their last addition, and not chosen in front of their first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import (
+    IRConst,
+    IRCounter,
+    IRItem,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.fold import Folder, is_const
+from tg2hdl_ir.passes.rewrite import Rewriter, operands
+
+__all__ = ["clear_with_last"]
+
+
+def clear_with_last(kernel: KernelIR) -> KernelIR:
+    """Make ``r + x``, then ``r = where(last, 0, sum)``, of ``where(first, 0, r) + x``, then ``r = sum``.
+
+    A register with a reset input does that without logic, and the addition starts from the register.  Registers start
+    at zero, and every run leaves them at zero.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        Flattened, registers forwarded.
+    """
+    homes: dict[int, set[int]] = {}
+    leaves = [path for path in _paths(kernel.loop_tree, ())]
+    for number, path in enumerate(leaves):
+        for statement in path[-1].statements():
+            if isinstance(statement, IRRegLoad | IRRegStore):
+                homes.setdefault(statement.reg, set()).add(number)
+    single = {r.idx for r in kernel.registers if r.size == 1 and len(homes.get(r.idx, ())) == 1}
+    folder = Folder()
+    cleared = {id(path[-1]): _clear_leaf(path, single, folder) for path in leaves}
+    return replace(kernel, loop_tree=_with_leaves(kernel.loop_tree, cleared))
+
+
+def _paths(loop: LoopIR, path: tuple[LoopIR, ...]) -> Iterator[tuple[LoopIR, ...]]:
+    path = (*path, loop)
+    if not loop.loops:
+        yield path
+    for inner in loop.loops:
+        yield from _paths(inner, path)
+
+
+def _with_leaves(loop: LoopIR, leaves: dict[int, LoopIR]) -> LoopIR:
+    if id(loop) in leaves:
+        return leaves[id(loop)]
+    items = tuple(_with_leaves(inner, leaves) for inner in loop.loops)
+    return LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type)
+
+
+def _clear_leaf(path: tuple[LoopIR, ...], registers: set[int], folder: Folder) -> LoopIR:
+    leaf = path[-1]
+    statements = tuple(leaf.statements())
+    uses = _uses(statements)
+    lasts: dict[int, IRValue] = {}
+    rewriter = Rewriter(folder)
+    for load in (s for s in statements if isinstance(s, IRRegLoad) and s.reg in registers):
+        choices = uses.get(load, [])
+        last = _last_of(choices, load, path, folder)
+        if last is not None:
+            lasts[load.reg] = last
+            rebuilt = rewriter.value(load)
+            rewriter.memo.update((choice, rebuilt) for choice in choices if isinstance(choice, IROp))
+    if not lasts:
+        return leaf
+    items: list[IRItem] = []
+    for statement in statements:
+        built = rewriter.statement(statement)
+        if isinstance(built, IRRegStore) and built.reg in lasts:
+            last, dtype = lasts[built.reg], built.value.dtype
+            value = folder.op("where", dtype, last, IRConst(dtype.bits_to_const(0), dtype), built.value)
+            gate = None if built.gate is None else folder.op("or", DType.BOOL, built.gate, last)
+            built = replace(built, value=value, gate=gate)
+        items.append(built)
+    return LoopIR.from_items(tuple(items), counter=leaf.counter, axis_type=leaf.axis_type)
+
+
+def _uses(statements: tuple[IRStatement, ...]) -> dict[IRValue, list[IRValue | IRStatement]]:
+    """What reads each value."""
+    found: dict[IRValue, list[IRValue | IRStatement]] = {}
+    seen: set[int] = set()
+    stack: list[IRValue | IRStatement] = list(statements)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for source in operands(node):
+            found.setdefault(source, []).append(node)
+            stack.append(source)
+    return found
+
+
+def _last_of(
+    choices: list[IRValue | IRStatement], load: IRRegLoad, path: tuple[LoopIR, ...], folder: Folder
+) -> IRValue | None:
+    """Gate of the last step, if every use is a choice of zero in the first step of the same inner loops."""
+    found = {_chosen_at(choice, load) for choice in choices}
+    axes = found.pop() if len(found) == 1 else None
+    if axes is None:
+        return None
+    last: list[IRValue] = []
+    for loop in path[: len(path) - len(axes) - 1 : -1]:
+        counter = loop.counter
+        if counter is None or not isinstance(counter.bound, int) or counter.axis not in axes:
+            return None
+        last.append(folder.equals(counter, counter.bound - 1))
+    return folder.all_of(*reversed(last))
+
+
+def _chosen_at(choice: IRValue | IRStatement, load: IRRegLoad) -> frozenset[int] | None:
+    if not isinstance(choice, IROp) or choice.op != "where":
+        return None
+    gate, initial, carried = choice.srcs
+    return _first_axes(gate) if carried is load and _is_zero(initial) else None
+
+
+def _first_axes(gate: IRValue) -> frozenset[int] | None:
+    """Axes whose counters are zero exactly where the gate is true; None for any other gate."""
+    if not isinstance(gate, IROp):
+        return None
+    if gate.op == "and" and gate.dtype.is_bool:
+        parts = [_first_axes(source) for source in gate.srcs]
+        known = [part for part in parts if part is not None]
+        return frozenset().union(*known) if len(known) == len(parts) else None
+    if gate.op == "eq" and isinstance(counter := gate.srcs[0], IRCounter) and is_const(gate.srcs[1], 0):
+        return frozenset({counter.axis})
+    return None
+
+
+def _is_zero(value: IRValue) -> bool:
+    if isinstance(value, IRConst) and value.dtype.is_float:
+        return value.dtype.const_to_bits(value.value) == 0
+    return is_const(value, 0)

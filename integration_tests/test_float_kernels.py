@@ -102,6 +102,17 @@ def test_outputs_take_turns_in_the_adder(rows, dtype):
     assert plan.cycles() < 1.6 * rows * 9 + 60
 
 
+@pytest.mark.parametrize("rows", [2, 9, 10, 12, 13, 14, 16, 24])
+def test_sums_go_round_in_a_delay_line(rows):
+    """A wire, a few registers or a memory, by the turns that are left behind the adder; idle turns matter to nobody."""
+    plan = check(gemv(rows, 5), contents(rows, 5, FP32))
+    assert plan.ii == 1
+    (turns,) = plan.turning.values()
+    (add,) = (n for n in plan.nodes if n.unit is not None and n.op == "add")
+    assert turns >= add.latency + 1
+    assert plan.steps() == turns * 5 * -(-rows // turns)
+
+
 def test_single_output_adds_in_order():
     """One sum cannot be interleaved: its II is the latency of the adder, its bits are those of the serial sum."""
     plan = check(gemv(1, 12), contents(1, 12, FP32))

@@ -14,6 +14,7 @@ from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_lower.address import AddressGenerators
 from tg2hdl_lower.control import Control
+from tg2hdl_lower.delay_lines import delayed
 from tg2hdl_lower.plan import HardwarePlan, PlanNode
 
 __all__ = ["ArithResult", "ArithmeticLowering", "PortSignals"]
@@ -71,6 +72,7 @@ class ArithmeticLowering:
         self.result = ArithResult(counter_sigs={a: c.value for a, c in control.counters.items()})
         self.delayed: dict[tuple[int, int], Value] = {}
         self.arrays: dict[int, Memory] = {}
+        self.turning: dict[int, Signal] = {}
 
     def run(self) -> ArithResult:
         """Add everything to the module."""
@@ -105,7 +107,9 @@ class ArithmeticLowering:
                 continue
             example = (reads or writes)[0]
             shape = signed(example.width) if example.signed else unsigned(example.width)
-            if register.size == 1:
+            if register.idx in self.plan.turning:
+                self.turning[register.idx] = Signal(shape, name=f"turn{register.idx}")
+            elif register.size == 1:
                 # Some start at zero, as `clear_with_last` leaves them; a reset ends a run in the middle.
                 self.result.acc[register.idx] = Signal(shape, name=f"acc{register.idx}")
             else:
@@ -209,6 +213,8 @@ class ArithmeticLowering:
         return self._named(node, lane.as_signed() if storage.kind == "int" else lane)
 
     def _regread(self, node: PlanNode) -> Value:
+        if node.register in self.turning:
+            return self.turning[node.register]
         if node.index is None:
             return self.result.acc[node.register]
         port = self.arrays[node.register].read_port(domain="comb")
@@ -216,6 +222,13 @@ class ArithmeticLowering:
         return port.data
 
     def _regwrite(self, node: PlanNode) -> None:
+        if node.register in self.turning:
+            (read,) = (n for n in self._live("regread") if n.register == node.register)
+            cycles = self.plan.turning[node.register] * self.plan.ii + read.issue - node.issue
+            value = self.at(node.operands[0], node.issue)
+            line = delayed(self.m, value, cycles, f"acc{node.register}")
+            self.m.d.comb += self.turning[node.register].eq(line)
+            return
         enable: Value = self.control.valid_at(self.m, node.leaf, node.issue)
         if node.gate is not None:
             enable = enable & self.at(node.gate, node.issue)

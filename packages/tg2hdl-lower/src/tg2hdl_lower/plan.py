@@ -138,6 +138,8 @@ class HardwarePlan:
         Cycles of these multipliers.
     registers : PortRegisters
         Buffers with a register in front of their read or write ports.
+    turning : dict of int to int
+        Registers that are delay lines, and the steps from writing an element to reading it.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     """
@@ -157,6 +159,7 @@ class HardwarePlan:
     products: tuple[tuple[int, int], ...] = ()
     product_latency: int = 2
     registers: PortRegisters = PortRegisters(frozenset(), frozenset())
+    turning: dict[int, int] = field(default_factory=dict)
 
     def steps(self, variables: dict[str, int] | None = None) -> int:
         """Steps of one run; `variables` gives the run-time bounds."""

@@ -19,12 +19,13 @@ from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
+from tg2hdl_lower.delay_lines import turning_registers
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
-from tg2hdl_lower.schedule import ReadPorts, port_registers, schedule
+from tg2hdl_lower.schedule import ReadPorts, port_registers, reuse_period, schedule
 
 __all__ = ["plan_kernel"]
 
@@ -87,7 +88,8 @@ def _finish(
     }
     ports = ReadPorts(limits)
     delays = port_registers(flow, ports)
-    ii = schedule(flow, options, ports, delays)
+    turning = turning_registers(kernel, flow.nodes, lambda node: reuse_period(flow, node))
+    ii = schedule(flow, options, ports, delays, turning)
     ends = (
         n.issue + (delays.delay(n) if n.kind == "store" else 0)
         for n in flow.nodes
@@ -110,6 +112,7 @@ def _finish(
         products=products,
         product_latency=options.product_latency,
         registers=delays,
+        turning=turning,
     )
 
 

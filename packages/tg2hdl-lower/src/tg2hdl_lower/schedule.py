@@ -7,17 +7,18 @@ of steps that are d steps apart therefore relates their stages up to ``d * II``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IRCounter, LoopIR
+from tg2hdl_ir.nodes import IRCounter
 from tg2hdl_ir.passes.axes import is_injective
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode, PortRegisters
 
-__all__ = ["ReadPorts", "port_registers", "recurrent_nodes", "schedule"]
+__all__ = ["ReadPorts", "port_registers", "recurrent_nodes", "reuse_period", "schedule"]
 
 SHORT_STAGE = 2
 RECURRENCE_LEVELS = 8
@@ -55,15 +56,26 @@ def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
     )
 
 
-def schedule(flow: Dataflow, options: LowerOptions, ports: ReadPorts, registers: PortRegisters) -> int:
+def schedule(
+    flow: Dataflow,
+    options: LowerOptions,
+    ports: ReadPorts,
+    registers: PortRegisters,
+    turning: Mapping[int, int],
+) -> int:
     """Set issue, stage, level and port of every node; returns the II.
+
+    Parameters
+    ----------
+    turning : mapping of int to int
+        Registers that are delay lines, and their length in steps.
 
     Raises
     ------
     UnsupportedError
         When no II up to `options.max_ii` works.
     """
-    edges = _loop_edges(flow) + _memory_edges(flow, registers)
+    edges = _loop_edges(flow, turning) + _memory_edges(flow, registers)
     ii = _least_ii(flow, ports)
     while ii <= options.max_ii:
         attempt = _Attempt(flow, options, edges, ports, registers, ii)
@@ -91,11 +103,15 @@ def _least_ii(flow: Dataflow, ports: ReadPorts) -> int:
     return least
 
 
-def _loop_edges(flow: Dataflow) -> list[_Edge]:
+def _loop_edges(flow: Dataflow, turning: Mapping[int, int]) -> list[_Edge]:
     edges: list[_Edge] = []
     live = [n for n in flow.nodes if n.kind in ("regread", "regwrite")]
     for write in (n for n in live if n.kind == "regwrite"):
         for other in (n for n in live if n.register == write.register):
+            if write.register in turning:
+                if other.kind == "regread":
+                    edges.append(_Edge(write.number, other.number, turning[write.register], 0))
+                continue
             distance = _reuse_distance(flow, write, other)
             if other.kind == "regread":
                 edges.append(_Edge(write.number, other.number, distance, 1))
@@ -110,21 +126,22 @@ def _reuse_distance(flow: Dataflow, write: PlanNode, other: PlanNode) -> int:
     """Steps between two uses of the same element: at least 1, more where the element is picked by inner counters."""
     if write.index is None or other.index is None:
         return 1
-    lengths = []
-    for node in (write, other):
-        assert node.index is not None, "checked above"
-        lengths.append(_period(flow, flow.leaves[node.leaf].path, flow.nodes[node.index]))
-    return min(lengths)
+    return min(reuse_period(flow, write), reuse_period(flow, other))
 
 
-def _period(flow: Dataflow, path: tuple[LoopIR, ...], index: PlanNode) -> int:
-    """Product of the innermost bounds that tell the elements apart."""
+def reuse_period(flow: Dataflow, node: PlanNode) -> int:
+    """Steps from one use of an element of a register to the next: 1 when nothing more is known.
+
+    The product of the innermost bounds that tell the elements apart.
+    """
+    assert node.index is not None, "an access to an array of registers"
+    index = flow.nodes[node.index]
     form = index.form
     if form is None or index.digits or not is_injective(form, RangeAnalysis()):
         return 1
     chosen = {s for s, _ in form.terms if isinstance(s, IRCounter)}
     period = 1
-    for loop in reversed(path):
+    for loop in reversed(flow.leaves[node.leaf].path):
         if loop.counter not in chosen or not isinstance(loop.bound, int):
             break
         period *= loop.bound

@@ -136,7 +136,8 @@ class _Interleaver:
                 new = indexed
             items.append(new)
         if mask is not None:
-            items = mask_statements(items, mask, self.folder)
+            # Nobody reads the elements of the idle turns.
+            items = mask_statements(items, mask, self.folder, self.private)
         return LoopIR.from_items(tuple(items), counter=turn, axis_type="loop")
 
     def _index(self, index: IRValue | None, turn: IRCounter) -> IRValue:

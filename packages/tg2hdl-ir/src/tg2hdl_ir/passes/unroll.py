@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tg2hdl_ir.errors import InputError
@@ -174,12 +174,25 @@ def _never(statement: IRStatement) -> bool:
     return statement.gate is not None and is_const(statement.gate, 0)
 
 
-def mask_statements(statements: list[IRStatement], mask: IRValue, folder: Folder) -> list[IRStatement]:
-    """Gate statements; a masked load may have any value, so that its gate has no alternative unless it had one."""
+def mask_statements(
+    statements: list[IRStatement],
+    mask: IRValue,
+    folder: Folder,
+    unmasked: Collection[int] = (),
+) -> list[IRStatement]:
+    """Gate statements; a masked load may have any value, so that its gate has no alternative unless it had one.
+
+    Parameters
+    ----------
+    unmasked : collection of int
+        Registers that may hold anything after a masked step.
+    """
     rewriter = Rewriter(folder)
     result: list[IRStatement] = []
     for statement in statements:
-        if isinstance(statement, IRBufStore | IRRegStore):
+        if isinstance(statement, IRRegStore) and statement.reg in unmasked:
+            result.append(rewriter.statement(statement))
+        elif isinstance(statement, IRBufStore | IRRegStore):
             gated = rewriter.statement(statement)
             assert isinstance(gated, IRBufStore | IRRegStore), "a store stays a store"
             result.append(replace(gated, gate=folder.all_of(mask, gated.gate)))

@@ -17,6 +17,7 @@ from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.passes.unroll import unroll
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
 from tg2hdl_lower.delay_lines import turning_registers
@@ -25,11 +26,14 @@ from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
-from tg2hdl_lower.schedule import ReadPorts, port_registers, reuse_period, schedule
+from tg2hdl_lower.schedule import ReadPorts, port_registers, recurrent_nodes, reuse_period, schedule
 
 __all__ = ["plan_kernel"]
 
 MEMORY_CYCLES = 2
+
+WORTH_A_SLOWER_UNIT = 0.8
+"""Cycles that must be left where a shorter unit is taken, whose clock may be that much slower."""
 
 
 def plan_kernel(
@@ -60,9 +64,16 @@ def plan_kernel(
     flat = unroll(flatten(kernel), info, lanes or {})
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
     memories = Memories(complete, memory)
-    plan = _finish(flat, registers, memories, options)
-    if plan.ii > 1 and info.floats:
-        plan = _interleaved(flat, info, registers, memories, options, plan)
+    plan = _in_turns(flat, info, registers, memories, options)
+    shorter = _shorter_units(plan, options)
+    if shorter:
+        trial = _in_turns(
+            flat, info, registers, memories, replace(options, units={**options.units, **shorter})
+        )
+        longest = {v.name: v.high for v in kernel.variables}
+        if trial.cycles(longest) <= WORTH_A_SLOWER_UNIT * plan.cycles(longest):
+            names = ", ".join(sorted(shorter.values()))
+            plan = replace(trial, notes=(*trial.notes, f"sums wait less for shorter units: {names}"))
     types = [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]
     return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
 
@@ -131,6 +142,32 @@ def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:
                     *key, flow.memories.storage[node.buffer], flow.memories.layouts[node.buffer]
                 )
     return tuple(found[k] for k in sorted(found))
+
+
+def _in_turns(
+    flat: KernelIR,
+    info: AxisInfo,
+    registers: dict[int, Interval],
+    memories: Memories,
+    options: LowerOptions,
+) -> HardwarePlan:
+    plan = _finish(flat, registers, memories, options)
+    if plan.ii > 1 and info.floats:
+        return _interleaved(flat, info, registers, memories, options, plan)
+    return plan
+
+
+def _shorter_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
+    """Portable units by op, for ops of float sums that the family's deeper units keep waiting."""
+    found: dict[str, str] = {}
+    circular = recurrent_nodes(plan.nodes, ("op", "unit"))
+    for node in (plan.nodes[n] for n in sorted(circular)):
+        if node.unit is None or node.unit.golden is not None or node.op in options.units:
+            continue
+        unit = registry().select_unit(node.op, node.unit.operands, node.unit.result)
+        if unit is not None and unit.golden is None and unit.latency < node.unit.latency:
+            found[node.op] = unit.name
+    return found
 
 
 def _interleaved(

@@ -31,7 +31,7 @@ def bind_products(flow: Dataflow, latency: int) -> None:
 
     Products of a recurrence stay combinational, since more cycles there would raise the II.
     """
-    recurrent = recurrent_nodes(flow)
+    recurrent = recurrent_nodes(flow.nodes)
     for node in flow.nodes:
         if node.kind != "op" or node.op != "mul" or node.number in recurrent or node.dtype.is_bool:
             continue

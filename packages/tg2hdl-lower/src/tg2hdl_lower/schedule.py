@@ -7,7 +7,7 @@ of steps that are d steps apart therefore relates their stages up to ``d * II``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import UnsupportedError
@@ -186,15 +186,15 @@ def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
     return all(loop.counter in used or loop.bound == 1 for loop in flow.leaves[store.leaf].path)
 
 
-def recurrent_nodes(flow: Dataflow, kinds: tuple[str, ...] = ("op",)) -> set[int]:
+def recurrent_nodes(nodes: Sequence[PlanNode], kinds: tuple[str, ...] = ("op",)) -> set[int]:
     """Nodes between the reading and the writing of a register in one leaf, over nodes of these kinds."""
     forward: set[int] = set()
-    for node in flow.nodes:
+    for node in nodes:
         if node.kind == "regread" or (node.kind in kinds and not forward.isdisjoint(node.operands)):
             forward.add(node.number)
-    wanted = {n for node in flow.nodes if node.kind == "regwrite" for n in node.operands}
+    wanted = {n for node in nodes if node.kind == "regwrite" for n in node.operands}
     found: set[int] = set()
-    for node in reversed(flow.nodes):
+    for node in reversed(nodes):
         if node.number in wanted and node.number in forward:
             found.add(node.number)
             if node.kind in kinds:
@@ -222,8 +222,8 @@ class _Attempt:
         self.memory_level = 1 if options.stage_levels <= SHORT_STAGE else 0
         self.bounds = [0] * len(flow.nodes)
         self.live = [n for n in flow.nodes if n.kind != "dead"]
-        self.recurrent = recurrent_nodes(flow)
-        self.circular = recurrent_nodes(flow, ("op", "unit"))
+        self.recurrent = recurrent_nodes(flow.nodes)
+        self.circular = recurrent_nodes(flow.nodes, ("op", "unit"))
         self._place()
         self.limit = 64 + 2 * ii + max((n.issue for n in self.live), default=0)
 

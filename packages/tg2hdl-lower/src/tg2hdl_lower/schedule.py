@@ -81,6 +81,7 @@ def schedule(
         attempt = _Attempt(flow, options, edges, ports, registers, ii)
         if attempt.run():
             attempt.assign_products()
+            attempt.sink_loads()
             return ii
         ii += 1
     raise UnsupportedError(
@@ -200,6 +201,11 @@ def recurrent_nodes(nodes: Sequence[PlanNode], kinds: tuple[str, ...] = ("op",))
             if node.kind in kinds:
                 wanted.update(node.operands)
     return found
+
+
+def _needed_at(node: PlanNode) -> int:
+    """Stage in which a node takes its operands."""
+    return node.stage if node.kind in ("op", "lane", "laneindex") else node.issue
 
 
 class _Attempt:
@@ -324,6 +330,37 @@ class _Attempt:
         """Give every product a multiplier; products that never start in the same cycle have the same."""
         found = [n for n in self.live if n.kind == "product"]
         assert not self._assign(found, len(found)), "there are as many multipliers as products"
+
+    def sink_loads(self) -> None:
+        """Read late what is used late, so that an address waits in registers and not a word of many lanes.
+
+        Loads stay where a store or another user of their port fixes their place.
+        """
+        fixed = {n for edge in self.edges for n in (edge.before, edge.after)}
+        loads = [n for n in self.live if n.kind == "load"]
+        sharing = Counter((n.buffer, n.port) for n in loads)
+        users: dict[int, list[PlanNode]] = {}
+        for node in self.live:
+            for number in node.operands:
+                users.setdefault(number, []).append(node)
+        # A load may be the address of an earlier one.
+        for load in sorted(loads, key=lambda n: -n.issue):
+            if load.number in fixed or sharing[load.buffer, load.port] > 1:
+                continue
+            moving = [load, *(n for n in users.get(load.number, ()) if n.kind == "lane")]
+            numbers = {n.number for n in moving}
+            slack = min(
+                (
+                    _needed_at(user) - node.stage - (1 if node.level else 0)
+                    for node in moving
+                    for user in users.get(node.number, ())
+                    if user.number not in numbers
+                ),
+                default=0,
+            )
+            if slack > 0:
+                for node in moving:
+                    node.issue, node.stage = node.issue + slack, node.stage + slack
 
     def _assign(self, accesses: list[PlanNode], limit: int) -> bool:
         ports: list[list[PlanNode]] = []

@@ -1,13 +1,14 @@
 """What the elementary functions share: their parameters, and the evaluation of a quadratic table."""
 
-__all__ = ["ElementaryCore", "evaluate", "limbs"]
+__all__ = ["ElementaryCore", "evaluate", "flushes", "limbs"]
 
 from collections.abc import Callable
 from itertools import product
 from typing import Any, ClassVar
 
-from amaranth.hdl import Cat, Const, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 
+from .carry_save import add_three
 from .core import Core
 from .errors import FloatParameterError, one_of
 from .format import BF16, FP16, FP32, Format
@@ -55,10 +56,31 @@ def limbs(target: str) -> str:
     return "ecp5" if target == "ecp5" else "ecp5_model"
 
 
-def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, target: str) -> None:
+def flushes(exponent: Value, kept: Value) -> Value:
+    """Return whether a result with this biased exponent of its top bit is flushed to zero.
+
+    A power of two may come out just below, with all bits set; rounding carries it to the smallest normal number.
+    """
+    return exponent[-1] | ~exponent.any() & ~kept.all()
+
+
+def evaluate(
+    p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, target: str, one: str | None = None
+) -> None:
     """Set ``p.y`` to the value of `table` at `index` and `u`, two values of the present stage.
 
-    Adds the cuts of a table read, a multiplication and an addition; the caller cuts after the last addition.
+    Adds the cuts of a table read, a square, a multiplication and the way from it; the caller cuts after the addition.
+
+    Parameters
+    ----------
+    table : QuadraticTable
+        Coefficients.
+    index, u : Value
+        Interval and place in it.
+    target : str
+        As for :func:`~tg2hdl_fp32.multiplier.multiply`.
+    one : str, optional
+        Name of a bit that makes the value 1 instead.
     """
     w0, w1, w2 = table.widths
     mixed = [len(set(signs)) > 1 for signs in (table.falling, table.concave)]
@@ -87,23 +109,31 @@ def evaluate(p: Pipeline, table: QuadraticTable, index: Value, u: Value, *, targ
     flags = [p.row[w0 + w1 + w2 + k] for k in range(position - w0 - w1 - w2)]
     p.falling = flags.pop(0) if mixed[0] else Const(table.falling[0], 1)
     p.concave = flags.pop(0) if mixed[1] else Const(table.concave[0], 1)
-    p.square = (p.squares + p.square_cross)[: 2 * table.fold]
-    # From one block to the next, or through a short carry chain.
-    p.delay(lut_delay(3.5))
-    start = p.mark()
-    multiply(p, "rise", p.c1, p.u, target=target)
-    with p.beside(start):
-        multiply(p, "bend", p.c2, p.square, target=target)
-    width = table.value_bits
-    p.bent = _add_or_subtract(Cat(p.c0, Const(0, width - w0)), p.bend[table.curve_shift :], p.concave)[:width]
-    p.delay(add_delay(width) + lut_delay())
+    _add_square(p, table.fold)
     p.cut()
-    p.y = _add_or_subtract(p.bent, p.rise[table.slope_shift :], p.falling)[:width]
-    p.delay(add_delay(width) + lut_delay(0.5))
+    # The multiplier blocks are far from the tables and from the logic around them.
+    p.delay(lut_delay(2) if target.startswith("ecp5") else 0.0)
+    if one is not None:
+        use = ~p[one]
+        p.c0 = Mux(use, p.c0, 1 << table.fraction)
+        p.u, p.square = p.u & use.replicate(len(p.u)), p.square & use.replicate(len(p.square))
+        p.delay(lut_delay())
+    start = p.mark()
+    multiply(p, "rise", p.c1, p.u, target=target, cuts=4)
+    with p.beside(start):
+        multiply(p, "bend", p.c2, p.square, target=target, cuts=4)
+    width = table.value_bits
+    p.y = add_three(
+        p,
+        (p.c0, p.bend[table.curve_shift :], p.rise[table.slope_shift :]),
+        width,
+        subtract=(p.concave, p.falling),
+    )
+    p.delay(add_delay(width) + lut_delay())
 
 
 def _square(p: Pipeline, distance: Value) -> None:
-    """Set ``p.squares`` and ``p.square_cross``, whose sum is ``k (k + 1)`` for a distance `k`.
+    """Set three values of which :func:`_add_square` makes ``k (k + 1)`` for a distance `k`.
 
     With ``k = a 2^h + b`` and ``b = 4 c + d`` this is ``a^2 4^h + b (b + 1)``, which do not overlap, and
     ``a (2 d + 1) 2^h``, and ``a c 2^(h + 3)``: functions of at most six bits, which take no multiplier blocks.
@@ -112,10 +142,20 @@ def _square(p: Pipeline, distance: Value) -> None:
     b, a = distance[:half], distance[half:]
     least = 2 * half
     apart = Cat(_function(lambda b: b * (b + 1), b), Const(0, least))[:least]
-    near = _function(lambda a, d: a * (2 * d + 1), a, b[:2])
-    p.squares = (Cat(apart, _function(lambda a: a * a, a)) + Cat(Const(0, half), near))[: 2 * len(distance)]
-    p.square_cross = Cat(Const(0, half + 3), _function(lambda a, c: a * c, a, b[2:]))
-    p.delay(lut_delay(2) + add_delay(len(distance)))
+    p.square_parts = Cat(apart, _function(lambda a: a * a, a))
+    p.square_near = _function(lambda a, d: a * (2 * d + 1), a, b[:2])
+    p.square_cross = _function(lambda a, c: a * c, a, b[2:])
+    p.delay(lut_delay(2.5))
+
+
+def _add_square(p: Pipeline, fold: int) -> None:
+    """Set ``p.square`` for a distance of `fold` bits."""
+    half = (fold + 1) // 2
+    width = 2 * fold - half
+    cross = Cat(Const(0, 3), p.square_cross)
+    upper = add_three(p, (p.square_parts[half:], p.square_near, cross), width)
+    p.square = Cat(p.square_parts[:half], upper)
+    p.delay(add_delay(width) + lut_delay())
 
 
 def _function(function: Callable[..., int], *operands: Value) -> Value:
@@ -123,11 +163,3 @@ def _function(function: Callable[..., int], *operands: Value) -> Value:
     # The first operand is in the low bits of the index.
     values = [function(*reversed(row)) for row in product(*reversed(list(counts)))]
     return select(Cat(*operands), values)
-
-
-def _add_or_subtract(a: Value, b: Value, subtract: Any) -> Value:
-    flag = Value.cast(subtract)
-    if isinstance(flag, Const):
-        return (a - b).as_unsigned() if flag.value else a + b
-    # One carry chain: the carry in comes from a bit below both operands.
-    return (Cat(flag, a) + Cat(flag, b ^ flag.replicate(len(b)), flag.replicate(max(len(a) - len(b), 0))))[1:]

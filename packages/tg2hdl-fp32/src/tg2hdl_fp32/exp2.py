@@ -9,13 +9,12 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux, signed
 
 from . import functions
-from .elementary import ElementaryCore, evaluate
+from .elementary import ElementaryCore, evaluate, flushes
 from .format import FP32, Format
 from .pipeline import Pipeline
-from .rounding import round_and_pack
-from .shifting import shift_right_sticky_step
+from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
-from .timing import add_delay, lut_delay
+from .timing import add_delay, lut_delay, reduce_delay
 from .unpacked import unpack
 
 
@@ -87,42 +86,69 @@ class Exp2(ElementaryCore):
             p.below = (1 - f.bias) - p.integer
             p.delay(add_delay(f.exponent + 2))
             p.cut()
-            # Without subnormals the exponent itself tells the rounder what to flush.
-            tiny = (p.below > 0) if self.subnormals else Const(0, 1)
-            p.drop = Mux(tiny, p.below[:steps], 0)
-            p.exponent = Mux(tiny, 1, p.biased)
+            if self.subnormals:
+                tiny = p.below > 0
+                p.drop = Mux(tiny, p.below[:steps], 0)
+                p.exponent = Mux(tiny, 1, p.biased)
+            else:
+                p.exponent = p.biased
             p.underflow = ~p.huge & ~p.below[-1] & p.below[steps:-1].any() | p.huge & p.negative
-            p.overflow = p.huge & ~p.negative
+            beyond = p.biased[f.exponent : -1].any() | p.biased[: f.exponent].all()
+            p.overflow = ~p.negative & (p.huge | beyond)
             p.delay(lut_delay(3))
         p.cut()
 
-        p.sticky = Const(0, 1)
-        p.scaled = p.y
-        for k in reversed(range(steps if self.subnormals else 0)):
-            p.scaled, p.sticky = shift_right_sticky_step(p.scaled, p.sticky, p.drop[k], 1 << k)
-            p.delay(lut_delay(1))
-            if k and (steps - k) % 2 == 0:
-                p.cut()
         guard = coefficients.fraction - f.significand
-        if not self.subnormals:
-            # An integer operand may come out just below its power of two, and must not be flushed for that.
-            nearly = p.y[guard:].all()
-            p.scaled = Mux(nearly, Const(1 << coefficients.fraction, len(p.y)), p.y)
-            p.exponent = (p.exponent + nearly).as_signed()
-            p.delay(add_delay(f.exponent + 2) + lut_delay(3))
-        round_and_pack(
+        choose_special(
             p,
             f,
             sign=Const(0, 1),
-            exponent=p.exponent,
-            significand=p.scaled[guard + 1 :],
-            guard=p.scaled[guard],
-            sticky=p.scaled[:guard].any() | p.sticky,
             nan=p.is_nan,
             inf=p.overflow,
             zero=p.underflow,
-            subnormals=self.subnormals,
+            over=Const(0),
+            flush=None if self.subnormals else flushes(p.exponent, p.y[guard:]),
         )
+        p.fallen = Const(0, 1)
+        p.scaled = p.y
+        if self.subnormals:
+            _shift_right(p, steps)
+        else:
+            p.delay(reduce_delay(f.significand) + lut_delay(2))
+            p.cut()
+        round_chosen(
+            p,
+            f,
+            field=p.exponent[: f.exponent],
+            significand=p.scaled[guard + 1 :],
+            guard=p.scaled[guard],
+            sticky=p.scaled[:guard].any() | p.fallen.any(),
+        )
+
+
+def _shift_right(p: Pipeline, steps: int) -> None:
+    """Shift ``p.scaled`` right by ``p.drop``, two bits of it to a stage; ``p.fallen`` has a bit set when one falls off.
+
+    What falls off is only gathered in groups in the stage where it does, beside the shift.
+    """
+    left = steps
+    while left:
+        bits = min(left, 2)
+        left -= bits
+        unit = 1 << left
+        amount = p.drop[left : left + bits]
+        # Whether a first, a second and a third unit fall off.
+        reaches = [amount.any(), amount[-1], amount.all()][: (1 << bits) - 1]
+        groups = [p.fallen.any()]
+        for k, reached in enumerate(reaches):
+            part = p.scaled[k * unit : (k + 1) * unit]
+            groups += [part[low : low + 3].any() & reached for low in range(0, unit, 3)]
+        p.fallen = Cat(*groups)
+        for k in reversed(range(bits)):
+            p.scaled = Mux(amount[k], p.scaled[unit << k :], p.scaled)
+            p.delay(lut_delay())
+        if left:
+            p.cut()
 
 
 class FP32Exp2(Exp2):

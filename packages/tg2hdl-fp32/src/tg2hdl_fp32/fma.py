@@ -6,6 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
+from .carry_save import add_three
 from .core import Core
 from .format import FP32
 from .modes import RoundingMode
@@ -100,8 +101,12 @@ class Fma(Core):
         self._combine(p)
         # Exponent of the addend's hidden bit far left, and the way from there to its place.
         p.left_exponent = (p.exponent_sum + (n + 3 - fmt.bias)).as_signed()
-        p.distance = (p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias)).as_signed()
-        p.delay(2 * add_delay(fmt.exponent + 2) - 1)
+        size = len(p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias))
+        room = Const((n + 3 - fmt.bias) % (1 << size), size)
+        p.distance = add_three(
+            p, (room, p.addend_exponent, p.exponent_sum), size, subtract=(1, 0)
+        ).as_signed()
+        p.delay(add_delay(fmt.exponent + 2) + lut_delay())
         p.cut()
         levels = (self._below + n).bit_length()
         stay = p.wire(p.distance[-1] | p.product_zero)
@@ -120,45 +125,51 @@ class Fma(Core):
             p, p.aligned, p.places[middle : levels - 2], unit=1 << middle, sticky=p.fallen
         )
         p.aligned, p.fallen = value, sticky
-        p.marker = self._marker(p.top_exponent, self._below + n + 2)
         p.delay(lut_delay(levels - 2 - middle))
         p.cut()
         value, sticky = shift_right_sticky(p, p.aligned, p.places[:middle], sticky=p.fallen)
-        p.addend_frame = Cat(sticky, value)
-        p.delay(lut_delay(middle + 0.5))
+        frame = Cat(sticky, value, 0)
+        p.flipped = frame ^ p.subtract.replicate(len(frame))
+        p.delay(lut_delay(middle + 1.5))
 
-    def _marker(self, exponent: Value, width: int) -> Value:
-        # One-hot at `exponent` places below the top: the sum is not normalized beyond the smallest exponent.
-        bits = (width - 1).bit_length()
-        near = ~exponent[bits:].any()
-        hot = [(exponent[:bits] == k) & near for k in range(width)]
-        return Cat(*reversed(hot))
+    def _mark_digits(self, p: Pipeline) -> None:
+        """Decode the smallest exponent's place in the sum, one digit at a time, for :meth:`_marker`."""
+        bits = (self._below + self.format.significand + 1).bit_length()
+        low, high = p.top_exponent[: bits // 2], p.top_exponent[bits // 2 : bits]
+        near = ~p.top_exponent[bits:].any()
+        p.mark_low = Cat(low == k for k in range(1 << len(low)))
+        p.mark_high = Cat((high == k) & near for k in range(1 << len(high)))
+
+    def _marker(self, p: Pipeline, width: int) -> Value:
+        # One-hot at `top_exponent` places below the top: the sum is not normalized beyond the smallest exponent.
+        digits = len(p.mark_low)
+        return Cat(p.mark_low[k % digits] & p.mark_high[k // digits] for k in reversed(range(width)))
 
     def _sum(self, p: Pipeline) -> None:
         """Add, or subtract both ways, in two halves."""
         n = self.format.significand
         width = self._below + n + 2
         product = p.wire(Cat(Const(0, n + 1), p.product, Const(0, n + 3)))
-        addend = p.wire(Cat(p.addend_frame, 0))
         half = width // 2
-        flipped = p.wire(addend ^ p.subtract.replicate(width))
-        # The lowest place of each operand is a carry in.
-        p.low = (Cat(1, product[:half]) + Cat(p.subtract, flipped[:half]))[1:]
-        p.low_back = (Cat(1, addend[:half]) + Cat(1, ~product[:half]))[1:]
-        p.product_high, p.flipped_high, p.addend_high = product[half:], flipped[half:], addend[half:]
+        # With the complement of the addend, a sum without a carry in is the complement of the other difference.
+        p.low = (Cat(1, product[:half]) + Cat(p.subtract, p.flipped[:half]))[1:]
+        p.low_back = product[:half] + p.flipped[:half]
+        p.product_high, p.flipped_high = product[half:], p.flipped[half:]
         p.delay(add_delay(half + 1))
         p.cut()
         high = Cat(1, p.product_high) + Cat(p.low[half], p.flipped_high)
         p.forward = Cat(p.low[:half], high[1 : width - half + 1])
         p.no_borrow = high[width - half + 1]
-        back = Cat(1, p.addend_high) + Cat(p.low_back[half], ~p.product_high)
+        back = Cat(1, p.product_high) + Cat(p.low_back[half], p.flipped_high)
         p.backward = Cat(p.low_back[:half], back[1 : width - half + 1])
+        self._mark_digits(p)
         p.delay(add_delay(width - half + 1))
         p.cut()
         p.negative = p.subtract & ~p.no_borrow
+        p.marker = self._marker(p, width)
         p.delay(lut_delay())
         p.cut()
-        p.total = Mux(p.negative, p.backward, p.forward)
+        p.total = Mux(p.negative, ~p.backward, p.forward)[:width]
         p.sign = Mux(p.addend_inf | (p.negative & ~p.inf), p.addend_sign, p.product_sign)
         p.delay(2.6)
 

@@ -4,6 +4,7 @@ __all__ = ["ROWS", "low_bits", "multiply_leading", "sum_rows"]
 
 from amaranth.hdl import Const, Mux, Value
 
+from .carry_save import add_three
 from .multiplier import multiply
 from .pipeline import Pipeline
 from .timing import add_delay, lut_delay
@@ -33,7 +34,7 @@ def multiply_leading(
     With factors in a high part of 18 bits and a low one, that is ``ah bh + (ah bl >> len(bl)) + (al bh >> len(al))``:
     one block, another one, and logic. The product of the low parts is left out, and the others are cut one by one,
     the last one in two parts when `al` has more than 8 bits.
-    Adds the cuts of a multiplication, and one after; the caller cuts after the last addition.
+    Adds the cuts of a multiplication, and one after it; the caller cuts after the addition.
 
     Parameters
     ----------
@@ -46,8 +47,7 @@ def multiply_leading(
     addend : Value, optional
         Added to the product; gives the width of the sum.
     lift : (str, int), optional
-        Name of a bit and the number of places by which it shifts up the sum, which must have room for them; takes
-        one more cut.
+        Name of a bit and the number of places by which it shifts up the sum, which must have room for them.
     """
     la, lb = low_bits(len(a)), low_bits(len(b))
     width = len(a) + len(b) - la - lb if addend is None else len(addend)
@@ -67,20 +67,16 @@ def multiply_leading(
             multiply(p, f"{name}_right", a[la:], b[:lb], target=target)
     with p.beside(start):
         sum_rows(p, name, len(rows))
-    parts = (("row0", la), ("right", lb), ("high", 0))
-    for part, cut in parts:
+    for part, cut in (("row0", la), ("right", lb), ("high", 0)):
         value = p[f"{name}_{part}"][cut:]
+        if part == "row0" and len(rows) > ROWS:
+            value = value + p[f"{name}_row1"][la - ROWS :]
         p[f"{name}_{part}"] = value if lift is None else Mux(p[lift[0]], value << lift[1], value)
-    if lift is not None:
-        p.delay(lut_delay(4))
-        p.cut()
-    p[f"{name}_rest"] = (p[f"{name}_row0"] + p[f"{name}_right"])[:width]
-    if len(rows) > ROWS:
-        p[f"{name}_high"] = p[f"{name}_high"] + p[f"{name}_row1"][la - ROWS :]
-    p.delay(add_delay(width) + lut_delay())
+    # Without anything to do, this is for the way from the blocks.
+    p.delay(lut_delay(2) if lift is None else lut_delay(4))
     p.cut()
-    p[name] = (p[f"{name}_rest"] + p[f"{name}_high"])[:width]
-    p.delay(add_delay(width))
+    p[name] = add_three(p, (p[f"{name}_high"], p[f"{name}_right"], p[f"{name}_row0"]), width)
+    p.delay(add_delay(width) + lut_delay())
 
 
 def sum_rows(p: Pipeline, name: str, count: int) -> None:

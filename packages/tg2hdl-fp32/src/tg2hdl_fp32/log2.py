@@ -14,7 +14,7 @@ from .format import FP32, Format
 from .leading_product import low_bits, multiply_leading
 from .normalizing import normalize_operand
 from .pipeline import Pipeline
-from .rounding import round_and_pack
+from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
@@ -104,7 +104,7 @@ class Log2(ElementaryCore):
         p.delay(lut_delay(2.5))
         if self.subnormals:
             normalize_operand(p, "significand", f.significand)
-            p.cut()
+        p.cut()
         p.power = (p.field - p.significand_places).as_signed()
         # Exactly 3/2 belongs to the upper half, where w is -1/4.
         p.high = p.significand[-2]
@@ -125,29 +125,35 @@ class Log2(ElementaryCore):
         p.scaled = p.sum ^ p.opposite.replicate(width)
         for k in reversed(range(len(p.shift))):
             p.scaled = Mux(p.shift[k], Cat(Const(0, 1 << k), p.scaled)[:width], p.scaled)
-        p.delay(lut_delay(min(len(p.shift), 4)))
-        p.cut()
-        # One more place when the whole part is a power of two from which is subtracted, two when that is 1.
-        one, two = ~p.scaled[-1], ~p.scaled[-2:].any()
-        value = Mux(two, Cat(Const(0, 2), p.scaled), Mux(one, Cat(Const(0, 1), p.scaled), p.scaled))[:width]
-        # What these places leave far below the guard bit is looked at before they are known.
-        p.value = value[guard - 4 :]
-        p.below = p.scaled[: guard - 4].any()
-        p.exponent = (p.leading - (one + two)).as_signed()
-        p.delay(add_delay(f.exponent) + lut_delay())
-        p.cut()
-        round_and_pack(
+        p.leading_less, p.leading_least = p.leading - 1, p.leading - 2
+        choose_special(
             p,
             f,
             sign=Mux(p.is_zero, 1, p.below_one & ~p.is_inf),
-            exponent=p.exponent,
-            significand=p.value[5:],
-            guard=p.value[4],
-            sticky=p.value[:4].any() | p.below,
             nan=p.is_nan,
             inf=p.is_zero | p.is_inf,
             zero=p.is_one,
-            subnormals=self.subnormals,
+            over=Const(0),
+        )
+        p.delay(lut_delay(min(len(p.shift), 4)))
+        p.cut()
+        # One more place when the whole part is a power of two from which is subtracted, two when that is 1.
+        one, two = p.wire(~p.scaled[-1]), p.wire(~p.scaled[-2:].any())
+        value = Mux(two, Cat(Const(0, 2), p.scaled), Mux(one, Cat(Const(0, 1), p.scaled), p.scaled))[:width]
+        p.value = value[guard:]
+        # What these places leave far below the guard bit does not depend on them.
+        below = [p.scaled[guard - 2], p.scaled[guard - 1]]
+        p.sticky = p.scaled[: guard - 2].any() | below[0] & ~two | below[1] & ~one
+        p.field = Mux(two, p.leading_least, Mux(one, p.leading_less, p.leading))[: f.exponent]
+        p.delay(lut_delay(2.5))
+        p.cut()
+        round_chosen(
+            p,
+            f,
+            field=p.field,
+            significand=p.value[1:],
+            guard=p.value[0],
+            sticky=p.sticky,
         )
 
 

@@ -194,7 +194,7 @@ def _cut_blocks(p: Pipeline, hard: bool) -> list[str]:
     for register, delay in (
         ("input", 0.0),
         ("pipeline", 2.6 if hard else 6.0),
-        ("output", 2.6 if hard else 0.0),
+        ("output", 3.3 if hard else 0.0),
     ):
         p.delay(delay)
         p.cut()

@@ -14,7 +14,7 @@ from .elementary import ElementaryCore, evaluate
 from .format import Format
 from .leading_product import low_bits, multiply_leading
 from .pipeline import Pipeline
-from .rounding import round_and_pack
+from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
 from .timing import add_delay, lut_delay, reduce_delay
 
@@ -61,8 +61,15 @@ class QuarterWave(ElementaryCore):
         kept = n + 3
         places = p.reduced[-(n + 2) :]
         behind_address = p.mark() + 1
+        p.passes, significand, field = self.small(p)
+        p.small_significand, p.small_field = significand, field
         evaluate(
-            p, coefficients, places[coefficients.delta :], places[: coefficients.delta], target=self.target
+            p,
+            coefficients,
+            places[coefficients.delta :],
+            places[: coefficients.delta],
+            target=self.target,
+            one="passes" if self.passes_unchanged else None,
         )
         with p.beside(behind_address):
             p.normal = p.reduced
@@ -76,37 +83,35 @@ class QuarterWave(ElementaryCore):
                 if k in (4, 3, 1, 0):
                     p.cut()
             p.count = Cat(p[f"empty{k}"] for k in range(levels))
-            passes, significand, field = self.small(p)
-            p.passes = passes
-            p.factor = Mux(passes, Cat(Const(0, kept - n), significand), p.normal[-kept:])
-            p.exponent = Mux(passes, field, (f.bias - 1) - p.count).as_signed()
+            p.factor = Mux(p.passes, Cat(Const(0, kept - n), p.small_significand), p.normal[-kept:])
+            p.exponent = Mux(p.passes, p.small_field, (f.bias - 1) - p.count).as_signed()
             p.delay(add_delay(f.exponent) + lut_delay())
-        if self.passes_unchanged:
-            p.y = Mux(p.passes, Const(1 << coefficients.fraction, coefficients.value_bits), p.y)
-            p.delay(lut_delay(0.5))
         p.cut()
+        p.exponent_above = (p.exponent + 1).as_signed()
         multiply_leading(p, "product", p.factor, p.y, target=self.target)
         p.cut()
         # The factor is in [1/2, 1), the slope in [1, pi/2].
         full = kept + coefficients.fraction - low_bits(kept) - low_bits(coefficients.value_bits)
         top = p.product[full]
-        value = Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))
+        value = p.wire(Mux(top, p.product[: full + 1], Cat(Const(0, 1), p.product[:full]))[: full + 1])
         guard = full - n
-        p.delay(lut_delay())
-        p.value = value[: full + 1]
-        p.place = (p.exponent + top).as_signed()
-        p.delay(add_delay(f.exponent))
-        p.cut()
-        round_and_pack(
+        place = p.wire(Mux(top, p.exponent_above, p.exponent))
+        choose_special(
             p,
             f,
             sign=p.sign,
-            exponent=p.place,
-            significand=p.value[guard + 1 :],
-            guard=p.value[guard],
-            sticky=p.value[:guard].any(),
             nan=p.is_nan,
             inf=Const(0),
             zero=p.is_zero,
-            subnormals=self.subnormals,
+            over=Const(0),
+            flush=None if self.subnormals else ~value[-1] | place[-1] | ~place.any(),
+        )
+        p.delay(lut_delay(1.5))
+        round_chosen(
+            p,
+            f,
+            field=place[: f.exponent],
+            significand=value[guard + 1 :],
+            guard=value[guard],
+            sticky=value[:guard].any(),
         )

@@ -9,12 +9,12 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .elementary import ElementaryCore, evaluate
+from .elementary import ElementaryCore, evaluate, flushes
 from .format import FP32, Format
 from .pipeline import Pipeline
-from .rounding import round_and_pack
+from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
-from .timing import add_delay, lut_delay
+from .timing import add_delay, lut_delay, reduce_delay
 from .unpacked import unpack
 
 
@@ -60,7 +60,8 @@ class Reciprocal(ElementaryCore):
         p.hidden, p.two_left = x.hidden, two_left
         p.field = x.exponent
         p.fraction = Mux(x.hidden, x.fraction, Mux(one_left, x.fraction << 1, x.fraction << 2))[: f.fraction]
-        p.delay(lut_delay(3))
+        p.delay(lut_delay(4))
+        p.cut()
         behind_address = p.mark() + 1
         evaluate(
             p,
@@ -77,31 +78,34 @@ class Reciprocal(ElementaryCore):
             p.tiny = (p.exponent <= 0) if self.subnormals else Const(0, 1)
             p.delay(lut_delay(2))
         p.cut()
-        shifted = Mux(
-            p.exponent[0], Cat(p.y[2:], Const(0, 2)) | p.y[:2].any(), Cat(p.y[1:], Const(0, 1)) | p.y[0]
-        )
-        value = Mux(p.tiny, shifted, p.y)[: coefficients.fraction]
         guard = coefficients.fraction - f.significand - 1
-        exponent = Mux(p.tiny, 1, p.exponent).as_signed()
-        if not self.subnormals:
-            # A power of two comes out just below its reciprocal, and must not be flushed for that.
-            nearly = p.y[guard:].all()
-            value = Mux(nearly, 1 << (coefficients.fraction - 1), p.y)[: coefficients.fraction]
-            exponent = (p.exponent + nearly).as_signed()
-            p.delay(add_delay(f.exponent + 2) + lut_delay(1.5))
-        p.delay(lut_delay(1.5))
-        round_and_pack(
+        choose_special(
             p,
             f,
             sign=p.sign,
-            exponent=exponent,
-            significand=value[guard + 1 :],
-            guard=value[guard],
-            sticky=value[:guard].any(),
             nan=p.is_nan,
             inf=p.to_inf,
             zero=p.from_inf,
-            subnormals=self.subnormals,
+            over=Const(0),
+            flush=None if self.subnormals else flushes(p.exponent, p.y[guard:]),
+        )
+        if self.subnormals:
+            shifted = Mux(
+                p.exponent[0], Cat(p.y[2:], Const(0, 2)) | p.y[:2].any(), Cat(p.y[1:], Const(0, 1)) | p.y[0]
+            )
+            p.value = Mux(p.tiny, shifted, p.y)[: coefficients.fraction]
+            p.delay(lut_delay(1.5))
+        else:
+            p.value = p.y[: coefficients.fraction]
+            p.delay(reduce_delay(f.significand) + lut_delay(2))
+            p.cut()
+        round_chosen(
+            p,
+            f,
+            field=Mux(p.tiny, 1, p.exponent)[: f.exponent],
+            significand=p.value[guard + 1 :],
+            guard=p.value[guard],
+            sticky=p.value[:guard].any(),
         )
 
 

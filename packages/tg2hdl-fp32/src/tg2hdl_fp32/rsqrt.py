@@ -13,7 +13,7 @@ from .elementary import ElementaryCore, evaluate
 from .format import FP32, Format
 from .normalizing import normalize_operand
 from .pipeline import Pipeline
-from .rounding import round_and_pack
+from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
@@ -58,7 +58,7 @@ class Rsqrt(ElementaryCore):
         p.delay(lut_delay(2.5))
         if self.subnormals:
             normalize_operand(p, "significand", f.significand)
-            p.cut()
+        p.cut()
         p.power = (p.field - p.significand_places).as_signed()
         behind_address = p.mark() + 1
         index = Cat(p.significand[coefficients.delta : -1], p.field[0] ^ p.significand_places[0])
@@ -69,18 +69,22 @@ class Rsqrt(ElementaryCore):
             p.delay(add_delay(f.exponent))
         p.cut()
         guard = coefficients.fraction - f.significand - 1
-        round_and_pack(
+        choose_special(
             p,
             f,
             sign=p.sign & p.is_zero,
-            exponent=p.exponent,
-            significand=p.y[guard + 1 :],
-            guard=p.y[guard],
-            sticky=p.y[:guard].any(),
             nan=p.is_nan,
             inf=p.is_zero,
             zero=p.is_inf,
-            subnormals=self.subnormals,
+            over=Const(0),
+        )
+        round_chosen(
+            p,
+            f,
+            field=p.exponent[: f.exponent],
+            significand=p.y[guard + 1 :],
+            guard=p.y[guard],
+            sticky=p.y[:guard].any(),
         )
 
 

@@ -2,15 +2,17 @@
 
 __all__ = ["FP32Sin", "Sin"]
 
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Value
+from amaranth.hdl import Cat, Const, Mux, Value
 
+from .carry_save import add_three, save_carries
 from .elementary import limbs
 from .format import FP32, Format
 from .functions import two_over_pi
-from .leading_product import low_bits, sum_rows
+from .leading_product import low_bits
 from .logic_table import select
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -22,8 +24,8 @@ from .unpacked import unpack
 #: Leading zeros that a reduced operand can have, by exhaustive search for the nearest to a multiple of pi/2.
 _CANCELLED = {"FP32": 30, "BF16": 16, "FP16": 16}
 
-#: Bits of each part of a window: two multiplier blocks.
-_PART = 36
+#: Bits of a factor that a multiplier block takes, and of the parts of a window that logic multiplies.
+_BLOCK, _PART = 18, 28
 
 
 def least_exponent(format: Format) -> int:
@@ -80,55 +82,81 @@ class Sin(QuarterWave):
         address = offset[: (len(windows) - 1).bit_length()]
         lookup(p, "window", address, windows, fraction + 2, target=self.target)
         self._multiply(p, fraction + 2)
-        turns = Cat(p.low_part[:_PART], p.turns)
+        turns = p.wire(Cat(p.low_part[:-1], Mux(p.low_part[-1], p.high_more, p.high_part)))
         quadrant = turns[fraction : fraction + 2]
         p.reduced = turns[fraction - kept : fraction] ^ quadrant[0].replicate(kept)
         p.sign = p.negative ^ (quadrant[1] & ~p.is_tiny)
         p.is_zero = Const(0, 1)
-        p.delay(lut_delay())
+        p.delay(lut_delay(3))
 
     def _multiply(self, p: Pipeline, size: int) -> None:
-        """Set ``p.turns`` and ``p.low_part`` to the product of significand and window modulo ``2**size``.
+        """Multiply significand and window modulo ``2**size``.
 
-        In two parts, for shorter carry chains. Blocks multiply the upper 18 bits of the significand, and rows in
-        logic the others, with the window behind a register; the highest bits of the window, of which only a few
-        count, have logic of their own.
+        Sets ``p.low_part`` with its carry on top, ``p.high_part``, and ``p.high_more``, which is the high part with a
+        carry in. Blocks multiply the upper 18 bits of the significand, and rows in logic the others, with the window
+        behind a register; the highest bits of the window, of which only a few count, have logic of their own.
         """
         low = low_bits(self.format.significand)
-        middle = min(2 * _PART, size - low)
+        upper = p.significand[low:]
+        middle = min(4 * _BLOCK, size - low)
         start = p.mark()
-        p.delay(lut_delay(3))
-        multiply(p, "low_blocks", p.significand[low:], p.window[:_PART], target=limbs(self.target))
-        with p.beside(start):
-            p.delay(lut_delay(3))
-            multiply(p, "high_blocks", p.significand[low:], p.window[_PART:middle], target=limbs(self.target))
-        p.cut()
+        places = range(0, middle, _BLOCK)
+        for place in places:
+            with p.beside(start) if place else nullcontext():
+                p.delay(lut_delay(3))
+                window = p.window[place : min(place + _BLOCK, middle)]
+                multiply(p, f"block{place}", upper, window, target=limbs(self.target), cuts=4)
         with p.beside(start):
             p.delay(lut_delay(2))
             p.cut()
-            for name, part in (("low_rows", p.window[:_PART]), ("high_rows", p.window[_PART:])):
-                for k in range(low):
-                    p[f"{name}_row{k}"] = p.significand[k].replicate(len(part)) & part
             _multiply_top(p, p.window[middle : size - low], p.significand[low:])
-            p.delay(lut_delay())
-            sum_rows(p, "low_rows", low)
-        with p.beside(start):
-            p.cut()
-            sum_rows(p, "high_rows", low)
-        p.low_part = Cat(Const(0, low), p.low_blocks) + p.low_rows_row0
-        p.high_part = (Cat(Const(0, low), p.high_blocks) + p.high_rows_row0)[: size - _PART]
-        p.delay(add_delay(size - _PART))
-        p.cut()
+            _sum_rows(p, low, size)
         p.top_part = p.top_near + (p.top_far << 2)
-        carried = p.low_part[_PART:]
-        gap = max(middle - _PART + low - len(carried), 0)
-        p.turns = (p.high_part + Cat(carried, Const(0, gap), p.top_part))[: size - _PART]
-        p.delay(add_delay(size - _PART))
+        p.delay(lut_delay(3))
+        p.cut()
+        # Every other product of a block is as wide as the way to the next.
+        even, odd = (
+            [Cat(p[f"block{place}"], Const(0, 2 * _BLOCK))[: 2 * _BLOCK] for place in places[k::2]]
+            for k in range(2)
+        )
+        sums = (Cat(Const(0, low), *even, p.top_part), Cat(Const(0, low + _BLOCK), *odd), p.rows)
+        a, b = save_carries(p, sums, size)
+        half = size // 2
+        p.low_part = a[:half] + b[:half]
+        p.high_part = (a[half:] + b[half:])[: size - half]
+        p.high_more = (Cat(1, a[half:]) + Cat(1, b[half:]))[1 : size - half + 1]
+        p.delay(add_delay(half) + lut_delay())
         p.cut()
 
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
         """Return whether the operand is returned as it is, its significand and its exponent field."""
         return p.is_tiny, p.significand, p.field
+
+
+def _sum_rows(p: Pipeline, low: int, size: int) -> None:
+    """Set ``p.rows`` to the product of the window and the significand's `low` lowest bits, at most six.
+
+    In three parts, for shorter carry chains. Adds three cuts.
+    """
+    starts = range(0, size, _PART)
+    for start in starts:
+        part = p.window[start : start + _PART]
+        rows = [Cat(Const(0, k), p.significand[k].replicate(len(part)) & part) for k in range(low)]
+        rows += [Const(0, 1)] * (6 - low)
+        for k in range(3):
+            p[f"pair{start}_{k}"] = rows[2 * k] + rows[2 * k + 1]
+    p.delay(add_delay(_PART) + lut_delay(1.5))
+    p.cut()
+    for start in starts:
+        pairs = [p[f"pair{start}_{k}"] for k in range(3)]
+        p[f"rows{start}"] = add_three(p, (pairs[0], pairs[1], pairs[2]), _PART + low)
+    p.delay(add_delay(_PART) + lut_delay())
+    p.cut()
+    # The first and the last part do not touch.
+    outer = Cat(p.rows0, Const(0, _PART - low), p[f"rows{2 * _PART}"] if size > 2 * _PART else Const(0, 1))
+    p.rows = Cat(p.rows0[:_PART], outer[_PART:] + p[f"rows{_PART}"])
+    p.delay(add_delay(size - _PART) - lut_delay(0.5))
+    p.cut()
 
 
 def _multiply_top(p: Pipeline, window: Value, significand: Value) -> None:

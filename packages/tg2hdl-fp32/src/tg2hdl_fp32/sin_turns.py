@@ -63,7 +63,7 @@ class SinTurns(QuarterWave):
             if k % 2:
                 p.cut()
         p.fixed = Mux(p.gone, 0, p.fixed)[:width]
-        p.delay(lut_delay(0.5))
+        p.delay(lut_delay())
         p.cut()
         p.place = p.fixed[:kept] ^ p.fixed[kept].replicate(kept)
         p.quadrant = p.fixed[kept:]

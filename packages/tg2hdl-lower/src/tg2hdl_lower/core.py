@@ -15,6 +15,7 @@ from tg2hdl_lower.datapath import ArithmeticLowering, PortSignals
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort
 from tg2hdl_lower.products import Multiplier18, product_signature
+from tg2hdl_lower.shared_units import connect_pool, unit_signature
 
 __all__ = ["CompiledKernel", "KernelCore", "address_width", "read_signature", "write_signature"]
 
@@ -65,6 +66,8 @@ class KernelCore(wiring.Component):
         Port P of buffer B.
     product_N : Out(product_signature)
         Multiplier N, which is outside so that kernels can share it.
+    unit_N : Out(unit_signature)
+        Shared unit N.
     var_NAME : In
         Run-time variable; stable while busy.
     """
@@ -82,6 +85,8 @@ class KernelCore(wiring.Component):
             members[f"var_{variable.name}"] = In(Shape(width, is_signed))
         for number, widths in enumerate(plan.products):
             members[f"product_{number}"] = Out(product_signature(widths))
+        for number, unit in enumerate(plan.shared_units):
+            members[f"unit_{number}"] = Out(unit_signature(unit))
         super().__init__(members)
 
     @staticmethod
@@ -103,7 +108,10 @@ class KernelCore(wiring.Component):
         }
         control = build_control(m, self.plan, self.start, variables)
         products = [getattr(self, f"product_{n}") for n in range(len(self.plan.products))]
-        ArithmeticLowering(m, self.plan, control, self.start, reads, writes, variables, products).run()
+        shared = [getattr(self, f"unit_{n}") for n in range(len(self.plan.shared_units))]
+        ArithmeticLowering(
+            m, self.plan, control, self.start, reads, writes, variables, products, shared
+        ).run()
         m.d.comb += [self.done.eq(control.done), self.busy.eq(control.busy)]
         return m
 
@@ -172,6 +180,9 @@ class CompiledKernel(wiring.Component):
             )
             port = getattr(core, f"product_{number}")
             m.d.comb += [multiplier.a.eq(port.a), multiplier.b.eq(port.b), port.result.eq(multiplier.result)]
+        if self.plan.shared_units:
+            m.submodules.units = units = Module()
+            connect_pool(m, units, [core])
         return m
 
     def _memory(self, m: Module, idx: int, layout: Layout) -> None:

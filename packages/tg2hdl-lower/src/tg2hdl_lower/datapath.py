@@ -10,12 +10,12 @@ from amaranth.hdl import Cat, Const, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
-from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_lower.address import AddressGenerators
 from tg2hdl_lower.control import Control
 from tg2hdl_lower.delay_lines import delayed
 from tg2hdl_lower.plan import HardwarePlan, PlanNode
+from tg2hdl_lower.shared_units import build_unit
 
 __all__ = ["ArithResult", "ArithmeticLowering", "PortSignals"]
 
@@ -48,6 +48,8 @@ class ArithmeticLowering:
         Run-time scalars.
     products : sequence of interfaces
         Multipliers, by number; see `tg2hdl_lower.products.product_signature`.
+    shared : sequence of interfaces
+        Shared units, by number; see `tg2hdl_lower.shared_units.unit_signature`.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ArithmeticLowering:
         writes: dict[tuple[int, int], PortSignals],
         variables: dict[str, Value] | None = None,
         products: Sequence[wiring.PureInterface] = (),
+        shared: Sequence[wiring.PureInterface] = (),
     ) -> None:
         self.m = m
         self.plan = plan
@@ -68,6 +71,7 @@ class ArithmeticLowering:
         self.writes = writes
         self.variables = variables or {}
         self.products = products
+        self.shared = shared
         self.addresses = AddressGenerators(m, control, start, self.variables)
         self.result = ArithResult(counter_sigs={a: c.value for a, c in control.counters.items()})
         self.delayed: dict[tuple[int, int], Value] = {}
@@ -141,8 +145,8 @@ class ArithmeticLowering:
                 return self._op(node)
             case "unit":
                 return self._unit(node)
-            case "product":
-                return self._product(node)
+            case "product" | "shared":
+                return self._outside(node)
             case "load":
                 data = self.reads[node.buffer, node.port].data
                 whole = self.plan.layouts[node.buffer].lanes == 1
@@ -168,24 +172,19 @@ class ArithmeticLowering:
 
     def _unit(self, node: PlanNode) -> Value:
         assert node.unit is not None, "bound by the binder"
-        component = resolve(node.unit.factory)()
-        built = getattr(component, "latency", node.unit.latency)
-        if built != node.unit.latency:
-            raise PluginError(
-                f"unit {node.unit.name!r} says latency {node.unit.latency}, but what it builds has {built}",
-                hint="correct the descriptor in the plugin that registers it",
-            )
+        component = build_unit(node.unit)
         self.m.submodules[f"u{node.number}_{node.op}"] = component
         self.m.d.comb += component.en.eq(1)
         for port, number in zip("abc", node.operands, strict=False):
             self.m.d.comb += getattr(component, port).eq(self.at(number, node.issue))
         return self._named(node, component.result)
 
-    def _product(self, node: PlanNode) -> Value:
-        port = self.products[node.port]
-        users = [n for n in self.plan.nodes if n.kind == "product" and n.port == node.port]
+    def _outside(self, node: PlanNode) -> Value:
+        """Multiplier or shared unit behind a port, for which several nodes may take turns."""
+        port = (self.products if node.kind == "product" else self.shared)[node.port]
+        users = [n for n in self.plan.nodes if n.kind == node.kind and n.port == node.port]
         operands = [self.at(n, node.issue) for n in node.operands]
-        drivers = zip((port.a, port.b), operands, strict=True)
+        drivers = [(getattr(port, name), value) for name, value in zip("abc", operands, strict=False)]
         if node is users[0]:
             self.m.d.comb += [factor.eq(value) for factor, value in drivers]
         else:

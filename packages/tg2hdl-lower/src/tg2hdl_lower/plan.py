@@ -31,8 +31,8 @@ class PlanNode:
     Parameters
     ----------
     kind : str
-        ``const counter first last address remainder laneindex variable load lane op unit product regread regwrite
-        store``.
+        ``const counter first last address remainder laneindex variable load lane op unit product shared regread
+        regwrite store``.
     leaf : int
         Number of the leaf loop whose steps compute it.
     dtype : DType
@@ -68,7 +68,7 @@ class PlanNode:
     lane_node: int | None = None
     digits: tuple[DigitSplit, ...] = ()
     weights: tuple[int, ...] = ()
-    port: int = 0  # of a product, its multiplier
+    port: int = 0  # of a product, its multiplier; of a shared unit, its slot
     issue: int = 0
     stage: int = 0
     level: int = 0
@@ -136,6 +136,8 @@ class HardwarePlan:
         Operand widths of each multiplier that the top level provides (bits, signed).
     product_latency : int
         Cycles of these multipliers.
+    shared_units : tuple of ArithmeticUnit
+        Units that the top level provides.
     registers : PortRegisters
         Buffers with a register in front of their read or write ports.
     turning : dict of int to int
@@ -158,6 +160,7 @@ class HardwarePlan:
     regrouped: bool = False
     products: tuple[tuple[int, int], ...] = ()
     product_latency: int = 2
+    shared_units: tuple[ArithmeticUnit, ...] = ()
     registers: PortRegisters = PortRegisters(frozenset(), frozenset())
     turning: dict[int, int] = field(default_factory=dict)
 
@@ -209,6 +212,7 @@ def _line(node: PlanNode) -> str:
         "op": node.op,
         "product": f"m{node.port}",
         "unit": node.unit.name if node.unit else node.op,
+        "shared": f"{node.unit.name} {node.port}" if node.unit else node.op,
         "load": f"buffer{node.buffer}.r{node.port}",
         "store": f"buffer{node.buffer}.w{node.port}",
         "lane": f"[{node.lane}]",

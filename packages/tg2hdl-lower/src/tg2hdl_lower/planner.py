@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
@@ -27,6 +28,7 @@ from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
 from tg2hdl_lower.schedule import ReadPorts, port_registers, recurrent_nodes, reuse_period, schedule
+from tg2hdl_lower.shared_units import bind_shared_units, unit_slots
 
 __all__ = ["plan_kernel"]
 
@@ -43,6 +45,7 @@ def plan_kernel(
     lanes: dict[int, int] | None = None,
     layouts: dict[int, Layout] | None = None,
     storage: dict[int, DType] | None = None,
+    shared: Collection[str] = (),
 ) -> HardwarePlan:
     """Plan the hardware of a kernel.
 
@@ -54,6 +57,8 @@ def plan_kernel(
         Physical layout per buffer; one element a word when absent.
     storage : dict of int to DType, optional
         Narrower element type per buffer, for buffers whose values are known to fit.
+    shared : collection of str, optional
+        Names of the units that the kernel finds outside.
     """
     options = options or LowerOptions()
     kernel = canonicalize(kernel)
@@ -63,12 +68,12 @@ def plan_kernel(
     registers = accumulator_ranges(kernel, element_ranges(memory))
     flat = unroll(flatten(kernel), info, lanes or {})
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
-    memories = Memories(complete, memory)
-    plan = _in_turns(flat, info, registers, memories, options)
+    setting = _Setting(info, registers, Memories(complete, memory), options, frozenset(shared))
+    plan = _in_turns(flat, setting)
     shorter = _shorter_units(plan, options)
     if shorter:
         trial = _in_turns(
-            flat, info, registers, memories, replace(options, units={**options.units, **shorter})
+            flat, replace(setting, options=replace(options, units={**options.units, **shorter}))
         )
         longest = {v.name: v.high for v in kernel.variables}
         if trial.cycles(longest) <= WORTH_A_SLOWER_UNIT * plan.cycles(longest):
@@ -78,12 +83,19 @@ def plan_kernel(
     return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
 
 
-def _finish(
-    kernel: KernelIR,
-    registers: dict[int, Interval],
-    memories: Memories,
-    options: LowerOptions,
-) -> HardwarePlan:
+@dataclass(frozen=True)
+class _Setting:
+    """What stays the same while ways to run a kernel are tried."""
+
+    info: AxisInfo
+    registers: dict[int, Interval]
+    memories: Memories
+    options: LowerOptions
+    shared: frozenset[str]
+
+
+def _finish(kernel: KernelIR, setting: _Setting) -> HardwarePlan:
+    registers, memories, options = setting.registers, setting.memories, setting.options
     kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
     known = {
         r.idx: registers[origin]
@@ -93,6 +105,7 @@ def _finish(
     kernel = clear_with_last(choose_initial_late(kernel))
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
     bind_products(flow, options.product_latency)
+    bind_shared_units(flow, setting.shared)
     limits = {
         i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
         for i, layout in memories.layouts.items()
@@ -122,6 +135,7 @@ def _finish(
         + sum(n.kind != "product" and n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
         products=products,
         product_latency=options.product_latency,
+        shared_units=unit_slots(flow.nodes),
         registers=delays,
         turning=turning,
     )
@@ -144,17 +158,9 @@ def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:
     return tuple(found[k] for k in sorted(found))
 
 
-def _in_turns(
-    flat: KernelIR,
-    info: AxisInfo,
-    registers: dict[int, Interval],
-    memories: Memories,
-    options: LowerOptions,
-) -> HardwarePlan:
-    plan = _finish(flat, registers, memories, options)
-    if plan.ii > 1 and info.floats:
-        return _interleaved(flat, info, registers, memories, options, plan)
-    return plan
+def _in_turns(flat: KernelIR, setting: _Setting) -> HardwarePlan:
+    plan = _finish(flat, setting)
+    return _interleaved(flat, setting, plan) if plan.ii > 1 and setting.info.floats else plan
 
 
 def _shorter_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
@@ -170,26 +176,21 @@ def _shorter_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
     return found
 
 
-def _interleaved(
-    flat: KernelIR,
-    info: AxisInfo,
-    registers: dict[int, Interval],
-    memories: Memories,
-    options: LowerOptions,
-    plan: HardwarePlan,
-) -> HardwarePlan:
+def _interleaved(flat: KernelIR, setting: _Setting, plan: HardwarePlan) -> HardwarePlan:
     """Let independent outputs take turns under a reduction until the II is 1, if that takes fewer cycles."""
     longest = {v.name: v.high for v in flat.variables}
     # The accumulators are then a memory, whose reading may take a cycle that a register does not.
     choices = dict.fromkeys(
-        turns for more in range(MEMORY_CYCLES + 1) for turns in _turn_choices(flat, info, plan.ii + more)
+        turns
+        for more in range(MEMORY_CYCLES + 1)
+        for turns in _turn_choices(flat, setting.info, plan.ii + more)
     )
     best = plan
     for turns in choices:
         kernel = flat
         for axis, tile in turns:
-            kernel = interleave(kernel, info, axis, tile)
-        trial = _finish(kernel, registers, memories, options)
+            kernel = interleave(kernel, setting.info, axis, tile)
+        trial = _finish(kernel, setting)
         if trial.cycles(longest) < best.cycles(longest):
             described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
             best = replace(trial, notes=(f"outputs take turns: {described}",))

@@ -81,6 +81,7 @@ def schedule(
         attempt = _Attempt(flow, options, edges, ports, registers, ii)
         if attempt.run():
             attempt.assign_products()
+            attempt.assign_shared_units()
             attempt.sink_loads()
             return ii
         ii += 1
@@ -278,14 +279,14 @@ class _Attempt:
             case "lane":
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)
-            case "unit" | "product":
+            case "unit" | "product" | "shared":
                 # What comes from a memory goes straight to the registers in front of a multiplier.
                 node.issue = stage + (
                     1 if level > (self.memory_level if node.kind == "product" else 0) else 0
                 )
                 node.stage = node.issue + node.latency
                 # A unit has logic behind its last register; in a recurrence a register there would cost a turn.
-                last = node.kind == "unit" and node.number not in self.circular
+                last = node.kind != "product" and node.number not in self.circular
                 node.level = budget if last or not node.latency else 0
             case "load":
                 node.issue = stage + (1 if level else 0)
@@ -330,6 +331,21 @@ class _Attempt:
         """Give every product a multiplier; products that never start in the same cycle have the same."""
         found = [n for n in self.live if n.kind == "product"]
         assert not self._assign(found, len(found)), "there are as many multipliers as products"
+
+    def assign_shared_units(self) -> None:
+        """Give every shared unit a slot; those of one name that never start in the same cycle have the same."""
+        by_unit: dict[str, list[PlanNode]] = {}
+        for node in self.live:
+            if node.kind == "shared" and node.unit is not None:
+                # A unit that is not free again in the next cycle is not for turns.
+                key = node.unit.name if node.unit.ii == 1 else f"{node.unit.name} {node.number}"
+                by_unit.setdefault(key, []).append(node)
+        first = 0
+        for key in sorted(by_unit):
+            assert not self._assign(by_unit[key], len(by_unit[key])), "there are as many slots as users"
+            for node in by_unit[key]:
+                node.port += first
+            first = 1 + max(n.port for n in by_unit[key])
 
     def sink_loads(self) -> None:
         """Read late what is used late, so that an address waits in registers and not a word of many lanes.

@@ -20,10 +20,14 @@ class CompileOptions(LowerOptions):
         Weights are contents of read-only memories, or are written through host ports at run time.
     share_multipliers : bool
         Whether the kernels, of which one runs at a time, use the same multipliers.
+    share_units : bool
+        Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for a
+        register behind the choice of the kernel.
     """
 
     weights: str = "rom"
     share_multipliers: bool = True
+    share_units: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tg2hdl_ir.dtype import DType
@@ -90,14 +91,23 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
             entry = buffers.setdefault(n, _Buffer(choice.layouts[idx]))
             entry.layout = choice.layouts[idx]
             entry.users.append(_User(mine, idx, choice.lanes, choice.interval))
-    plans = []
-    for number, call in enumerate(program.calls):
-        choice = choices[number]
+
+    def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
+        call, choice = program.calls[number], choices[number]
         slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
         layouts = {idx: buffers[n].layout for idx, n in slots.items()}
         narrow = {idx: storage[n] for idx, n in slots.items()}
-        plans.append(plan_kernel(choice.kernel, options, lanes=choice.lanes, layouts=layouts, storage=narrow))
-    return plans
+        return plan_kernel(
+            choice.kernel, options, lanes=choice.lanes, layouts=layouts, storage=narrow, shared=shared
+        )
+
+    plans = [plan(number) for number in range(len(program.calls))]
+    if not options.share_units:
+        return plans
+    users = Counter(name for p in plans for name in {n.unit.name for n in p.nodes if n.unit is not None})
+    shared = {name for name, kernels in users.items() if kernels > 1}
+    needed = [any(n.unit is not None and n.unit.name in shared for n in p.nodes) for p in plans]
+    return [plan(number, shared) if needed[number] else p for number, p in enumerate(plans)]
 
 
 def _work(kernel: KernelIR) -> int:

@@ -19,6 +19,7 @@ from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore, Layout
 from tg2hdl_lower.core import address_width
 from tg2hdl_lower.memories import SMALL_BITS
 from tg2hdl_lower.products import Multiplier18, pool_widths
+from tg2hdl_lower.shared_units import connect_pool
 
 __all__ = ["SharedMemory", "TopModule"]
 
@@ -185,6 +186,9 @@ class TopModule(wiring.Component):
         m.d.comb += busy.eq(_any(core.busy for core in self.cores))
         m.d.comb += self.busy.eq(busy)
         self._connect_products(m)
+        if any(plan.shared_units for plan in self.plans):
+            m.submodules.units = units = Module()
+            connect_pool(m, units, self.cores)
         for memory in self.memories:
             # Ports belong to one elaboration; the contents stay the same object.
             m.submodules[f"memory_{memory.name}"] = ram = Memory(memory.data, attrs=self._attributes(memory))

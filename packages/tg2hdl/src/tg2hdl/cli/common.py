@@ -69,6 +69,11 @@ _OPTIONS = (
         help="Float sums in the order of the program, or in trees where that is faster.  [default: strict]",
     ),
     click.option(
+        "--share-units",
+        is_flag=True,
+        help="Floating-point units shared by kernels: less area, a cycle more for each.",
+    ),
+    click.option(
         "--weights",
         type=click.Choice(["rom", "loadable"]),
         help="Weights as contents of read-only memories, or written at run time.  [default: rom]",
@@ -92,6 +97,7 @@ def compile_file(
     weights: str | None,
     family: str | None,
     float_order: str | None,
+    share_units: bool,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_model_file(model, batch, dict(map(_size, dims)))
@@ -102,7 +108,7 @@ def compile_file(
             where=str(file.path),
             hint="give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file",
         )
-    further = {"target": family, "float_order": float_order}
+    further = {"target": family, "float_order": float_order, "share_units": share_units or None}
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(
         file.model, *examples, weights=weights, multipliers=multipliers, options=options, name=file.label

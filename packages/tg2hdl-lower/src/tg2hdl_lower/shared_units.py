@@ -1,0 +1,89 @@
+"""Units outside of the kernels, which kernels that never run at the same time share.
+
+In front of a shared unit is a register, behind the choice of the kernel: it takes one cycle more than the unit alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.hdl import Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, resolve
+from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.plan import PlanNode
+from tg2hdl_lower.schedule import recurrent_nodes
+
+__all__ = ["bind_shared_units", "build_unit", "connect_pool", "pool_units", "unit_signature", "unit_slots"]
+
+
+def bind_shared_units(flow: Dataflow, names: Collection[str]) -> None:
+    """Take the units of these names from outside, except in recurrences, where a cycle more would raise the II."""
+    circular = recurrent_nodes(flow.nodes, ("op", "unit"))
+    for node in flow.nodes:
+        if node.unit is not None and node.unit.name in names and node.number not in circular:
+            node.kind, node.latency = "shared", node.unit.latency + 1
+
+
+def unit_slots(nodes: Iterable[PlanNode]) -> tuple[ArithmeticUnit, ...]:
+    """Shared units of a scheduled kernel, in the order of the nodes' ports."""
+    slots = {n.port: n.unit for n in nodes if n.kind == "shared" and n.unit is not None}
+    return tuple(slots[port] for port in sorted(slots))
+
+
+def pool_units(
+    kernels: Iterable[Sequence[ArithmeticUnit]],
+) -> list[tuple[ArithmeticUnit, list[tuple[int, int]]]]:
+    """Units that serve several kernels, with the (kernel, slot) of each user."""
+    pool: dict[tuple[str, int], tuple[ArithmeticUnit, list[tuple[int, int]]]] = {}
+    for kernel, slots in enumerate(kernels):
+        seen: dict[str, int] = {}
+        for slot, unit in enumerate(slots):
+            turn = seen[unit.name] = seen.get(unit.name, -1) + 1
+            pool.setdefault((unit.name, turn), (unit, []))[1].append((kernel, slot))
+    return list(pool.values())
+
+
+def unit_signature(unit: ArithmeticUnit) -> wiring.Signature:
+    """Port of a kernel to a shared unit: operands out, `result` in one cycle after the latency of the unit."""
+    operands = {p: Out(unsigned(t.bit_width)) for p, t in zip("abc", unit.operands, strict=False)}
+    return wiring.Signature({**operands, "result": In(unsigned(unit.result.bit_width))})
+
+
+def build_unit(unit: ArithmeticUnit) -> Any:
+    """Component of a unit.
+
+    Raises
+    ------
+    PluginError
+        When what the plugin builds has another latency than its descriptor says.
+    """
+    component = resolve(unit.factory)()
+    built = getattr(component, "latency", unit.latency)
+    if built != unit.latency:
+        raise PluginError(
+            f"unit {unit.name!r} says latency {unit.latency}, but what it builds has {built}",
+            hint="correct the descriptor in the plugin that registers it",
+        )
+    return component
+
+
+def connect_pool(m: Module, pool: Module, cores: Sequence[Any]) -> None:
+    """Build the shared units of kernel cores, of which one is busy at a time, and connect them."""
+    for number, (unit, users) in enumerate(pool_units(core.plan.shared_units for core in cores)):
+        pool.submodules[f"u{number}_{unit.op}"] = component = build_unit(unit)
+        m.d.comb += component.en.eq(1)
+        ports = [(cores[kernel].busy, getattr(cores[kernel], f"unit_{slot}")) for kernel, slot in users]
+        for name in [n for n, _ in zip("abc", unit.operands, strict=False)]:
+            chosen: Value = getattr(ports[-1][1], name)
+            for busy, port in ports[-2::-1]:
+                chosen = Mux(busy, getattr(port, name), chosen)
+            register = Signal(len(chosen), name=f"u{number}_{name}", reset_less=True)
+            pool.d.sync += register.eq(chosen)
+            m.d.comb += getattr(component, name).eq(register)
+        m.d.comb += [port.result.eq(component.result) for _, port in ports]

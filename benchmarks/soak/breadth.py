@@ -32,7 +32,7 @@ def _too_long(*_: object) -> None:
     raise TimeoutError("the program takes too long")
 
 
-def run(name: str, hardware: bool, engine: str, limit: int) -> dict[str, Any]:
+def run(name: str, hardware: bool, engine: str, limit: int, share_units: bool) -> dict[str, Any]:
     """Outcome of one program, which may take `limit` seconds."""
     model, inputs = PROGRAMS[name]
     started = time.perf_counter()
@@ -43,8 +43,10 @@ def run(name: str, hardware: bool, engine: str, limit: int) -> dict[str, Any]:
         with np.errstate(all="ignore"):
             if hardware:
                 from tg2hdl_backend.conformance.hardware import compare_with_hardware
+                from tg2hdl_top import CompileOptions
 
-                compared = compare_with_hardware(model, *inputs, engine=engine)
+                chosen = CompileOptions(share_units=share_units)
+                compared = compare_with_hardware(model, *inputs, engine=engine, options=chosen)
                 mismatches = list(compared.mismatches)
                 outcome |= {"kernels": compared.kernels, "cycles": compared.cycles, "engine": compared.engine}
                 outcome |= {"simulated": compared.simulated, "simulation": round(compared.seconds, 4)}
@@ -67,6 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hardware", action="store_true", help="simulate the hardware")
     parser.add_argument("--engine", default="amaranth", help="simulation engine (default: amaranth)")
+    parser.add_argument("--share-units", action="store_true", help="kernels share their float units")
     parser.add_argument("--select", default="", help="only programs whose name matches this pattern")
     parser.add_argument("--json", type=Path, help="write the outcomes to this file")
     parser.add_argument(
@@ -80,7 +83,7 @@ def main() -> int:
     done = {o["program"] for o in outcomes}
     for name in PROGRAMS:
         if re.search(options.select, name) and name not in done:
-            last = run(name, options.hardware, options.engine, options.limit)
+            last = run(name, options.hardware, options.engine, options.limit, options.share_units)
             outcomes.append(last)
             reason = last["reason"].splitlines()[0] if last["reason"] else ""
             print(f"{last['outcome']:8s} {name:40s} {last['seconds']:6.2f} s  {reason}", flush=True)

@@ -24,12 +24,14 @@ __all__ = [
     "explicit_lanes",
     "moving_lanes",
     "multiplications",
-    "preferred_layout",
+    "packed_layouts",
     "split_for_layouts",
     "words_per_step",
 ]
 
-MAX_CANDIDATES = 400
+MAX_CANDIDATES = 300
+MAX_SMALLER = 40
+MAX_LAYOUTS = 24
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,12 @@ def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[i
         vector = {c.axis: f for c, f in zip(axes, factors, strict=True) if f > 1}
         found.append((steps, math.prod(factors), vector))
     found.sort(key=lambda entry: (entry[0], entry[1], len(entry[2])))
-    return [vector for _, _, vector in found[:MAX_CANDIDATES]]
+    # Memories may starve the largest ones: some of every smaller budget follow.
+    chosen = found[:MAX_CANDIDATES]
+    for budget in (lanes // n for n in range(2, lanes + 1)):
+        chosen += [entry for entry in found[MAX_CANDIDATES:] if entry[1] <= budget][:MAX_SMALLER]
+    chosen.sort(key=lambda entry: (entry[0], entry[1], len(entry[2])))
+    return [dict(key) for key in dict.fromkeys(tuple(vector.items()) for _, _, vector in chosen)]
 
 
 def _vectors(bounds: list[int], lanes: int) -> Iterator[tuple[int, ...]]:
@@ -215,21 +222,30 @@ def moving_lanes(found: Sequence[Access], lanes: Mapping[int, int], layout: Layo
     return len(picked)
 
 
-def preferred_layout(found: list[Access], buffer: int, lanes: Mapping[int, int], depth: int) -> Layout:
-    """Layout in which the widest access of a buffer finds its lanes in one word."""
-    best = Layout.linear(depth)
+def packed_layouts(
+    found: Sequence[Access], buffer: int, lanes: Mapping[int, int], depth: int
+) -> list[Layout]:
+    """Layouts in which lanes of an access find their elements in the same words.
+
+    A dimension along which both the outputs and the window of a convolution have lanes is packed by one of them: the
+    window of the next outputs then begins with a word.
+    """
+    layouts: dict[Layout, None] = {}
     for access in found:
         if access.buffer != buffer or access.form is None:
             continue
-        spatial = [
-            (abs(c), lanes[s.axis])
-            for s, c in access.form.terms
-            if isinstance(s, IRCounter) and lanes.get(s.axis, 1) > 1
-        ]
-        layout = _strided(sorted(spatial, reverse=True), depth)
-        if layout is not None and layout.lanes > best.lanes:
-            best = layout
-    return best
+        along: dict[int, set[int]] = {}
+        for symbol, coefficient in access.form.terms:
+            if isinstance(symbol, IRCounter) and lanes.get(symbol.axis, 1) > 1:
+                along.setdefault(abs(coefficient), set()).add(lanes[symbol.axis])
+        strides = sorted(along, reverse=True)
+        ways = [sorted(along[s] | ({1} if len(along[s]) > 1 else set())) for s in strides]
+        for splits in itertools.islice(itertools.product(*ways), MAX_LAYOUTS):
+            spatial = [(stride, split) for stride, split in zip(strides, splits, strict=True) if split > 1]
+            layout = _strided(spatial, depth)
+            if layout is not None:
+                layouts[layout] = None
+    return list(layouts)
 
 
 def _strided(spatial: list[tuple[int, int]], depth: int) -> Layout | None:

@@ -22,7 +22,7 @@ from tg2hdl_lower.lanes import (
     explicit_lanes,
     moving_lanes,
     multiplications,
-    preferred_layout,
+    packed_layouts,
     split_for_layouts,
     words_per_step,
 )
@@ -176,17 +176,18 @@ class _Placement:
         entry = self.known.get(idx)
         if entry is not None and entry.layout.lanes > 1:
             return entry.layout
-        preferred = self._worthwhile(preferred_layout(self.found, idx, lanes, depth), idx, lanes)
+        preferred = self._preferred(idx, depth, lanes)
         if entry is None or all(user.accepts(preferred, self._ports(idx)) for user in entry.users):
             return preferred
         return entry.layout
 
-    def _worthwhile(self, layout: Layout, idx: int, lanes: dict[int, int]) -> Layout:
-        """The packed layout if it saves accesses; a window that moves by single elements gains nothing from it."""
+    def _preferred(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
+        """The packed layout with the fewest accesses; a window that moves by single elements gains nothing from one."""
         mine = [a for a in self.found if a.buffer == idx]
-        linear = Layout.linear(self.kernel.buffer(idx).depth)
-        packed, single = (sum(words_per_step(mine, lanes, {idx: x}).values()) for x in (layout, linear))
-        return layout if packed < single else linear
+        layouts = [Layout.linear(depth), *packed_layouts(mine, idx, lanes, depth)]
+        if len(layouts) == 1:
+            return layouts[0]
+        return min(layouts, key=lambda x: (sum(words_per_step(mine, lanes, {idx: x}).values()), x.lanes))
 
 
 def _chooses_lanes(options: CompileOptions) -> bool:

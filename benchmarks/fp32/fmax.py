@@ -64,7 +64,15 @@ _BASIC = ("compare", "minmax", "round", "f32_to_i32", "i32_to_f32", "f32_to_f16"
 _LEFT_OUT = {(core, variant) for core in _BASIC for variant in ("balanced-generic", "fast-ftz")}
 _LEFT_OUT |= {("add", "balanced-generic")}
 _LEFT_OUT |= {(core, "balanced-ice40") for core in CORES if core not in (*_BASIC, "mul", "add", "fma")}
+#: Cores that work on one operand at a time, in portable logic.
+ITERATIVE: dict[str, Callable[[], Any]] = {
+    "div.iterative": lambda: fp.IterativeDiv(fp.FP32),
+    "div.iterative-ftz": lambda: fp.IterativeDiv(fp.FP32, subnormals=False),
+    "sqrt.iterative": lambda: fp.IterativeSqrt(fp.FP32),
+    "sqrt.iterative-ftz": lambda: fp.IterativeSqrt(fp.FP32, subnormals=False),
+}
 OURS = [f"{core}.{variant}" for core in CORES for variant in VARIANTS if (core, variant) not in _LEFT_OUT]
+OURS += ITERATIVE
 #: Instances of the ZKF modules: latency, ports, parameters.
 ZKF = {
     "zkf.mul": ("zkf_mul", 5, "ab", "STAGE_PRODUCT(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)"),
@@ -86,6 +94,22 @@ ZKF = {
         15,
         "abc",
         "STAGE_PRODUCT(4), .STAGE_DECODE(1), .STAGE_ALIGN(1), .STAGE_NORMALIZE(2), .STAGE_PACK(1), .STAGE_OUTPUT(1)",
+    ),
+    "zkf.div": ("zkf_divsqrt", 14, "ab", "STAGE_DECODE(1), .STAGE_PACK(1), .STAGE_OUTPUT(1), .MODE(0)"),
+    "zkf.sqrt": ("zkf_divsqrt", 14, "a", "STAGE_DECODE(1), .STAGE_PACK(1), .STAGE_OUTPUT(1), .MODE(1)"),
+    "zkf.exp2": (
+        "zkf_exp2",
+        14,
+        "x",
+        "STAGE_REDUCE(1), .STAGE_PRODUCT(4), .STAGE_PRODUCT_SQUARE(5), .STAGE_PRODUCT_CHAIN(4), .STAGE_PACK(1), "
+        ".STAGE_OUTPUT(1)",
+    ),
+    "zkf.log2": (
+        "zkf_log2",
+        19,
+        "x",
+        "STAGE_PRODUCT(4), .STAGE_PRODUCT_SQUARE(5), .STAGE_PRODUCT_CHAIN(4), .STAGE_ALIGN(1), "
+        ".STAGE_PRODUCT_FINAL(4), .STAGE_PACK(1), .STAGE_OUTPUT(1)",
     ),
 }
 
@@ -109,7 +133,7 @@ def between_registers(core: Any) -> str:
     return str(rtlil.convert(m, ports=[domain.clk, *ports, result], name="top"))
 
 
-def zkf_verilog(module: str, ports: str, parameters: str) -> str:
+def zkf_verilog(module: str, latency: int, ports: str, parameters: str) -> str:
     """Return Verilog of a ZKF module with registers before and behind it."""
     import zkf
 
@@ -118,7 +142,8 @@ def zkf_verilog(module: str, ports: str, parameters: str) -> str:
     wires = ", ".join(f".{p}(r{p})" for p in ports)
     return (
         f"{zkf.get_rtl_bundle()}\nmodule top (input clk, {inputs}, output reg [31:0] q);\n{registers}\n"
-        f"wire [31:0] y; always @(posedge clk) q <= y;\n{module} #(.WEXP(8), .WMAN(24), .{parameters}) u "
+        f"wire [31:0] y; always @(posedge clk) q <= y;\n"
+        f"{module} #(.WEXP(8), .WMAN(24), .LATENCY({latency}), .{parameters}) u "
         f"(.clk(clk), .rst(1'b0), .in_valid(1'b1), {wires}, .y(y));\nendmodule\n"
     )
 
@@ -159,10 +184,10 @@ def measure(row: str, seeds: int) -> dict[str, Any]:
         folder = Path(name)
         if row in ZKF:
             module, latency, ports, parameters = ZKF[row]
-            (folder / "top.v").write_text(zkf_verilog(module, ports, parameters))
+            (folder / "top.v").write_text(zkf_verilog(module, latency, ports, parameters))
             return {"latency": latency, "ii": 1, **place(folder, "read_verilog top.v", seeds)}
         operation, _, variant = row.partition(".")
-        core = CORES[operation](VARIANTS[variant])
+        core = ITERATIVE[row]() if row in ITERATIVE else CORES[operation](VARIANTS[variant])
         (folder / "top.il").write_text(between_registers(core))
         device = ICE40 if variant.endswith("ice40") else ECP5
         return {"latency": core.latency, "ii": core.ii, **place(folder, "read_rtlil top.il", seeds, device)}
@@ -178,6 +203,10 @@ def _comparison(results: dict[str, dict[str, Any]]) -> list[str]:
         ("add.fast-ftz", "zkf.add"),
         ("fma.fast", "zkf.fma-deep"),
         ("fma.balanced", "zkf.fma"),
+        ("div.fast", "zkf.div"),
+        ("sqrt.fast", "zkf.sqrt"),
+        ("exp2.fast", "zkf.exp2"),
+        ("log2.fast", "zkf.log2"),
     ):
         if ours not in results or theirs not in results:
             continue

@@ -6,6 +6,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
+from tg2hdl_fp32.carry_save import add_three
 from tg2hdl_fp32.leading_product import ROWS, low_bits, multiply_leading
 from tg2hdl_fp32.logic_table import select
 from tg2hdl_fp32.normalizing import normalize_operand
@@ -92,3 +93,20 @@ def test_select():
 
     rows = [(k,) for k in range(8)]
     assert evaluate(describe, {"index": 3}, ["value", "single"], rows) == [(v, 9) for v in values]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("subtract", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_add_three(subtract, constant):
+    inputs = {"a": 9, "b": 5, "c": 12, "minus_b": 1, "minus_c": 1}
+    rng = random.Random(7)
+    sizes = (9, 5, 12)
+    rows = [(*(rng.getrandbits(size) for size in sizes), *subtract) for _ in range(60)]
+    rows += [(*((1 << size) - 1 for size in sizes), *subtract), (0, 0, 0, *subtract)]
+
+    def describe(p):
+        flags = subtract if constant else (p.minus_b, p.minus_c)
+        p.y = add_three(p, (p.a, p.b, p.c), 11, subtract=flags)
+
+    for (a, b, c, *_), (y,) in zip(rows, evaluate(describe, inputs, ["y"], rows), strict=True):
+        assert y == (a + (-b if subtract[0] else b) + (-c if subtract[1] else c)) % (1 << 11)

@@ -78,6 +78,12 @@ class SinTurns(QuarterWave):
         p.delay(add_delay(kept))
         p.cut()
 
+    def tuned_stages(self, profile: str) -> int | None:
+        """Numbers of stages that were measured for FP32 on an ECP5."""
+        if self.format.significand == 24 and self.target.startswith("ecp5"):
+            return {"fast": 20}.get(profile)
+        return None
+
     def small(self, p: Pipeline) -> tuple[Any, Any, Any]:
         """Return whether the operand passes unreduced, its significand and its exponent field."""
         return p.is_small, p.lifted, p.field

@@ -60,11 +60,11 @@ def bytes_of(size: int) -> np.ndarray:
     return np.random.default_rng(2).integers(-128, 128, size).astype(np.int8)
 
 
-@pytest.mark.parametrize(("size", "ii", "multipliers"), [(16, 1, 2), (96, 2, 1)])
+@pytest.mark.parametrize(("size", "ii", "multipliers"), [(16, 1, 2), (640, 2, 1)])
 def test_products_of_different_cycles_take_turns(
     same_as_golden, size: int, ii: int, multipliers: int
 ) -> None:
-    # 384 bytes are block RAM with two ports for four reads.
+    # 2,560 bytes are more than one block RAM: two ports for four reads.
     kernel = pairs(size)
     plan = plan_kernel(kernel, LowerOptions())
     assert (plan.ii, plan.multipliers, len(plan.products)) == (ii, multipliers, multipliers)

@@ -1,14 +1,16 @@
 """Products beyond the hard multipliers of a part are made of LUTs."""
 
+import random
 from dataclasses import replace
 
 import pytest
-from amaranth import Module, Signal, signed
+from amaranth import Module, Signal, signed, unsigned
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import synthesize
+from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.soft_multipliers import products, soft_products
 from tg2hdl_synth.targets import target_named
 
@@ -61,3 +63,49 @@ def test_a_part_with_few_multipliers_gets_luts() -> None:
     assert hard.notes == ()
     assert soft.notes == ("2 products are made of LUTs: the part has 5 multipliers",)
     assert soft.cells["comb"] > hard.cells["comb"] + 100
+
+
+class Pairs(wiring.Component):
+    """Registered products of factors of these shapes."""
+
+    SHAPES = (
+        *((signed(a), signed(b)) for a, b in ((8, 8), (4, 9), (12, 7))),
+        *((unsigned(a), unsigned(b)) for a, b in ((8, 8), (5, 3))),
+    )
+
+    def __init__(self) -> None:
+        members = {}
+        for n, (a, b) in enumerate(self.SHAPES):
+            product = signed(a.width + b.width) if a.signed else unsigned(a.width + b.width)
+            members |= {f"a{n}": In(a), f"b{n}": In(b), f"p{n}": Out(product)}
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for n in range(len(self.SHAPES)):
+            m.d.sync += getattr(self, f"p{n}").eq(getattr(self, f"a{n}") * getattr(self, f"b{n}"))
+        return m
+
+
+def test_products_of_luts_are_right() -> None:
+    rng = random.Random(2)
+    result = synthesize(Pairs(), replace(target_named("ecp5-45k"), dsp=0), place=False)
+    assert result.cells["dsp"] == 0
+    # A product of two bytes takes less than 100 LUTs.
+    assert result.cells["comb"] < 1.25 * sum(a.width * b.width for a, b in Pairs.SHAPES)
+    with open_netlist(result.folder) as netlist:
+        for turn in range(200):
+            expected = {}
+            for n, (a, b) in enumerate(Pairs.SHAPES):
+                factors = []
+                for port, shape in ((f"a{n}", a), (f"b{n}", b)):
+                    low = -(1 << shape.width - 1) if shape.signed else 0
+                    high = low + (1 << shape.width) - 1
+                    value = rng.choice((low, high, 0, 1)) if turn < 60 else rng.randint(low, high)
+                    netlist.set(port, value & ((1 << shape.width) - 1))
+                    factors.append(value)
+                expected[f"p{n}"] = factors[0] * factors[1]
+            netlist.step()
+            for n, (a, b) in enumerate(Pairs.SHAPES):
+                mask = (1 << a.width + b.width) - 1
+                assert netlist.get(f"p{n}") & mask == expected[f"p{n}"] & mask, (a, b)

@@ -208,6 +208,22 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
     assert rtlil.convert(compiled.top).count("cell $mul ") == multipliers
 
 
+def test_memories_deeper_than_a_block_are_banks():
+    depth, stride = 40_000, 2_659
+    i = IRCounter(16, 0, 0)
+    place = IROp("mul", I32, (i, IRConst(stride, I32)))
+    load = IRBufLoad(1, place, I8)
+    store = IRBufStore(0, i, load, I8)
+    root = LoopIR.from_items((LoopIR.from_items((load, store), counter=i),))
+    kernel = KernelIR((BufferMeta(0, 16, I8, True), BufferMeta(1, depth, I8, False)), root, name="table")
+    table = np.random.default_rng(8).integers(-128, 128, depth).astype(np.int8)
+    buffers = (buffer("y", "output", size=16, dtype=I8), buffer("w", "weight", table, depth, I8))
+    compiled = check(ProgramIR("deep", buffers, (KernelCall(kernel, (0, 1)),), (0,)), {})
+    text = rtlil.convert(compiled.top)
+    assert text.count("memory width 8 size 16384 ") == 2
+    assert text.count("memory width 8 size 7232 ") == 1
+
+
 def test_state_keeps_its_value_between_kernels():
     state = np.arange(SIZE, dtype=np.int32)
     buffers = (buffer("x", "input"), buffer("state", "temporary", state))

@@ -139,7 +139,8 @@ class ArithmeticLowering:
             case "remainder":
                 return self.addresses.remainder(node)
             case "laneindex":
-                terms = [self.at(n, node.stage) * w for n, w in zip(node.operands, node.weights, strict=True)]
+                parts = zip(node.operands, node.weights, strict=True)
+                terms = [_times(self.at(n, node.stage), weight) for n, weight in parts]
                 return self._named(node, sum(terms, Const(node.value)))
             case "op":
                 return self._op(node)
@@ -296,6 +297,12 @@ class ArithmeticLowering:
             for n in leaf.nodes
             if self.plan.nodes[n].kind == kind
         ]
+
+
+def _times(value: Value, factor: int) -> Value:
+    """Product with a positive constant, which is no product to synthesis."""
+    bits = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
+    return sum((value.shift_left(bit) for bit in bits[1:]), value.shift_left(bits[0]))
 
 
 def _shape(node: PlanNode):  # type: ignore[no-untyped-def]

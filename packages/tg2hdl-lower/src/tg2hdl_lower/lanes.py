@@ -31,7 +31,8 @@ __all__ = [
 
 MAX_CANDIDATES = 300
 MAX_SMALLER = 40
-MAX_LAYOUTS = 24
+MAX_LAYOUTS = 32
+MAX_SPLIT = 256
 
 
 @dataclass(frozen=True)
@@ -158,10 +159,10 @@ def _useful_factors(bound: int, lanes: int) -> list[int]:
     return sorted({-(-bound // -(-bound // f)) for f in range(1, limit + 1)})
 
 
-def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, list[list[tuple[int, int]]]]:
-    """Form over the shortened counters, and per lane axis in the form the offsets of its lanes."""
+def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int, int]]:
+    """Form of the first lane over the shortened counters, and per lane axis the distance of its lanes."""
     base = Affine(form.const)
-    offsets: list[list[tuple[int, int]]] = []
+    distances: dict[int, int] = {}
     for symbol, coefficient in form.terms:
         factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
         if factor == 1 or not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int):
@@ -171,8 +172,8 @@ def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, list[list
         if steps > 1:
             shorter = IRCounter(steps, symbol.depth, symbol.axis, symbol.dtype)
             base = base.plus(Affine(0, ((shorter, coefficient * factor),)))
-        offsets.append([(symbol.axis, coefficient * n) for n in range(factor)])
-    return base, offsets
+        distances[symbol.axis] = coefficient
+    return base, distances
 
 
 def _placements(
@@ -180,19 +181,21 @@ def _placements(
 ) -> Iterator[tuple[Affine, tuple[Affine, int] | None]]:
     """Address of each lane of an access, with its fixed word and lane or None."""
     assert access.form is not None, "only affine accesses are placed"
-    base, offsets = _unrolled(access.form, lanes)
-    clean = layout.lanes == 1 or layout.digits(access.form, access.constraints.interval) is not None
-    for combination in itertools.product(*offsets):
-        form = base.offset(sum(offset for _, offset in combination))
-        yield form, _place(form, layout) if clean else None
+    base, distances = _unrolled(access.form, lanes)
+    # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
+    digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
+    parts = [_unrolled(digit, lanes) for digit in digits or ()]
+    for numbers in itertools.product(*(range(lanes[axis]) for axis in distances)):
+        at = dict(zip(distances, numbers, strict=True))
+        form = _lane(base, distances, at)
+        if layout.lanes == 1:
+            yield form, (form, 0)
+        else:
+            yield form, layout.fixed_lane([_lane(*part, at) for part in parts]) if digits else None
 
 
-def _place(form: Affine, layout: Layout) -> tuple[Affine, int] | None:
-    if layout.lanes == 1:
-        return form, 0
-    # Lanes beyond a bound are masked: the access without lanes was found to stay in its dimensions.
-    digits = layout.digits(form, lambda _: (0, 0))
-    return None if digits is None else layout.fixed_lane(digits)
+def _lane(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> Affine:
+    return base.offset(sum(distance * at[axis] for axis, distance in distances.items()))
 
 
 def words_per_step(
@@ -227,22 +230,25 @@ def packed_layouts(
 ) -> list[Layout]:
     """Layouts in which lanes of an access find their elements in the same words.
 
-    A dimension along which both the outputs and the window of a convolution have lanes is packed by one of them: the
-    window of the next outputs then begins with a word.
+    A dimension along which both the outputs and the window of a convolution have lanes is packed by the elements from
+    one step to the next: the window of the next outputs then begins with a word.
     """
     layouts: dict[Layout, None] = {}
     for access in found:
         if access.buffer != buffer or access.form is None:
             continue
-        along: dict[int, set[int]] = {}
-        for symbol, coefficient in access.form.terms:
-            if isinstance(symbol, IRCounter) and lanes.get(symbol.axis, 1) > 1:
-                along.setdefault(abs(coefficient), set()).add(lanes[symbol.axis])
-        strides = sorted(along, reverse=True)
-        ways = [sorted(along[s] | ({1} if len(along[s]) > 1 else set())) for s in strides]
-        for splits in itertools.islice(itertools.product(*ways), MAX_LAYOUTS):
-            spatial = [(stride, split) for stride, split in zip(strides, splits, strict=True) if split > 1]
-            layout = _strided(spatial, depth)
+        strides = sorted({abs(c) for s, c in access.form.terms if isinstance(s, IRCounter)}, reverse=True)
+        ways: list[list[int]] = []
+        for stride in strides:
+            splits = {1}
+            for symbol, coefficient in access.form.terms:
+                factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
+                moved = abs(coefficient) * factor
+                if factor > 1 and coefficient % stride == 0 and moved <= MAX_SPLIT * stride:
+                    splits.add(moved // stride)
+            ways.append(sorted(splits, reverse=True))
+        for chosen in itertools.islice(itertools.product(*ways), MAX_LAYOUTS):
+            layout = _strided([(s, n) for s, n in zip(strides, chosen, strict=True) if n > 1], depth)
             if layout is not None:
                 layouts[layout] = None
     return list(layouts)

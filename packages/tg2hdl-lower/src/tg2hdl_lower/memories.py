@@ -14,7 +14,17 @@ __all__ = ["Memories", "element_ranges", "read_ports"]
 SMALL_BITS = 2048
 """What may stay in LUT RAM; larger memories are block RAM."""
 
+SHALLOW_WORDS = 16
+"""What fits one row of LUT RAM, of whatever width."""
+
+DEEPEST_BLOCK = 16384
+"""Words of a block RAM of one bit; deeper memories have a choice of blocks behind their registers."""
+
+BLOCK_BITS = 18432
+"""A block RAM, of which a memory may have some copies."""
+
 SMALL_PORTS = 16
+BLOCK_PORTS = 4
 LARGE_PORTS = 2
 
 
@@ -32,5 +42,7 @@ def element_ranges(storage: Mapping[int, DType]) -> dict[int, Interval]:
 
 
 def read_ports(bits: int) -> int:
-    """Read ports that a memory of this size may have: every port is a copy, which only LUT RAM has to spare."""
-    return SMALL_PORTS if bits <= SMALL_BITS else LARGE_PORTS
+    """Read ports that a memory of this size may have: every port is a copy."""
+    if bits <= SMALL_BITS:
+        return SMALL_PORTS
+    return BLOCK_PORTS if bits <= BLOCK_BITS else LARGE_PORTS

@@ -15,6 +15,7 @@ from tg2hdl_ir.nodes import IRCounter
 from tg2hdl_ir.passes.axes import is_injective
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.memories import DEEPEST_BLOCK
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode, PortRegisters
 
@@ -291,7 +292,8 @@ class _Attempt:
             case "load":
                 node.issue = stage + (1 if level else 0)
                 node.stage = node.issue + self.options.read_latency + self.registers.delay(node)
-                node.level = self.memory_level
+                deep = self.flow.memories.layouts[node.buffer].words > DEEPEST_BLOCK
+                node.level = budget if deep else self.memory_level
             case "store":
                 node.issue = stage + (1 if level else 0)
                 node.stage, node.level = node.issue, 0

@@ -12,7 +12,7 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
-from tg2hdl_synth.soft_multipliers import soft_products
+from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["KINDS", "Netlist", "synthesize_netlist"]
@@ -132,9 +132,11 @@ def _script(
     if target.family == "ecp5":
         command = f"synth_ecp5 -no-rw-check -top {top}"
         lines.append(f"{command} -run begin:coarse")
-        # The name that yosys itself gives to products that its mapping to multipliers left over.
         soft = soft_products(rtlil, target.dsp)
-        lines += [f"chtype -set $__soft_mul {p.module}/{p.name}" for p in soft]
+        if soft:
+            libraries["soft_multiplier.v"] = soft_multiplier()
+            lines += [f"chtype -set tg2hdl_soft_mul {p.module}/{p.name}" for p in soft]
+            lines.append("techmap -map soft_multiplier.v")
         lines.append(f"{command} -run coarse:map_ram")
         for width in sorted({memory.slice_width for memory in deep}):
             libraries[f"slices{width}.txt"] = sliced_library(width)
@@ -143,7 +145,7 @@ def _script(
         if packing and "attribute \\narrow_ports" in rtlil:
             libraries["slices18.txt"] = sliced_library(18)
             lines.append("memory_libmap -lib slices18.txt a:narrow_ports")
-        if libraries:
+        if any(name.startswith("slices") for name in libraries):
             lines.append("techmap -map +/lattice/brams_map_16kd.v")
         lines.append(f"{command} -run map_ram:")
     else:

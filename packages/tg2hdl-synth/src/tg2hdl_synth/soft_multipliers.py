@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.resources import files
 
-__all__ = ["Product", "products", "soft_products"]
+__all__ = ["Product", "products", "soft_multiplier", "soft_products"]
 
 _FACTOR = 18
 _HARD = re.compile(r"^  cell \\MULT18X18D ", re.MULTILINE)
@@ -64,3 +65,8 @@ def soft_products(rtlil: str, blocks: int) -> list[Product]:
         chosen.append(product)
         excess -= product.blocks
     return chosen
+
+
+def soft_multiplier() -> str:
+    """Verilog that replaces a product on an ECP5."""
+    return (files("tg2hdl_synth") / "soft_multiplier.v").read_text()

@@ -17,9 +17,10 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore, Layout
 from tg2hdl_lower.core import address_width
-from tg2hdl_lower.memories import SMALL_BITS
+from tg2hdl_lower.memories import DEEPEST_BLOCK, SHALLOW_WORDS, SMALL_BITS
 from tg2hdl_lower.products import Multiplier18, pool_widths
 from tg2hdl_lower.shared_units import connect_pool
+from tg2hdl_top.banks import Banks
 
 __all__ = ["SharedMemory", "TopModule"]
 
@@ -191,6 +192,12 @@ class TopModule(wiring.Component):
             connect_pool(m, units, self.cores)
         for memory in self.memories:
             # Ports belong to one elaboration; the contents stay the same object.
+            if self._is_deep(memory):
+                m.submodules[f"memory_{memory.name}"] = banks = Banks(
+                    memory.word_width, list(memory.data.init)
+                )
+                self._connect(m, memory, banks)
+                continue
             m.submodules[f"memory_{memory.name}"] = ram = Memory(memory.data, attrs=self._attributes(memory))
             self._connect(m, memory, ram)
         return m
@@ -214,9 +221,18 @@ class TopModule(wiring.Component):
                 m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b)]
                 m.d.comb += [port.result.eq(multiplier.result) for _, port in ports]
 
+    def _is_deep(self, memory: SharedMemory) -> bool:
+        return (
+            memory.layout.words > DEEPEST_BLOCK
+            and self.read_latency > 1
+            and not (memory.writers or memory.external or memory.output)
+        )
+
     def _attributes(self, memory: SharedMemory) -> dict[str, str]:
-        if memory.word_width * memory.layout.words > SMALL_BITS:
+        if memory.word_width * memory.layout.words > SMALL_BITS and memory.layout.words > SHALLOW_WORDS:
             return {"ram_style": "block"}
+        if memory.layout.words <= SHALLOW_WORDS and memory.writers:
+            return {"ram_style": "distributed"}
         # Yosys 0.70 tries all ways to put the ports on block RAMs, until it runs out of memory.
         ports = {
             port.number
@@ -226,7 +242,7 @@ class TopModule(wiring.Component):
         }
         return {"ram_style": "distributed"} if len(ports) > 2 and memory.writers else {}
 
-    def _connect(self, m: Module, memory: SharedMemory, ram: Memory) -> None:
+    def _connect(self, m: Module, memory: SharedMemory, ram: Memory | Banks) -> None:
         readers: dict[int, list[tuple[KernelCore, Any]]] = {}
         writers: list[tuple[KernelCore, Any]] = []
         for kernel, buffer in memory.slots:
@@ -238,7 +254,8 @@ class TopModule(wiring.Component):
                         readers.setdefault(port.number, []).append((core, interface))
                     else:
                         writers.append((core, interface))
-        self._connect_writers(m, memory, ram, writers)
+        if isinstance(ram, Memory):
+            self._connect_writers(m, memory, ram, writers)
         for number in sorted(set(readers) | ({0} if memory.output else set())):
             self._connect_readers(m, memory, ram, number, readers.get(number, []))
 
@@ -271,11 +288,10 @@ class TopModule(wiring.Component):
         self,
         m: Module,
         memory: SharedMemory,
-        ram: Memory,
+        ram: Memory | Banks,
         number: int,
         readers: list[tuple[KernelCore, Any]],
     ) -> None:
-        port = ram.read_port()
         host = memory.output and number == 0
         sources: list[tuple[Value, Value]] = [(core.busy, r.addr) for core, r in readers]
         if host:
@@ -283,12 +299,17 @@ class TopModule(wiring.Component):
         address = sources[-1][1]
         for select, other in sources[-2::-1]:
             address = Mux(select, other, address)
-        m.d.comb += port.addr.eq(address)
-        data: Value = port.data
-        for stage in range(self.read_latency - 1):
-            register = Signal(memory.word_width, name=f"{memory.name}_r{number}_{stage}", reset_less=True)
-            m.d.sync += register.eq(data)
-            data = register
+        data: Value
+        if isinstance(ram, Banks):
+            data = ram.read(m, address, self.read_latency)
+        else:
+            port = ram.read_port()
+            m.d.comb += port.addr.eq(address)
+            data = port.data
+            for stage in range(self.read_latency - 1):
+                register = Signal(memory.word_width, name=f"{memory.name}_r{number}_{stage}", reset_less=True)
+                m.d.sync += register.eq(data)
+                data = register
         for _, reader in readers:
             m.d.comb += reader.data.eq(data)
         if host:

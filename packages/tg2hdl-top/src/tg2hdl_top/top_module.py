@@ -228,6 +228,16 @@ class TopModule(wiring.Component):
             and not (memory.writers or memory.external or memory.output)
         )
 
+    def _reads_late(self, memory: SharedMemory) -> bool:
+        """Whether the first register is at the address: LUT RAM has none, and takes most of a cycle."""
+        words = memory.layout.words
+        small = memory.word_width * words <= SMALL_BITS or words <= SHALLOW_WORDS
+        in_place = any(
+            {p.reads for p in self.plans[kernel].ports if p.buffer == buffer} == {True, False}
+            for kernel, buffer in memory.slots
+        )
+        return small and not in_place and self.read_latency > 1
+
     def _attributes(self, memory: SharedMemory) -> dict[str, str]:
         if memory.word_width * memory.layout.words > SMALL_BITS and memory.layout.words > SHALLOW_WORDS:
             return {"ram_style": "block"}
@@ -303,7 +313,12 @@ class TopModule(wiring.Component):
         if isinstance(ram, Banks):
             data = ram.read(m, address, self.read_latency)
         else:
-            port = ram.read_port()
+            late = self._reads_late(memory)
+            port = ram.read_port(domain="comb" if late else "sync")
+            if late:
+                register = Signal.like(port.addr, name=f"{memory.name}_a{number}", reset_less=True)
+                m.d.sync += register.eq(address)
+                address = register
             m.d.comb += port.addr.eq(address)
             data = port.data
             for stage in range(self.read_latency - 1):

@@ -62,3 +62,24 @@ def test_reduction_lanes_of_floats_need_the_relaxed_order() -> None:
 def test_an_unknown_order_is_refused() -> None:
     with pytest.raises(InputError, match="float_order='fast' is unknown"):
         compiled(lambda x: x.sum(1), np.ones((2, 8), np.float32), float_order="fast")
+
+
+@pytest.mark.parametrize(
+    ("shape", "model", "multipliers"),
+    [
+        ((300,), lambda x: x.sum(), 1),
+        ((307,), lambda x: (x * x).mean(), 1),
+        ((2, 150), lambda x: x.exp2().sum(1), 4),
+        ((5, 7, 11), lambda x: x.sum(), 2),
+    ],
+)
+def test_few_results_have_partial_sums(shape: tuple[int, ...], model, multipliers: int) -> None:
+    x = RNG.normal(size=shape).astype(np.float32)
+    relaxed = compiled(model, x, multipliers=multipliers, float_order="relaxed")
+    run = relaxed.simulate(x)
+    assert same_bits(run.output, relaxed.golden(x))
+    assert run.cycles.compute == relaxed.predicted_cycles <= 1.2 * x.size / multipliers + 250
+    strict = compiled(model, x, multipliers=multipliers)
+    assert strict.predicted_cycles > 3 * relaxed.predicted_cycles
+    assert relaxed.top.plans[0].ii == 1
+    np.testing.assert_allclose(run.output, strict.golden(x), rtol=1e-4)

@@ -14,6 +14,7 @@ from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.placement import place_program
 from tg2hdl_top.top_module import SharedMemory, Slot, TopModule
 
@@ -107,7 +108,10 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
             f"program {program.name!r} has no kernels: its result does not depend on a computation",
             hint="return a computed tensor, not an input or a constant",
         )
-    plans = place_program(_canonical(program), options)
+    canonical = _canonical(program)
+    if options.float_order == "relaxed":
+        program = canonical = with_partial_sums(canonical, options)
+    plans = place_program(canonical, options)
     program = _as_added(program, plans)
     uses: dict[int, list[Slot]] = {}
     for number, call in enumerate(program.calls):

@@ -1,0 +1,229 @@
+"""Partial sums: a long sum of floats becomes several sums that take turns, and the sum of these.
+
+Regrouping changes rounding, so that this is only for ``float_order="relaxed"``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IRItem,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.fold import Folder, const_int
+from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.unroll import mask_statements
+
+__all__ = ["LongSum", "find_sum", "split_sum"]
+
+
+@dataclass(frozen=True)
+class LongSum:
+    """The only sum of a kernel.
+
+    Parameters
+    ----------
+    outer : tuple of LoopIR
+        Loops over the results, outermost first.
+    home : LoopIR
+        The level that sets the accumulator, adds and uses the sum.
+    nest : tuple of LoopIR
+        Loops of the sum, outermost first; the last one holds the addition.
+    added : IRRegStore
+        The addition.
+    term : IRValue
+        What is added.
+    """
+
+    outer: tuple[LoopIR, ...]
+    home: LoopIR
+    nest: tuple[LoopIR, ...]
+    added: IRRegStore
+    term: IRValue
+
+    @property
+    def results(self) -> int:
+        """Number of sums."""
+        return math.prod(loop.bound for loop in self.outer if isinstance(loop.bound, int))
+
+    @property
+    def terms(self) -> int:
+        """Terms of the innermost loop."""
+        bound = self.nest[-1].bound
+        assert isinstance(bound, int), "checked by find_sum"
+        return bound
+
+    @property
+    def repeats(self) -> int:
+        """How often the innermost loop runs for one result."""
+        return math.prod(loop.bound for loop in self.nest[:-1] if isinstance(loop.bound, int))
+
+
+def find_sum(kernel: KernelIR) -> LongSum | None:
+    """The sum of a kernel that computes one float sum per result and nothing beside it; None for other kernels."""
+    if len(kernel.registers) != 1 or kernel.registers[0].size != 1 or not kernel.registers[0].dtype.is_float:
+        return None
+    if any(not isinstance(loop.bound, int) for loop in kernel.loop_tree.walk()):
+        return None
+    outer: list[LoopIR] = []
+    level = kernel.loop_tree
+    while len(level.items) == 1 and len(level.loops) == 1:
+        level = level.loops[0]
+        outer.append(level)
+    if len(level.loops) != 1 or not _starts_at_zero(level):
+        return None
+    nest = [level.loops[0]]
+    while len(nest[-1].items) == 1 and len(nest[-1].loops) == 1:
+        nest.append(nest[-1].loops[0])
+    leaf = nest[-1]
+    stores = [s for s in leaf.statements() if isinstance(s, IRRegStore | IRBufStore)]
+    if leaf.loops or len(stores) != 1 or not isinstance(stores[0], IRRegStore) or stores[0].gate is not None:
+        return None
+    term = _added(stores[0].value)
+    return None if term is None else LongSum(tuple(outer), level, tuple(nest), stores[0], term)
+
+
+def _starts_at_zero(level: LoopIR) -> bool:
+    stores = [s for s in level.prologue if isinstance(s, IRRegStore)]
+    if len(stores) != 1 or stores[0].gate is not None or not isinstance(stores[0].value, IRConst):
+        return False
+    after = any(isinstance(s, IRRegStore) for s in level.epilogue)
+    return stores[0].value.dtype.const_to_bits(stores[0].value.value) == 0 and not after
+
+
+def _added(value: IRValue) -> IRValue | None:
+    if not isinstance(value, IROp) or value.op != "add":
+        return None
+    carried = [s for s in value.srcs if isinstance(s, IRRegLoad)]
+    others = [s for s in value.srcs if not isinstance(s, IRRegLoad)]
+    return others[0] if len(carried) == 1 and not _reads_register(others[0]) else None
+
+
+def _reads_register(value: IRValue) -> bool:
+    seen: set[IRValue] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, IRRegLoad):
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack.extend(operands(node))
+    return False
+
+
+def split_sum(kernel: KernelIR, found: LongSum, parts: int) -> tuple[KernelIR, KernelIR, BufferMeta]:
+    """Kernels of the partial sums and of their sum, and the buffer between them.
+
+    Parameters
+    ----------
+    parts : int
+        Partial sums for each result; term ``k`` goes to sum ``k % parts``.
+    """
+    register = kernel.registers[0]
+    idx = 1 + max(b.idx for b in kernel.buffers)
+    between = BufferMeta(idx, found.results * parts, register.dtype, True)
+    axes = [loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter is not None]
+    first, second = (
+        _with_home(kernel, found, make(found, idx, parts, 1 + max(axes))) for make in (_parts, _total)
+    )
+    return (
+        _kernel(kernel, first, between, f"{kernel.name}_parts"),
+        _kernel(kernel, second, replace(between, is_output=False), f"{kernel.name}_total"),
+        between,
+    )
+
+
+def _kernel(kernel: KernelIR, root: LoopIR, between: BufferMeta, name: str) -> KernelIR:
+    used = {s.buf_idx for s in root.statements() if isinstance(s, IRBufLoad | IRBufStore)}
+    stored = {s.buf_idx for s in root.statements() if isinstance(s, IRBufStore)}
+    kept = (replace(b, is_output=b.idx in stored) for b in kernel.buffers if b.idx in used)
+    return replace(kernel, buffers=(*kept, between), loop_tree=root, name=name)
+
+
+def _with_home(kernel: KernelIR, found: LongSum, items: tuple[IRItem, ...]) -> LoopIR:
+    for loop in reversed(found.outer):
+        items = (LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type),)
+    return LoopIR.from_items(items)
+
+
+def _place(found: LongSum, parts: int, part: IRCounter, folder: Folder) -> IRValue:
+    place: IRValue = const_int(0)
+    for counter in (*(loop.counter for loop in found.outer), part):
+        assert counter is not None, "only the root has no counter"
+        assert isinstance(counter.bound, int), "checked by find_sum"
+        scaled = folder.op("mul", place.dtype, place, const_int(counter.bound))
+        place = folder.op("add", place.dtype, scaled, folder.op("cast", place.dtype, counter))
+    return place
+
+
+def _parts(found: LongSum, idx: int, parts: int, axis: int) -> tuple[IRItem, ...]:
+    folder = Folder()
+    rewriter = Rewriter(folder)
+    depth = len(found.outer)
+    part = IRCounter(parts, depth, axis)
+    counters: list[IRCounter] = []
+    for loop in found.nest:
+        counter = loop.counter
+        assert counter is not None, "only the root has no counter"
+        assert isinstance(counter.bound, int), "checked by find_sum"
+        bound = -(-counter.bound // parts) if loop is found.nest[-1] else counter.bound
+        counters.append(IRCounter(bound, counter.depth + 1, counter.axis, counter.dtype))
+        rewriter.memo[counter] = counters[-1]
+    last = found.nest[-1].counter
+    assert last is not None, "only the root has no counter"
+    scaled = folder.op("mul", last.dtype, counters[-1], const_int(parts, last.dtype))
+    place = folder.op("add", last.dtype, scaled, folder.op("cast", last.dtype, part))
+    rewriter.memo[last] = place
+    items = [rewriter.statement(s) for s in found.home.prologue if not isinstance(s, LoopIR)]
+    body = [rewriter.statement(s) for s in found.nest[-1].statements()]
+    if found.terms % parts:
+        body = _masked(body, folder.below(place, found.terms), found.added.reg, folder)
+    nest: tuple[IRItem, ...] = tuple(body)
+    for loop, counter in zip(reversed(found.nest), reversed(counters), strict=True):
+        nest = (LoopIR.from_items(nest, counter=counter, axis_type=loop.axis_type),)
+    dtype = found.added.value.dtype
+    result = IRRegLoad(dtype, found.added.reg)
+    store = IRBufStore(idx, _place(found, parts, part, folder), result, dtype)
+    return (LoopIR.from_items((*items, *nest, result, store), counter=part),)
+
+
+def _masked(body: list[IRStatement], mask: IRValue, register: int, folder: Folder) -> list[IRStatement]:
+    """Statements that add zero where the mask is false; loads there give anything."""
+    result: list[IRStatement] = []
+    for statement in mask_statements(body, mask, folder, (register,)):
+        if isinstance(statement, IRRegStore):
+            added = statement.value
+            assert isinstance(added, IROp), "checked by find_sum"
+            zero = IRConst(0.0, added.dtype)
+            terms = (
+                s if isinstance(s, IRRegLoad) else folder.op("where", s.dtype, mask, s, zero)
+                for s in added.srcs
+            )
+            statement = replace(statement, value=IROp("add", added.dtype, tuple(terms)))
+        result.append(statement)
+    return result
+
+
+def _total(found: LongSum, idx: int, parts: int, axis: int) -> tuple[IRItem, ...]:
+    folder = Folder()
+    part = IRCounter(parts, len(found.outer), axis)
+    dtype = found.added.value.dtype
+    load = IRBufLoad(idx, _place(found, parts, part, folder), dtype)
+    before = IRRegLoad(dtype, found.added.reg)
+    added = IRRegStore(IROp("add", dtype, (before, load)), found.added.reg)
+    loop = LoopIR.from_items((load, before, added), counter=part, axis_type="reduce")
+    return (*found.home.prologue, loop, *found.home.epilogue)

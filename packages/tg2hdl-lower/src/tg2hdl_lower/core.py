@@ -13,6 +13,7 @@ from tg2hdl_ir.passes.ranges import bits_for
 from tg2hdl_lower.control import build_control
 from tg2hdl_lower.datapath import ArithmeticLowering, PortSignals
 from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.memories import extra_latency
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort
 from tg2hdl_lower.products import Multiplier18, product_signature
 from tg2hdl_lower.shared_units import connect_pool, unit_signature
@@ -212,11 +213,13 @@ class CompiledKernel(wiring.Component):
             elif kernel is not None:
                 m.d.comb += read.addr.eq(kernel.addr)
             behind: Value = read.data
-            for stage in range(self.plan.read_latency - 1):
+            for stage in range(self.plan.read_latency - 1 + extra_latency(layout)):
+                if number == 0 and stage == self.plan.read_latency - 1:
+                    m.d.comb += output["rdata"].eq(behind)
                 register = Signal(layout.lanes * width, name=f"rdata_{idx}_{number}_{stage}", reset_less=True)
                 m.d.sync += register.eq(behind)
                 behind = register
             if kernel is not None:
                 m.d.comb += kernel.data.eq(behind)
-            if number == 0:
+            if number == 0 and not extra_latency(layout):
                 m.d.comb += output["rdata"].eq(behind)

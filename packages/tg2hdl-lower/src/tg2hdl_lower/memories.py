@@ -9,7 +9,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_lower.layout import Layout
 
-__all__ = ["Memories", "element_ranges", "read_ports"]
+__all__ = ["Memories", "element_ranges", "extra_latency", "read_ports"]
 
 SMALL_BITS = 2048
 """What may stay in LUT RAM; larger memories are block RAM."""
@@ -34,6 +34,11 @@ class Memories:
 
     layouts: dict[int, Layout]
     storage: dict[int, DType]
+
+
+def extra_latency(layout: Layout) -> int:
+    """Cycles that a kernel's read takes longer than the read latency: a register on the way from many blocks."""
+    return int(layout.words > DEEPEST_BLOCK)
 
 
 def element_ranges(storage: Mapping[int, DType]) -> dict[int, Interval]:

@@ -15,7 +15,7 @@ from tg2hdl_ir.nodes import IRCounter
 from tg2hdl_ir.passes.axes import is_injective
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
-from tg2hdl_lower.memories import DEEPEST_BLOCK
+from tg2hdl_lower.memories import extra_latency
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode, PortRegisters
 
@@ -291,9 +291,10 @@ class _Attempt:
                 node.level = budget if last or not node.latency else 0
             case "load":
                 node.issue = stage + (1 if level else 0)
-                node.stage = node.issue + self.options.read_latency + self.registers.delay(node)
-                deep = self.flow.memories.layouts[node.buffer].words > DEEPEST_BLOCK
-                node.level = budget if deep else self.memory_level
+                extra = extra_latency(self.flow.memories.layouts[node.buffer])
+                node.stage = node.issue + self.options.read_latency + self.registers.delay(node) + extra
+                # Behind that register is the choice of a block.
+                node.level = budget if extra else self.memory_level
             case "store":
                 node.issue = stage + (1 if level else 0)
                 node.stage, node.level = node.issue, 0

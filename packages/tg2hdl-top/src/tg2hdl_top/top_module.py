@@ -17,7 +17,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore, Layout
 from tg2hdl_lower.core import address_width
-from tg2hdl_lower.memories import DEEPEST_BLOCK, SHALLOW_WORDS, SMALL_BITS
+from tg2hdl_lower.memories import DEEPEST_BLOCK, SHALLOW_WORDS, SMALL_BITS, extra_latency
 from tg2hdl_lower.products import Multiplier18, pool_widths
 from tg2hdl_lower.shared_units import connect_pool
 from tg2hdl_top.banks import Banks
@@ -310,8 +310,9 @@ class TopModule(wiring.Component):
         for select, other in sources[-2::-1]:
             address = Mux(select, other, address)
         data: Value
+        extra = extra_latency(memory.layout)
         if isinstance(ram, Banks):
-            data = ram.read(m, address, self.read_latency)
+            data = ram.read(m, address, self.read_latency + extra)
         else:
             late = self._reads_late(memory)
             port = ram.read_port(domain="comb" if late else "sync")
@@ -321,13 +322,15 @@ class TopModule(wiring.Component):
                 address = register
             m.d.comb += port.addr.eq(address)
             data = port.data
-            for stage in range(self.read_latency - 1):
+            for stage in range(self.read_latency - 1 + extra):
+                if host and stage == self.read_latency - 1:
+                    m.d.comb += getattr(self, f"{memory.name}_rdata").eq(data)
                 register = Signal(memory.word_width, name=f"{memory.name}_r{number}_{stage}", reset_less=True)
                 m.d.sync += register.eq(data)
                 data = register
         for _, reader in readers:
             m.d.comb += reader.data.eq(data)
-        if host:
+        if host and not extra:
             m.d.comb += getattr(self, f"{memory.name}_rdata").eq(data)
 
 

@@ -185,9 +185,7 @@ def _compile(
             raise InputError(
                 f"option {name!r} is unknown", where=workload.name, hint="see tg2hdl.CompileOptions"
             )
-    # A register in the block RAM and one at the multiplier.
-    latency = {"read_latency": 3} if target == "ecp5" else {}
-    options = CompileOptions(multipliers=case.multipliers or None, target=target, **latency, **case.options)
+    options = CompileOptions(multipliers=case.multipliers or None, target=target, **case.options)
     accelerator = compile_model_to_hardware(workload.model(), *arrays, options=options)
     row.rtlil_bytes = len(accelerator.rtlil())
     row.rtlil_digest = hashlib.sha256(accelerator.rtlil().encode()).hexdigest()[:16]

@@ -27,7 +27,14 @@ from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
-from tg2hdl_lower.schedule import ReadPorts, port_registers, recurrent_nodes, reuse_period, schedule
+from tg2hdl_lower.schedule import (
+    ReadPorts,
+    port_registers,
+    reason_for,
+    recurrent_nodes,
+    reuse_period,
+    schedule,
+)
 from tg2hdl_lower.shared_units import bind_shared_units, unit_slots
 
 __all__ = ["plan_kernel"]
@@ -138,6 +145,7 @@ def _finish(kernel: KernelIR, setting: _Setting) -> HardwarePlan:
         shared_units=unit_slots(flow.nodes),
         registers=delays,
         turning=turning,
+        notes=(reason_for(flow, ports, ii),) if ii > 1 else (),
     )
 
 
@@ -193,7 +201,7 @@ def _interleaved(flat: KernelIR, setting: _Setting, plan: HardwarePlan) -> Hardw
         trial = _finish(kernel, setting)
         if trial.cycles(longest) < best.cycles(longest):
             described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
-            best = replace(trial, notes=(f"outputs take turns: {described}",))
+            best = replace(trial, notes=(*trial.notes, f"outputs take turns: {described}"))
         if best.ii == 1:
             break
     return best

@@ -19,7 +19,7 @@ from tg2hdl_lower.memories import extra_latency
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode, PortRegisters
 
-__all__ = ["ReadPorts", "port_registers", "recurrent_nodes", "reuse_period", "schedule"]
+__all__ = ["ReadPorts", "port_registers", "reason_for", "recurrent_nodes", "reuse_period", "schedule"]
 
 SHORT_STAGE = 2
 RECURRENCE_LEVELS = 8
@@ -93,17 +93,32 @@ def schedule(
     )
 
 
+def _demands(flow: Dataflow, ports: ReadPorts) -> list[tuple[int, str]]:
+    """Cycles between two steps that units and ports ask for, and why."""
+    found = [
+        (n.unit.ii, f"{n.unit.name} starts every {n.unit.ii} cycles")
+        for n in flow.nodes
+        if n.unit is not None
+    ]
+    for leaf in flow.leaves:
+        accesses = (flow.nodes[n] for n in leaf.nodes)
+        counts = Counter((n.kind, n.buffer) for n in accesses if n.kind in ("load", "store"))
+        for (kind, buffer), count in counts.items():
+            limit = ports.of(buffer) if kind == "load" else 1
+            what = "reads" if kind == "load" else "writes"
+            found.append((-(-count // limit), f"{count} {what} of buffer {buffer}, which has {limit} ports"))
+    return found
+
+
 def _least_ii(flow: Dataflow, ports: ReadPorts) -> int:
     """Lower bound of the II from ports and units."""
-    least = max((n.unit.ii for n in flow.nodes if n.unit is not None), default=1)
-    for leaf in flow.leaves:
-        counts: dict[tuple[str, int], int] = {}
-        for node in (flow.nodes[n] for n in leaf.nodes):
-            if node.kind in ("load", "store"):
-                counts[node.kind, node.buffer] = counts.get((node.kind, node.buffer), 0) + 1
-        for (kind, buffer), count in counts.items():
-            least = max(least, -(-count // (ports.of(buffer) if kind == "load" else 1)))
-    return least
+    return max((cycles for cycles, _ in _demands(flow, ports)), default=1)
+
+
+def reason_for(flow: Dataflow, ports: ReadPorts, ii: int) -> str:
+    """Why a schedule has this II, which is above 1."""
+    causes = [why for cycles, why in _demands(flow, ports) if cycles == ii]
+    return f"a step every {ii} cycles: " + (causes or ["a step waits for a result of the one before"])[0]
 
 
 def _loop_edges(flow: Dataflow, turning: Mapping[int, int]) -> list[_Edge]:

@@ -97,14 +97,14 @@ ZKF = {
     ),
     "zkf.div": ("zkf_divsqrt", 14, "ab", "STAGE_DECODE(1), .STAGE_PACK(1), .STAGE_OUTPUT(1), .MODE(0)"),
     "zkf.sqrt": ("zkf_divsqrt", 14, "a", "STAGE_DECODE(1), .STAGE_PACK(1), .STAGE_OUTPUT(1), .MODE(1)"),
-    "zkf.exp2": (
+    "zkf.exp2-deep": (
         "zkf_exp2",
         14,
         "x",
         "STAGE_REDUCE(1), .STAGE_PRODUCT(4), .STAGE_PRODUCT_SQUARE(5), .STAGE_PRODUCT_CHAIN(4), .STAGE_PACK(1), "
         ".STAGE_OUTPUT(1)",
     ),
-    "zkf.log2": (
+    "zkf.log2-deep": (
         "zkf_log2",
         19,
         "x",
@@ -205,8 +205,8 @@ def _comparison(results: dict[str, dict[str, Any]]) -> list[str]:
         ("fma.balanced", "zkf.fma"),
         ("div.fast", "zkf.div"),
         ("sqrt.fast", "zkf.sqrt"),
-        ("exp2.fast", "zkf.exp2"),
-        ("log2.fast", "zkf.log2"),
+        ("exp2.fast", "zkf.exp2-deep"),
+        ("log2.fast", "zkf.log2-deep"),
     ):
         if ours not in results or theirs not in results:
             continue

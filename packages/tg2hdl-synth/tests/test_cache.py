@@ -37,6 +37,28 @@ def test_two_at_the_same_work_do_not_disturb_each_other():
     assert found == [("1", False), ("1", False)]
 
 
+def test_the_second_of_two_leaves_what_the_first_has_made():
+    def run(folder):
+        (folder / "result").write_text("first")
+        if not nested:
+            nested.append(True)
+            first, _ = run_cached(content_key("late"), run)
+            inodes.append((first / "result").stat().st_ino)
+
+    nested, inodes = [], []
+    folder, cached = run_cached(content_key("late"), run)
+    assert (folder / "result").stat().st_ino == inodes[0]
+    assert not cached
+    assert [p.name for p in folder.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_an_incomplete_folder_is_replaced():
+    folder, _ = run_cached(content_key("broken"), lambda folder: (folder / "a").touch())
+    (folder / "complete").unlink()
+    again, cached = run_cached(content_key("broken"), lambda folder: (folder / "b").touch())
+    assert ([p.name for p in sorted(again.iterdir())], cached) == (["b", "complete"], False)
+
+
 def test_logs_of_a_failed_run_are_where_the_hint_says():
     def run(folder):
         (folder / "log").write_text("no")

@@ -56,7 +56,14 @@ def run_cached(key: str, run: Callable[[Path], object]) -> tuple[Path, bool]:
         _replace(work, failed)
         raise
     (work / _COMPLETE).touch()
-    _replace(work, entry)
+    try:
+        os.rename(work, entry)
+    except OSError:
+        # Another process was first, and somebody may be reading what it left.
+        if (entry / _COMPLETE).is_file():
+            shutil.rmtree(work, ignore_errors=True)
+        else:
+            _replace(work, entry)
     return entry, False
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tg2hdl_lower.memories import SHALLOW_WORDS, SMALL_BITS
 from tg2hdl_synth.tools import yosys_share
 
 __all__ = ["SlicedMemory", "sliced_library", "sliced_memories"]
 
 _BITS = 16384
 _WIDEST = 512
-_LUT_RAM_BITS = 2048
 _WIDTHS = (1, 2, 4, 9, 18)
 _MEMORY = re.compile(r"^  memory width (\d+) size (\d+) \\(\S+)$", re.MULTILINE)
 _MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
@@ -57,8 +57,8 @@ def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]
             continue
         for width, depth, name in _MEMORY.findall(rtlil, match.end(), end):
             memory = SlicedMemory(top, name, int(width), int(depth))
-            shallow = memory.width * memory.depth > _LUT_RAM_BITS
-            if memory.depth > _WIDEST or (halves and shallow):
+            block = memory.width * memory.depth > SMALL_BITS and memory.depth > SHALLOW_WORDS
+            if memory.depth > _WIDEST or (halves and block):
                 found.append(memory)
     return found
 

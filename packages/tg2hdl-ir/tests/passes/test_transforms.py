@@ -29,6 +29,7 @@ from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_ir.passes.partial_sums import find_sum, split_sum
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.table import canonicalize
@@ -244,3 +245,31 @@ def test_sums_are_cleared_with_their_last_step():
     assert "where (eq i1 0) 0 " not in cleared.format()
     assert cleared.format().count("where") == forwarded.format().count("where")
     same_results(kernel, cleared, {1: np.arange(12, dtype=np.int32)})
+
+
+def float_sums(target):
+    """``target[i] = sum_k b1[4 i + k]`` for two sums of 11 integers as floats, which any order adds exactly."""
+    fp32 = DType.FP32
+    outer, inner = IRCounter(2, 0, 0), IRCounter(11, 1, 1)
+    address = IROp("add", DType.INT32, (IROp("mul", DType.INT32, (outer, IRConst(4, DType.INT32))), inner))
+    load, total, result = IRBufLoad(1, address, fp32), IRRegLoad(fp32, 0), IRRegLoad(fp32, 0)
+    added = LoopIR.from_items((load, total, IRRegStore(IROp("add", fp32, (total, load)), 0)), counter=inner)
+    items = (IRRegStore(IRConst(0.0, fp32), 0), added, result, IRBufStore(target, outer, result, fp32))
+    rows = LoopIR.from_items(items, counter=outer)
+    buffers = (BufferMeta(0, 2, fp32, target == 0), BufferMeta(1, 15, fp32, target == 1))
+    return verify(KernelIR(buffers, LoopIR.from_items((rows,)), (RegisterMeta(0, fp32),)))
+
+
+@pytest.mark.parametrize("parts", [1, 3, 5, 11])
+def test_partial_sums(parts):
+    kernel, values = float_sums(0), np.arange(15, dtype=np.float32)
+    first, second, between = split_sum(kernel, find_sum(kernel), parts)
+    assert between.depth == 2 * parts
+    partial = evaluate(verify(first), {1: values})[between.idx]
+    found = evaluate(verify(second), {between.idx: partial})
+    np.testing.assert_array_equal(found[0], [values[:11].sum(), values[4:].sum()])
+
+
+def test_sums_that_change_what_others_add_are_left_alone():
+    assert find_sum(float_sums(0)) is not None
+    assert find_sum(float_sums(1)) is None

@@ -37,7 +37,6 @@ generate
             assign shifted = {a[WIDTH-1:0], 1'b0};
             assign carry[0] = NEGATIVE ? b[2*k+1] : 1'b0;
             for (j = 0; j < WIDTH; j = j + 2) begin: slice
-                wire between;
                 // S = A & B ^ C & D ^ CIN, with C inverted in a negative row.
                 CCU2C #(
                     .INIT0(NEGATIVE ? 16'h8788 : 16'h7888),

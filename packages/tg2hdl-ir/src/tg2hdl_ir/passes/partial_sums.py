@@ -24,7 +24,8 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.hold import loads_used_by
+from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 
 __all__ = ["LongSum", "find_sum", "split_sum"]
@@ -44,15 +45,12 @@ class LongSum:
         Loops of the sum, outermost first; the last one holds the addition.
     added : IRRegStore
         The addition.
-    term : IRValue
-        What is added.
     """
 
     outer: tuple[LoopIR, ...]
     home: LoopIR
     nest: tuple[LoopIR, ...]
     added: IRRegStore
-    term: IRValue
 
     @property
     def results(self) -> int:
@@ -90,39 +88,38 @@ def find_sum(kernel: KernelIR) -> LongSum | None:
         nest.append(nest[-1].loops[0])
     leaf = nest[-1]
     stores = [s for s in leaf.statements() if isinstance(s, IRRegStore | IRBufStore)]
-    if leaf.loops or len(stores) != 1 or not isinstance(stores[0], IRRegStore) or stores[0].gate is not None:
+    if leaf.loops or len(stores) != 1 or not isinstance(added := stores[0], IRRegStore):
         return None
-    term = _added(stores[0].value)
-    return None if term is None else LongSum(tuple(outer), level, tuple(nest), stores[0], term)
+    if added.gate is not None or not _is_addition(added.value, leaf) or _works_in_place(kernel, level):
+        return None
+    return LongSum(tuple(outer), level, tuple(nest), added)
 
 
 def _starts_at_zero(level: LoopIR) -> bool:
-    stores = [s for s in level.prologue if isinstance(s, IRRegStore)]
+    stores = [s for s in level.prologue if isinstance(s, IRRegStore | IRBufStore)]
     if len(stores) != 1 or stores[0].gate is not None or not isinstance(stores[0].value, IRConst):
         return False
     after = any(isinstance(s, IRRegStore) for s in level.epilogue)
     return stores[0].value.dtype.const_to_bits(stores[0].value.value) == 0 and not after
 
 
-def _added(value: IRValue) -> IRValue | None:
+def _is_addition(value: IRValue, leaf: LoopIR) -> bool:
+    """Whether this is the accumulator as the leaf reads it, plus what does not depend on it."""
     if not isinstance(value, IROp) or value.op != "add":
-        return None
+        return False
     carried = [s for s in value.srcs if isinstance(s, IRRegLoad)]
-    others = [s for s in value.srcs if not isinstance(s, IRRegLoad)]
-    return others[0] if len(carried) == 1 and not _reads_register(others[0]) else None
+    others = tuple(s for s in value.srcs if not isinstance(s, IRRegLoad))
+    if len(carried) != 1 or not any(s is carried[0] for s in leaf.items):
+        return False
+    return not any(isinstance(load, IRRegLoad) for load in loads_used_by(others))
 
 
-def _reads_register(value: IRValue) -> bool:
-    seen: set[IRValue] = set()
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, IRRegLoad):
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack.extend(operands(node))
-    return False
+def _works_in_place(kernel: KernelIR, home: LoopIR) -> bool:
+    """Whether a result may change what a later sum reads: all partial sums come before the first result."""
+    stored = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
+    before = (*home.prologue, *home.body)
+    inner = (s for item in before for s in (item.statements() if isinstance(item, LoopIR) else (item,)))
+    return any(isinstance(s, IRBufLoad) and s.buf_idx in stored for s in inner)
 
 
 def split_sum(kernel: KernelIR, found: LongSum, parts: int) -> tuple[KernelIR, KernelIR, BufferMeta]:

@@ -22,6 +22,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
 from tg2hdl_ir.passes.division import ConstantDivision
 from tg2hdl_ir.passes.fold import Folder, is_const
+from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_lower.binding import Binder
@@ -59,17 +60,10 @@ def build_dataflow(
     """
     flow = Dataflow(kernel, memories)
     buffers = element_ranges(memories.storage)
-    for path in _leaf_paths(kernel.loop_tree, ()):
+    for path in leaf_paths(kernel.loop_tree):
         builder = LeafBuilder(flow, path, RangeAnalysis(registers, buffers), binder)
         builder.run()
     return flow
-
-
-def _leaf_paths(loop: LoopIR, path: tuple[LoopIR, ...]) -> list[tuple[LoopIR, ...]]:
-    path = (*path, loop)
-    if not loop.loops:
-        return [path]
-    return [p for inner in loop.loops for p in _leaf_paths(inner, path)]
 
 
 class LeafBuilder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
@@ -19,6 +18,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.fold import Folder, is_const
+from tg2hdl_ir.passes.leaves import leaf_paths, replace_leaves
 from tg2hdl_ir.passes.rewrite import Rewriter, operands
 
 __all__ = ["clear_with_last"]
@@ -36,7 +36,7 @@ def clear_with_last(kernel: KernelIR) -> KernelIR:
         Flattened, registers forwarded.
     """
     homes: dict[int, set[int]] = {}
-    leaves = [path for path in _paths(kernel.loop_tree, ())]
+    leaves = list(leaf_paths(kernel.loop_tree))
     for number, path in enumerate(leaves):
         for statement in path[-1].statements():
             if isinstance(statement, IRRegLoad | IRRegStore):
@@ -44,22 +44,7 @@ def clear_with_last(kernel: KernelIR) -> KernelIR:
     single = {r.idx for r in kernel.registers if r.size == 1 and len(homes.get(r.idx, ())) == 1}
     folder = Folder()
     cleared = {id(path[-1]): _clear_leaf(path, single, folder) for path in leaves}
-    return replace(kernel, loop_tree=_with_leaves(kernel.loop_tree, cleared))
-
-
-def _paths(loop: LoopIR, path: tuple[LoopIR, ...]) -> Iterator[tuple[LoopIR, ...]]:
-    path = (*path, loop)
-    if not loop.loops:
-        yield path
-    for inner in loop.loops:
-        yield from _paths(inner, path)
-
-
-def _with_leaves(loop: LoopIR, leaves: dict[int, LoopIR]) -> LoopIR:
-    if id(loop) in leaves:
-        return leaves[id(loop)]
-    items = tuple(_with_leaves(inner, leaves) for inner in loop.loops)
-    return LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type)
+    return replace(kernel, loop_tree=replace_leaves(kernel.loop_tree, cleared))
 
 
 def _clear_leaf(path: tuple[LoopIR, ...], registers: set[int], folder: Folder) -> LoopIR:

@@ -21,6 +21,7 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.passes.fold import Folder, const_int
 from tg2hdl_ir.passes.hold import hold_overwritten_loads, loads_used_by
+from tg2hdl_ir.passes.leaves import replace_leaves
 from tg2hdl_ir.passes.rewrite import Rewriter, operands
 
 __all__ = ["flatten"]
@@ -102,11 +103,4 @@ def _localize(root: LoopIR, folder: Folder) -> LoopIR:
         copies = tuple(rewriter.statement(s) for s in sorted(foreign, key=order.__getitem__))
         items = tuple(rewriter.statement(s) for s in leaf.statements())
         rebuilt[id(leaf)] = LoopIR.from_items(copies + items, counter=leaf.counter, axis_type=leaf.axis_type)
-    return _replace_leaves(root, rebuilt)
-
-
-def _replace_leaves(loop: LoopIR, rebuilt: dict[int, LoopIR]) -> LoopIR:
-    if id(loop) in rebuilt:
-        return rebuilt[id(loop)]
-    items = tuple(_replace_leaves(inner, rebuilt) for inner in loop.loops)
-    return LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type)
+    return replace_leaves(root, rebuilt)

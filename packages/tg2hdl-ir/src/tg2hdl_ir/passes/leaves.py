@@ -1,0 +1,26 @@
+"""The innermost levels of a loop tree, which hold the statements of a flattened kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tg2hdl_ir.nodes import LoopIR
+
+__all__ = ["leaf_paths", "replace_leaves"]
+
+
+def leaf_paths(loop: LoopIR, above: tuple[LoopIR, ...] = ()) -> Iterator[tuple[LoopIR, ...]]:
+    """Levels from the root to each leaf, in program order."""
+    path = (*above, loop)
+    if not loop.loops:
+        yield path
+    for inner in loop.loops:
+        yield from leaf_paths(inner, path)
+
+
+def replace_leaves(loop: LoopIR, leaves: Mapping[int, LoopIR]) -> LoopIR:
+    """A flattened tree with other leaves; `leaves` is by the `id` of the old ones."""
+    if id(loop) in leaves:
+        return leaves[id(loop)]
+    items = tuple(replace_leaves(inner, leaves) for inner in loop.loops)
+    return LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,17 +85,18 @@ def test_limit_must_be_positive(tmp_path):
         CompileCache(tmp_path, limit=0)
 
 
-def _write_and_read(directory: str, seed: int) -> int:
-    cache, wrong = CompileCache(directory, limit=20_000), 0
-    for n in range(150):
-        key = content_key(str(n % 7))
-        cache.put(key, bytes([n % 7]) * 1000)
-        found = cache.get(content_key(str((n + seed) % 7)))
-        wrong += found is not None and found != bytes([(n + seed) % 7]) * 1000
-    return wrong
+WRITE_AND_READ = """
+import sys
+from tg2hdl_backend.compile_cache import CompileCache, content_key
+cache, seed = CompileCache(sys.argv[1], limit=20_000), int(sys.argv[2])
+for n in range(150):
+    cache.put(content_key(str(n % 7)), bytes([n % 7]) * 1000)
+    read = (n + seed) % 7
+    assert cache.get(content_key(str(read))) in (None, bytes([read]) * 1000)
+"""
 
 
 def test_two_processes_at_once(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(2) as pool:
-        assert pool.starmap(_write_and_read, [(str(tmp_path), 1), (str(tmp_path), 3)]) == [0, 0]
+    command = [sys.executable, "-c", WRITE_AND_READ, str(tmp_path)]
+    started = [subprocess.Popen([*command, seed]) for seed in ("1", "3")]
+    assert [process.wait(timeout=60) for process in started] == [0, 0]

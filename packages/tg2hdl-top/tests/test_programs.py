@@ -263,6 +263,12 @@ def test_program_without_kernels():
     )
 
 
+def test_sharing_is_yes_or_no():
+    assert text_of(lambda: CompileOptions(share_units="yes")) == (
+        "bad input: share_units='yes' is unknown\n  hint: choose True or False"
+    )
+
+
 def test_unknown_kind_of_weights():
     assert text_of(lambda: CompileOptions(weights="flash")) == (
         'bad input: weights=\'flash\' is unknown\n  hint: choose "rom" or "loadable"'

@@ -33,3 +33,6 @@ class CompileOptions(LowerOptions):
         super().__post_init__()
         if self.weights not in ("rom", "loadable"):
             raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')
+        for name in ("share_multipliers", "share_units"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")

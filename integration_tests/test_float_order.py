@@ -83,3 +83,9 @@ def test_few_results_have_partial_sums(shape: tuple[int, ...], model, multiplier
     assert strict.predicted_cycles > 3 * relaxed.predicted_cycles
     assert relaxed.top.plans[0].ii == 1
     np.testing.assert_allclose(run.output, strict.golden(x), rtol=1e-4)
+
+
+def test_idle_turns_are_no_products() -> None:
+    model, x = product(50, 3), RNG.normal(size=(1, 50)).astype(np.float32)
+    relaxed = compiled(model, x, multipliers=4, float_order="relaxed")
+    assert [kernel.macs for kernel in relaxed.kernels] == [150]

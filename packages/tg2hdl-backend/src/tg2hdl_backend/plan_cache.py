@@ -41,7 +41,7 @@ def compile_kernel_program(
         external=list(slots.values()),
         names={slot: f"b{slot[1]}" for slot in slots.values()},
     )
-    return CompiledProgram(program, options, (plan,), top, slots)
+    return CompiledProgram(program, options, (plan,), top, slots, tuple(c.kernel for c in program.calls))
 
 
 def _unpickle(blob: bytes | None) -> HardwarePlan | None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower import HardwarePlan
@@ -33,6 +34,8 @@ class CompiledProgram:
         What the hardware computes, bit for bit.
     slots : dict of int to (kernel, buffer)
         A kernel slot of each used program buffer.
+    kernels : tuple of KernelIR
+        One per kernel call, without lanes and turns.
     """
 
     program: ProgramIR
@@ -40,6 +43,7 @@ class CompiledProgram:
     plans: tuple[HardwarePlan, ...]
     top: TopModule
     slots: dict[int, Slot]
+    kernels: tuple[KernelIR, ...]
 
     def predicted_cycles(self, variables: Mapping[str, int] | None = None) -> int:
         """Clock cycles from start to done."""
@@ -112,6 +116,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     if options.float_order == "relaxed":
         program = canonical = with_partial_sums(canonical, options)
     plans = place_program(canonical, options)
+    kernels = tuple(call.kernel for call in program.calls)
     program = _as_added(program, plans)
     uses: dict[int, list[Slot]] = {}
     for number, call in enumerate(program.calls):
@@ -137,7 +142,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         names={slot: _identifier(program.buffers[b].name) for b, slot in slots.items()},
         share_multipliers=options.share_multipliers,
     )
-    return CompiledProgram(program, options, tuple(plans), top, slots)
+    return CompiledProgram(program, options, tuple(plans), top, slots, kernels)
 
 
 def _canonical(program: ProgramIR) -> ProgramIR:

@@ -67,14 +67,14 @@ class Accelerator:
         variables = self.captured.var_vals
         return tuple(
             KernelSummary(
-                call.kernel.name,
+                kernel.name,
                 plan.steps(variables),
                 plan.ii,
                 plan.cycles(variables),
                 plan.multipliers,
-                count_macs(call.kernel, variables),
+                count_macs(kernel, variables),
             )
-            for call, plan in zip(self.compiled.program.calls, self.compiled.plans, strict=True)
+            for kernel, plan in zip(self.compiled.kernels, self.compiled.plans, strict=True)
         )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tg2hdl_ir.dtype import DType
 
@@ -258,3 +258,7 @@ class KernelIR:
     def pretty(self) -> str:
         """Same as `format`, with the buffers."""
         return self.format()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show a kernel in a notebook as text: its values are shared, so that a nested form would be endless."""
+        printer.text(self.format())

@@ -25,7 +25,6 @@ class AddressGenerators:
         self.started = Signal()
         m.d.sync += self.started.eq(start)
         self.variables = variables
-        self._level_flags: dict[int, list[Signal]] = {}
         self._remainders: dict[tuple[int, int], Signal] = {}
 
     def add(self, node: PlanNode, leaf: LeafPlan) -> Signal:
@@ -111,22 +110,8 @@ class AddressGenerators:
             return Const(jumps[0] if jumps else otherwise, shape)
         register = Signal(shape, name=name, reset_less=True)
         self.m.d.sync += register.eq(otherwise)
-        for flag, jump in zip(self._levels(leaf), jumps, strict=True):
-            with self.m.If(flag):
+        advance = self.control.advances[leaf.number]
+        for level, jump in enumerate(jumps):
+            with self.m.If(advance.at(level)):
                 self.m.d.sync += register.eq(jump)
         return register
-
-    def _levels(self, leaf: LeafPlan) -> list[Signal]:
-        """One-hot at stage 0: which loop of the path advances after this step."""
-        if leaf.number not in self._level_flags:
-            flags = []
-            inner_last: Value = Const(1, 1)
-            for loop in reversed(leaf.path):
-                assert loop.counter is not None, "only the root has no counter"
-                last = self.control.counters[loop.counter.axis].last
-                flag = Signal(name=f"advance{leaf.number}_i{loop.counter.axis}")
-                self.m.d.comb += flag.eq(inner_last & ~last)
-                flags.append(flag)
-                inner_last = inner_last & last
-            self._level_flags[leaf.number] = flags[::-1]
-        return self._level_flags[leaf.number]

@@ -9,7 +9,8 @@ from amaranth.hdl import Value
 
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR
-from tg2hdl_lower.plan import HardwarePlan
+from tg2hdl_lower.advance import Advance
+from tg2hdl_lower.plan import HardwarePlan, LeafPlan
 
 __all__ = ["Control", "CounterSignals", "build_control", "create_counters", "run_time_bound"]
 
@@ -31,10 +32,13 @@ class Control:
     ----------
     valid : list of Signal
         Per leaf: a step of this leaf is issued in this cycle.
+    advances : list of Advance
+        Per leaf: the loop that advances after this step.
     """
 
     counters: dict[int, CounterSignals]
     valid: list[Signal]
+    advances: list[Advance]
     busy: Signal
     done: Signal
     finish: Signal
@@ -129,14 +133,16 @@ def build_control(
         m.d.comb += valid[0].eq(step)
     else:
         m.d.comb += [v.eq(step & s) for v, s in zip(valid, select, strict=True)]
-    sequence = _Sequence(m, plan, counters, select, finish, variables or {})
+    last = {axis: signals.last for axis, signals in counters.items()}
+    advances = [Advance(m, leaf, last, plan.ii) for leaf in plan.leaves]
+    sequence = _Sequence(m, plan, counters, advances, select, finish, variables or {})
     sequence.run(valid)
     with m.If(start):
         sequence.begin()
     m.d.sync += running.eq((running & ~finish) | start)
     done = _delay(m, finish, plan.drain)
     m.d.sync += busy.eq((busy & ~done) | start)
-    return Control(counters, valid, busy, done, finish)
+    return Control(counters, valid, advances, busy, done, finish)
 
 
 def _delay(m: Module, flag: Signal, cycles: int) -> Signal:
@@ -148,13 +154,14 @@ def _delay(m: Module, flag: Signal, cycles: int) -> Signal:
 
 
 class _Sequence:
-    """Next-state logic: advance the innermost loop, and outward from there."""
+    """Next-state logic: one loop advances, and those inside start again."""
 
     def __init__(
         self,
         m: Module,
         plan: HardwarePlan,
         counters: dict[int, CounterSignals],
+        advances: list[Advance],
         select: list[Signal],
         finish: Signal,
         variables: dict[str, Value],
@@ -162,6 +169,7 @@ class _Sequence:
         self.m = m
         self.plan = plan
         self.counters = counters
+        self.advances = advances
         self.select = select
         self.finish = finish
         self.variables = variables
@@ -169,35 +177,46 @@ class _Sequence:
 
     def run(self, valid: list[Signal]) -> None:
         for leaf in self.plan.leaves:
-            path = (self.plan.kernel.loop_tree, *leaf.path)
             with self.m.If(valid[leaf.number]):
-                self._advance(path, leaf.number)
+                self._advance(leaf)
 
     def begin(self) -> None:
         """Compare the run-time bounds, which may be others than in the run before."""
         for loop in self.plan.kernel.loop_tree.walk():
             if loop.counter is not None and not isinstance(loop.bound, int):
-                self._rewind(loop, self.counters[loop.counter.axis])
+                self._rewind(loop, self._signals(loop))
 
-    def _advance(self, path: tuple[LoopIR, ...], leaf: int) -> None:
-        loop = path[-1]
-        if loop.counter is None:
-            self.m.d.comb += self.finish.eq(1)
-            self._goto(leaf, self._first_leaf(loop))
-            return
-        signals = self.counters[loop.counter.axis]
-        with self.m.If(~signals.last):
-            self._count(loop, signals)
-            self._goto(leaf, self._first_leaf(loop))
-        with self.m.Else():
-            self._rewind(loop, signals)
-            parent = path[-2]
-            siblings = parent.loops
-            at = next(n for n, s in enumerate(siblings) if s is loop)
-            if at + 1 < len(siblings):
-                self._goto(leaf, self._first_leaf(siblings[at + 1]))
-            else:
-                self._advance(path[:-1], leaf)
+    def _advance(self, leaf: LeafPlan) -> None:
+        m, advance = self.m, self.advances[leaf.number]
+        for level in range(len(leaf.path) - 1, -1, -1):
+            with m.If(advance.at(level)):
+                self._count(leaf.path[level], self._signals(leaf.path[level]))
+                self._restart(leaf.path[level + 1 :])
+                self._goto(leaf.number, self._first_leaf(leaf.path[level]))
+            after = self._sibling_after(leaf, level)
+            if after is not None:
+                with m.If(advance.wraps(level)):
+                    self._restart(leaf.path[level:])
+                    self._goto(leaf.number, self._first_leaf(after))
+                return
+        with m.If(advance.wraps(0)):
+            m.d.comb += self.finish.eq(1)
+            self._restart(leaf.path)
+            self._goto(leaf.number, self._first_leaf(self.plan.kernel.loop_tree))
+
+    def _sibling_after(self, leaf: LeafPlan, level: int) -> LoopIR | None:
+        """The loop that follows the one at `level` in its parent."""
+        parent = leaf.path[level - 1] if level else self.plan.kernel.loop_tree
+        at = next(n for n, loop in enumerate(parent.loops) if loop is leaf.path[level])
+        return parent.loops[at + 1] if at + 1 < len(parent.loops) else None
+
+    def _restart(self, loops: tuple[LoopIR, ...]) -> None:
+        for loop in loops:
+            self._rewind(loop, self._signals(loop))
+
+    def _signals(self, loop: LoopIR) -> CounterSignals:
+        assert loop.counter is not None, "only the root has no counter"
+        return self.counters[loop.counter.axis]
 
     def _count(self, loop: LoopIR, signals: CounterSignals) -> None:
         m, value = self.m, signals.value

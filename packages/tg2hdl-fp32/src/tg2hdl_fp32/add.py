@@ -45,6 +45,7 @@ class Add(Core):
             nan=p.nan,
             inf=p.inf,
             zero=p.sum_zero,
+            over=p.sum_over if not self.format.finite else None,
             invalid=p.invalid,
             flags=self.has_flags,
             subnormals=self.subnormals,
@@ -119,6 +120,7 @@ class Add(Core):
         p.total = Cat(total[1:width], total[width] & ~p.subtract)
         if self.subnormals:
             p.marker = self._marker(p.big_exponent, width)
+        p.top_binade = p.big_exponent == (1 << fmt.exponent) - 2
         p.delay(add_delay(width + 1) + lut_delay(0.5))
         p.cut()
         p.stop = p.total | p.marker if self.subnormals else p.total
@@ -140,6 +142,8 @@ class Add(Core):
         p.cut()
         p.frame = shift_left(p, p.half_shifted, p.fine)
         p.sum_exponent = (p.big_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()
+        # Only a carry out of the top binade overflows before rounding, which is known before the exponent is.
+        p.sum_over = p.top_binade & ~Cat(p.fine, p.coarse).any()
         cancel_sign = p.rm == RoundingMode.RDN.value
         p.sum_sign = Mux(p.zero & p.subtract & ~p.inf, cancel_sign, p.sign)
         p.sum_zero = p.zero

@@ -78,6 +78,7 @@ def round_and_pack(
     nan: Value,
     inf: Value,
     zero: Value,
+    over: Value | None = None,
     invalid: Value | None = None,
     divide_by_zero: Value | None = None,
     flags: bool = False,
@@ -103,6 +104,9 @@ def round_and_pack(
     nan, inf, zero : Value
         The result is the canonical NaN, an infinity or a zero; `nan` wins over `inf`, that over `zero`.
         An operand class, not an overflow.
+    over : Value, optional
+        The exponent, or with it the significand, is beyond the largest finite number, before rounding; found from
+        `exponent` when not given.
     invalid, divide_by_zero : Value
         Flags that the operation raises.
     flags : bool
@@ -113,7 +117,9 @@ def round_and_pack(
         Overflow gives the largest finite number in every rounding mode.
     """
     hidden = significand[-1]
-    over, nonpositive = _range_check(format, exponent, significand)
+    beyond, nonpositive = _range_check(format, exponent, significand)
+    if over is None:
+        over = beyond
     to_infinity = Const(0) if saturate else goes_to_infinity(p.rm, sign)
     flush = Const(0) if subnormals else ~hidden | nonpositive
     field = Mux(hidden, exponent[: format.exponent], 0)

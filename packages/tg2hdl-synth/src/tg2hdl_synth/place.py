@@ -19,6 +19,8 @@ from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 __all__ = ["PathStep", "PlaceAndRoute", "place_and_route"]
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
+_TIMING_WEIGHT = 20
+"""Weight of slow connections in nextpnr's placer: its default of 10 leaves some across the whole part."""
 _PHASES = (("Packing", "packing"), ("placed", "placing"), ("Routing", "routing"))
 
 
@@ -79,6 +81,7 @@ def place_and_route(
     if target.family == "ecp5":
         arguments += ["--speed", str(speed), "--out-of-context"]
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
+    arguments += ["--placer-heap-timingweight", str(_TIMING_WEIGHT)]
     arguments += ["--timing-allow-fail", "--report", "report.json"]
     text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ice40":

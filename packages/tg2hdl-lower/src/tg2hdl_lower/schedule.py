@@ -296,10 +296,7 @@ class _Attempt:
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)
             case "unit" | "product" | "shared":
-                # What comes from a memory goes straight to the registers in front of a multiplier.
-                node.issue = stage + (
-                    1 if level > (self.memory_level if node.kind == "product" else 0) else 0
-                )
+                node.issue = stage + (1 if level > self._free_level(node) else 0)
                 node.stage = node.issue + node.latency
                 # A unit has logic behind its last register; in a recurrence a register there would cost a turn.
                 last = node.kind != "product" and node.number not in self.circular
@@ -318,6 +315,13 @@ class _Attempt:
                 node.stage, node.level = node.issue, 2 if node.index is not None else 0
             case "regwrite":
                 node.issue, node.stage, node.level = stage, stage, level
+
+    def _free_level(self, node: PlanNode) -> int:
+        """Level of an operand that needs no register more: a memory leads straight to those of a multiplier."""
+        return self.memory_level if node.kind == "product" else 0
+
+    def _waits(self, load: PlanNode, user: PlanNode) -> int:
+        return 1 if load.level > self._free_level(user) else 0
 
     def _violations(self) -> bool:
         found = False
@@ -385,7 +389,7 @@ class _Attempt:
             numbers = {n.number for n in moving}
             slack = min(
                 (
-                    _needed_at(user) - node.stage - (1 if node.level else 0)
+                    _needed_at(user) - node.stage - self._waits(node, user)
                     for node in moving
                     for user in users.get(node.number, ())
                     if user.number not in numbers

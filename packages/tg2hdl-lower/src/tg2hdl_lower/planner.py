@@ -22,19 +22,14 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow
 from tg2hdl_lower.delay_lines import turning_registers
+from tg2hdl_lower.demands import ReadPorts, port_registers, reason_for
+from tg2hdl_lower.dependences import recurrent_nodes, reuse_period
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
-from tg2hdl_lower.schedule import (
-    ReadPorts,
-    port_registers,
-    reason_for,
-    recurrent_nodes,
-    reuse_period,
-    schedule,
-)
+from tg2hdl_lower.schedule import schedule
 from tg2hdl_lower.shared_units import bind_shared_units, unit_slots
 
 __all__ = ["plan_kernel"]

@@ -11,8 +11,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.dependences import recurrent_nodes
 from tg2hdl_lower.plan import PlanNode
-from tg2hdl_lower.schedule import recurrent_nodes
 
 __all__ = [
     "Multiplier18",

@@ -7,54 +7,21 @@ of steps that are d steps apart therefore relates their stages up to ``d * II``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IRCounter
-from tg2hdl_ir.passes.axes import is_injective
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.demands import ReadPorts, least_ii
+from tg2hdl_lower.dependences import Edge, loop_edges, memory_edges, recurrent_nodes
 from tg2hdl_lower.memories import extra_latency
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan import PlanNode, PortRegisters
 
-__all__ = ["ReadPorts", "port_registers", "reason_for", "recurrent_nodes", "reuse_period", "schedule"]
+__all__ = ["schedule"]
 
 SHORT_STAGE = 2
 RECURRENCE_LEVELS = 8
 """Levels that a recurrence may take in all the cycles of the II, which would double if it were cut."""
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """``stage(after) + distance * II >= stage(before) + gap`` on the issue stages."""
-
-    before: int
-    after: int
-    distance: int
-    gap: int
-
-
-@dataclass(frozen=True)
-class ReadPorts:
-    """Ports that may read a buffer in one cycle."""
-
-    limit: dict[int, int]
-    default: int = 2
-
-    def of(self, buffer: int) -> int:
-        """Number of ports of a buffer."""
-        return self.limit.get(buffer, self.default)
-
-
-def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
-    """Ports with more accesses than can have one for themselves."""
-    counts = Counter((n.kind, n.buffer) for n in flow.nodes if n.kind in ("load", "store"))
-    return PortRegisters(
-        frozenset(b for (kind, b), count in counts.items() if kind == "load" and count > ports.of(b)),
-        frozenset(b for (kind, b), count in counts.items() if kind == "store" and count > 1),
-    )
 
 
 def schedule(
@@ -76,8 +43,8 @@ def schedule(
     UnsupportedError
         When no II up to `options.max_ii` works.
     """
-    edges = _loop_edges(flow, turning) + _memory_edges(flow, registers)
-    ii = _least_ii(flow, ports)
+    edges = loop_edges(flow, turning) + memory_edges(flow, registers)
+    ii = least_ii(flow, ports)
     while ii <= options.max_ii:
         attempt = _Attempt(flow, options, edges, ports, registers, ii)
         if attempt.run():
@@ -93,133 +60,6 @@ def schedule(
     )
 
 
-def _demands(flow: Dataflow, ports: ReadPorts) -> list[tuple[int, str]]:
-    """Cycles between two steps that units and ports ask for, and why."""
-    found = [
-        (n.unit.ii, f"{n.unit.name} starts every {n.unit.ii} cycles")
-        for n in flow.nodes
-        if n.unit is not None
-    ]
-    for leaf in flow.leaves:
-        accesses = (flow.nodes[n] for n in leaf.nodes)
-        counts = Counter((n.kind, n.buffer) for n in accesses if n.kind in ("load", "store"))
-        for (kind, buffer), count in counts.items():
-            limit = ports.of(buffer) if kind == "load" else 1
-            what = "reads" if kind == "load" else "writes"
-            found.append((-(-count // limit), f"{count} {what} of buffer {buffer}, which has {limit} ports"))
-    return found
-
-
-def _least_ii(flow: Dataflow, ports: ReadPorts) -> int:
-    """Lower bound of the II from ports and units."""
-    return max((cycles for cycles, _ in _demands(flow, ports)), default=1)
-
-
-def reason_for(flow: Dataflow, ports: ReadPorts, ii: int) -> str:
-    """Why a schedule has this II, which is above 1."""
-    causes = [why for cycles, why in _demands(flow, ports) if cycles == ii]
-    return f"a step every {ii} cycles: " + (causes or ["a step waits for a result of the one before"])[0]
-
-
-def _loop_edges(flow: Dataflow, turning: Mapping[int, int]) -> list[_Edge]:
-    edges: list[_Edge] = []
-    live = [n for n in flow.nodes if n.kind in ("regread", "regwrite")]
-    for write in (n for n in live if n.kind == "regwrite"):
-        for other in (n for n in live if n.register == write.register):
-            if write.register in turning:
-                if other.kind == "regread":
-                    edges.append(_Edge(write.number, other.number, turning[write.register], 0))
-                continue
-            distance = _reuse_distance(flow, write, other)
-            if other.kind == "regread":
-                edges.append(_Edge(write.number, other.number, distance, 1))
-                same_step = other.leaf == write.leaf
-                edges.append(_Edge(other.number, write.number, 0 if same_step else distance, 0))
-            elif other.leaf != write.leaf:
-                edges.append(_Edge(write.number, other.number, distance, 1))
-    return edges
-
-
-def _reuse_distance(flow: Dataflow, write: PlanNode, other: PlanNode) -> int:
-    """Steps between two uses of the same element: at least 1, more where the element is picked by inner counters."""
-    if write.index is None or other.index is None:
-        return 1
-    return min(reuse_period(flow, write), reuse_period(flow, other))
-
-
-def reuse_period(flow: Dataflow, node: PlanNode) -> int:
-    """Steps from one use of an element of a register to the next: 1 when nothing more is known.
-
-    The product of the innermost bounds that tell the elements apart.
-    """
-    assert node.index is not None, "an access to an array of registers"
-    index = flow.nodes[node.index]
-    form = index.form
-    if form is None or index.digits or not is_injective(form, RangeAnalysis()):
-        return 1
-    chosen = {s for s, _ in form.terms if isinstance(s, IRCounter)}
-    period = 1
-    for loop in reversed(flow.leaves[node.leaf].path):
-        if loop.counter not in chosen or not isinstance(loop.bound, int):
-            break
-        period *= loop.bound
-        chosen.discard(loop.counter)
-    return period if not chosen else 1
-
-
-def _memory_edges(flow: Dataflow, registers: PortRegisters) -> list[_Edge]:
-    edges: list[_Edge] = []
-
-    def add(before: PlanNode, after: PlanNode, distance: int) -> None:
-        gap = 1 + registers.delay(before) - registers.delay(after)
-        edges.append(_Edge(before.number, after.number, distance, gap))
-
-    accesses = [n for n in flow.nodes if n.kind in ("load", "store")]
-    for store in (n for n in accesses if n.kind == "store"):
-        for other in (n for n in accesses if n.buffer == store.buffer and n is not store):
-            same_step = other.leaf == store.leaf
-            if other.kind == "load":
-                if same_step and other.number > store.number:
-                    add(store, other, 0)
-                elif same_step:
-                    add(other, store, 0)
-                if not _never_again(flow, store, other):
-                    add(store, other, 1)
-                    add(other, store, 1)
-            elif other.number > store.number:
-                add(store, other, 0 if same_step else 1)
-                add(other, store, 1)
-    return edges
-
-
-def _never_again(flow: Dataflow, store: PlanNode, load: PlanNode) -> bool:
-    """Whether no later step reads what this step writes: same leaf, same address, another one in each step."""
-    assert store.index is not None, "a store has an address"
-    written, read = flow.nodes[store.index], flow.nodes[load.operands[0]]
-    if store.leaf != load.leaf or written.form is None or written.form != read.form or written.digits:
-        return False
-    if not is_injective(written.form, RangeAnalysis()):
-        return False
-    used = {s for s, _ in written.form.terms}
-    return all(loop.counter in used or loop.bound == 1 for loop in flow.leaves[store.leaf].path)
-
-
-def recurrent_nodes(nodes: Sequence[PlanNode], kinds: tuple[str, ...] = ("op",)) -> set[int]:
-    """Nodes between the reading and the writing of a register in one leaf, over nodes of these kinds."""
-    forward: set[int] = set()
-    for node in nodes:
-        if node.kind == "regread" or (node.kind in kinds and not forward.isdisjoint(node.operands)):
-            forward.add(node.number)
-    wanted = {n for node in nodes if node.kind == "regwrite" for n in node.operands}
-    found: set[int] = set()
-    for node in reversed(nodes):
-        if node.number in wanted and node.number in forward:
-            found.add(node.number)
-            if node.kind in kinds:
-                wanted.update(node.operands)
-    return found
-
-
 def _needed_at(node: PlanNode) -> int:
     """Stage in which a node takes its operands."""
     return node.stage if node.kind in ("op", "lane", "laneindex") else node.issue
@@ -230,7 +70,7 @@ class _Attempt:
         self,
         flow: Dataflow,
         options: LowerOptions,
-        edges: list[_Edge],
+        edges: list[Edge],
         ports: ReadPorts,
         registers: PortRegisters,
         ii: int,

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from amaranth import Module, Mux, Signal, unsigned
-from amaranth.hdl import Value
+from amaranth import Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, resolve
 from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.dependences import recurrent_nodes
 from tg2hdl_lower.plan import PlanNode
-from tg2hdl_lower.schedule import recurrent_nodes
+from tg2hdl_lower.selection import selected
 
 __all__ = ["bind_shared_units", "build_unit", "connect_pool", "pool_units", "unit_signature", "unit_slots"]
 
@@ -80,9 +80,7 @@ def connect_pool(m: Module, pool: Module, cores: Sequence[Any]) -> None:
         m.d.comb += component.en.eq(1)
         ports = [(cores[kernel].busy, getattr(cores[kernel], f"unit_{slot}")) for kernel, slot in users]
         for name in [n for n, _ in zip("abc", unit.operands, strict=False)]:
-            chosen: Value = getattr(ports[-1][1], name)
-            for busy, port in ports[-2::-1]:
-                chosen = Mux(busy, getattr(port, name), chosen)
+            chosen = selected([(busy, getattr(port, name)) for busy, port in ports])
             register = Signal(len(chosen), name=f"u{number}_{name}", reset_less=True)
             pool.d.sync += register.eq(chosen)
             m.d.comb += getattr(component, name).eq(register)

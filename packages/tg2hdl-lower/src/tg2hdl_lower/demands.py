@@ -1,0 +1,60 @@
+"""Ports of the memories, and the interval between two steps that ports and units ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.plan import PortRegisters
+
+__all__ = ["ReadPorts", "least_ii", "port_registers", "reason_for"]
+
+
+@dataclass(frozen=True)
+class ReadPorts:
+    """Ports that may read a buffer in one cycle."""
+
+    limit: dict[int, int]
+    default: int = 2
+
+    def of(self, buffer: int) -> int:
+        """Number of ports of a buffer."""
+        return self.limit.get(buffer, self.default)
+
+
+def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
+    """Ports with more accesses than can have one for themselves."""
+    counts = Counter((n.kind, n.buffer) for n in flow.nodes if n.kind in ("load", "store"))
+    return PortRegisters(
+        frozenset(b for (kind, b), count in counts.items() if kind == "load" and count > ports.of(b)),
+        frozenset(b for (kind, b), count in counts.items() if kind == "store" and count > 1),
+    )
+
+
+def _demands(flow: Dataflow, ports: ReadPorts) -> list[tuple[int, str]]:
+    """Cycles between two steps that units and ports ask for, and why."""
+    found = [
+        (n.unit.ii, f"{n.unit.name} starts every {n.unit.ii} cycles")
+        for n in flow.nodes
+        if n.unit is not None
+    ]
+    for leaf in flow.leaves:
+        accesses = (flow.nodes[n] for n in leaf.nodes)
+        counts = Counter((n.kind, n.buffer) for n in accesses if n.kind in ("load", "store"))
+        for (kind, buffer), count in counts.items():
+            limit = ports.of(buffer) if kind == "load" else 1
+            what = "reads" if kind == "load" else "writes"
+            found.append((-(-count // limit), f"{count} {what} of buffer {buffer}, which has {limit} ports"))
+    return found
+
+
+def least_ii(flow: Dataflow, ports: ReadPorts) -> int:
+    """Lower bound of the II from ports and units."""
+    return max((cycles for cycles, _ in _demands(flow, ports)), default=1)
+
+
+def reason_for(flow: Dataflow, ports: ReadPorts, ii: int) -> str:
+    """Why a schedule has this II, which is above 1."""
+    causes = [why for cycles, why in _demands(flow, ports) if cycles == ii]
+    return f"a step every {ii} cycles: " + (causes or ["a step waits for a result of the one before"])[0]

@@ -282,6 +282,11 @@ def test_options_are_checked():
     )
 
 
+def test_unknown_family():
+    text = text_of(lambda: plan_kernel(scalar(), LowerOptions(target="ecp5-45k")))
+    assert text.startswith("bad input: target='ecp5-45k' is unknown\n  hint: choose a family: ecp5, generic")
+
+
 def test_bounds_need_their_variables():
     variable = IRVariable("n", 1, 9)
     assert bound_value(IROp("max", I32, (variable, number(1))), {"n": 0}) == 1

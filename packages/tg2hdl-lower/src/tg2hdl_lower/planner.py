@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.accumulators import accumulator_ranges
 from tg2hdl_ir.passes.axes import AxisInfo, analyze_axes
@@ -26,7 +27,7 @@ from tg2hdl_lower.demands import ReadPorts, port_registers, reason_for
 from tg2hdl_lower.dependences import recurrent_nodes, reuse_period
 from tg2hdl_lower.layout import Layout
 from tg2hdl_lower.memories import Memories, element_ranges, read_ports
-from tg2hdl_lower.options import LowerOptions
+from tg2hdl_lower.options import FAMILY_DEFAULTS, LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
 from tg2hdl_lower.schedule import schedule
@@ -61,8 +62,16 @@ def plan_kernel(
         Narrower element type per buffer, for buffers whose values are known to fit.
     shared : collection of str, optional
         Names of the units that the kernel finds outside.
+
+    Raises
+    ------
+    InputError
+        When no part and no unit is of the family `options.target`.
+    UnsupportedError
+        When the hardware has no way to compute something.
     """
     options = options or LowerOptions()
+    _check_family(options.target)
     kernel = canonicalize(kernel)
     relaxed = options.float_order == "relaxed"
     info = analyze_axes(kernel, regroup_floats=relaxed)
@@ -83,6 +92,18 @@ def plan_kernel(
             plan = replace(trial, notes=(*trial.notes, f"sums wait less for shorter units: {names}"))
     types = [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]
     return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
+
+
+def _check_family(name: str) -> None:
+    if name in FAMILY_DEFAULTS:
+        return
+    plugins = registry()
+    known = {part.family for part in plugins.targets()} | {unit.target for unit in plugins.units()}
+    if name not in known:
+        raise InputError(
+            f"target={name!r} is unknown",
+            hint=f"choose a family: {', '.join(sorted(known | set(FAMILY_DEFAULTS)))}",
+        )
 
 
 @dataclass(frozen=True)

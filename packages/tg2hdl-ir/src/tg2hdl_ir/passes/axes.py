@@ -17,8 +17,8 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.hold import loads_used_by
 from tg2hdl_ir.passes.ranges import RangeAnalysis
-from tg2hdl_ir.passes.rewrite import operands
 
 __all__ = ["AxisInfo", "analyze_axes", "is_injective"]
 
@@ -154,13 +154,4 @@ def _update_op(store: IRRegStore, regroup_floats: bool) -> str | None:
 
 
 def _reads_register(value: IRValue) -> bool:
-    seen: set[IRValue] = set()
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, IRRegLoad):
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack.extend(operands(node))
-    return False
+    return any(isinstance(load, IRRegLoad) for load in loads_used_by((value,)))

@@ -234,8 +234,15 @@ class ArithmeticLowering:
             enable = enable & self.at(node.gate, node.issue)
         value = self.at(node.operands[0], node.issue)
         if node.index is None:
+            accumulator, zero_at = self.result.acc[node.register], self._zero_at(node)
+            if zero_at is not None:
+                value = self.at(self.plan.nodes[node.operands[0]].operands[2], node.issue)
             with self.m.If(enable):
-                self.m.d.sync += self.result.acc[node.register].eq(value)
+                self.m.d.sync += accumulator.eq(value)
+            if zero_at is not None:
+                # A condition of its own becomes the reset input of the register.
+                with self.m.If(self._when(node, zero_at)):
+                    self.m.d.sync += accumulator.eq(0)
             return
         port = self.arrays[node.register].write_port()
         self.m.d.comb += [
@@ -243,6 +250,26 @@ class ArithmeticLowering:
             port.data.eq(value),
             port.en.eq(enable),
         ]
+
+    def _zero_at(self, node: PlanNode) -> int | None:
+        """Node that says when an ungated write is of zero, if it is a choice of zero."""
+        value = self.plan.nodes[node.operands[0]]
+        if value.op != "where" or node.gate is not None:
+            return None
+        zero = self.plan.nodes[value.operands[1]]
+        return value.operands[0] if zero.kind == "const" and zero.value == 0 else None
+
+    def _when(self, node: PlanNode, flag: int) -> Value:
+        """Whether a step is in the stage of a node with this flag set, from a register where that is known before."""
+        stage = node.issue
+        if self.plan.nodes[flag].stage >= stage:
+            return self._active(node) & self.at(flag, stage)
+        name = f"acc{node.register}_clear"
+        register = Signal(name=name)
+        self.m.d.sync += register.eq(
+            self.control.valid_at(self.m, node.leaf, stage - 1) & self.at(flag, stage - 1)
+        )
+        return register
 
     def _active(self, node: PlanNode) -> Signal:
         return self.control.valid_at(self.m, node.leaf, node.issue)

@@ -134,11 +134,13 @@ class Add(Core):
         coarse = p.wire(leading_zeros(p, p.filled)[: (chunks - 1).bit_length()])
         p.coarse = coarse
         p.half_shifted = shift_left(p, p.total, coarse, unit=chunk)
-        p.stop_shifted = shift_left(p, p.stop, coarse, unit=chunk)[-chunk:]
+        # Every chunk is counted while the first that is not empty is found.
+        padded = Cat(Const(0, chunks * chunk - width), p.stop)
+        p.counts = Cat(leading_zeros(p, padded[k * chunk : (k + 1) * chunk])[:3] for k in range(chunks))
         p.delay(lut_delay(len(coarse) + 2))
         p.cut()
-        p.fine = leading_zeros(p, p.stop_shifted)[:3]
-        p.delay(lut_delay(3))
+        p.fine = shift_left(p, p.counts, p.coarse, unit=3)[-3:]
+        p.delay(lut_delay(2))
         p.cut()
         p.frame = shift_left(p, p.half_shifted, p.fine)
         p.sum_exponent = (p.big_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()

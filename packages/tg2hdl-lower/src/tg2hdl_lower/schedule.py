@@ -109,6 +109,9 @@ class _Attempt:
                 if source.kind in ("const", "variable"):
                     continue
                 ready = (source.stage, source.level)
+                if source.kind == "unit" and number in self.circular and node.number not in self.circular:
+                    # Only in the recurrence the logic behind its last register counts as none.
+                    ready = (source.stage, budget)
                 if node.number in self.recurrent and number not in self.recurrent and source.level:
                     # What enters a recurrence comes from a register: its stage has no time to share.
                     ready = (source.stage + 1, 0)

@@ -264,11 +264,9 @@ class ArithmeticLowering:
         stage = node.issue
         if self.plan.nodes[flag].stage >= stage:
             return self._active(node) & self.at(flag, stage)
-        name = f"acc{node.register}_clear"
-        register = Signal(name=name)
-        self.m.d.sync += register.eq(
-            self.control.valid_at(self.m, node.leaf, stage - 1) & self.at(flag, stage - 1)
-        )
+        register = Signal(name=f"acc{node.register}_clear")
+        before = self.control.valid_at(self.m, node.leaf, stage - 1)
+        self.m.d.sync += register.eq(before & self.at(flag, stage - 1))
         return register
 
     def _active(self, node: PlanNode) -> Signal:

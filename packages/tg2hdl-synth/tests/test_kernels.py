@@ -1,6 +1,8 @@
 """Kernels of the compiler through the flow: counts by kernel and buffer, statistics, schematics, estimates."""
 
+import json
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 
 import pytest
 
@@ -24,6 +26,22 @@ KERNEL = matmul(2, 16, 8)
 @pytest.fixture(scope="module")
 def stats():
     return synthesis_stats(KERNEL)
+
+
+def test_no_logic_between_an_adder_and_its_accumulator():
+    result = synthesize(TopModule([plan_kernel(KERNEL)]), name="sums", place=False)
+    modules = json.loads((result.folder / "netlist.json").read_text())["modules"]
+    cells = max((m["cells"] for m in modules.values()), key=len)
+    source = {
+        bit: cell["type"]
+        for cell in cells.values()
+        for port, bits in cell["connections"].items()
+        if cell["port_directions"][port] == "output"
+        for bit in bits
+    }
+    accumulator = [c for name, c in cells.items() if ".acc0_TRELLIS_FF" in name and c["type"] == "TRELLIS_FF"]
+    drivers = Counter(source[cell["connections"]["DI"][0]] for cell in accumulator)
+    assert drivers == {"CCU2C": 20}
 
 
 def test_statistics_of_a_kernel(stats):

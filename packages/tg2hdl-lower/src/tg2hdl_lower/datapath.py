@@ -77,6 +77,7 @@ class ArithmeticLowering:
         self.delayed: dict[tuple[int, int], Value] = {}
         self.arrays: dict[int, Memory] = {}
         self.turning: dict[int, Signal] = {}
+        self.enables: dict[tuple[int, int, int], Signal] = {}
 
     def run(self) -> ArithResult:
         """Add everything to the module."""
@@ -229,9 +230,7 @@ class ArithmeticLowering:
             line = delayed(self.m, value, cycles, f"acc{node.register}")
             self.m.d.comb += self.turning[node.register].eq(line)
             return
-        enable: Value = self.control.valid_at(self.m, node.leaf, node.issue)
-        if node.gate is not None:
-            enable = enable & self.at(node.gate, node.issue)
+        enable = self._active(node) if node.gate is None else self._active_when(node, node.gate)
         value = self.at(node.operands[0], node.issue)
         if node.index is None:
             accumulator, zero_at = self.result.acc[node.register], self._zero_at(node)
@@ -241,7 +240,7 @@ class ArithmeticLowering:
                 self.m.d.sync += accumulator.eq(value)
             if zero_at is not None:
                 # A condition of its own becomes the reset input of the register.
-                with self.m.If(self._when(node, zero_at)):
+                with self.m.If(self._active_when(node, zero_at)):
                     self.m.d.sync += accumulator.eq(0)
             return
         port = self.arrays[node.register].write_port()
@@ -259,18 +258,22 @@ class ArithmeticLowering:
         zero = self.plan.nodes[value.operands[1]]
         return value.operands[0] if zero.kind == "const" and zero.value == 0 else None
 
-    def _when(self, node: PlanNode, flag: int) -> Value:
-        """Whether a step is in the stage of a node with this flag set, from a register where that is known before."""
-        stage = node.issue
-        if self.plan.nodes[flag].stage >= stage:
-            return self._active(node) & self.at(flag, stage)
-        register = Signal(name=f"acc{node.register}_clear")
-        before = self.control.valid_at(self.m, node.leaf, stage - 1)
-        self.m.d.sync += register.eq(before & self.at(flag, stage - 1))
-        return register
-
     def _active(self, node: PlanNode) -> Signal:
         return self.control.valid_at(self.m, node.leaf, node.issue)
+
+    def _active_when(self, node: PlanNode, flag: int) -> Signal:
+        """Whether a step is in the stage of a node with this flag set, from a register where that is known before."""
+        stage = node.issue
+        key = node.leaf, flag, stage
+        if key not in self.enables:
+            known = self.plan.nodes[flag].stage < stage
+            before = stage - 1 if known else stage
+            active = self.control.valid_at(self.m, node.leaf, before)
+            signal = Signal(name=f"v{flag}_active{stage}")
+            domain = self.m.d.sync if known else self.m.d.comb
+            domain += signal.eq(active & self.at(flag, before))
+            self.enables[key] = signal
+        return self.enables[key]
 
     def _read_ports(self) -> None:
         for key, port in self.reads.items():
@@ -299,7 +302,7 @@ class ArithmeticLowering:
                 word = self.at(store.index, store.issue)
                 address = word if n == 0 else Mux(active, word, address)
                 for lane, value, gate in store.lanes:
-                    enable: Value = active if gate is None else active & self.at(gate, store.issue)
+                    enable = active if gate is None else self._active_when(store, gate)
                     source = self.at(value, store.issue)
                     for target, selected in self._targets(store, lane, enable):
                         data[target] = source if n == 0 else Mux(active, source, data[target])

@@ -77,7 +77,7 @@ class ArithmeticLowering:
         self.delayed: dict[tuple[int, int], Value] = {}
         self.arrays: dict[int, Memory] = {}
         self.turning: dict[int, Signal] = {}
-        self.enables: dict[tuple[int, int, int], Signal] = {}
+        self.enables: dict[tuple[int, ...], Signal] = {}
 
     def run(self) -> ArithResult:
         """Add everything to the module."""
@@ -116,7 +116,9 @@ class ArithmeticLowering:
                 self.turning[register.idx] = Signal(shape, name=f"turn{register.idx}")
             elif register.size == 1:
                 # Some start at zero, as `clear_with_last` leaves them; a reset ends a run in the middle.
-                self.result.acc[register.idx] = Signal(shape, name=f"acc{register.idx}")
+                self.result.acc[register.idx] = Signal(
+                    shape, name=f"acc{register.idx}", reset_less=any(self._cleared_late(w) for w in writes)
+                )
             else:
                 memory = Memory(shape=shape, depth=register.size, init=[], attrs={"ram_style": "distributed"})
                 self.m.submodules[f"acc{register.idx}"] = memory
@@ -153,6 +155,10 @@ class ArithmeticLowering:
                 data = self.reads[node.buffer, node.port].data
                 whole = self.plan.layouts[node.buffer].lanes == 1
                 return data.as_signed() if whole and self.plan.storage[node.buffer].kind == "int" else data
+            case "reuse":
+                (ahead,) = (self.plan.nodes[n] for n in node.operands)
+                cycles = node.value * self.plan.ii + node.stage - ahead.stage
+                return delayed(self.m, self.result.signals[ahead.number], cycles, f"v{node.number}_reuse")
             case "lane":
                 return self._lane(node)
             case "regread":
@@ -240,7 +246,7 @@ class ArithmeticLowering:
                 self.m.d.sync += accumulator.eq(value)
             if zero_at is not None:
                 # A condition of its own becomes the reset input of the register.
-                with self.m.If(self._active_when(node, zero_at)):
+                with self.m.If(self._active_when(node, zero_at, init=int(self._cleared_late(node)))):
                     self.m.d.sync += accumulator.eq(0)
             return
         port = self.arrays[node.register].write_port()
@@ -249,6 +255,11 @@ class ArithmeticLowering:
             port.data.eq(value),
             port.en.eq(enable),
         ]
+
+    def _cleared_late(self, write: PlanNode) -> bool:
+        """Whether an accumulator is cleared by a register, which a reset of the design sets."""
+        zero_at = self._zero_at(write)
+        return zero_at is not None and self.plan.nodes[zero_at].stage < write.issue
 
     def _zero_at(self, node: PlanNode) -> int | None:
         """Node that says when an ungated write is of zero, if it is a choice of zero."""
@@ -261,15 +272,15 @@ class ArithmeticLowering:
     def _active(self, node: PlanNode) -> Signal:
         return self.control.valid_at(self.m, node.leaf, node.issue)
 
-    def _active_when(self, node: PlanNode, flag: int) -> Signal:
+    def _active_when(self, node: PlanNode, flag: int, init: int = 0) -> Signal:
         """Whether a step is in the stage of a node with this flag set, from a register where that is known before."""
         stage = node.issue
-        key = node.leaf, flag, stage
+        key = node.leaf, flag, stage, init
         if key not in self.enables:
             known = self.plan.nodes[flag].stage < stage
             before = stage - 1 if known else stage
             active = self.control.valid_at(self.m, node.leaf, before)
-            signal = Signal(name=f"v{flag}_active{stage}")
+            signal = Signal(name=f"v{flag}_{'clear' if init else 'active'}{stage}", init=init)
             domain = self.m.d.sync if known else self.m.d.comb
             domain += signal.eq(active & self.at(flag, before))
             self.enables[key] = signal

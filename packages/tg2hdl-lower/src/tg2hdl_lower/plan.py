@@ -31,8 +31,8 @@ class PlanNode:
     Parameters
     ----------
     kind : str
-        ``const counter first last address remainder laneindex variable load lane op unit product shared regread
-        regwrite store``.
+        ``const counter first last address remainder laneindex variable load reuse lane op unit product shared
+        regread regwrite store``.
     leaf : int
         Number of the leaf loop whose steps compute it.
     dtype : DType
@@ -214,6 +214,7 @@ def _line(node: PlanNode) -> str:
         "unit": node.unit.name if node.unit else node.op,
         "shared": f"{node.unit.name} {node.port}" if node.unit else node.op,
         "load": f"buffer{node.buffer}.r{node.port}",
+        "reuse": f"{node.value} steps later",
         "store": f"buffer{node.buffer}.w{node.port}",
         "lane": f"[{node.lane}]",
         "regread": f"r{node.register}",

@@ -30,6 +30,7 @@ from tg2hdl_lower.memories import Memories, element_ranges, read_ports
 from tg2hdl_lower.options import FAMILY_DEFAULTS, LowerOptions
 from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
 from tg2hdl_lower.products import bind_products, product_slots
+from tg2hdl_lower.reuse import reuse_loads
 from tg2hdl_lower.schedule import schedule
 from tg2hdl_lower.shared_units import bind_shared_units, unit_slots
 
@@ -127,6 +128,7 @@ def _finish(kernel: KernelIR, setting: _Setting) -> HardwarePlan:
     }
     kernel = clear_with_last(choose_initial_late(kernel))
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
+    reuse_loads(flow)
     bind_products(flow, options.product_latency)
     bind_shared_units(flow, setting.shared)
     limits = {

@@ -84,7 +84,7 @@ class _Attempt:
         # A short stage has no time for much logic behind the way out of a block RAM.
         self.memory_level = 1 if options.stage_levels <= SHORT_STAGE else 0
         self.bounds = [0] * len(flow.nodes)
-        self.live = [n for n in flow.nodes if n.kind != "dead"]
+        self.live = [flow.nodes[n] for leaf in flow.leaves for n in leaf.nodes]
         self.recurrent = recurrent_nodes(flow.nodes)
         self.circular = recurrent_nodes(flow.nodes, ("op", "unit"))
         self._place()
@@ -150,6 +150,8 @@ class _Attempt:
                 node.stage = node.issue + self.options.read_latency + self.registers.delay(node) + extra
                 # Behind that register is the choice of a block.
                 node.level = budget if extra else self.memory_level
+            case "reuse":
+                node.issue, node.stage, node.level = stage, stage, 0
             case "store":
                 node.issue = stage + (1 if level else 0)
                 node.stage, node.level = node.issue, 0
@@ -163,8 +165,11 @@ class _Attempt:
         """Level of an operand that needs no register more: a memory leads straight to those of a multiplier."""
         return self.memory_level if node.kind == "product" else 0
 
-    def _waits(self, load: PlanNode, user: PlanNode) -> int:
-        return 1 if load.level > self._free_level(user) else 0
+    def _latest(self, load: PlanNode, user: PlanNode) -> int:
+        """Last stage in which a user can take a word."""
+        if user.kind == "reuse":
+            return user.stage + user.value * self.ii - 1
+        return _needed_at(user) - (1 if load.level > self._free_level(user) else 0)
 
     def _violations(self) -> bool:
         found = False
@@ -218,21 +223,22 @@ class _Attempt:
         Loads stay where a store or another user of their port fixes their place.
         """
         fixed = {n for edge in self.edges for n in (edge.before, edge.after)}
-        loads = [n for n in self.live if n.kind == "load"]
-        sharing = Counter((n.buffer, n.port) for n in loads)
+        loads = [n for n in self.live if n.kind in ("load", "reuse")]
+        sharing = Counter((n.buffer, n.port) for n in loads if n.kind == "load")
         users: dict[int, list[PlanNode]] = {}
+        at = {node.number: place for place, node in enumerate(self.live)}
         for node in self.live:
             for number in node.operands:
                 users.setdefault(number, []).append(node)
-        # A load may be the address of an earlier one.
-        for load in sorted(loads, key=lambda n: -n.issue):
-            if load.number in fixed or sharing[load.buffer, load.port] > 1:
+        # A load may be the address of an earlier one, or the end of its delay line.
+        for load in sorted(loads, key=lambda n: (-n.issue, -at[n.number])):
+            if load.number in fixed or (load.kind == "load" and sharing[load.buffer, load.port] > 1):
                 continue
             moving = [load, *(n for n in users.get(load.number, ()) if n.kind == "lane")]
             numbers = {n.number for n in moving}
             slack = min(
                 (
-                    _needed_at(user) - node.stage - self._waits(node, user)
+                    self._latest(node, user) - node.stage
                     for node in moving
                     for user in users.get(node.number, ())
                     if user.number not in numbers

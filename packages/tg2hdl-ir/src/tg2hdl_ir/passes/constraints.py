@@ -81,6 +81,13 @@ class Constraints:
         self._narrow(negative.terms, form.const - limit, None)
 
     def _narrow(self, terms: Terms, low: int | None, high: int | None) -> None:
+        if len(terms) == 1:
+            ((symbol, factor),) = terms
+            if factor < 0:
+                low, high = None if high is None else -high, None if low is None else -low
+            terms, size = ((symbol, 1),), abs(factor)
+            low = None if low is None else -(-low // size)
+            high = None if high is None else high // size
         before = self._known.get(terms, (-(1 << 62), 1 << 62))
         self._known[terms] = (
             before[0] if low is None else max(before[0], low),

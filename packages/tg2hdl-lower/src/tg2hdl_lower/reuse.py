@@ -1,0 +1,129 @@
+"""Sliding windows: what an earlier step has read comes from a delay line instead of another port of the memory.
+
+Neighbours along the innermost loop are a register apart, neighbours along an outer one a line buffer.  A window that
+starts inside of the data has nothing to wait for, and is read as a whole; one that is padded starts outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tg2hdl_ir.nodes import IRBufStore, IRCounter, LoopIR
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.constraints import Constraints
+from tg2hdl_ir.passes.leaves import leaf_paths
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.plan import PlanNode
+
+__all__ = ["reuse_loads"]
+
+_Start = Mapping[IRCounter, int]
+"""First iteration of each loop in which a value has been read before; 0 where nothing is said."""
+
+
+def reuse_loads(flow: Dataflow) -> None:
+    """Turn loads into ``reuse`` nodes of loads of the same word in an earlier step, in place."""
+    stored = {
+        s.buf_idx
+        for path in leaf_paths(flow.kernel.loop_tree)
+        for s in path[-1].statements()
+        if isinstance(s, IRBufStore)
+    }
+    for leaf in flow.leaves:
+        work = _LeafReuse(flow, leaf.path)
+        loads = [n for n in (flow.nodes[k] for k in leaf.nodes) if n.kind == "load" and n.buffer not in stored]
+        for load in loads:
+            work.visit(load, loads)
+        if work.found:
+            work.apply()
+            flow.leaves[leaf.number] = type(leaf)(leaf.number, leaf.path, _ordered(flow, leaf.nodes))
+
+
+class _LeafReuse:
+    def __init__(self, flow: Dataflow, path: tuple[LoopIR, ...]) -> None:
+        self.flow = flow
+        self.periods = _periods(path)
+        self.starts: dict[int, _Start] = {}
+        self.found: dict[int, tuple[PlanNode, int]] = {}
+
+    def visit(self, load: PlanNode, loads: list[PlanNode]) -> _Start:
+        """Decide where the word of a load comes from; returns where that is right."""
+        if load.number not in self.starts:
+            self.starts[load.number] = {}
+            for counter, steps in self.periods.items():
+                ahead = self._ahead(load, loads, counter)
+                if ahead is None or steps > self.flow.memories.layouts[load.buffer].words:
+                    continue
+                start = dict(self.visit(ahead, loads))
+                start[counter] = start.get(counter, 0) + 1
+                if self._only_after(load, start):
+                    self.starts[load.number] = start
+                    self.found[load.number] = ahead, steps
+                    break
+        return self.starts[load.number]
+
+    def _ahead(self, load: PlanNode, loads: list[PlanNode], counter: IRCounter) -> PlanNode | None:
+        """Load that reads in each iteration what `load` reads in the next one."""
+        form = self._form(load)
+        step = 0 if form is None else form.coefficient(counter)
+        if form is None or step <= 0:
+            return None
+        wanted = form.offset(step)
+        return next((n for n in loads if n.buffer == load.buffer and self._form(n) == wanted), None)
+
+    def _form(self, load: PlanNode) -> Affine | None:
+        address = self.flow.nodes[load.operands[0]]
+        return None if address.digits else address.form
+
+    def _only_after(self, load: PlanNode, start: _Start) -> bool:
+        """Whether all uses of a load are gated off before `start`."""
+        ranges = RangeAnalysis()
+        affine = AffineAnalysis(ranges)
+        for gate in set(self.flow.gates[load.number]):
+            needed = Constraints(gate, ranges, affine)
+            if any(needed.interval(Affine(0, ((c, 1),)))[0] < first for c, first in start.items()):
+                return False
+        return True
+
+    def apply(self) -> None:
+        """Change the nodes."""
+        nodes = self.flow.nodes
+        for number, (ahead, steps) in self.found.items():
+            load = nodes[number]
+            load.kind, load.operands, load.value = "reuse", (ahead.number,), steps
+
+
+def _periods(path: tuple[LoopIR, ...]) -> dict[IRCounter, int]:
+    """Steps from one iteration to the next, innermost loop first, of loops around nothing but this leaf."""
+    found: dict[IRCounter, int] = {}
+    steps = 1
+    for loop in reversed(path):
+        if loop.counter is None or len(loop.loops) > 1:
+            break
+        found[loop.counter] = steps
+        if not isinstance(loop.bound, int):
+            break
+        steps *= loop.bound
+    return found
+
+
+def _ordered(flow: Dataflow, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Nodes in topological order, without addresses that nothing reads any more."""
+    own = set(numbers)
+    order: dict[int, None] = {}
+
+    def add(number: int) -> None:
+        if number in order or number not in own:
+            return
+        for operand in flow.nodes[number].operands:
+            add(operand)
+        order[number] = None
+
+    read = {n for k in numbers for n in flow.nodes[k].operands}
+    for number in numbers:
+        if flow.nodes[number].kind == "address" and number not in read:
+            flow.nodes[number].kind = "dead"
+        else:
+            add(number)
+    return tuple(order)

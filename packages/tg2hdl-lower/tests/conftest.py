@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from tg2hdl_ir.golden import evaluate
@@ -23,9 +24,13 @@ def _words(layout, dtype, array):
     return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in rows]
 
 
-def run(plan, buffers, variables=None, *, runs=1):
-    """Contents of all buffers after the run, and the cycles from start to done."""
+def run(plan, buffers, variables=None, *, runs=1, reset_after=None):
+    """Contents of all buffers after the run, and the cycles from start to done.
+
+    A first run may be ended by a reset some cycles after its start.
+    """
     dut = CompiledKernel(plan)
+    reset = Signal()
     variables = variables or {}
     limit = plan.cycles(variables) + 20
     result, cycles = {}, []
@@ -66,6 +71,15 @@ def run(plan, buffers, variables=None, *, runs=1):
         for name, value in variables.items():
             ctx.set(getattr(dut, f"var_{name}"), value)
         await load(ctx)
+        if reset_after is not None:
+            ctx.set(dut.start, 1)
+            await ctx.tick()
+            ctx.set(dut.start, 0)
+            await ctx.tick().repeat(reset_after)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            assert not ctx.get(dut.busy), "idle after a reset"
         for _ in range(runs):
             ctx.set(dut.start, 1)
             await ctx.tick()
@@ -81,19 +95,19 @@ def run(plan, buffers, variables=None, *, runs=1):
             assert not ctx.get(dut.busy), "idle after done"
         await read(ctx)
 
-    sim = Simulator(dut)
+    sim = Simulator(ResetInserter(reset)(dut))
     sim.add_clock(1e-8)
     sim.add_testbench(bench)
     sim.run()
     return result, cycles
 
 
-def check(kernel, plan, buffers, variables=None, *, runs=1):
+def check(kernel, plan, buffers, variables=None, *, runs=1, reset_after=None):
     """Simulated bits are the golden ones, and simulated cycles are the predicted ones."""
     expected = {idx: np.asarray(a).reshape(-1) for idx, a in buffers.items()}
     for _ in range(runs):
         expected |= evaluate(kernel, expected, variables)
-    actual, cycles = run(plan, buffers, variables, runs=runs)
+    actual, cycles = run(plan, buffers, variables, runs=runs, reset_after=reset_after)
     for idx, array in expected.items():
         dtype = kernel.buffer(idx).dtype
         np.testing.assert_array_equal(

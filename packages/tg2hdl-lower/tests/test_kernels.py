@@ -155,6 +155,14 @@ def test_one_lane(build, same_as_golden):
     same_as_golden(kernel, plan_kernel(kernel), buffers, runs=2)
 
 
+@pytest.mark.parametrize("target", ["generic", "ecp5"])
+@pytest.mark.parametrize("cycles", [3, 8, 11, 14])
+def test_a_reset_ends_a_run(target, cycles, same_as_golden):
+    kernel = padded()
+    plan = plan_kernel(kernel, LowerOptions(target=target))
+    same_as_golden(kernel, plan, random_contents(kernel), reset_after=cycles)
+
+
 @pytest.mark.parametrize("lanes", [{0: 2}, {0: 3}, {1: 2}, {1: 4}, {0: 4, 1: 6}, {0: 3, 1: 4}])
 @pytest.mark.parametrize("pack", [1, 3, 4])
 def test_lanes_of_a_matrix_product(lanes, pack, same_as_golden):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tg2hdl_ir.testing.samples import elementwise, matmul
-from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_lower import CompiledKernel, LowerOptions, plan_kernel
 from tg2hdl_synth import (
     DesignTooLargeError,
     SynthesisError,
@@ -28,20 +28,43 @@ def stats():
     return synthesis_stats(KERNEL)
 
 
-def test_no_logic_between_an_adder_and_its_accumulator():
-    result = synthesize(TopModule([plan_kernel(KERNEL)]), name="sums", place=False)
-    modules = json.loads((result.folder / "netlist.json").read_text())["modules"]
-    cells = max((m["cells"] for m in modules.values()), key=len)
+def accumulator_and_drivers(path, pin):
+    """Flip-flops of the accumulator and the cells that drive them, from a netlist."""
+    cells = max((m["cells"] for m in json.loads(path.read_text())["modules"].values()), key=len)
     source = {
-        bit: cell["type"]
+        bit: cell
         for cell in cells.values()
         for port, bits in cell["connections"].items()
         if cell["port_directions"][port] == "output"
         for bit in bits
     }
-    accumulator = [c for name, c in cells.items() if ".acc0_TRELLIS_FF" in name and c["type"] == "TRELLIS_FF"]
-    drivers = Counter(source[cell["connections"]["DI"][0]] for cell in accumulator)
+    registers = [c for name, c in cells.items() if ".acc0_TRELLIS_FF" in name and c["type"] == "TRELLIS_FF"]
+    return [(register, source[register["connections"][pin][0]]) for register in registers]
+
+
+@pytest.fixture(scope="module")
+def sums():
+    return synthesize(TopModule([plan_kernel(KERNEL, LowerOptions(target="ecp5"))]), name="sums", place=False).folder / "netlist.json"
+
+
+def test_no_logic_between_an_adder_and_its_accumulator(sums):
+    drivers = Counter(driver["type"] for _, driver in accumulator_and_drivers(sums, "DI"))
     assert drivers == {"CCU2C": 20}
+
+
+def test_accumulators_are_placed_in_the_slices_of_their_adder(sums, tmp_path):
+    arguments = ["--45k", "--package", "CABGA381", "--out-of-context", "--timing-allow-fail", "--no-route"]
+    arguments += ["--json", "sums.json", "--write", "placed.json"]
+    (tmp_path / "sums.json").write_text(sums.read_text())
+    tools.run_tool("nextpnr-ecp5", arguments, tmp_path, log="nextpnr.log")
+    pairs = accumulator_and_drivers(tmp_path / "placed.json", "DI")
+    assert len(pairs) == 20
+    for register, driver in pairs:
+        assert bel(register).replace("FF", "K") == bel(driver)
+
+
+def bel(cell):
+    return cell["attributes"]["NEXTPNR_BEL"]
 
 
 def test_statistics_of_a_kernel(stats):

@@ -1,13 +1,14 @@
 """Kernels of the compiler through the flow: counts by kernel and buffer, statistics, schematics, estimates."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 
 import pytest
 
 from tg2hdl_ir.testing.samples import elementwise, matmul
-from tg2hdl_lower import CompiledKernel, LowerOptions, plan_kernel
+from tg2hdl_lower import CompiledKernel, Layout, LowerOptions, plan_kernel
 from tg2hdl_synth import (
     DesignTooLargeError,
     SynthesisError,
@@ -18,6 +19,7 @@ from tg2hdl_synth import (
     target_named,
     tools,
 )
+from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_top import TopModule
 
 KERNEL = matmul(2, 16, 8)
@@ -28,43 +30,44 @@ def stats():
     return synthesis_stats(KERNEL)
 
 
-def accumulator_and_drivers(path, pin):
-    """Flip-flops of the accumulator and the cells that drive them, from a netlist."""
-    cells = max((m["cells"] for m in json.loads(path.read_text())["modules"].values()), key=len)
+@pytest.fixture(scope="module")
+def sums():
+    """Netlist of eight accumulators of 20 bits."""
+    layouts = {0: Layout.linear(16, 8), 2: Layout.linear(128, 8)}
+    plan = plan_kernel(KERNEL, LowerOptions(target="ecp5"), lanes={1: 8}, layouts=layouts)
+    folder = synthesize(TopModule([plan]), name="sums", place=False).folder
+    return json.loads((folder / "netlist.json").read_text())
+
+
+def cells_of(netlist):
+    return max((m["cells"] for m in netlist["modules"].values()), key=len)
+
+
+def accumulators(netlist):
+    cells = cells_of(netlist).items()
+    return [c for name, c in cells if re.search(r"\.acc\d_TRELLIS_FF", name) and c["type"] == "TRELLIS_FF"]
+
+
+def test_no_logic_between_an_adder_and_its_accumulator(sums):
     source = {
-        bit: cell
-        for cell in cells.values()
+        bit: cell["type"]
+        for cell in cells_of(sums).values()
         for port, bits in cell["connections"].items()
         if cell["port_directions"][port] == "output"
         for bit in bits
     }
-    registers = [c for name, c in cells.items() if ".acc0_TRELLIS_FF" in name and c["type"] == "TRELLIS_FF"]
-    return [(register, source[register["connections"][pin][0]]) for register in registers]
+    drivers = Counter(source[cell["connections"]["DI"][0]] for cell in accumulators(sums))
+    assert drivers == {"CCU2C": 8 * 20}
 
 
-@pytest.fixture(scope="module")
-def sums():
-    return synthesize(TopModule([plan_kernel(KERNEL, LowerOptions(target="ecp5"))]), name="sums", place=False).folder / "netlist.json"
-
-
-def test_no_logic_between_an_adder_and_its_accumulator(sums):
-    drivers = Counter(driver["type"] for _, driver in accumulator_and_drivers(sums, "DI"))
-    assert drivers == {"CCU2C": 20}
-
-
-def test_accumulators_are_placed_in_the_slices_of_their_adder(sums, tmp_path):
-    arguments = ["--45k", "--package", "CABGA381", "--out-of-context", "--timing-allow-fail", "--no-route"]
-    arguments += ["--json", "sums.json", "--write", "placed.json"]
-    (tmp_path / "sums.json").write_text(sums.read_text())
+def test_accumulators_are_packed_with_their_adders(sums, tmp_path):
+    assert keep_feedback_close(sums) == 8 * 20
+    (tmp_path / "sums.json").write_text(json.dumps(sums))
+    arguments = ["--45k", "--package", "CABGA381", "--out-of-context", "--pack-only"]
+    arguments += ["--json", "sums.json", "--write", "packed.json"]
     tools.run_tool("nextpnr-ecp5", arguments, tmp_path, log="nextpnr.log")
-    pairs = accumulator_and_drivers(tmp_path / "placed.json", "DI")
-    assert len(pairs) == 20
-    for register, driver in pairs:
-        assert bel(register).replace("FF", "K") == bel(driver)
-
-
-def bel(cell):
-    return cell["attributes"]["NEXTPNR_BEL"]
+    packed = accumulators(json.loads((tmp_path / "packed.json").read_text()))
+    assert Counter(cell["parameters"]["SD"].strip() for cell in packed) == {"1": 8 * 20}
 
 
 def test_statistics_of_a_kernel(stats):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tg2hdl_synth.register_pairs import MARK
-
 __all__ = ["describe", "module_title"]
 
 _NODE = re.compile(r"^(?:v|u)(\d+)_([a-z]+?)(?:_s(\d+))?(?=[_.\[$]|$)")
@@ -39,7 +37,6 @@ def _plan(module: str, top: Any) -> Any:
 
 def describe(name: str, top: Any) -> str:
     """Kernel and operation, or memory, that a cell or net belongs to; the name itself when nothing is known."""
-    name = name.removeprefix(MARK)
     module, _, rest = name.partition(".")
     memory = re.match(r"^memory_([A-Za-z]\w*?)(?=\.|$)", name)
     if memory:

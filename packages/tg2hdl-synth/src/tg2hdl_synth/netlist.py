@@ -12,7 +12,6 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
-from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
@@ -102,8 +101,8 @@ def synthesize_netlist(
         deep = []
     script, libraries = _script(rtlil, top, target, deep, packing)
     versions = tool_versions("yosys")
-    key = content_key("netlist 4", repr(versions), script, *libraries.values(), str(packing), rtlil)
-    folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, target.family, packing, progress))
+    key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
+    folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
     modules, memories = _count(folder, top)
     return Netlist(top, folder, modules, memories, cached)
 
@@ -166,13 +165,7 @@ def _script(
 
 
 def _run(
-    rtlil: str,
-    script: str,
-    libraries: dict[str, str],
-    family: str,
-    packing: bool,
-    progress: Progress,
-    folder: Path,
+    rtlil: str, script: str, libraries: dict[str, str], packing: bool, progress: Progress, folder: Path
 ) -> None:
     (folder / "design.il").write_text(rtlil)
     (folder / "script.ys").write_text(script)
@@ -186,13 +179,12 @@ def _run(
 
     progress("yosys")
     run_tool("yosys", ["-s", "script.ys"], folder, log="yosys.log", on_line=report)
-    if family == "ecp5":
+    if packing:
         path = folder / "netlist.json"
         netlist = json.loads(path.read_text())
-        if packing:
-            (folder / "absorbed.json").write_text(json.dumps(absorb_registers(netlist)))
-        keep_feedback_close(netlist)
+        counts = absorb_registers(netlist)
         path.write_text(json.dumps(netlist))
+        (folder / "absorbed.json").write_text(json.dumps(counts))
 
 
 def _count(folder: Path, top: str) -> tuple[dict[str, dict[str, int]], dict[str, int]]:

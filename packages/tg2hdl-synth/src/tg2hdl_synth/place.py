@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.port_chain import chain_ports
+from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["PathStep", "PlaceAndRoute", "place_and_route"]
@@ -86,7 +88,9 @@ def place_and_route(
     text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ice40":
         arguments += ["--pcf-allow-unconstrained"]
-        text = _chained(text)
+        text = _changed(text, chain_ports)
+    else:
+        text = _changed(text, keep_feedback_close)
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
     folder, cached = run_cached(key, partial(_run, tool, arguments, text, seed, progress))
     report = json.loads((folder / "report.json").read_text())
@@ -100,9 +104,9 @@ def place_and_route(
     )
 
 
-def _chained(text: str) -> str:
+def _changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
     netlist = json.loads(text)
-    chain_ports(netlist)
+    change(netlist)
     return json.dumps(netlist)
 
 

@@ -45,9 +45,7 @@ def times(value, factor):
 
 
 def inside(place, size):
-    return IROp(
-        "and", BOOL, (IROp("lt", BOOL, (number(-1), place)), IROp("lt", BOOL, (place, number(size))))
-    )
+    return IROp("and", BOOL, (IROp("lt", BOOL, (number(-1), place)), IROp("lt", BOOL, (place, number(size)))))
 
 
 def convolution(channels, height, width, rows, columns, top, left):

@@ -32,7 +32,9 @@ def reuse_loads(flow: Dataflow) -> None:
     }
     for leaf in flow.leaves:
         work = _LeafReuse(flow, leaf.path)
-        loads = [n for n in (flow.nodes[k] for k in leaf.nodes) if n.kind == "load" and n.buffer not in stored]
+        loads = [
+            n for n in (flow.nodes[k] for k in leaf.nodes) if n.kind == "load" and n.buffer not in stored
+        ]
         for load in loads:
             work.visit(load, loads)
         if work.found:

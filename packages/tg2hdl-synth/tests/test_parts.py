@@ -11,6 +11,8 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
+from tg2hdl_ir.testing.samples import matmul
+from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_synth import show_hardware
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
 from tg2hdl_synth.naming import describe
@@ -107,3 +109,13 @@ def test_plugin_is_light_and_registered():
     assert "tg2hdl_synth.plugin" in {p.value for p in points}
     assert [c.name for c in tg2hdl_commands()] == ["synth", "bench"]
     assert len(tg2hdl_targets()) == 5
+
+
+def test_names_in_a_kernel():
+    component = CompiledKernel(plan_kernel(matmul(2, 16, 8)))
+    plan = component.plan
+    (last,) = (n.number for n in plan.nodes if n.kind == "last")
+    for register in (f"v{last}_s7", f"v{last}_active7", f"v{last}_clear7"):
+        name = f"core.{register}_TRELLIS_FF_Q_1"
+        assert describe(name, component) == f"matmul: last (%{last}), registered for stage 7"
+    assert describe("core.acc0_TRELLIS_FF_Q", component) == "matmul: accumulator 0"

@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["describe", "module_title"]
 
 _NODE = re.compile(r"^(?:v|u)(\d+)_([a-z]+?)(?:_s(\d+))?(?=[_.\[$]|$)")
-_DELAYED = re.compile(r"^v(\d+)_s(\d+)(?=[_.\[$]|$)")
+_DELAYED = re.compile(r"^v(\d+)_(?:s|active|clear)(\d+)(?=[_.\[$]|$)")
 _ADDRESS = re.compile(r"^a(\d+)(_step)?(?=[_.\[$]|$)")
 _SIMPLE = (
     (re.compile(r"^acc(\d+)(?=[_.\[$]|$)"), "accumulator {0}"),

@@ -31,33 +31,39 @@ def reuse_loads(flow: Dataflow) -> None:
         if isinstance(s, IRBufStore)
     }
     for leaf in flow.leaves:
-        work = _LeafReuse(flow, leaf.path)
-        loads = [
-            n for n in (flow.nodes[k] for k in leaf.nodes) if n.kind == "load" and n.buffer not in stored
-        ]
-        for load in loads:
-            work.visit(load, loads)
-        if work.found:
-            work.apply()
+        nodes = (flow.nodes[n] for n in leaf.nodes)
+        work = _LeafReuse(flow, leaf.path, [n for n in nodes if n.kind == "load" and n.buffer not in stored])
+        if work.run():
             flow.leaves[leaf.number] = type(leaf)(leaf.number, leaf.path, _ordered(flow, leaf.nodes))
 
 
 class _LeafReuse:
-    def __init__(self, flow: Dataflow, path: tuple[LoopIR, ...]) -> None:
+    def __init__(self, flow: Dataflow, path: tuple[LoopIR, ...], loads: list[PlanNode]) -> None:
         self.flow = flow
         self.periods = _periods(path)
+        self.loads = loads
+        self.by_word = {(n.buffer, self._form(n)): n for n in loads}
         self.starts: dict[int, _Start] = {}
         self.found: dict[int, tuple[PlanNode, int]] = {}
 
-    def visit(self, load: PlanNode, loads: list[PlanNode]) -> _Start:
+    def run(self) -> bool:
+        """Change the nodes; returns whether there was anything to change."""
+        for load in self.loads:
+            self._visit(load)
+        for number, (ahead, steps) in self.found.items():
+            load = self.flow.nodes[number]
+            load.kind, load.operands, load.value = "reuse", (ahead.number,), steps
+        return bool(self.found)
+
+    def _visit(self, load: PlanNode) -> _Start:
         """Decide where the word of a load comes from; returns where that is right."""
         if load.number not in self.starts:
             self.starts[load.number] = {}
             for counter, steps in self.periods.items():
-                ahead = self._ahead(load, loads, counter)
+                ahead = self._ahead(load, counter)
                 if ahead is None or steps > self.flow.memories.layouts[load.buffer].words:
                     continue
-                start = dict(self.visit(ahead, loads))
+                start = dict(self._visit(ahead))
                 start[counter] = start.get(counter, 0) + 1
                 if self._only_after(load, start):
                     self.starts[load.number] = start
@@ -65,14 +71,13 @@ class _LeafReuse:
                     break
         return self.starts[load.number]
 
-    def _ahead(self, load: PlanNode, loads: list[PlanNode], counter: IRCounter) -> PlanNode | None:
+    def _ahead(self, load: PlanNode, counter: IRCounter) -> PlanNode | None:
         """Load that reads in each iteration what `load` reads in the next one."""
         form = self._form(load)
         step = 0 if form is None else form.coefficient(counter)
         if form is None or step <= 0:
             return None
-        wanted = form.offset(step)
-        return next((n for n in loads if n.buffer == load.buffer and self._form(n) == wanted), None)
+        return self.by_word.get((load.buffer, form.offset(step)))
 
     def _form(self, load: PlanNode) -> Affine | None:
         address = self.flow.nodes[load.operands[0]]
@@ -87,13 +92,6 @@ class _LeafReuse:
             if any(needed.interval(Affine(0, ((c, 1),)))[0] < first for c, first in start.items()):
                 return False
         return True
-
-    def apply(self) -> None:
-        """Change the nodes."""
-        nodes = self.flow.nodes
-        for number, (ahead, steps) in self.found.items():
-            load = nodes[number]
-            load.kind, load.operands, load.value = "reuse", (ahead.number,), steps
 
 
 def _periods(path: tuple[LoopIR, ...]) -> dict[IRCounter, int]:

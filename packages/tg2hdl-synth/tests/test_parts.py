@@ -13,9 +13,10 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
 from tg2hdl_ir.testing.samples import matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel
-from tg2hdl_synth import show_hardware
+from tg2hdl_synth import show_hardware, target_named
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
 from tg2hdl_synth.naming import describe
+from tg2hdl_synth.place import router_arguments
 from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
 
 
@@ -119,3 +120,10 @@ def test_names_in_a_kernel():
         name = f"core.{register}_TRELLIS_FF_Q_1"
         assert describe(name, component) == f"matmul: last (%{last}), registered for stage 7"
     assert describe("core.acc0_TRELLIS_FF_Q", component) == "matmul: accumulator 0"
+
+
+def test_full_parts_have_another_router():
+    part = target_named("ecp5-45k")
+    assert router_arguments({"comb": part.lut // 2, "ff": part.ff // 2}, part) == []
+    assert router_arguments({"comb": part.lut // 2 + 1, "ff": 0}, part) == ["--router", "router2"]
+    assert router_arguments({"comb": 0, "ff": part.ff // 2 + 1}, part) == ["--router", "router2"]

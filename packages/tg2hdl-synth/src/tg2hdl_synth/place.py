@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,9 @@ __all__ = ["PathStep", "PlaceAndRoute", "place_and_route"]
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
 _TIMING_WEIGHT = 20
 """Weight of slow connections in nextpnr's placer: its default of 10 leaves some across the whole part."""
+_FULL = 0.5
+"""Share of the LUTs or flip-flops of an ECP5 above which nextpnr's first router may not end; the second one does, with
+a few long ways round."""
 _PHASES = (("Packing", "packing"), ("placed", "placing"), ("Routing", "routing"))
 
 
@@ -81,7 +84,7 @@ def place_and_route(
     options = dict(target.options)
     arguments = [f"--{options['device']}", "--package", options["package"]]
     if target.family == "ecp5":
-        arguments += ["--speed", str(speed), "--out-of-context"]
+        arguments += ["--speed", str(speed), "--out-of-context", *router_arguments(netlist.total, target)]
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
     arguments += ["--placer-heap-timingweight", str(_TIMING_WEIGHT)]
     arguments += ["--timing-allow-fail", "--report", "report.json"]
@@ -102,6 +105,12 @@ def place_and_route(
         folder,
         cached,
     )
+
+
+def router_arguments(cells: Mapping[str, int], target: TargetDef) -> list[str]:
+    """Options that choose the router by how full an ECP5 is."""
+    share = max(cells["comb"] / target.lut, cells["ff"] / target.ff)
+    return ["--router", "router2"] if share > _FULL else []
 
 
 def _changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:

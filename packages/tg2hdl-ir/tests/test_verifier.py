@@ -25,7 +25,14 @@ from tg2hdl_ir import (
     parse_kernel,
     verify,
 )
-from tg2hdl_ir.testing.samples import conv3x3, elementwise, matmul, padded_sum, row_max
+from tg2hdl_ir.testing.samples import (
+    conv3x3,
+    elementwise,
+    matmul,
+    padded_convolution,
+    padded_sum,
+    row_max,
+)
 
 INT, F, B = DType.INT32, DType.FP32, DType.BOOL
 BUFFERS = (BufferMeta(0, 4, INT, True), BufferMeta(1, 4, F, False))
@@ -53,7 +60,14 @@ def message(broken):
 
 @pytest.mark.parametrize(
     "good",
-    [matmul(2, 3, 4), elementwise(3), row_max(2, 3), padded_sum(4), conv3x3(4, 1, 1)],
+    [
+        matmul(2, 3, 4),
+        elementwise(3),
+        row_max(2, 3),
+        padded_sum(4),
+        conv3x3(4, 1, 1),
+        padded_convolution(1, (3, 3), (3, 3), (1, 1)),
+    ],
     ids=lambda k: k.name,
 )
 def test_good_kernels_pass(good):

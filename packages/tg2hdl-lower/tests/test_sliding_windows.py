@@ -9,81 +9,21 @@ from amaranth.sim import Simulator
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import (
-    BufferMeta,
-    IRBufLoad,
-    IRBufStore,
-    IRConst,
-    IRCounter,
-    IROp,
-    IRRegLoad,
-    IRRegStore,
-    KernelIR,
-    LoopIR,
-    RegisterMeta,
-)
+from tg2hdl_ir.testing.samples import padded_convolution
+from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.delay_lines import delayed
-
-I32, I8, BOOL = DType.INT32, DType.INT8, DType.BOOL
-
-
-def number(value):
-    return IRConst(value, I32)
-
-
-def add(*terms):
-    total, *rest = terms
-    for term in rest:
-        total = IROp("add", I32, (total, term))
-    return total
-
-
-def times(value, factor):
-    return IROp("mul", I32, (value, number(factor)))
-
-
-def inside(place, size):
-    return IROp("and", BOOL, (IROp("lt", BOOL, (number(-1), place)), IROp("lt", BOOL, (place, number(size)))))
-
-
-def convolution(channels, height, width, rows, columns, top, left):
-    """Sums of windows, of which `top` rows and `left` columns lie outside of the image at its first pixel."""
-    y, x = IRCounter(height, 0, 0), IRCounter(width, 1, 1)
-    c, ky, kx = IRCounter(channels, 2, 2), IRCounter(rows, 3, 3), IRCounter(columns, 4, 4)
-    line, column = add(y, ky, number(-top)), add(x, kx, number(-left))
-    gate = IROp("and", BOOL, (inside(line, height), inside(column, width)))
-    place = add(times(c, height * width), times(line, width), column)
-    load = IRBufLoad(0, place, I8, gate, IRConst(0, I8))
-    weight = IRBufLoad(1, add(times(c, rows * columns), times(ky, columns), kx), I8)
-    before, after = IRRegLoad(I32), IRRegLoad(I32)
-    product = IROp("mul", I32, tuple(IROp("cast", I32, (v,)) for v in (load, weight)))
-    items = (load, weight, before, IRRegStore(add(before, product)))
-    for counter in (kx, ky, c):
-        items = (LoopIR.from_items(items, counter=counter, axis_type="reduce"),)
-    store = IRBufStore(2, add(times(y, width), x), after, I32)
-    inner = LoopIR.from_items((IRRegStore(number(0)), *items, after, store), counter=x)
-    buffers = (
-        BufferMeta(0, channels * height * width, I8, False),
-        BufferMeta(1, channels * rows * columns, I8, False),
-        BufferMeta(2, height * width, I32, True),
-    )
-    root = LoopIR.from_items((LoopIR.from_items((inner,), counter=y),))
-    return KernelIR(buffers, root, (RegisterMeta(0, I32),), name="convolution")
+from tg2hdl_lower.memories import SMALL_BITS
 
 
 def contents(kernel):
-    rng = np.random.default_rng(0)
-    return {
-        b.idx: rng.integers(b.dtype.min_value, b.dtype.max_value, b.depth, b.dtype.numpy(), endpoint=True)
-        for b in kernel.buffers
-    }
+    return {b.idx: arrays(b.dtype, b.depth, b.idx) for b in kernel.buffers}
 
 
-def reads_of(plan, buffer=0):
+def reads_of(plan):
+    """Loads of the image, and the lengths of its delay lines (steps)."""
     nodes = [plan.nodes[n] for leaf in plan.leaves for n in leaf.nodes]
-    loads = [n for n in nodes if n.kind == "load" and n.buffer == buffer]
+    loads = [n for n in nodes if n.kind == "load" and n.buffer == 1]
     return len(loads), sorted(n.value for n in nodes if n.kind == "reuse")
 
 
@@ -98,11 +38,19 @@ def reads_of(plan, buffer=0):
     ],
 )
 def test_ports_of_a_padded_window(channels, top, left, loads, steps, same_as_golden):
-    kernel = convolution(channels, 6, 5, 3, 3, top, left)
-    plan = plan_kernel(kernel, lanes={3: 3, 4: 3}, layouts={1: Layout.linear(9 * channels, 9)})
+    kernel = padded_convolution(channels, (6, 5), (3, 3), (top, left))
+    plan = plan_kernel(kernel, lanes={3: 3, 4: 3}, layouts={2: Layout.linear(9 * channels, 9)})
     assert plan.ii == 1
     assert reads_of(plan) == (loads, steps)
     same_as_golden(kernel, plan, contents(kernel), runs=2)
+
+
+def test_a_long_line_is_block_ram(same_as_golden):
+    kernel = padded_convolution(1, (3, 260), (3, 1), (1, 0))
+    plan = plan_kernel(kernel, lanes={3: 3}, layouts={2: Layout.linear(3, 3)})
+    assert reads_of(plan) == (2, [260])
+    assert 260 * 8 > SMALL_BITS
+    same_as_golden(kernel, plan, contents(kernel))
 
 
 @settings(
@@ -120,10 +68,10 @@ def test_ports_of_a_padded_window(channels, top, left, loads, steps, same_as_gol
 )
 def test_windows_of_all_shapes(channels, size, window, data, same_as_golden):
     (height, width), (rows, columns) = size, window
-    top, left = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
-    kernel = convolution(channels, height, width, rows, columns, top, left)
-    lanes = {0: 1, 1: data.draw(st.integers(1, min(3, width))), 3: rows, 4: columns}
-    layouts = {0: Layout.linear(channels * height * width, data.draw(st.integers(1, 3)))}
+    outside = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
+    kernel = padded_convolution(channels, size, window, outside)
+    lanes = {1: data.draw(st.integers(1, min(3, width))), 3: rows, 4: columns}
+    layouts = {1: Layout.linear(channels * height * width, data.draw(st.integers(1, 3)))}
     plan = plan_kernel(kernel, lanes=lanes, layouts=layouts)
     assume(plan.cycles() <= 300)
     same_as_golden(kernel, plan, contents(kernel), runs=2)
@@ -135,6 +83,7 @@ def test_delay_lines(cycles, width):
     m = Module()
     value = Signal(unsigned(width))
     line = delayed(m, value, cycles, "line")
+    # The clock is there even when the line has no register.
     m.d.sync += Signal().eq(value[0])
     values = [int(v) for v in np.random.default_rng(1).integers(0, 1 << width, 3 * cycles + 9, np.uint64)]
     seen = []

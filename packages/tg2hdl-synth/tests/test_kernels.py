@@ -61,8 +61,13 @@ def test_no_logic_between_an_adder_and_its_accumulator(sums):
 
 
 def test_accumulators_are_packed_with_their_adders(sums, tmp_path):
-    assert keep_feedback_close(sums) == 8 * 20
-    (tmp_path / "sums.json").write_text(json.dumps(sums))
+    netlist = json.loads(json.dumps(sums))
+    assert keep_feedback_close(netlist) == 8 * 20
+    # Names by which nextpnr would pack the other registers instead: it goes through the cells from the last one on.
+    cells = cells_of(netlist)
+    for name in [name for name in cells if ".acc" in name and cells[name]["type"] == "TRELLIS_FF"]:
+        cells[f"!{name}"] = cells.pop(name)
+    (tmp_path / "sums.json").write_text(json.dumps(netlist))
     arguments = ["--45k", "--package", "CABGA381", "--out-of-context", "--pack-only"]
     arguments += ["--json", "sums.json", "--write", "packed.json"]
     tools.run_tool("nextpnr-ecp5", arguments, tmp_path, log="nextpnr.log")

@@ -41,7 +41,7 @@ class Dataflow:
     memories: Memories
     nodes: list[PlanNode] = field(default_factory=list)
     leaves: list[LeafPlan] = field(default_factory=list)
-    gates: dict[int, list[IRValue | None]] = field(default_factory=dict)
+    gates: dict[int, set[IRValue | None]] = field(default_factory=dict)
     """When each load is of use; None is always."""
 
 
@@ -244,7 +244,7 @@ class LeafBuilder:
             load = self._add("load", node.dtype, full, **fields).number
         else:
             load = self.shared(("load", node.buf_idx, address.node), "load", node.dtype, full, **fields)
-        self.flow.gates.setdefault(load, []).append(None if node.alt is None else node.gate)
+        self.flow.gates.setdefault(load, set()).add(None if node.alt is None else node.gate)
         if address.lane_node is not None:
             picked = ("picked lane", load, address.lane_node)
             result = self.shared(picked, "lane", node.dtype, full, operands=(load, address.lane_node))

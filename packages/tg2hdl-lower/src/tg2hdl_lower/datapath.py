@@ -259,7 +259,10 @@ class ArithmeticLowering:
     def _cleared_late(self, write: PlanNode) -> bool:
         """Whether an accumulator is cleared by a register, which a reset of the design sets."""
         zero_at = self._zero_at(write)
-        return zero_at is not None and self.plan.nodes[zero_at].stage < write.issue
+        return zero_at is not None and self._known_before(write, zero_at)
+
+    def _known_before(self, node: PlanNode, flag: int) -> bool:
+        return self.plan.nodes[flag].stage < node.issue
 
     def _zero_at(self, node: PlanNode) -> int | None:
         """Node that says when an ungated write is of zero, if it is a choice of zero."""
@@ -273,11 +276,14 @@ class ArithmeticLowering:
         return self.control.valid_at(self.m, node.leaf, node.issue)
 
     def _active_when(self, node: PlanNode, flag: int, init: int = 0) -> Signal:
-        """Whether a step is in the stage of a node with this flag set, from a register where that is known before."""
+        """Whether a step is in the stage of a node with this flag set.
+
+        A register, which a reset sets to `init`, where that is known a cycle before.
+        """
         stage = node.issue
         key = node.leaf, flag, stage, init
         if key not in self.enables:
-            known = self.plan.nodes[flag].stage < stage
+            known = self._known_before(node, flag)
             before = stage - 1 if known else stage
             active = self.control.valid_at(self.m, node.leaf, before)
             signal = Signal(name=f"v{flag}_{'clear' if init else 'active'}{stage}", init=init)

@@ -214,7 +214,7 @@ def _line(node: PlanNode) -> str:
         "unit": node.unit.name if node.unit else node.op,
         "shared": f"{node.unit.name} {node.port}" if node.unit else node.op,
         "load": f"buffer{node.buffer}.r{node.port}",
-        "reuse": f"{node.value} steps later",
+        "reuse": f"steps={node.value}",
         "store": f"buffer{node.buffer}.w{node.port}",
         "lane": f"[{node.lane}]",
         "regread": f"r{node.register}",

@@ -7,11 +7,11 @@ starts inside of the data has nothing to wait for, and is read as a whole; one t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from tg2hdl_ir.nodes import IRBufStore, IRCounter, LoopIR
+from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
 from tg2hdl_ir.passes.constraints import Constraints
-from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.plan import PlanNode
@@ -24,17 +24,12 @@ _Start = Mapping[IRCounter, int]
 
 def reuse_loads(flow: Dataflow) -> None:
     """Turn loads into ``reuse`` nodes of loads of the same word in an earlier step, in place."""
-    stored = {
-        s.buf_idx
-        for path in leaf_paths(flow.kernel.loop_tree)
-        for s in path[-1].statements()
-        if isinstance(s, IRBufStore)
-    }
+    stored = {n.buffer for n in flow.nodes if n.kind == "store"}
     for leaf in flow.leaves:
         nodes = (flow.nodes[n] for n in leaf.nodes)
         work = _LeafReuse(flow, leaf.path, [n for n in nodes if n.kind == "load" and n.buffer not in stored])
         if work.run():
-            flow.leaves[leaf.number] = type(leaf)(leaf.number, leaf.path, _ordered(flow, leaf.nodes))
+            flow.leaves[leaf.number] = replace(leaf, nodes=_ordered(flow, leaf.nodes))
 
 
 class _LeafReuse:
@@ -87,7 +82,7 @@ class _LeafReuse:
         """Whether all uses of a load are gated off before `start`."""
         ranges = RangeAnalysis()
         affine = AffineAnalysis(ranges)
-        for gate in set(self.flow.gates[load.number]):
+        for gate in self.flow.gates[load.number]:
             needed = Constraints(gate, ranges, affine)
             if any(needed.interval(Affine(0, ((c, 1),)))[0] < first for c, first in start.items()):
                 return False

@@ -83,17 +83,16 @@ def place_and_route(
     tool = f"nextpnr-{target.family}"
     options = dict(target.options)
     arguments = [f"--{options['device']}", "--package", options["package"]]
+    text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ecp5":
         arguments += ["--speed", str(speed), "--out-of-context", *router_arguments(netlist.total, target)]
+        text = _changed(text, keep_feedback_close)
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
     arguments += ["--placer-heap-timingweight", str(_TIMING_WEIGHT)]
     arguments += ["--timing-allow-fail", "--report", "report.json"]
-    text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ice40":
         arguments += ["--pcf-allow-unconstrained"]
         text = _changed(text, chain_ports)
-    else:
-        text = _changed(text, keep_feedback_close)
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
     folder, cached = run_cached(key, partial(_run, tool, arguments, text, seed, progress))
     report = json.loads((folder / "report.json").read_text())

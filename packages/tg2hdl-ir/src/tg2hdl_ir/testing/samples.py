@@ -5,7 +5,7 @@ from __future__ import annotations
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.parser import parse_kernel
 
-__all__ = ["conv3x3", "elementwise", "matmul", "padded_sum", "row_max"]
+__all__ = ["conv3x3", "elementwise", "matmul", "padded_convolution", "padded_sum", "row_max"]
 
 
 def matmul(m: int, k: int, n: int, dtype: str = "int8", acc: str = "int32") -> KernelIR:
@@ -158,6 +158,70 @@ END i3
 %23 = add int32 %22, i2
 STORE {acc} b0[%23] = %19
 END i2
+END i1
+END i0
+"""
+    )
+
+
+def padded_convolution(
+    channels: int, image: tuple[int, int], window: tuple[int, int], outside: tuple[int, int]
+) -> KernelIR:
+    """Sums of windows of an int8 image, as many as it has pixels; zeros around it.
+
+    Parameters
+    ----------
+    image, window : (int, int)
+        Rows and columns.
+    outside : (int, int)
+        Rows and columns of the first window that are above and left of the image.
+    """
+    (height, width), (rows, columns), (top, left) = image, window, outside
+    return parse_kernel(
+        f"""kernel convolution
+  b0 out: int32[{height * width}] output
+  b1 x: int8[{channels * height * width}]
+  b2 w: int8[{channels * rows * columns}]
+  r0: int32
+RANGE i0 < {height} loop
+RANGE i1 < {width} loop
+SET r0 = 0:int32
+RANGE i2 < {channels} reduce
+RANGE i3 < {rows} reduce
+RANGE i4 < {columns} reduce
+%0 = add int32 i0, i3
+%1 = lt bool {top - 1}:int32, %0
+%2 = lt bool %0, {top + height}:int32
+%3 = and bool %1, %2
+%4 = add int32 i1, i4
+%5 = lt bool {left - 1}:int32, %4
+%6 = lt bool %4, {left + width}:int32
+%7 = and bool %5, %6
+%8 = and bool %3, %7
+%9 = mul int32 i2, {height * width}:int32
+%10 = mul int32 %0, {width}:int32
+%11 = add int32 %9, %10
+%12 = add int32 %11, %4
+%13 = add int32 %12, {-top * width - left}:int32
+%14 = LOAD int8 b1[%13] if %8 else 0:int8
+%15 = mul int32 i2, {rows * columns}:int32
+%16 = mul int32 i3, {columns}:int32
+%17 = add int32 %15, %16
+%18 = add int32 %17, i4
+%19 = LOAD int8 b2[%18]
+%20 = cast int32 %14
+%21 = cast int32 %19
+%22 = mul int32 %20, %21
+%23 = GET int32 r0
+%24 = add int32 %23, %22
+SET r0 = %24
+END i4
+END i3
+END i2
+%25 = GET int32 r0
+%26 = mul int32 i0, {width}:int32
+%27 = add int32 %26, i1
+STORE int32 b0[%27] = %25
 END i1
 END i0
 """

@@ -16,7 +16,7 @@ from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_synth import show_hardware, target_named
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
 from tg2hdl_synth.naming import describe
-from tg2hdl_synth.place import router_arguments
+from tg2hdl_synth.place import suitable_placers
 from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
 
 
@@ -122,8 +122,9 @@ def test_names_in_a_kernel():
     assert describe("core.acc0_TRELLIS_FF_Q", component) == "matmul: accumulator 0"
 
 
-def test_full_parts_have_another_router():
+def test_full_parts_are_placed_by_static():
     part = target_named("ecp5-45k")
-    assert router_arguments({"comb": part.lut // 2, "ff": part.ff // 2}, part) == []
-    assert router_arguments({"comb": part.lut // 2 + 1, "ff": 0}, part) == ["--router", "router2"]
-    assert router_arguments({"comb": 0, "ff": part.ff // 2 + 1}, part) == ["--router", "router2"]
+    assert suitable_placers({"comb": part.lut // 2, "ff": part.ff // 2}, part) == ("heap", "static")
+    assert suitable_placers({"comb": part.lut // 2 + 1, "ff": 0}, part) == ("static",)
+    assert suitable_placers({"comb": 0, "ff": part.ff // 2 + 1}, part) == ("static",)
+    assert suitable_placers({"comb": 0, "ff": 0}, target_named("ice40-hx8k")) == ("heap",)

@@ -15,6 +15,11 @@ FAMILY_DEFAULTS = {
 }
 """What 0 means for the options that depend on the family."""
 
+_MANY = 64
+"""Multipliers from which a design is spread over its part, so that long ways take cycles of their own."""
+_SPREAD = {"read_latency": 3, "product_latency": 4}
+"""Least latencies of such a design: a register on the way from a memory, and on those to and from a multiplier."""
+
 
 @dataclass(frozen=True)
 class LowerOptions:
@@ -36,11 +41,11 @@ class LowerOptions:
     stage_levels : int
         Logic levels that the scheduler chains into one cycle; 0 chooses by the family.
     read_latency : int
-        Cycles from address to data of a memory: 1 for the block RAM, 1 for the register behind it; 0 chooses by the
-        family.
+        Cycles from address to data of a memory: 1 for the block RAM, the others for registers behind it; 0 chooses by
+        the family and, from 64 multipliers on, at least 3.
     product_latency : int
         Cycles of a hardware multiplier: a register behind it, then one at its operands, then one after the other
-        for the ways to it and from it; 0 chooses by the family.
+        for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """
@@ -57,7 +62,10 @@ class LowerOptions:
     max_ii: int = 4096
 
     def __post_init__(self) -> None:
-        for name, value in FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]).items():
+        defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
+        if (self.multipliers or 0) >= _MANY:
+            defaults |= {name: max(defaults[name], least) for name, least in _SPREAD.items()}
+        for name, value in defaults.items():
             if getattr(self, name) == 0:
                 object.__setattr__(self, name, value)
         for name in (

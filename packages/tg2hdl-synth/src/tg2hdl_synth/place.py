@@ -15,17 +15,18 @@ from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.port_chain import chain_ports
+from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["PathStep", "PlaceAndRoute", "place_and_route"]
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
-_TIMING_WEIGHT = 20
-"""Weight of slow connections in nextpnr's placer: its default of 10 leaves some across the whole part."""
+_PLACERS = {"heap": ["--placer-heap-timingweight", "20"], "static": ["--placer", "static"]}
+"""The placers' options.  With its default of 10 as the weight of slow connections ``heap`` leaves some across the
+whole part."""
 _FULL = 0.5
-"""Share of the LUTs or flip-flops of an ECP5 above which nextpnr's first router may not end; the second one does, with
-a few long ways round."""
+"""Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may never be routed."""
 _PHASES = (("Packing", "packing"), ("placed", "placing"), ("Routing", "routing"))
 
 
@@ -46,6 +47,8 @@ class PlaceAndRoute:
     ----------
     fmax : float
         MHz.
+    placer : str
+        Algorithm of the placement that was the faster one, ``heap`` or ``static``.
     utilization : dict of str to (used, available)
         By the kinds of the part.
     critical_path : tuple of PathStep
@@ -53,6 +56,7 @@ class PlaceAndRoute:
 
     seed: int
     fmax: float
+    placer: str
     utilization: dict[str, tuple[int, int]]
     critical_path: tuple[PathStep, ...]
     folder: Path
@@ -62,7 +66,7 @@ class PlaceAndRoute:
 def place_and_route(
     netlist: Netlist, target: TargetDef, *, speed: int, seed: int, frequency: float, progress: Progress
 ) -> PlaceAndRoute:
-    """Place and route a netlist once.
+    """Place and route a netlist with one seed: by every placer that suits it, of which the fastest result counts.
 
     Parameters
     ----------
@@ -80,36 +84,53 @@ def place_and_route(
     ToolMissingError
         When the wheel for the family is not installed.
     """
-    tool = f"nextpnr-{target.family}"
     options = dict(target.options)
     arguments = [f"--{options['device']}", "--package", options["package"]]
     text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ecp5":
-        arguments += ["--speed", str(speed), "--out-of-context", *router_arguments(netlist.total, target)]
+        arguments += ["--speed", str(speed), "--out-of-context"]
+        text = _changed(text, copy_registers)
         text = _changed(text, keep_feedback_close)
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
-    arguments += ["--placer-heap-timingweight", str(_TIMING_WEIGHT)]
-    arguments += ["--timing-allow-fail", "--report", "report.json"]
     if target.family == "ice40":
         arguments += ["--pcf-allow-unconstrained"]
         text = _changed(text, chain_ports)
+    runs = [
+        _place_and_route(placer, arguments, text, target, seed, progress)
+        for placer in suitable_placers(netlist.total, target)
+    ]
+    return max(runs, key=lambda run: run.fmax)
+
+
+def suitable_placers(cells: Mapping[str, int], target: TargetDef) -> tuple[str, ...]:
+    """Placers of nextpnr for a netlist.
+
+    ``static`` keeps connections short and ``heap`` the slow ones among them; which of the two wins differs.
+    """
+    if target.family != "ecp5":
+        return ("heap",)
+    share = max(cells["comb"] / target.lut, cells["ff"] / target.ff)
+    return ("static",) if share > _FULL else ("heap", "static")
+
+
+def _place_and_route(
+    placer: str, arguments: list[str], text: str, target: TargetDef, seed: int, progress: Progress
+) -> PlaceAndRoute:
+    tool = f"nextpnr-{target.family}"
+    arguments = [*arguments, *_PLACERS[placer], "--timing-allow-fail", "--report", "report.json"]
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
-    folder, cached = run_cached(key, partial(_run, tool, arguments, text, seed, progress))
+    label = f"{tool}, seed {seed}, {placer}"
+    folder, cached = run_cached(key, partial(_run, tool, arguments, text, label, progress))
     report = json.loads((folder / "report.json").read_text())
     return PlaceAndRoute(
         seed,
         min((clock["achieved"] for clock in report["fmax"].values()), default=0.0),
+        placer,
         {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},
         _critical(report),
         folder,
         cached,
     )
-
-
-def router_arguments(cells: Mapping[str, int], target: TargetDef) -> list[str]:
-    """Options that choose the router by how full an ECP5 is."""
-    share = max(cells["comb"] / target.lut, cells["ff"] / target.ff)
-    return ["--router", "router2"] if share > _FULL else []
 
 
 def _changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
@@ -118,7 +139,7 @@ def _changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
     return json.dumps(netlist)
 
 
-def _run(tool: str, arguments: list[str], netlist: str, seed: int, progress: Progress, folder: Path) -> None:
+def _run(tool: str, arguments: list[str], netlist: str, label: str, progress: Progress, folder: Path) -> None:
     (folder / "netlist.json").write_text(netlist)
 
     reported: set[str] = set()
@@ -127,9 +148,9 @@ def _run(tool: str, arguments: list[str], netlist: str, seed: int, progress: Pro
         for text, phase in _PHASES:
             if text in line and phase not in reported:
                 reported.add(phase)
-                progress(f"{tool}, seed {seed}: {phase}")
+                progress(f"{label}: {phase}")
 
-    progress(f"{tool}, seed {seed}")
+    progress(label)
     try:
         run_tool(tool, arguments, folder, log="nextpnr.log", on_line=report)
     except SynthesisError as error:

@@ -94,6 +94,7 @@ class SynthesisResult:
             "fmax_mhz": round(self.fmax, 2),
             "fmax_range_mhz": [round(low, 2), round(high, 2)],
             "seeds": [run.seed for run in self.runs],
+            "placers": [run.placer for run in self.runs],
             **{kind: self.used(kind) for kind in KINDS},
             "utilization": {k: list(v) for k, v in self.utilization.items()},
             "by_kernel": self.by_kernel,

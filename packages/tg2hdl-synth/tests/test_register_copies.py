@@ -77,7 +77,9 @@ def merged(netlist):
             break
         renamed = found
     return {
-        json.dumps([c["type"], c["parameters"], {p: [renamed.get(b, b) for b in bits] for p, bits in pins.items()}])
+        json.dumps(
+            [c["type"], c["parameters"], {p: [renamed.get(b, b) for b in bits] for p, bits in pins.items()}]
+        )
         for c in cells.values()
         for pins in [c["connections"]]
     }

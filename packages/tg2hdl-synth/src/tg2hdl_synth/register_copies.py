@@ -19,7 +19,7 @@ _MANY = 100
 _GROUP = 32
 """Readers of one copy."""
 _HOPS = 2
-"""Registers in a row that are copied, where the one before is only delayed: the way to the readers takes as many cycles."""
+"""Registers in a row that are copied where nothing is between them; the way to the readers takes as many cycles."""
 _SITES = {"TRELLIS_DPR16X4": 4}
 """Slices that a cell becomes, each with its own wire."""
 

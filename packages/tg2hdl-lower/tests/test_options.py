@@ -1,0 +1,23 @@
+import pytest
+
+from tg2hdl_lower import LowerOptions
+
+
+@pytest.mark.parametrize(
+    ("target", "multipliers", "latencies"),
+    [
+        ("generic", None, (2, 2)),
+        ("generic", 63, (2, 2)),
+        ("generic", 64, (3, 4)),
+        ("ecp5", 63, (2, 4)),
+        ("ecp5", 64, (3, 4)),
+    ],
+)
+def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latencies):
+    options = LowerOptions(target=target, multipliers=multipliers)
+    assert (options.read_latency, options.product_latency) == latencies
+
+
+def test_latencies_that_are_given_are_kept():
+    options = LowerOptions(multipliers=64, read_latency=1, product_latency=2)
+    assert (options.read_latency, options.product_latency) == (1, 2)

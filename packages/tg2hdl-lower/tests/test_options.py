@@ -8,9 +8,10 @@ from tg2hdl_lower import LowerOptions
     [
         ("generic", None, (2, 2)),
         ("generic", 63, (2, 2)),
-        ("generic", 64, (3, 4)),
-        ("ecp5", 63, (2, 4)),
-        ("ecp5", 64, (3, 4)),
+        ("generic", 64, (2, 4)),
+        ("generic", 96, (3, 4)),
+        ("ecp5", 95, (2, 4)),
+        ("ecp5", 96, (3, 4)),
     ],
 )
 def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latencies):
@@ -19,5 +20,5 @@ def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latenc
 
 
 def test_latencies_that_are_given_are_kept():
-    options = LowerOptions(multipliers=64, read_latency=1, product_latency=2)
+    options = LowerOptions(multipliers=96, read_latency=1, product_latency=2)
     assert (options.read_latency, options.product_latency) == (1, 2)

@@ -15,10 +15,9 @@ FAMILY_DEFAULTS = {
 }
 """What 0 means for the options that depend on the family."""
 
-_MANY = 64
-"""Multipliers from which a design is spread over its part, so that long ways take cycles of their own."""
-_SPREAD = {"read_latency": 3, "product_latency": 4}
-"""Least latencies of such a design: a register on the way from a memory, and on those to and from a multiplier."""
+_SPREAD = {"product_latency": (64, 4), "read_latency": (96, 3)}
+"""Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
+own, those to and from a multiplier and those from a memory."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class LowerOptions:
         Logic levels that the scheduler chains into one cycle; 0 chooses by the family.
     read_latency : int
         Cycles from address to data of a memory: 1 for the block RAM, the others for registers behind it; 0 chooses by
-        the family and, from 64 multipliers on, at least 3.
+        the family and, from 96 multipliers on, at least 3.
     product_latency : int
         Cycles of a hardware multiplier: a register behind it, then one at its operands, then one after the other
         for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4.
@@ -63,8 +62,9 @@ class LowerOptions:
 
     def __post_init__(self) -> None:
         defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
-        if (self.multipliers or 0) >= _MANY:
-            defaults |= {name: max(defaults[name], least) for name, least in _SPREAD.items()}
+        for name, (many, least) in _SPREAD.items():
+            if (self.multipliers or 0) >= many:
+                defaults[name] = max(defaults[name], least)
         for name, value in defaults.items():
             if getattr(self, name) == 0:
                 object.__setattr__(self, name, value)

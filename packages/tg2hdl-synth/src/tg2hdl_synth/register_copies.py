@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["copy_registers"]
 
-_LARGE = 12000
+_LARGE = 20000
 """Flip-flops above which a design is so wide that copies pay."""
 _MANY = 100
 """Readers above which a register is copied."""

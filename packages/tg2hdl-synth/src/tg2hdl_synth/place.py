@@ -15,7 +15,6 @@ from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.port_chain import chain_ports
-from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
@@ -89,7 +88,6 @@ def place_and_route(
     text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ecp5":
         arguments += ["--speed", str(speed), "--out-of-context"]
-        text = _changed(text, copy_registers)
         text = _changed(text, keep_feedback_close)
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
     if target.family == "ice40":

@@ -93,7 +93,7 @@ def run_tool(
     module, function = _locate(tool)
     code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
     started = time.monotonic()
-    with (directory / log).open("w") as file:
+    with (directory / log).open("w", buffering=1) as file:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             cwd=directory,

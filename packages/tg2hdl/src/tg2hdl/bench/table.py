@@ -75,7 +75,8 @@ def markdown(rows: Sequence[Row]) -> str:
         "",
         "Written by `tg2hdl bench -o FILE.json`. Cycles from start to done of one call, data on chip; `!` marks what",
         "is above its limit. `ratio` is cycles x multipliers / MACs. Fmax (MHz) is the median over the seeds of place",
-        "and route, out of context, without pins; with each seed the faster of what nextpnr's two placers lead to.",
+        "and route, out of context, without pins; with each seed the faster of what nextpnr's two placers lead to. The",
+        "JSON names that placer; where it names none, only `heap` was tried.",
     ]
     for target in dict.fromkeys(row["target"] for row in rows):
         lines += ["", f"## Compiled for {target}", "", *_table(COLUMNS, [])]

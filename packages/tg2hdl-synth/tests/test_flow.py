@@ -121,6 +121,32 @@ def test_failed_route_keeps_the_netlist_report(monkeypatch):
     assert caught.value.partial.cells["bram"] == 1
 
 
+@pytest.mark.parametrize("failing", [{"heap"}, {"static"}, {"heap", "static"}])
+def test_one_placer_is_enough(failing, packed, monkeypatch):
+    from tg2hdl_synth import place
+
+    runs = place._place_and_route
+
+    def fail(placer, *arguments):
+        if placer in failing:
+            raise SynthesisError(
+                "nextpnr-ecp5 failed with exit status 1", notes=(f"ERROR: no route by {placer}",)
+            )
+        return runs(placer, *arguments)
+
+    monkeypatch.setattr(place, "_place_and_route", fail)
+    messages = []
+    if len(failing) == 2:
+        with pytest.raises(SynthesisError, match="no route by heap"):
+            synthesize(Product(), seeds=1, pack_registers=True)
+        return
+    (run,) = synthesize(Product(), seeds=1, pack_registers=True, progress=messages.append).runs
+    (placer,) = failing
+    assert run.placer not in failing
+    assert run.fmax <= packed[0].fmax
+    assert f"nextpnr-ecp5, seed 1, {placer}: ERROR: no route by {placer}" in messages
+
+
 def test_missing_tool(monkeypatch):
     monkeypatch.setattr(tools.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ToolMissingError) as caught:

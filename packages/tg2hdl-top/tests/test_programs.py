@@ -166,9 +166,8 @@ def test_skip_connection():
     check(ProgramIR("skip", buffers, calls, (2,)), {"x": X})
 
 
-@pytest.mark.parametrize("weights", ["rom", "loadable"])
-@pytest.mark.parametrize("multipliers", [1, 4, 7])
-def test_weights_and_lanes(weights, multipliers):
+def layer():
+    """Program of a product and a maximum, with its weights and an input."""
     rng = np.random.default_rng(3)
     w = rng.integers(-128, 128, 20 * SIZE).astype(np.int8)
     x = rng.integers(-128, 128, 20).astype(np.int8)
@@ -179,7 +178,13 @@ def test_weights_and_lanes(weights, multipliers):
         buffer("y", "output"),
     )
     calls = (KernelCall(gemv(SIZE, 20), (2, 1, 0)), KernelCall(elementwise("max", 1), (3, 2)))
-    program = ProgramIR("layer", buffers, calls, (3,))
+    return ProgramIR("layer", buffers, calls, (3,)), w, x
+
+
+@pytest.mark.parametrize("weights", ["rom", "loadable"])
+@pytest.mark.parametrize("multipliers", [1, 4, 7, 96])
+def test_weights_and_lanes(weights, multipliers):
+    program, w, x = layer()
     compiled = check(program, {"x": x}, CompileOptions(multipliers=multipliers, weights=weights))
     external = {m.name for m in compiled.top.memories if m.external}
     assert external == ({"x", "w"} if weights == "loadable" else {"x"})
@@ -188,6 +193,13 @@ def test_weights_and_lanes(weights, multipliers):
         other = {"x": x, "w": w[::-1].copy()}
         outputs, _ = simulate(compiled, other)
         np.testing.assert_array_equal(outputs[0], golden(program, other)[0])
+
+
+@pytest.mark.parametrize("read", [1, 2, 3, 4])
+@pytest.mark.parametrize("product", [1, 2, 3, 5])
+def test_latencies_of_memories_and_products(read, product):
+    program, _, x = layer()
+    check(program, {"x": x}, CompileOptions(multipliers=3, read_latency=read, product_latency=product))
 
 
 @pytest.mark.parametrize(("share", "multipliers"), [(True, 4), (False, 8)])

@@ -79,7 +79,7 @@ def place_and_route(
     DesignTooLargeError
         When the part has not enough cells.
     SynthesisError
-        When routing fails.
+        When every placer's run fails.
     ToolMissingError
         When the wheel for the family is not installed.
     """
@@ -89,14 +89,22 @@ def place_and_route(
     if target.family == "ecp5":
         arguments += ["--speed", str(speed), "--out-of-context"]
         text = _changed(text, keep_feedback_close)
-    arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
-    if target.family == "ice40":
+    else:
         arguments += ["--pcf-allow-unconstrained"]
         text = _changed(text, chain_ports)
-    runs = [
-        _place_and_route(placer, arguments, text, target, seed, progress)
-        for placer in suitable_placers(netlist.total, target)
-    ]
+    arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
+    runs: list[PlaceAndRoute] = []
+    errors: list[SynthesisError | DesignTooLargeError] = []
+    for placer in suitable_placers(netlist.total, target):
+        try:
+            runs.append(_place_and_route(placer, arguments, text, target, seed, progress))
+        except (SynthesisError, DesignTooLargeError) as error:
+            progress(
+                f"nextpnr-{target.family}, seed {seed}, {placer}: {error.notes[0] if error.notes else error}"
+            )
+            errors.append(error)
+    if not runs:
+        raise errors[0]
     return max(runs, key=lambda run: run.fmax)
 
 

@@ -1,10 +1,14 @@
 """Products beyond the hard multipliers of a part are made of LUTs."""
 
+import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
-from amaranth import Module, Signal, signed, unsigned
+from amaranth import Module, Shape, Signal, Value, signed, unsigned
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -109,3 +113,109 @@ def test_products_of_luts_are_right() -> None:
             for n, (a, b) in enumerate(Pairs.SHAPES):
                 mask = (1 << a.width + b.width) - 1
                 assert netlist.get(f"p{n}") & mask == expected[f"p{n}"] & mask, (a, b)
+
+
+class Pipelines(wiring.Component):
+    """Products with registers in front and behind, by their numbers."""
+
+    def __init__(self, shapes: tuple[Shape, Shape], registers: Sequence[tuple[int, int]]) -> None:
+        self.registers = registers
+        a, b = shapes
+        product = Shape(a.width + b.width, a.signed)
+        super().__init__(
+            {"a": In(a), "b": In(b)} | {f"p{n}_{behind}": Out(product) for n, behind in registers}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for before, behind in self.registers:
+            m.submodules[f"lane{before}_{behind}"] = inner = Module()
+            a: Value = self.a
+            b: Value = self.b
+            for n in range(before):
+                next_a, next_b = (
+                    Signal.like(v, name=f"{p}{n}", reset_less=True) for p, v in (("a", self.a), ("b", self.b))
+                )
+                inner.d.sync += [next_a.eq(a), next_b.eq(b)]
+                a, b = next_a, next_b
+            output = getattr(self, f"p{before}_{behind}")
+            product: Value = a * b
+            for n in range(behind):
+                register = Signal.like(output, name=f"p{n}", reset_less=True)
+                inner.d.sync += register.eq(product)
+                product = register
+            inner.d.comb += output.eq(product)
+        return m
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        (signed(8), signed(8)),
+        (unsigned(5), unsigned(6)),
+        (signed(9), signed(3)),
+        (unsigned(7), unsigned(2)),
+        (signed(3), signed(17)),
+    ],
+    ids=lambda s: f"{s[0]!r}x{s[1]!r}",
+)
+def test_registers_move_between_the_sums(shapes: tuple[Shape, Shape]) -> None:
+    rng = random.Random(3)
+    design = Pipelines(shapes, [(1, 2), (2, 0), (2, 1), (3, 2)])
+    result = synthesize(design, replace(target_named("ecp5-45k"), dsp=0), place=False)
+    a, b = shapes
+    mask = (1 << a.width + b.width) - 1
+    pairs = []
+    with open_netlist(result.folder) as netlist:
+        for _ in range(100):
+            factors = []
+            for port, shape in zip("ab", shapes, strict=True):
+                low = -(1 << shape.width - 1) if shape.signed else 0
+                high = low + (1 << shape.width) - 1
+                value = rng.choice((low, high, 0, 1, rng.randint(low, high)))
+                netlist.set(port, value & ((1 << shape.width) - 1))
+                factors.append(value)
+            pairs.append(factors[0] * factors[1] & mask)
+            netlist.step()
+            for before, behind in design.registers:
+                if len(pairs) >= before + behind:
+                    expected = pairs[-before - behind]
+                    assert netlist.get(f"p{before}_{behind}") & mask == expected, (before, behind)
+
+
+def chains_in_a_row(folder: Path) -> int:
+    """Carry chains one behind the other, without a register between them."""
+    module = json.loads((folder / "netlist.json").read_text())["modules"]["top"]
+    drivers: dict[int, tuple[str, str]] = {}
+    for name, cell in module["cells"].items():
+        for pin, bits in cell["connections"].items():
+            if cell["port_directions"][pin] == "output":
+                drivers |= {bit: (name, pin) for bit in bits}
+
+    @cache
+    def before(bit: int | str) -> int:
+        name, output = drivers.get(bit, ("", ""))
+        cell = module["cells"].get(name)
+        if cell is None or cell["type"] not in ("CCU2C", "LUT4"):
+            return 0
+        inputs = [
+            (pin, bits[0])
+            for pin, bits in cell["connections"].items()
+            if cell["port_directions"][pin] == "input" and not (output == "S0" and pin[-1] == "1")
+        ]
+        carried = [before(bit) for pin, bit in inputs if pin == "CIN"]
+        others = max(before(bit) for pin, bit in inputs if pin != "CIN")
+        return max([others + (cell["type"] == "CCU2C"), *carried])
+
+    return max(before(bit) for c in module["cells"].values() for bits in c["connections"].values() for bit in bits)
+
+
+def test_each_sum_has_its_cycle() -> None:
+    part = replace(target_named("ecp5-45k"), dsp=0)
+    chains = {
+        registers: chains_in_a_row(
+            synthesize(Pipelines((signed(8), signed(8)), [registers]), part, place=False).folder
+        )
+        for registers in ((1, 1), (2, 1), (3, 2))
+    }
+    assert chains == {(1, 1): 3, (2, 1): 2, (3, 2): 1}

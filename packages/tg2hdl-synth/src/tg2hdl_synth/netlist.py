@@ -13,6 +13,7 @@ from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
+from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["KINDS", "Netlist", "synthesize_netlist"]
@@ -94,6 +95,8 @@ def synthesize_netlist(
         When it is not installed.
     """
     rtlil = free_collisions(rtlil)
+    if target.family == "ecp5":
+        rtlil = with_soft_products(rtlil, soft_products(rtlil, target.dsp))
     top = top_name(rtlil)
     packing = pack_registers and target.family == "ecp5"
     deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and target.family == "ecp5" else []
@@ -131,12 +134,11 @@ def _script(
     libraries = {}
     if target.family == "ecp5":
         command = f"synth_ecp5 -no-rw-check -top {top}"
-        lines.append(f"{command} -run begin:coarse")
-        soft = soft_products(rtlil, target.dsp)
-        if soft:
+        if f"cell {SOFT_PRODUCT} " in rtlil:
             libraries["soft_multiplier.v"] = soft_multiplier()
-            lines += [f"chtype -set tg2hdl_soft_mul {p.module}/{p.name}" for p in soft]
-            lines.append("techmap -map soft_multiplier.v")
+            # Before the first command that misses a module for them.
+            lines[1:1] = ["proc", "techmap -map soft_multiplier.v"]
+        lines.append(f"{command} -run begin:coarse")
         lines.append(f"{command} -run coarse:map_ram")
         for width in sorted({memory.slice_width for memory in deep}):
             libraries[f"slices{width}.txt"] = sliced_library(width)

@@ -1,13 +1,16 @@
 // Product of LUTs and carry chains of an ECP5.
 //
 // Two rows of partial products make one carry chain, whose LUTs gate the first factor with two bits of the second; the
-// sums of the pairs are added in a tree.  The last row of a signed factor counts negative.
-module tg2hdl_soft_mul (A, B, Y);
+// sums of the pairs are added in a tree.  The last row of a signed factor counts negative.  The first stage of registers
+// is behind the rows, the second one in front of the last sum.
+module tg2hdl_soft_mul (CLK, A, B, Y);
+parameter STAGES = 0;
 parameter A_SIGNED = 0;
 parameter B_SIGNED = 0;
 parameter A_WIDTH = 1;
 parameter B_WIDTH = 1;
 parameter Y_WIDTH = 1;
+input CLK;
 input [A_WIDTH-1:0] A;
 input [B_WIDTH-1:0] B;
 output [Y_WIDTH-1:0] Y;
@@ -20,6 +23,7 @@ localparam LEAVES = PAIRS > 8 ? 16 : PAIRS > 4 ? 8 : PAIRS > 2 ? 4 : PAIRS > 1 ?
 wire [2*PAIRS-1:0] b;
 wire [WIDTH:0] a;
 wire [Y_WIDTH*2*LEAVES-1:0] sums;
+wire [Y_WIDTH*2*LEAVES-1:0] found;
 
 assign b = {{2*PAIRS{SIGNED ? B[B_WIDTH-1] : 1'b0}}, B};
 assign a = {{WIDTH+1{SIGNED ? A[A_WIDTH-1] : 1'b0}}, A};
@@ -55,7 +59,7 @@ generate
         end else begin
             assign result = {Y_WIDTH{1'b0}};
         end
-        assign sums[Y_WIDTH*(LEAVES+k) +: Y_WIDTH] = result;
+        assign found[Y_WIDTH*(LEAVES+k) +: Y_WIDTH] = result;
     end
     for (k = 1; k < LEAVES; k = k + 1) begin: tree
         localparam DEPTH = $clog2(k + 1) - 1;
@@ -72,11 +76,24 @@ generate
                 .A(sums[Y_WIDTH*2*k+LOW +: HIGH-LOW]), .B(sums[Y_WIDTH*(2*k+1)+LOW +: HIGH-LOW]),
                 .CI(1'b0), .BI(1'b0), .Y(upper), .X(propagate), .CO(carries)
             );
-            assign sums[Y_WIDTH*k +: LOW] = sums[Y_WIDTH*2*k +: LOW];
-            assign sums[Y_WIDTH*k+LOW +: Y_WIDTH-LOW] = {{Y_WIDTH{SIGNED ? upper[HIGH-LOW-1] : 1'b0}}, upper};
+            assign found[Y_WIDTH*k +: LOW] = sums[Y_WIDTH*2*k +: LOW];
+            assign found[Y_WIDTH*k+LOW +: Y_WIDTH-LOW] = {{Y_WIDTH{SIGNED ? upper[HIGH-LOW-1] : 1'b0}}, upper};
         end else begin
-            assign sums[Y_WIDTH*k +: Y_WIDTH] = sums[Y_WIDTH*2*k +: Y_WIDTH];
+            assign found[Y_WIDTH*k +: Y_WIDTH] = sums[Y_WIDTH*2*k +: Y_WIDTH];
         end
+    end
+    for (k = 1; k < 2 * LEAVES; k = k + 1) begin: node
+        localparam ROW = STAGES > 0 && k >= LEAVES ? 1 : 0;
+        localparam SUMMAND = STAGES > 1 && (k == 2 || k == 3 || LEAVES == 1) ? 1 : 0;
+        localparam REGISTERS = ROW + SUMMAND;
+        wire [Y_WIDTH*(REGISTERS+1)-1:0] line;
+        assign line[0 +: Y_WIDTH] = found[Y_WIDTH*k +: Y_WIDTH];
+        for (j = 0; j < REGISTERS; j = j + 1) begin: stage
+            \$dff #(.WIDTH(Y_WIDTH), .CLK_POLARITY(1)) register (
+                .CLK(CLK), .D(line[Y_WIDTH*j +: Y_WIDTH]), .Q(line[Y_WIDTH*(j+1) +: Y_WIDTH])
+            );
+        end
+        assign sums[Y_WIDTH*k +: Y_WIDTH] = line[Y_WIDTH*REGISTERS +: Y_WIDTH];
     end
 endgenerate
 assign Y = sums[Y_WIDTH +: Y_WIDTH];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 
 from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.dtype import DType
@@ -22,7 +23,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
-from tg2hdl_lower import Layout, LowerOptions, plan_kernel
+from tg2hdl_lower import CompiledKernel, Layout, LowerOptions, plan_kernel
 from tg2hdl_lower.bounds import bound_value
 from tg2hdl_lower.lanes import explicit_lanes
 
@@ -171,6 +172,28 @@ def test_lanes_of_a_matrix_product(lanes, pack, same_as_golden):
     same_as_golden(kernel, plan, random_contents(kernel))
     steps = -(-4 // lanes.get(0, 1)) * -(-6 // lanes.get(1, 1))
     assert plan.steps() == steps
+
+
+def test_a_word_of_many_block_rams_has_a_register_at_its_address(same_as_golden):
+    kernel = gemv(2, 1280)
+    wide = {0: Layout.linear(2560, 128), 1: Layout.linear(1280, 64)}
+    plan = plan_kernel(kernel, lanes={1: 128}, layouts=wide)
+    assert plan.registers.reads == {0}
+    same_as_golden(kernel, plan, random_contents(kernel))
+
+
+def test_the_only_word_of_a_buffer_waits_in_no_registers(same_as_golden):
+    """Such as a bias with all lanes at once, which is added to the last sum many cycles after it is read."""
+    kernel = gemv()
+    plan = plan_kernel(kernel, LowerOptions(target="ecp5"), lanes={0: 4}, layouts={2: Layout.linear(4, 4)})
+    same_as_golden(kernel, plan, random_contents(kernel), runs=2)
+    still = {n.number for n in plan.nodes if n.kind == "load" and n.buffer == 2}
+    still |= {n.number for n in plan.nodes if n.kind == "lane" and still & set(n.operands)}
+    assert len(still) == 5
+    users = [n for n in plan.nodes if n.kind == "op" and still & set(n.operands)]
+    assert any(n.stage > plan.nodes[number].stage for n in users for number in still & set(n.operands))
+    text = rtlil.convert(CompiledKernel(plan))
+    assert not [n for n in still if f"\\v{n}_s" in text]
 
 
 @pytest.mark.parametrize("build", [scalar, gemv, padded, gather])

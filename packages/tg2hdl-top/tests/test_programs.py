@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from amaranth.back import rtlil
@@ -200,6 +202,38 @@ def test_weights_and_lanes(weights, multipliers):
 def test_latencies_of_memories_and_products(read, product):
     program, _, x = layer()
     check(program, {"x": x}, CompileOptions(multipliers=3, read_latency=read, product_latency=product))
+
+
+@pytest.mark.parametrize("read", [1, 2, 3])
+@pytest.mark.parametrize("weights", ["rom", "loadable"])
+@pytest.mark.parametrize("unroll", [SIZE, 2])
+def test_memories_of_one_word(read, weights, unroll):
+    """With all lanes at once each buffer is a word; one is written again after it was read."""
+    buffers = (
+        buffer("x", "input"),
+        buffer("w", "weight", np.array([3, 1, -4, 1, 5, -9], np.int32)),
+        buffer("t", "temporary"),
+        buffer("s", "temporary"),
+        buffer("y", "output"),
+    )
+    x, w, t, s, y = range(5)
+    add, scale = elementwise("add", 2), elementwise("mul", 1)
+    calls = tuple(
+        KernelCall(kernel, used)
+        for kernel, used in (
+            (add, (t, x, w)),
+            (scale, (s, t)),
+            (add, (t, s, x)),
+            (add, (s, t, w)),
+            (add, (y, t, s)),
+        )
+    )
+    options = CompileOptions(unroll_factor=unroll, read_latency=read, weights=weights)
+    compiled = check(ProgramIR("words", buffers, calls, (y,)), {"x": X}, options)
+    text = rtlil.convert(compiled.top)
+    # The output keeps the registers that the host's reads go through.
+    assert re.findall(r"wire width 192 \\([xwts])_r0_", text) == []
+    assert len(re.findall(r"wire width 192 \\y_r0_", text)) == (read - 1 if unroll == SIZE else 0)
 
 
 @pytest.mark.parametrize(("share", "multipliers"), [(True, 4), (False, 8)])

@@ -96,13 +96,21 @@ class ArithmeticLowering:
         """Value of a node at a stage, through as many registers as needed."""
         node = self.plan.nodes[number]
         value = self.result.signals[number]
-        if node.kind in ("const", "variable") or stage <= node.stage:
+        if node.kind in ("const", "variable") or stage <= node.stage or self._stands_still(node):
             return value
         if (number, stage) not in self.delayed:
             register = Signal(value.shape(), name=f"v{number}_s{stage}", reset_less=True)
             self.m.d.sync += register.eq(self.at(number, stage - 1))
             self.delayed[number, stage] = register
         return self.delayed[number, stage]
+
+    def _stands_still(self, node: PlanNode) -> bool:
+        """Whether a value is of the only word of a buffer that the kernel does not write."""
+        if node.kind == "lane" and len(node.operands) == 1:
+            return self._stands_still(self.plan.nodes[node.operands[0]])
+        if node.kind != "load" or self.plan.layouts[node.buffer].words > 1:
+            return False
+        return not self.plan.kernel.buffer(node.buffer).is_output
 
     def _registers(self) -> None:
         for register in self.plan.kernel.registers:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tg2hdl_lower.dataflow import Dataflow
+from tg2hdl_lower.memories import SHALLOW_WORDS, WIDE_BITS
 from tg2hdl_lower.plan import PortRegisters
 
 __all__ = ["ReadPorts", "least_ii", "port_registers", "reason_for"]
@@ -24,12 +25,20 @@ class ReadPorts:
 
 
 def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
-    """Ports with more accesses than can have one for themselves."""
+    """Ports with more accesses than can have one for themselves, and those that reach very many block RAMs."""
     counts = Counter((n.kind, n.buffer) for n in flow.nodes if n.kind in ("load", "store"))
+    wide = {i for i in flow.memories.layouts if _is_wide(flow, i)}
     return PortRegisters(
-        frozenset(b for (kind, b), count in counts.items() if kind == "load" and count > ports.of(b)),
+        frozenset(
+            b for (kind, b), count in counts.items() if kind == "load" and (count > ports.of(b) or b in wide)
+        ),
         frozenset(b for (kind, b), count in counts.items() if kind == "store" and count > 1),
     )
+
+
+def _is_wide(flow: Dataflow, buffer: int) -> bool:
+    layout = flow.memories.layouts[buffer]
+    return layout.words > SHALLOW_WORDS and layout.lanes * flow.memories.storage[buffer].bit_width >= WIDE_BITS
 
 
 def _demands(flow: Dataflow, ports: ReadPorts) -> list[tuple[int, str]]:

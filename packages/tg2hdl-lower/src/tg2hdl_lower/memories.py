@@ -23,6 +23,9 @@ DEEPEST_BLOCK = 16384
 BLOCK_BITS = 18432
 """A block RAM, of which a memory may have some copies."""
 
+WIDE_BITS = 1024
+"""Bits of a word from which the way of an address to its blocks takes a cycle of its own."""
+
 SMALL_PORTS = 16
 BLOCK_PORTS = 4
 LARGE_PORTS = 2

@@ -86,7 +86,7 @@ class PlanNode:
 
 @dataclass(frozen=True)
 class PortRegisters:
-    """Buffers whose accesses take turns on a port, which gets a register behind its multiplexer."""
+    """Buffers whose ports get a register: behind a multiplexer of accesses, or on the way to very many block RAMs."""
 
     reads: frozenset[int]
     writes: frozenset[int]

@@ -15,10 +15,11 @@ from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.port_chain import chain_ports
+from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
-__all__ = ["PathStep", "PlaceAndRoute", "place_and_route"]
+__all__ = ["PathStep", "PlaceAndRoute", "is_full", "place_and_route", "suitable_placers"]
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
 _PLACERS = {"heap": ["--placer-heap-timingweight", "20"], "static": ["--placer", "static"]}
@@ -88,6 +89,8 @@ def place_and_route(
     text = (netlist.folder / "netlist.json").read_text()
     if target.family == "ecp5":
         arguments += ["--speed", str(speed), "--out-of-context"]
+        if is_full(netlist.total, target):
+            text = _changed(text, copy_registers)
         text = _changed(text, keep_feedback_close)
     else:
         arguments += ["--pcf-allow-unconstrained"]
@@ -115,8 +118,12 @@ def suitable_placers(cells: Mapping[str, int], target: TargetDef) -> tuple[str, 
     """
     if target.family != "ecp5":
         return ("heap",)
-    share = max(cells["comb"] / target.lut, cells["ff"] / target.ff)
-    return ("static",) if share > _FULL else ("heap", "static")
+    return ("static",) if is_full(cells, target) else ("heap", "static")
+
+
+def is_full(cells: Mapping[str, int], target: TargetDef) -> bool:
+    """Whether a netlist takes so much of a part that it is spread over all of it."""
+    return max(cells["comb"] / target.lut, cells["ff"] / target.ff) > _FULL
 
 
 def _place_and_route(

@@ -74,13 +74,22 @@ class MemoryPorts:
         """Whether the first register is at the address: LUT RAM has none, and takes most of a cycle."""
         words = memory.layout.words
         small = memory.word_width * words <= SMALL_BITS or words <= SHALLOW_WORDS
-        in_place = any(
+        return small and not self._in_place(memory) and self.read_latency > 1
+
+    def _stands_still(self, memory: SharedMemory) -> bool:
+        """Whether the only word is read straight from its registers, or is a constant: no kernel changes what it reads."""
+        return memory.layout.words == 1 and not memory.output and not self._in_place(memory)
+
+    def _in_place(self, memory: SharedMemory) -> bool:
+        """Whether a kernel reads and writes the memory."""
+        return any(
             {p.reads for p in self.cores[kernel].plan.ports if p.buffer == buffer} == {True, False}
             for kernel, buffer in memory.slots
         )
-        return small and not in_place and self.read_latency > 1
 
     def _attributes(self, memory: SharedMemory) -> dict[str, str]:
+        if self._stands_still(memory):
+            return {"ram_style": "logic"}
         if memory.word_width * memory.layout.words > SMALL_BITS and memory.layout.words > SHALLOW_WORDS:
             return {"ram_style": "block"}
         if memory.layout.words <= SHALLOW_WORDS and memory.writers:
@@ -127,7 +136,9 @@ class MemoryPorts:
         address = selected(sources)
         data: Value
         extra = extra_latency(memory.layout)
-        if isinstance(ram, Banks):
+        if isinstance(ram, Memory) and self._stands_still(memory):
+            data = ram.read_port(domain="comb").data
+        elif isinstance(ram, Banks):
             data = ram.read(m, address, self.read_latency + extra)
         else:
             late = self._reads_late(memory)

@@ -1,0 +1,60 @@
+"""Registers with very many readers copied, on the flat netlist of an ECP5, so that each copy stands near its own.
+
+One register that enables every accumulator of a design that fills the part would have to reach all of it in one cycle.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import defaultdict
+from typing import Any
+
+__all__ = ["copy_registers"]
+
+_READERS = 16
+"""Readers of one copy, unless there would be more than `_COPIES`."""
+_COPIES = 8
+"""Registers instead of one.  Slices of different enables or clears fit no common tile, so that more would spread them."""
+_MANY = 48
+"""Readers above which a register is copied."""
+
+Cell = dict[str, Any]
+
+
+def copy_registers(netlist: dict[str, Any]) -> int:
+    """Change a netlist of yosys' JSON in place; returns how many flip-flops it has more.
+
+    Clock and data of a copy are those of the original, so that it always has the same value.  The readers are dealt out
+    by their names, in which the lanes are numbered: a lane has the same neighbours at all of its registers.
+    """
+    (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
+    cells: dict[str, Cell] = module["cells"]
+    registers = {
+        cell["connections"]["Q"][0]: name for name, cell in cells.items() if cell["type"] == "TRELLIS_FF"
+    }
+    readers: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for name, cell in cells.items():
+        for pin, bits in cell["connections"].items():
+            if cell["port_directions"][pin] == "input" and bits and bits[0] in registers:
+                readers[bits[0]].append((name, pin))
+    top_bit = max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
+    ports = {bit for port in module["ports"].values() for bit in port["bits"]}
+    before = len(cells)
+    for bit, found in readers.items():
+        if len(found) <= _MANY or bit in ports:
+            continue
+        found.sort(key=lambda reader: _natural(reader[0]))
+        count = min(_COPIES, -(-len(found) // _READERS))
+        for n in range(1, count):
+            top_bit += 1
+            copied = copy.deepcopy(cells[registers[bit]])
+            copied["connections"]["Q"] = [top_bit]
+            cells[f"{registers[bit]}$copy{n}"] = copied
+            for name, pin in found[n * len(found) // count : (n + 1) * len(found) // count]:
+                cells[name]["connections"][pin] = [top_bit]
+    return len(cells) - before
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

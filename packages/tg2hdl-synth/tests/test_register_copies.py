@@ -1,0 +1,116 @@
+import json
+import re
+from collections import Counter
+
+import pytest
+from amaranth import Cat, Module, Signal, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_synth import synthesize
+from tg2hdl_synth.place import is_full, suitable_placers
+from tg2hdl_synth.register_copies import copy_registers
+from tg2hdl_synth.targets import target_named
+
+LANES = 40
+
+
+class Wide(wiring.Component):
+    """One flag, delayed, that enables many registers and many LUT RAMs, which share an address."""
+
+    def __init__(self):
+        super().__init__({"flag": In(1), "addr": In(4), "data": In(4), "y": Out(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        width = 4 * LANES
+        memory = Memory(shape=unsigned(width), depth=16, init=[], attrs={"ram_style": "distributed"})
+        m.submodules.memory = memory
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        flags = [Signal(name=f"flag_{n}") for n in range(3)]
+        address, old, word = Signal(4), Signal(4), Signal(width)
+        m.d.sync += [new.eq(value) for new, value in zip(flags, [self.flag, *flags], strict=False)]
+        m.d.sync += [address.eq(self.addr), old.eq(address), word.eq(read.data)]
+        sums = [Signal(4, name=f"sum{n}") for n in range(LANES)]
+        with m.If(flags[-1]):
+            m.d.sync += [s.eq(s + (self.data ^ (n % 16))) for n, s in enumerate(sums)]
+        m.d.comb += [write.addr.eq(old), write.data.eq(Cat(sums)), write.en.eq(flags[-1])]
+        m.d.comb += read.addr.eq(address)
+        m.d.sync += self.y.eq(sum(word.word_select(n, 4) * (n % 3 + 1) for n in range(LANES)))
+        return m
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return synthesize(Wide(), place=False).folder
+
+
+def readers(netlist):
+    cells = netlist["modules"]["top"]["cells"].values()
+    driven = {c["connections"]["Q"][0] for c in cells if c["type"] == "TRELLIS_FF"}
+    return Counter(
+        bit
+        for cell in cells
+        for pin, bits in cell["connections"].items()
+        if cell["port_directions"][pin] == "input"
+        for bit in bits
+        if bit in driven
+    )
+
+
+def merged(netlist):
+    """Cells by what they read, with registers of equal inputs taken as one."""
+    cells = netlist["modules"]["top"]["cells"]
+    renamed = {}
+    while True:
+        same = {}
+        for cell in (c for c in cells.values() if c["type"] == "TRELLIS_FF"):
+            pins = cell["connections"]
+            inputs = {p: [renamed.get(b, b) for b in pins[p]] for p in pins if p != "Q"}
+            same.setdefault(json.dumps([cell["parameters"], inputs], sort_keys=True), []).append(pins["Q"][0])
+        found = {q: min(group) for group in same.values() for q in group}
+        if found == renamed:
+            break
+        renamed = found
+    return {
+        json.dumps(
+            [c["type"], c["parameters"], {p: [renamed.get(b, b) for b in bits] for p, bits in pins.items()}]
+        )
+        for c in cells.values()
+        for pins in [c["connections"]]
+    }
+
+
+def test_copies_are_what_they_were_made_of(folder):
+    netlist = json.loads((folder / "netlist.json").read_text())
+    original = merged(netlist)
+    many = [count for count in readers(netlist).values() if count > 48]
+    assert max(many) == 4 * LANES + LANES
+    before = len(netlist["modules"]["top"]["cells"])
+    count = copy_registers(netlist)
+    assert count == len(netlist["modules"]["top"]["cells"]) - before >= 7 * len(many)
+    assert max(readers(netlist).values()) <= 48
+    assert merged(netlist) == original
+
+
+def test_a_lane_has_one_copy_for_all_of_its_bits(folder):
+    netlist = json.loads((folder / "netlist.json").read_text())
+    copy_registers(netlist)
+    enables = {}
+    for name, cell in netlist["modules"]["top"]["cells"].items():
+        bit = re.search(r"__data_TRELLIS_FF_Q(?:_(\d+))?$", name)
+        if bit:
+            enables.setdefault(int(bit[1] or 0) // 4, set()).add(cell["connections"]["CE"][0])
+    groups = [enables[lane] for lane in sorted(enables)]
+    assert len(groups) == LANES
+    # The eighth one enables LUT RAMs.
+    assert len({copy for group in groups for copy in group}) == 7
+    assert sum(len(group) > 1 for group in groups) <= 6, "at most one lane between two copies"
+
+
+def test_only_large_designs_get_copies():
+    part = target_named("ecp5-45k")
+    assert not is_full({"comb": 20_000, "ff": 20_000}, part)
+    assert is_full({"comb": 20_000, "ff": 23_000}, part)
+    assert suitable_placers({"comb": 20_000, "ff": 23_000}, part) == ("static",)

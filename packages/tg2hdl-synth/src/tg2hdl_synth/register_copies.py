@@ -33,11 +33,13 @@ def copy_registers(netlist: dict[str, Any]) -> int:
     registers = {
         cell["connections"]["Q"][0]: name for name, cell in cells.items() if cell["type"] == "TRELLIS_FF"
     }
-    readers: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    readers: dict[int, list[tuple[str, str, int]]] = defaultdict(list)
     for name, cell in cells.items():
         for pin, bits in cell["connections"].items():
-            if cell["port_directions"][pin] == "input" and bits and bits[0] in registers:
-                readers[bits[0]].append((name, pin))
+            if cell["port_directions"][pin] == "input":
+                for place, bit in enumerate(bits):
+                    if bit in registers:
+                        readers[bit].append((name, pin, place))
     top_bit = max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
     ports = {bit for port in module["ports"].values() for bit in port["bits"]}
     before = len(cells)
@@ -51,8 +53,8 @@ def copy_registers(netlist: dict[str, Any]) -> int:
             copied = copy.deepcopy(cells[registers[bit]])
             copied["connections"]["Q"] = [top_bit]
             cells[f"{registers[bit]}$copy{n}"] = copied
-            for name, pin in found[n * len(found) // count : (n + 1) * len(found) // count]:
-                cells[name]["connections"][pin] = [top_bit]
+            for name, pin, place in found[n * len(found) // count : (n + 1) * len(found) // count]:
+                cells[name]["connections"][pin][place] = top_bit
     return len(cells) - before
 
 

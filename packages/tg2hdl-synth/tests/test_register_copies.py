@@ -97,11 +97,14 @@ def test_copies_are_what_they_were_made_of(folder):
 def test_a_lane_has_one_copy_for_all_of_its_bits(folder):
     netlist = json.loads((folder / "netlist.json").read_text())
     copy_registers(netlist)
+    module = netlist["modules"]["top"]
+    wide = [net["bits"] for net in module["netnames"].values() if len(net["bits"]) == 4 * LANES]
+    lanes = {bit: place // 4 for bits in wide for place, bit in enumerate(bits)}
     enables = {}
-    for name, cell in netlist["modules"]["top"]["cells"].items():
-        bit = re.search(r"__data_TRELLIS_FF_Q(?:_(\d+))?$", name)
-        if bit:
-            enables.setdefault(int(bit[1] or 0) // 4, set()).add(cell["connections"]["CE"][0])
+    for cell in module["cells"].values():
+        pins = cell["connections"]
+        if cell["type"] == "TRELLIS_FF" and "CE" in pins:
+            enables.setdefault(lanes[pins["Q"][0]], set()).add(pins["CE"][0])
     groups = [enables[lane] for lane in sorted(enables)]
     assert len(groups) == LANES
     # The eighth one enables LUT RAMs.

@@ -26,7 +26,7 @@ def copy_registers(netlist: dict[str, Any]) -> int:
     """Change a netlist of yosys' JSON in place; returns how many flip-flops it has more.
 
     Clock and data of a copy are those of the original, so that it always has the same value.  The readers are dealt out
-    by their names, in which the lanes are numbered: a lane has the same neighbours at all of its registers.
+    by the names of what they drive, in which the lanes are numbered: a lane has the same neighbours everywhere.
     """
     (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
     cells: dict[str, Cell] = module["cells"]
@@ -42,11 +42,12 @@ def copy_registers(netlist: dict[str, Any]) -> int:
                         readers[bit].append((name, pin, place))
     top_bit = max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
     ports = {bit for port in module["ports"].values() for bit in port["bits"]}
+    order = _order(module)
     before = len(cells)
     for bit, found in readers.items():
         if len(found) <= _MANY or bit in ports:
             continue
-        found.sort(key=lambda reader: _natural(reader[0]))
+        found.sort(key=lambda reader: order[reader[0]])
         count = min(_COPIES, -(-len(found) // _READERS))
         for n in range(1, count):
             top_bit += 1
@@ -56,6 +57,31 @@ def copy_registers(netlist: dict[str, Any]) -> int:
             for name, pin, place in found[n * len(found) // count : (n + 1) * len(found) // count]:
                 cells[name]["connections"][pin][place] = top_bit
     return len(cells) - before
+
+
+def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
+    """Key of each cell: what it drives, or the register right behind it, as a name with numbers and a bit."""
+    names: dict[int, str] = {}
+    for name, net in module["netnames"].items():
+        for place, bit in enumerate(net["bits"]):
+            if isinstance(bit, int) and not net.get("hide_name") and len(name) < len(names.get(bit, name + " ")):
+                names[bit] = f"{name} {place}"
+    behind = {
+        cell["connections"]["DI"][0]: cell["connections"]["Q"][0]
+        for cell in module["cells"].values()
+        if cell["type"] == "TRELLIS_FF"
+    }
+    keys = {}
+    for name, cell in module["cells"].items():
+        driven = [
+            bit
+            for pin, bits in cell["connections"].items()
+            if cell["port_directions"][pin] == "output"
+            for bit in bits
+        ]
+        bit = behind.get(driven[0], driven[0]) if driven else None
+        keys[name] = _natural(names.get(bit, name))
+    return keys
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -207,7 +207,9 @@ def chains_in_a_row(folder: Path) -> int:
         others = max(before(bit) for pin, bit in inputs if pin != "CIN")
         return max([others + (cell["type"] == "CCU2C"), *carried])
 
-    return max(before(bit) for c in module["cells"].values() for bits in c["connections"].values() for bit in bits)
+    return max(
+        before(bit) for c in module["cells"].values() for bits in c["connections"].values() for bit in bits
+    )
 
 
 def test_each_sum_has_its_cycle() -> None:

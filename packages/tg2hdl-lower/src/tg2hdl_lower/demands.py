@@ -38,7 +38,9 @@ def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
 
 def _is_wide(flow: Dataflow, buffer: int) -> bool:
     layout = flow.memories.layouts[buffer]
-    return layout.words > SHALLOW_WORDS and layout.lanes * flow.memories.storage[buffer].bit_width >= WIDE_BITS
+    return (
+        layout.words > SHALLOW_WORDS and layout.lanes * flow.memories.storage[buffer].bit_width >= WIDE_BITS
+    )
 
 
 def _demands(flow: Dataflow, ports: ReadPorts) -> list[tuple[int, str]]:

@@ -15,7 +15,7 @@ __all__ = ["copy_registers"]
 _READERS = 16
 """Readers of one copy, unless there would be more than `_COPIES`."""
 _COPIES = 8
-"""Registers instead of one.  Slices of different enables or clears fit no common tile, so that more would spread them."""
+"""Registers instead of one; few enables or clears fit a common tile, so that more of them would spread the slices."""
 _MANY = 48
 """Readers above which a register is copied."""
 
@@ -61,11 +61,12 @@ def copy_registers(netlist: dict[str, Any]) -> int:
 
 def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
     """Key of each cell: what it drives, or the register right behind it, as a name with numbers and a bit."""
-    names: dict[int, str] = {}
-    for name, net in module["netnames"].items():
+    names: dict[int | str, str] = {}
+    # The names that yosys makes are longer than those of the design.
+    for name, net in sorted(module["netnames"].items(), key=lambda item: len(item[0])):
         for place, bit in enumerate(net["bits"]):
-            if isinstance(bit, int) and not net.get("hide_name") and len(name) < len(names.get(bit, name + " ")):
-                names[bit] = f"{name} {place}"
+            if not net.get("hide_name"):
+                names.setdefault(bit, f"{name} {place}")
     behind = {
         cell["connections"]["DI"][0]: cell["connections"]["Q"][0]
         for cell in module["cells"].values()
@@ -79,7 +80,7 @@ def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
             if cell["port_directions"][pin] == "output"
             for bit in bits
         ]
-        bit = behind.get(driven[0], driven[0]) if driven else None
+        bit = behind.get(driven[0], driven[0]) if driven else name
         keys[name] = _natural(names.get(bit, name))
     return keys
 

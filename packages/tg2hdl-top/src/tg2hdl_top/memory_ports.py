@@ -77,7 +77,7 @@ class MemoryPorts:
         return small and not self._in_place(memory) and self.read_latency > 1
 
     def _stands_still(self, memory: SharedMemory) -> bool:
-        """Whether the only word is read straight from its registers, or is a constant: no kernel changes what it reads."""
+        """Whether the only word is read without registers on the way: no kernel changes what it reads."""
         return memory.layout.words == 1 and not memory.output and not self._in_place(memory)
 
     def _in_place(self, memory: SharedMemory) -> bool:

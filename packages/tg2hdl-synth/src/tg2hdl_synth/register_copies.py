@@ -23,16 +23,16 @@ Cell = dict[str, Any]
 
 
 def copy_registers(netlist: dict[str, Any]) -> int:
-    """Change a netlist of yosys' JSON in place; returns how many flip-flops it has more.
+    """Change a netlist of yosys' JSON in place; returns how many cells it has more.
 
-    Clock and data of a copy are those of the original, so that it always has the same value.  The readers are dealt out
+    Clock and data of a copy are those of the original, so that it always has the same value; a LUT in front of it is
+    copied too, which would otherwise stand somewhere on the way to all of the copies.  The readers are dealt out
     by the names of what they drive, in which the lanes are numbered: a lane has the same neighbours everywhere.
     """
     (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
     cells: dict[str, Cell] = module["cells"]
-    registers = {
-        cell["connections"]["Q"][0]: name for name, cell in cells.items() if cell["type"] == "TRELLIS_FF"
-    }
+    registers = {c["connections"]["Q"][0]: name for name, c in cells.items() if c["type"] == "TRELLIS_FF"}
+    luts = {c["connections"]["Z"][0]: name for name, c in cells.items() if c["type"] == "LUT4"}
     readers: dict[int, list[tuple[str, str, int]]] = defaultdict(list)
     for name, cell in cells.items():
         for pin, bits in cell["connections"].items():
@@ -51,12 +51,22 @@ def copy_registers(netlist: dict[str, Any]) -> int:
         count = min(_COPIES, -(-len(found) // _READERS))
         for n in range(1, count):
             top_bit += 1
-            copied = copy.deepcopy(cells[registers[bit]])
-            copied["connections"]["Q"] = [top_bit]
-            cells[f"{registers[bit]}$copy{n}"] = copied
+            q, data = top_bit, cells[registers[bit]]["connections"]["DI"][0]
+            if data in luts:
+                top_bit += 1
+                cells[f"{luts[data]}$copy{top_bit}"] = _with(cells[luts[data]], Z=top_bit)
+                data = top_bit
+            cells[f"{registers[bit]}$copy{q}"] = _with(cells[registers[bit]], DI=data, Q=q)
             for name, pin, place in found[n * len(found) // count : (n + 1) * len(found) // count]:
-                cells[name]["connections"][pin][place] = top_bit
+                cells[name]["connections"][pin][place] = q
     return len(cells) - before
+
+
+def _with(cell: Cell, **pins: int) -> Cell:
+    """Copy of a cell with other nets at some pins."""
+    copied = copy.deepcopy(cell)
+    copied["connections"] |= {pin: [bit] for pin, bit in pins.items()}
+    return copied
 
 
 def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:

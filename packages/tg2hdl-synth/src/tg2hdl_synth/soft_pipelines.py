@@ -24,11 +24,13 @@ _REGISTER = re.compile(
 )
 _PIN = re.compile(r"^    connect \\([ABY]) (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^    parameter .*\n", re.MULTILINE)
-_SLICE = re.compile(r" \[(\d+):0\]$")
+_WIDTH = {pin: re.compile(rf"parameter \\{pin}_WIDTH (\d+)") for pin in "ABY"}
 
 
 @dataclass(frozen=True)
 class _Register:
+    """A ``$dff`` and its text; `d` and `q` with the slice of all of their bits."""
+
     text: str
     d: str
     clk: str
@@ -57,45 +59,44 @@ def with_soft_products(rtlil: str, chosen: Iterable[Product]) -> str:
 def _with_soft_product(module: str, name: str) -> str:
     match = re.search(rf"^  cell \$mul {re.escape(name)}\n(?:    .*\n)*  end\n", module, re.MULTILINE)
     assert match is not None, "the product was found in this module"
-    registers = {
-        _whole(m["q"], int(m["width"])): _Register(m[0], _whole(m["d"], int(m["width"])), m["clk"], m["q"])
-        for m in _REGISTER.finditer(module)
-    }
-    pins = dict(_PIN.findall(match[0]))
-    widths = {p: int(w) for p, w in re.findall(r"parameter \\([ABY])_WIDTH (\d+)", match[0])}
-    factors = [registers.get(_whole(pins[p], widths[p])) for p in "AB"]
-    stages, clock, before = 0, "1'0", module
-    if all(r is not None and r.d in registers for r in factors):
-        (a, b) = (r for r in factors if r is not None)
-        if a.clk == b.clk:
-            stages, clock = 1, a.clk
-            pins |= {"A": a.d, "B": b.d}
-            behind = _only_register_behind(module, registers, _whole(pins["Y"], widths["Y"]), pins["Y"])
-            if behind is not None and behind.clk == clock:
-                stages = 2
-                pins["Y"] = behind.q
-                before = module.replace(behind.text, "")
+    registers = _registers(module)
+    nets = dict(_PIN.findall(match[0]))
+    pins = {pin: _whole(net, int(_WIDTH[pin].search(match[0])[1])) for pin, net in nets.items()}  # type: ignore[index]
+    stages, clock = 0, "1'0"
+    factors = [registers[pins[p]] for p in "AB" if pins[p] in registers]
+    if len(factors) == 2 and len({r.clk for r in factors}) == 1 and all(r.d in registers for r in factors):
+        stages, clock = 1, factors[0].clk
+        nets |= {"A": factors[0].d, "B": factors[1].d}
+        behind = _only_reader(module, registers, pins["Y"])
+        if behind is not None and behind.clk == clock and any(r.d == behind.q for r in registers.values()):
+            stages = 2
+            nets["Y"] = behind.q
+            module = module.replace(behind.text, "")
     cell = (
         f"  cell {SOFT_PRODUCT} {name}\n    parameter \\STAGES {stages}\n"
         + "".join(_PARAMETER.findall(match[0]))
-        + "".join(f"    connect \\{pin} {net}\n" for pin, net in {**pins, "CLK": clock}.items())
+        + "".join(f"    connect \\{pin} {net}\n" for pin, net in {**nets, "CLK": clock}.items())
         + "  end\n"
     )
-    return before.replace(match[0], cell)
+    return module.replace(match[0], cell)
 
 
-def _only_register_behind(
-    module: str, registers: dict[str, _Register], value: str, wire: str
-) -> _Register | None:
-    """The register that alone takes `value`, if another one follows it."""
+def _registers(module: str) -> dict[str, _Register]:
+    """Registers without enable and reset by their output."""
+    found = (
+        _Register(m[0], _whole(m["d"], int(m["width"])), m["clk"], _whole(m["q"], int(m["width"])))
+        for m in _REGISTER.finditer(module)
+    )
+    return {register.q: register for register in found}
+
+
+def _only_reader(module: str, registers: dict[str, _Register], value: str) -> _Register | None:
+    """The register that takes a value which nothing else does."""
     readers = [r for r in registers.values() if r.d == value]
+    name = value.rsplit(" ", 1)[0]
     # Where it is declared, the product, and the register.
-    mentions = len(re.findall(rf"(?<!\S){re.escape(wire)}(?!\S)", module))
-    if len(readers) != 1 or mentions != 3:
-        return None
-    (first,) = readers
-    follows = any(r.d == _whole(first.q, int(_SLICE.search(value)[1]) + 1) for r in registers.values())  # type: ignore[index]
-    return first if follows else None
+    mentions = len(re.findall(rf"(?<!\S){re.escape(name)}(?!\S)", module))
+    return readers[0] if len(readers) == 1 and mentions == 3 else None
 
 
 def _whole(net: str, width: int) -> str:

@@ -19,6 +19,12 @@ def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latenc
     assert (options.read_latency, options.product_latency) == latencies
 
 
+def test_spread_is_by_the_multipliers_alone():
+    assert not LowerOptions(read_latency=3, product_latency=4).spread
+    assert not LowerOptions(multipliers=95).spread
+    assert LowerOptions(multipliers=96, read_latency=1).spread
+
+
 def test_latencies_that_are_given_are_kept():
     options = LowerOptions(multipliers=96, read_latency=1, product_latency=2)
     assert (options.read_latency, options.product_latency) == (1, 2)

@@ -78,3 +78,21 @@ def test_a_product_that_waits_for_the_one_before_has_no_registers(same_as_golden
     plan = plan_kernel(kernel)
     assert plan.products == ()
     same_as_golden(kernel, plan, {1: bytes_of(9)})
+
+
+@pytest.mark.parametrize(("multipliers", "waits"), [(95, 0), (96, 1)])
+def test_logic_is_not_on_the_way_to_one_of_many_multipliers(
+    same_as_golden, multipliers: int, waits: int
+) -> None:
+    i = IRCounter(9, 0, 0)
+    a, b = IRBufLoad(1, i, I8), IRBufLoad(2, i, I8)
+    factor = IROp("xor", I32, (IROp("and", I32, (wide(a), number(107))), number(85)))
+    store = IRBufStore(0, i, IROp("mul", I32, (factor, wide(b))), I32)
+    root = LoopIR.from_items((LoopIR.from_items((a, b, store), counter=i),))
+    buffers = (BufferMeta(0, 9, I32, True), BufferMeta(1, 9, I8, False), BufferMeta(2, 9, I8, False))
+    kernel = KernelIR(buffers, root, name="masked")
+    plan = plan_kernel(kernel, LowerOptions(multipliers=multipliers, target="ecp5"))
+    (product,) = (n for n in plan.nodes if n.kind == "product")
+    (logic,) = (n for n in plan.nodes if n.op == "xor")
+    assert (logic.level, product.issue - logic.stage) == (1, waits)
+    same_as_golden(kernel, plan, {1: bytes_of(9), 2: bytes_of(9)[::-1].copy()})

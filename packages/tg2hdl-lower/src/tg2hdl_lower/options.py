@@ -60,6 +60,11 @@ class LowerOptions:
     product_latency: int = 0
     max_ii: int = 4096
 
+    @property
+    def spread(self) -> bool:
+        """Whether there are so many multipliers that a way to one of them takes a cycle."""
+        return (self.multipliers or 0) >= _SPREAD["read_latency"][0]
+
     def __post_init__(self) -> None:
         defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
         for name, (many, least) in _SPREAD.items():

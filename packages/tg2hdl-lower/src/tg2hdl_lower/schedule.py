@@ -139,7 +139,8 @@ class _Attempt:
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)
             case "unit" | "product" | "shared":
-                node.issue = stage + (1 if level > self._free_level(node) else 0)
+                late = level > self._free_level(node) or (level and self._comes_from_logic(node, stage))
+                node.issue = stage + (1 if late else 0)
                 node.stage = node.issue + node.latency
                 # A unit has logic behind its last register; in a recurrence a register there would cost a turn.
                 last = node.kind != "product" and node.number not in self.circular
@@ -164,6 +165,13 @@ class _Attempt:
     def _free_level(self, node: PlanNode) -> int:
         """Level of an operand that needs no register more: a memory leads straight to those of a multiplier."""
         return self.memory_level if node.kind == "product" else 0
+
+    def _comes_from_logic(self, product: PlanNode, stage: int) -> bool:
+        """Whether a far multiplier would wait for logic, in front of the choice between the kernels that share it."""
+        if product.kind != "product" or not self.options.spread:
+            return False
+        factors = (self.flow.nodes[n] for n in product.operands)
+        return any(n.level and n.stage == stage and n.kind not in ("load", "lane") for n in factors)
 
     def _latest(self, load: PlanNode, user: PlanNode) -> int:
         """Last stage in which a user can take a word."""

@@ -13,11 +13,12 @@ from typing import Any
 __all__ = ["copy_registers"]
 
 _READERS = 16
-"""Readers of one copy, unless there would be more than `_COPIES`."""
+"""Readers of one copy, unless there would be more than `_COPIES`; of a register that only LUTs read, a quarter."""
 _COPIES = 8
 """Registers instead of one; few enables or clears fit a common tile, so that more of them would spread the slices."""
 _MANY = 48
-"""Readers above which a register is copied."""
+"""Readers above which a register is copied; a quarter where all of them are LUTs, such as those in front of multipliers
+that kernels share."""
 
 Cell = dict[str, Any]
 
@@ -45,10 +46,11 @@ def copy_registers(netlist: dict[str, Any]) -> int:
     order = _order(module)
     before = len(cells)
     for bit, found in readers.items():
-        if len(found) <= _MANY or bit in ports:
+        scale = 4 if all(cells[name]["type"] == "LUT4" for name, _, _ in found) else 1
+        if scale * len(found) <= _MANY or bit in ports:
             continue
         found.sort(key=lambda reader: order[reader[0]])
-        count = min(_COPIES, -(-len(found) // _READERS))
+        count = min(_COPIES, -(-scale * len(found) // _READERS))
         for n in range(1, count):
             top_bit += 1
             q, data = top_bit, cells[registers[bit]]["connections"]["DI"][0]

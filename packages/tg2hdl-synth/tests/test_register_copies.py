@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from amaranth import Cat, Module, Signal, unsigned
@@ -6,8 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_synth import synthesize
-from tg2hdl_synth.place import is_full, suitable_placers
+from tg2hdl_synth import place, synthesize
 from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.targets import target_named
 
@@ -114,8 +114,17 @@ def test_a_lane_has_one_copy_for_all_of_its_bits(folder):
     assert sum(len(group) > 1 for group in groups) <= 6, "at most one lane between two copies"
 
 
-def test_only_large_designs_get_copies():
+@pytest.mark.parametrize("large", [False, True])
+def test_only_large_designs_get_copies(large, monkeypatch):
+    class Placed(Exception):
+        pass
+
+    def look(placer, arguments, text, *others):
+        raise Placed(placer, text.count("$copy"))
+
+    monkeypatch.setattr(place, "_place_and_route", look)
     part = target_named("ecp5-45k")
-    assert not is_full({"comb": 20_000, "ff": 20_000}, part)
-    assert is_full({"comb": 20_000, "ff": 23_000}, part)
-    assert suitable_placers({"comb": 20_000, "ff": 23_000}, part) == ("static",)
+    with pytest.raises(Placed) as seen:
+        synthesize(Wide(), replace(part, lut=1000) if large else part, seeds=1)
+    placer, copies = seen.value.args
+    assert (placer, copies > 0) == (("static", True) if large else ("heap", False))

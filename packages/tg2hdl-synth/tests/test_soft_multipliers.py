@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_synth import synthesize
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.soft_multipliers import products, soft_products
+from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.targets import target_named
 
 
@@ -161,7 +162,7 @@ class Pipelines(wiring.Component):
 )
 def test_registers_move_between_the_sums(shapes: tuple[Shape, Shape]) -> None:
     rng = random.Random(3)
-    design = Pipelines(shapes, [(1, 2), (2, 0), (2, 1), (3, 2)])
+    design = Pipelines(shapes, [(1, 2), (2, 1), (3, 2)])
     result = synthesize(design, replace(target_named("ecp5-45k"), dsp=0), place=False)
     a, b = shapes
     mask = (1 << a.width + b.width) - 1
@@ -221,3 +222,30 @@ def test_each_sum_has_its_cycle() -> None:
         for registers in ((1, 1), (2, 1), (3, 2))
     }
     assert chains == {(1, 1): 3, (2, 1): 2, (3, 2): 1}
+
+
+class Started(wiring.Component):
+    """A product behind two registers in a row, of which the later one starts at a value."""
+
+    def __init__(self, init: int) -> None:
+        self.init = init
+        super().__init__({"a": In(signed(8)), "b": In(signed(8)), "p": Out(signed(16))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        factors: list[Value] = []
+        for name, port in (("a", self.a), ("b", self.b)):
+            first = Signal(signed(8), name=f"{name}0", reset_less=True)
+            second = Signal(signed(8), name=f"{name}1", reset_less=True, init=self.init)
+            m.d.sync += [first.eq(port), second.eq(first)]
+            factors.append(second)
+        m.d.comb += self.p.eq(factors[0] * factors[1])
+        return m
+
+
+@pytest.mark.parametrize(("init", "stages"), [(0, 1), (3, 0), (-1, 0)])
+def test_registers_that_start_at_a_value_stay(init: int, stages: int) -> None:
+    text = rtlil.convert(Started(init), name="top")
+    changed = with_soft_products(text, soft_products(text, 0))
+    assert f"cell {SOFT_PRODUCT} " in changed
+    assert f"parameter \\STAGES {stages}\n" in changed

@@ -27,16 +27,18 @@ class ReadPorts:
 def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
     """Ports with more accesses than can have one for themselves, and those that reach very many block RAMs."""
     counts = Counter((n.kind, n.buffer) for n in flow.nodes if n.kind in ("load", "store"))
-    wide = {i for i in flow.memories.layouts if _is_wide(flow, i)}
     return PortRegisters(
         frozenset(
-            b for (kind, b), count in counts.items() if kind == "load" and (count > ports.of(b) or b in wide)
+            b
+            for (kind, b), count in counts.items()
+            if kind == "load" and (count > ports.of(b) or _is_wide(flow, b))
         ),
         frozenset(b for (kind, b), count in counts.items() if kind == "store" and count > 1),
     )
 
 
 def _is_wide(flow: Dataflow, buffer: int) -> bool:
+    """Whether a word is spread over so many block RAMs that its address comes from a register of its own."""
     layout = flow.memories.layouts[buffer]
     return (
         layout.words > SHALLOW_WORDS and layout.lanes * flow.memories.storage[buffer].bit_width >= WIDE_BITS

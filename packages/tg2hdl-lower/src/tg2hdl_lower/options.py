@@ -15,7 +15,10 @@ FAMILY_DEFAULTS = {
 }
 """What 0 means for the options that depend on the family."""
 
-_SPREAD = {"product_latency": (64, 4), "read_latency": (96, 3)}
+_FAR = 96
+"""Multipliers from which a way to one of them takes a cycle."""
+
+_SPREAD = {"product_latency": (64, 4), "read_latency": (_FAR, 3)}
 """Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
 own, those to and from a multiplier and those from a memory."""
 
@@ -63,7 +66,7 @@ class LowerOptions:
     @property
     def spread(self) -> bool:
         """Whether there are so many multipliers that a way to one of them takes a cycle."""
-        return (self.multipliers or 0) >= _SPREAD["read_latency"][0]
+        return (self.multipliers or 0) >= _FAR
 
     def __post_init__(self) -> None:
         defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))

@@ -139,7 +139,7 @@ class _Attempt:
                 node.issue, node.stage = stage, stage
                 node.level = level + (2 if len(node.operands) > 1 else 0)
             case "unit" | "product" | "shared":
-                late = level > self._free_level(node) or (level and self._comes_from_logic(node, stage))
+                late = level > self._free_level(node) or self._comes_from_logic(node, stage)
                 node.issue = stage + (1 if late else 0)
                 node.stage = node.issue + node.latency
                 # A unit has logic behind its last register; in a recurrence a register there would cost a turn.

@@ -130,14 +130,14 @@ def _script(
 ) -> tuple[str, dict[str, str]]:
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
-    lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
     libraries = {}
+    if f"cell {SOFT_PRODUCT} " in rtlil:
+        # Before the first command that misses a module for them.
+        lines += ["proc", "techmap -map soft_multiplier.v"]
+        libraries["soft_multiplier.v"] = soft_multiplier()
+    lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
     if target.family == "ecp5":
         command = f"synth_ecp5 -no-rw-check -top {top}"
-        if f"cell {SOFT_PRODUCT} " in rtlil:
-            libraries["soft_multiplier.v"] = soft_multiplier()
-            # Before the first command that misses a module for them.
-            lines[1:1] = ["proc", "techmap -map soft_multiplier.v"]
         lines.append(f"{command} -run begin:coarse")
         lines.append(f"{command} -run coarse:map_ram")
         for width in sorted({memory.slice_width for memory in deep}):

@@ -22,6 +22,7 @@ _REGISTER = re.compile(
     r"    connect \\D (?P<d>.+)\n    connect \\CLK (?P<clk>.+)\n    connect \\Q (?P<q>.+)\n  end\n",
     re.MULTILINE,
 )
+_STARTS = re.compile(r"^  attribute \\init \d+'[01]*1[01]*\n  wire (?:.* )?(\\?\S+)$", re.MULTILINE)
 _PIN = re.compile(r"^    connect \\([ABY]) (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^    parameter .*\n", re.MULTILINE)
 _WIDTH = {pin: re.compile(rf"parameter \\{pin}_WIDTH (\d+)") for pin in "ABY"}
@@ -82,10 +83,12 @@ def _with_soft_product(module: str, name: str) -> str:
 
 
 def _registers(module: str) -> dict[str, _Register]:
-    """Registers without enable and reset by their output."""
+    """Registers by their output, without those that have an enable or a reset or do not start at zero."""
+    started = set(_STARTS.findall(module))
     found = (
         _Register(m[0], _whole(m["d"], int(m["width"])), m["clk"], _whole(m["q"], int(m["width"])))
         for m in _REGISTER.finditer(module)
+        if m["q"].split(" ")[0] not in started
     )
     return {register.q: register for register in found}
 

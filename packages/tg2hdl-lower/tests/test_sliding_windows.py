@@ -53,6 +53,17 @@ def test_a_long_line_is_block_ram(same_as_golden):
     same_as_golden(kernel, plan, contents(kernel))
 
 
+@pytest.mark.parametrize(
+    ("lanes", "products"),
+    [({1: 4, 3: 3, 4: 3}, 36 - 6), ({0: 3, 1: 4, 3: 3, 4: 3}, 108 - 3 * 6 - 2 * 12 + 4)],
+)
+def test_lanes_in_the_padding_take_no_multiplier(lanes, products, same_as_golden):
+    kernel = padded_convolution(2, (3, 4), (3, 3), (1, 1))
+    plan = plan_kernel(kernel, lanes=lanes, layouts={1: Layout.linear(24, 12), 2: Layout.linear(18, 9)})
+    assert plan.multipliers == products
+    same_as_golden(kernel, plan, contents(kernel))
+
+
 @settings(
     deadline=None,
     derandomize=True,

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from tinygrad import Tensor
+from tinygrad import Tensor, dtypes
 
 import tg2hdl
 from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
@@ -237,3 +237,24 @@ def test_an_accelerator_that_is_never_simulated_leaves_no_warning():
     result = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
     assert int(result.stdout) > 3
+
+
+def test_of_lanes_as_fast_as_each_other_those_with_few_memory_accesses_are_taken():
+    rng = np.random.default_rng(0)
+    first, second = (
+        Tensor(rng.integers(-128, 128, shape).astype(np.int8)) for shape in ((4, 1, 3, 3), (16, 4, 3, 3))
+    )
+
+    def two_convolutions(x):
+        hidden = x.cast(dtypes.int32).conv2d(first.cast(dtypes.int32), padding=1) >> 9
+        hidden = hidden.clip(-128, 127).cast(dtypes.int8).cast(dtypes.int32)
+        return hidden.conv2d(second.cast(dtypes.int32), padding=1)
+
+    image = rng.integers(-128, 128, (1, 1, 4, 4)).astype(np.int8)
+    acc = tg2hdl.compile(two_convolutions, image, multipliers=144)
+    # All outputs of one channel, whose windows are one word, and not 16 channels of one output.
+    assert [str(layout) for layout in acc.top.plans[1].layouts.values()] == ["64/4x4/4", "64/16", "192/3x3/3"]
+    assert not any(node.kind == "lane" and len(node.operands) > 1 for node in acc.top.plans[1].nodes)
+    run = acc.simulate(image)
+    np.testing.assert_array_equal(run.output, acc.golden(image))
+    assert run.cycles.compute == acc.predicted_cycles

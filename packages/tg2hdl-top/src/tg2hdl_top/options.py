@@ -36,3 +36,8 @@ class CompileOptions(LowerOptions):
         for name in ("share_multipliers", "share_units"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
+
+    @property
+    def chooses_lanes(self) -> bool:
+        """Whether the planner chooses the lanes of each kernel."""
+        return self.unroll_factor == 1 and self.reduce_unroll_factor == 1

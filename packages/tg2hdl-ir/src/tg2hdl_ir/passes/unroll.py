@@ -149,8 +149,18 @@ class _Unroller:
             rewriter.memo[counter] = value
             masks.append(self.folder.below(value, counter.bound))
         mask = self.folder.all_of(*masks)
-        statements = [s for s in map(rewriter.statement, leaf.statements()) if not _never(s)]
+        loaded = [s for s in leaf.statements() if not self._known(s, rewriter)]
+        statements = [s for s in map(rewriter.statement, loaded) if not _never(s)]
         return statements if mask is None else mask_statements(statements, mask, self.folder)
+
+    def _known(self, statement: IRStatement, rewriter: Rewriter) -> bool:
+        """Whether a load is its alternative in every step, as that of a lane in the padding."""
+        if not isinstance(statement, IRBufLoad) or statement.gate is None or statement.alt is None:
+            return False
+        if not is_const(rewriter.value(statement.gate), 0):
+            return False
+        rewriter.memo[statement] = rewriter.value(statement.alt)
+        return True
 
     def _copy(self, reg: int, lane: tuple[int, ...]) -> int:
         if (reg, lane) not in self.copies:

@@ -1,0 +1,51 @@
+"""Element types of the memories that kernels share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRBufStore, KernelIR
+from tg2hdl_ir.passes.accumulators import accumulator_ranges
+from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis, bits_for
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower.memories import element_ranges
+
+__all__ = ["element_types"]
+
+
+def element_types(program: ProgramIR) -> dict[int, DType]:
+    """Element type of each buffer; temporaries get no more bits than their values need."""
+    storage = {n: buffer.dtype for n, buffer in enumerate(program.buffers)}
+    written = Counter(
+        buffer
+        for call in program.calls
+        for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True)
+        if meta.is_output
+    )
+    for call in program.calls:
+        slots = {meta.idx: buffer for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True)}
+        inputs = element_ranges({idx: storage[buffer] for idx, buffer in slots.items()})
+        for idx, interval in _stored(call.kernel, inputs).items():
+            buffer = slots[idx]
+            meta = program.buffers[buffer]
+            private = meta.role == "temporary" and meta.initial is None and written[buffer] == 1
+            if private and meta.dtype.is_int:
+                storage[buffer] = _narrowest(interval, meta.dtype)
+    return storage
+
+
+def _stored(kernel: KernelIR, inputs: dict[int, Interval]) -> dict[int, Interval]:
+    ranges = RangeAnalysis(accumulator_ranges(kernel, inputs), inputs)
+    result: dict[int, Interval] = {}
+    for statement in kernel.loop_tree.statements():
+        if isinstance(statement, IRBufStore) and not statement.dtype.is_float:
+            low, high = ranges.of(statement.value)
+            before = result.get(statement.buf_idx, (low, high))
+            result[statement.buf_idx] = (min(before[0], low), max(before[1], high))
+    return result
+
+
+def _narrowest(interval: Interval, dtype: DType) -> DType:
+    width, is_signed = bits_for(interval)
+    return DType.from_width(width, is_signed) if width < dtype.bit_width else dtype

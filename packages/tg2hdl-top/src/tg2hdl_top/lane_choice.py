@@ -1,0 +1,215 @@
+"""Lanes of one kernel, and the layouts of its buffers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.axes import analyze_axes
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_lower import Layout
+from tg2hdl_lower.binding import recurrence_latency
+from tg2hdl_lower.lanes import (
+    Access,
+    accesses,
+    candidate_lanes,
+    explicit_lanes,
+    moving_lanes,
+    multiplications,
+    packed_layouts,
+    split_for_layouts,
+    words_per_step,
+)
+from tg2hdl_lower.memories import read_ports
+from tg2hdl_top.options import CompileOptions
+
+__all__ = [
+    "BufferLayout",
+    "BufferUser",
+    "LaneChoice",
+    "LaneChooser",
+    "memory_demand",
+    "total_multiplications",
+]
+
+MAX_MULTIPLEXED = 128
+"""Elements in front of all lane multiplexers of a kernel's access, above which another layout is sought."""
+
+
+@dataclass
+class BufferLayout:
+    """What earlier kernels decided about a buffer: its layout, and who relies on it."""
+
+    layout: Layout
+    users: list[BufferUser] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BufferUser:
+    """A placed kernel as one of its buffers sees it."""
+
+    found: tuple[Access, ...]
+    slot: int
+    lanes: dict[int, int]
+    interval: int
+
+    def accepts(self, layout: Layout, ports: int) -> bool:
+        """Whether another layout of the buffer would not slow the kernel down."""
+        moving = moving_lanes(self.found, self.lanes, layout)
+        if moving > 1 and moving * layout.lanes > MAX_MULTIPLEXED:
+            return False
+        words = words_per_step(self.found, self.lanes, {self.slot: layout})
+        return all(-(-n // (1 if store else ports)) <= self.interval for (_, store), n in words.items())
+
+
+@dataclass(frozen=True)
+class LaneChoice:
+    """A kernel with its lanes per axis and its layouts per buffer.
+
+    Parameters
+    ----------
+    interval : int
+        Cycles of a step, by the ports of its memories.
+    cycles : int
+        Cycles of all steps.
+    """
+
+    kernel: KernelIR
+    lanes: dict[int, int]
+    layouts: dict[int, Layout]
+    interval: int
+    cycles: int
+
+
+class LaneChooser:
+    """Chooses lanes and layouts of one kernel.
+
+    Parameters
+    ----------
+    known : dict of int to BufferLayout
+        Buffers that kernels before share.
+    storage : dict of int to DType
+        Element type of each buffer.
+    sparing : bool
+        Of lanes that take the same cycles, take those that ask least of the memories instead of the first ones.
+    """
+
+    def __init__(
+        self,
+        kernel: KernelIR,
+        known: dict[int, BufferLayout],
+        storage: dict[int, DType],
+        options: CompileOptions,
+        *,
+        sparing: bool,
+    ) -> None:
+        self.known = known
+        self.storage = storage
+        self.options = options
+        self.sparing = sparing
+        fixed = {idx: entry.layout for idx, entry in known.items() if entry.layout.lanes > 1}
+        self.kernel = split_for_layouts(kernel, fixed) if options.chooses_lanes else kernel
+        self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
+        self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
+        self.found = accesses(self.kernel)
+
+    def choose(self) -> LaneChoice:
+        """Lanes with the fewest cycles within the budget."""
+        options, kernel = self.options, self.kernel
+        if not options.chooses_lanes:
+            lanes = explicit_lanes(kernel, self.info, options.unroll_factor, options.reduce_unroll_factor)
+            return self._evaluate(lanes)
+        budget = max(1, (options.multipliers or 1) // max(1, multiplications(kernel)))
+        best = self._evaluate({})
+        for lanes in candidate_lanes(kernel, self.info, budget):
+            steps = _steps(kernel, lanes)
+            if steps > best.cycles or (steps == best.cycles and not self.sparing):
+                break
+            choice = self._evaluate(lanes)
+            if self._cost(choice) < self._cost(best):
+                best = choice
+        return best
+
+    def _cost(self, choice: LaneChoice) -> tuple[int, int]:
+        return choice.cycles, memory_demand(self.found, choice.lanes, choice.layouts) if self.sparing else 0
+
+    def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
+        """Cycles of the steps, with those that wait for a float sum whose outputs are too few to take turns."""
+        turns = math.prod(
+            -(-loop.bound // lanes.get(loop.counter.axis, 1))
+            for loop in self.kernel.loop_tree.walk()
+            if loop.counter is not None and isinstance(loop.bound, int) and loop.loops
+            if loop.counter.axis in self.info.independent
+        )
+        return max(interval, -(-self.recurrence // turns)) * _steps(self.kernel, lanes)
+
+    def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
+        layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
+        words = words_per_step(self.found, lanes, layouts)
+        interval = max(
+            (-(-n // (1 if store else self._ports(idx))) for (idx, store), n in words.items()), default=1
+        )
+        return LaneChoice(self.kernel, lanes, layouts, interval, self._cycles(interval, lanes))
+
+    def _ports(self, idx: int) -> int:
+        return read_ports(self.kernel.buffer(idx).depth * self.storage[idx].bit_width)
+
+    def _layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
+        entry = self.known.get(idx)
+        if entry is not None and entry.layout.lanes > 1:
+            return entry.layout
+        preferred = self._preferred(idx, depth, lanes)
+        if entry is None or all(user.accepts(preferred, self._ports(idx)) for user in entry.users):
+            return preferred
+        return entry.layout
+
+    def _preferred(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
+        """The packed layout with the fewest accesses; a window that moves by single elements gains nothing from one."""
+        mine = [a for a in self.found if a.buffer == idx]
+        layouts = [Layout.linear(depth), *packed_layouts(mine, idx, lanes, depth)]
+        if len(layouts) == 1:
+            return layouts[0]
+        return min(layouts, key=lambda x: (sum(words_per_step(mine, lanes, {idx: x}).values()), x.lanes))
+
+
+def _steps(kernel: KernelIR, lanes: dict[int, int]) -> int:
+    total = 0
+    for leaf_path in _paths(kernel):
+        steps = 1
+        for axis, bound in leaf_path:
+            steps *= -(-bound // lanes.get(axis, 1))
+        total += steps
+    return total
+
+
+def _paths(kernel: KernelIR) -> list[list[tuple[int, int]]]:
+    ranges = RangeAnalysis()
+    paths: list[list[tuple[int, int]]] = []
+
+    def walk(loop, path):  # type: ignore[no-untyped-def]
+        if loop.counter is not None:
+            path = [*path, (loop.counter.axis, ranges.of(loop.counter)[1] + 1)]
+        if not loop.loops:
+            paths.append(path)
+        for inner in loop.loops:
+            walk(inner, path)
+
+    walk(kernel.loop_tree, [])
+    return paths
+
+
+def memory_demand(found: Sequence[Access], lanes: dict[int, int], layouts: dict[int, Layout]) -> int:
+    """Words that a step touches, and elements in front of lane multiplexers."""
+    demand = sum(words_per_step(found, lanes, layouts).values())
+    for idx, layout in layouts.items():
+        if layout.lanes > 1:
+            demand += layout.lanes * moving_lanes([a for a in found if a.buffer == idx], lanes, layout)
+    return demand
+
+
+def total_multiplications(kernel: KernelIR) -> int:
+    """Multiplications of all steps."""
+    return multiplications(kernel) * _steps(kernel, {})

@@ -66,9 +66,19 @@ def test_compile_writes_files_that_belong_together(folder):
     assert f"{data['predicted_cycles']:,} cycles from start to done" in result.stdout
     assert data["inputs"] == [{"name": "x", "shape": [2, 5], "dtype": "int8"}]
     assert data["kernels"][0]["macs"] == 10
+    assert data["kernels"][0]["notes"] == []
     assert "module model(" in (build / "model.v").read_text()
     assert "module \\model\n" in (build / "model.il").read_text()
     assert f"cycles={data['predicted_cycles']}" in (build / "model.plan").read_text()
+
+
+def test_compile_says_which_lanes_it_chose_and_why(folder):
+    result = call("compile", "model.py", "--multipliers", "4", cwd=folder)
+    assert result.returncode == 0
+    data = json.loads((folder / "build" / "model" / "model.json").read_text())
+    (note,) = data["kernels"][0]["notes"]
+    assert note.endswith("at once: 3 steps, the fewest with multipliers=4")
+    assert note in result.stdout
 
 
 def test_simulate_prints_the_result_and_its_cycles(folder):

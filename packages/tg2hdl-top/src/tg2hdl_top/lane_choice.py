@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
@@ -75,6 +75,10 @@ class LaneChoice:
         Cycles of a step, by the ports of its memories.
     cycles : int
         Cycles of all steps.
+    limit : str
+        Which accesses make the interval longer than one cycle.
+    why : str
+        What was chosen, and why, for a reader of the plan.
     """
 
     kernel: KernelIR
@@ -82,6 +86,8 @@ class LaneChoice:
     layouts: dict[int, Layout]
     interval: int
     cycles: int
+    limit: str = ""
+    why: str = ""
 
 
 class LaneChooser:
@@ -124,14 +130,27 @@ class LaneChooser:
             return self._evaluate(lanes)
         budget = max(1, (options.multipliers or 1) // max(1, multiplications(kernel)))
         best = self._evaluate({})
-        for lanes in candidate_lanes(kernel, self.info, budget):
+        fewest = best
+        for number, lanes in enumerate(candidate_lanes(kernel, self.info, budget)):
             steps = _steps(kernel, lanes)
             if steps > best.cycles or (steps == best.cycles and not self.sparing):
                 break
             choice = self._evaluate(lanes)
+            if number == 0:
+                fewest = choice
             if self._cost(choice) < self._cost(best):
                 best = choice
-        return best
+        return replace(best, why=self._why(best, fewest)) if budget > 1 else best
+
+    def _why(self, best: LaneChoice, fewest: LaneChoice) -> str:
+        """Reason for a choice, with the one of the fewest steps."""
+        steps, least = _steps(self.kernel, best.lanes), _steps(self.kernel, fewest.lanes)
+        text = f"{_described(best.lanes)}: {steps} steps"
+        if steps == least:
+            return f"{text}, the fewest with multipliers={self.options.multipliers}"
+        return f"{text}; {least} steps with {_described(fewest.lanes)} would take {fewest.cycles} cycles" + (
+            f", by {fewest.limit}" if fewest.limit else ""
+        )
 
     def _cost(self, choice: LaneChoice) -> tuple[int, int]:
         return choice.cycles, memory_demand(self.found, choice.lanes, choice.layouts) if self.sparing else 0
@@ -148,11 +167,14 @@ class LaneChooser:
 
     def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
-        words = words_per_step(self.found, lanes, layouts)
-        interval = max(
-            (-(-n // (1 if store else self._ports(idx))) for (idx, store), n in words.items()), default=1
-        )
-        return LaneChoice(self.kernel, lanes, layouts, interval, self._cycles(interval, lanes))
+        interval, limit = 1, ""
+        for (idx, store), words in words_per_step(self.found, lanes, layouts).items():
+            ports = 1 if store else self._ports(idx)
+            if -(-words // ports) > interval:
+                interval = -(-words // ports)
+                what, many = "writes" if store else "reads", "s" if ports > 1 else ""
+                limit = f"{words} {what} of buffer {idx}, which has {ports} port{many}"
+        return LaneChoice(self.kernel, lanes, layouts, interval, self._cycles(interval, lanes), limit)
 
     def _ports(self, idx: int) -> int:
         return read_ports(self.kernel.buffer(idx).depth * self.storage[idx].bit_width)
@@ -173,6 +195,13 @@ class LaneChooser:
         if len(layouts) == 1:
             return layouts[0]
         return min(layouts, key=lambda x: (sum(words_per_step(mine, lanes, {idx: x}).values()), x.lanes))
+
+
+def _described(lanes: dict[int, int]) -> str:
+    """Lanes per axis, with the numbers that the axes have in the plan."""
+    return (
+        " x ".join(f"{n} of i{axis}" for axis, n in lanes.items()) + " at once" if lanes else "one at a time"
+    )
 
 
 def _steps(kernel: KernelIR, lanes: dict[int, int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.program import KernelCall, ProgramIR
@@ -39,7 +40,7 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
         call, choice = program.calls[number], choices[number]
         slots = _slots(call)
-        return plan_kernel(
+        planned = plan_kernel(
             choice.kernel,
             options,
             lanes=choice.lanes,
@@ -47,6 +48,7 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
             storage={idx: storage[n] for idx, n in slots.items()},
             shared=shared,
         )
+        return replace(planned, notes=(choice.why, *planned.notes)) if choice.why else planned
 
     plans = [plan(number) for number in range(len(program.calls))]
     if not options.share_units:

@@ -73,6 +73,7 @@ class Accelerator:
                 plan.cycles(variables),
                 plan.multipliers,
                 count_macs(kernel, variables),
+                plan.notes,
             )
             for kernel, plan in zip(self.compiled.kernels, self.compiled.plans, strict=True)
         )

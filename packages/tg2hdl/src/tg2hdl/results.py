@@ -25,6 +25,8 @@ class KernelSummary:
         Multipliers of the datapath, without those of addresses.
     macs : int
         Multiplications that the kernel executes.
+    notes : tuple of str
+        What the planner chose, and why.
     """
 
     name: str
@@ -33,6 +35,7 @@ class KernelSummary:
     cycles: int
     multipliers: int
     macs: int
+    notes: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float | None:

@@ -43,6 +43,9 @@ def compile_command(
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
+    for kernel in accelerator.kernels:
+        for note in kernel.notes:
+            console.print(f"{kernel.name}: {note}", highlight=False)
     folder = output_folder(output, file.label)
     with stage(console, "writing"):
         accelerator.verilog(folder / f"{file.label}.v")

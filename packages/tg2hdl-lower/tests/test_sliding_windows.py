@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from tg2hdl_ir.testing.samples import padded_convolution
 from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel
+from tg2hdl_lower.buffer_use import buffer_accesses
 from tg2hdl_lower.delay_lines import delayed
+from tg2hdl_lower.lanes import packed_layouts
+from tg2hdl_lower.layout import shared_row
 from tg2hdl_lower.memories import SMALL_BITS
 
 
@@ -51,6 +54,54 @@ def test_a_long_line_is_block_ram(same_as_golden):
     assert reads_of(plan) == (2, [260])
     assert SMALL_BITS < 260 * 8
     same_as_golden(kernel, plan, contents(kernel))
+
+
+@pytest.mark.parametrize(
+    ("split", "lanes", "words"),
+    [
+        (4, {1: 4}, 2),  # an unaligned word is in two
+        (4, {1: 4, 4: 3}, 2),  # outputs 4 apart begin with a word: 6 elements of two
+        (6, {1: 4}, 2),
+        (3, {1: 5}, 3),
+        (2, {1: 6}, 4),
+        (8, {1: 2}, 2),
+        (4, {1: 2, 3: 2}, 4),  # two rows
+        (5, {1: 3, 3: 3, 4: 3}, 6),
+    ],
+)
+def test_elements_in_a_row_share_two_words(split, lanes, words, same_as_golden):
+    kernel = padded_convolution(1, (3, 12), (3, 3), (0, 0))
+    layouts = {1: Layout((3, 12), (1, split))}
+    assert buffer_accesses(kernel)[1].use(lanes, layouts[1]).reads == words
+    plan = plan_kernel(kernel, lanes=lanes, layouts=layouts)
+    assert reads_of(plan)[0] == words
+    same_as_golden(kernel, plan, contents(kernel), runs=2)
+
+
+def test_lines_that_are_no_multiple_of_their_lanes_begin_with_a_word(same_as_golden):
+    kernel = padded_convolution(1, (3, 13), (3, 3), (1, 1))
+    lines, lanes = buffer_accesses(kernel)[0], {1: 4}
+    best = min(packed_layouts(lines.found, lanes, 39), key=lambda layout: lines.use(lanes, layout).writes)
+    assert (str(best), lines.use(lanes, best).writes) == ("3x13/4", 1)
+    assert lines.use(lanes, Layout.linear(39, 4)).writes == 4
+    plan = plan_kernel(kernel, lanes=lanes, layouts={0: best, 1: best})
+    assert plan.ii == 1
+    same_as_golden(kernel, plan, contents(kernel))
+
+
+@given(
+    consts=st.sets(st.integers(-20, 20), min_size=1, max_size=8),
+    split=st.integers(2, 8),
+    data=st.data(),
+)
+def test_every_element_of_a_row_is_in_one_of_its_words(consts, split, data):
+    step = data.draw(st.sampled_from([n for n in range(1, split) if split % n == 0]))
+    start, words = shared_row(consts, split, step)
+    alone = len({c - c % step for c in consts})
+    assert words == alone if start is None else words < alone
+    if start is not None:
+        needed = {(position + c - start) // split for c in consts for position in range(0, split, step)}
+        assert (start % step, len(needed)) == (0, words)
 
 
 @pytest.mark.parametrize(

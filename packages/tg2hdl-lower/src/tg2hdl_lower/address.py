@@ -26,6 +26,7 @@ class AddressGenerators:
         m.d.sync += self.started.eq(start)
         self.variables = variables
         self._remainders: dict[tuple[int, int], Signal] = {}
+        self._positions: dict[tuple[int, Affine, int], tuple[Signal, Value]] = {}
 
     def add(self, node: PlanNode, leaf: LeafPlan) -> Signal:
         """Register that holds the value of an ``address`` node at stage 1."""
@@ -66,6 +67,10 @@ class AddressGenerators:
         self, node: PlanNode, at: int, digit: DigitSplit, rests: list[int], leaf: LeafPlan
     ) -> Value:
         """Add the register ``form % split``; returns whether this step carries into the next word."""
+        key = (leaf.number, digit.form, digit.split)
+        if key in self._positions:
+            self._remainders[node.number, at], carry = self._positions[key]
+            return carry
         name = f"a{node.number}_lane{at}"
         register = Signal(range(digit.split), name=name)
         digits = unsigned((digit.split - 1).bit_length())
@@ -77,6 +82,7 @@ class AddressGenerators:
         following = Mux(carry, register - threshold, register + step)
         self._advance(register, Const(digit.form.const % digit.split), following, leaf)
         self._remainders[node.number, at] = register
+        self._positions[key] = register, carry
         return carry
 
     def _initial(self, form: Affine) -> Value:

@@ -86,17 +86,17 @@ class LeafBuilder:
         self.memo: dict[IRValue, int] = {}
         self.cached: dict[tuple[object, ...], int] = {}
         self.numbers: list[int] = []
+        self.needed = _needed(self.statements)
         self.stored = {s.buf_idx for s in self.statements if isinstance(s, IRBufStore)}
         self.stores: dict[tuple[int, int], PlanNode] = {}
         self.addresses = WordAddresses(self)
 
     def run(self) -> None:
         """Add the nodes and the leaf to the dataflow."""
-        needed = _needed(self.statements)
         for statement in self.statements:
             match statement:
                 case IRBufLoad() | IRRegLoad():
-                    if statement in needed:
+                    if statement in self.needed:
                         self.value(statement)
                 case IRRegStore():
                     self._regwrite(statement)
@@ -236,18 +236,19 @@ class LeafBuilder:
         )
 
     def _load(self, node: IRBufLoad) -> int:
-        address = self.addresses.of(node.buf_idx, node.addr, node.gate)
+        in_place = node.buf_idx in self.stored
+        address = self.addresses.of(node.buf_idx, node.addr, node.gate, loads=not in_place)
         layout = self.flow.memories.layouts[node.buf_idx]
         full = self.ranges.of(IRBufLoad(node.buf_idx, node.addr, node.dtype))
-        fields = {"operands": (address.node,), "buffer": node.buf_idx}
-        if node.buf_idx in self.stored:
-            load = self._add("load", node.dtype, full, **fields).number
-        else:
-            load = self.shared(("load", node.buf_idx, address.node), "load", node.dtype, full, **fields)
-        self.flow.gates.setdefault(load, set()).add(None if node.alt is None else node.gate)
+        words = [n for n in (address.node, address.after) if n is not None]
+        loads = tuple(self._word(node, word, full, alone=in_place) for word in words)
+        for load in loads:
+            self.flow.gates.setdefault(load, set()).add(None if node.alt is None else node.gate)
+        load = loads[0]
         if address.lane_node is not None:
-            picked = ("picked lane", load, address.lane_node)
-            result = self.shared(picked, "lane", node.dtype, full, operands=(load, address.lane_node))
+            picked = ("picked lane", loads, address.lane_node, address.choices)
+            sources = (*loads, address.lane_node)
+            result = self.shared(picked, "lane", node.dtype, full, operands=sources, choices=address.choices)
         elif layout.lanes == 1:
             result = load
         else:
@@ -270,6 +271,17 @@ class LeafBuilder:
             lowering=bound.lowering,
             levels=bound.levels,
         )
+
+    def _word(self, node: IRBufLoad, address: int, full: Interval, *, alone: bool) -> int:
+        """Load of a word, which is not shared where a store may come in between."""
+        fields = {"operands": (address,), "buffer": node.buf_idx}
+        if alone:
+            return self._add("load", node.dtype, full, **fields).number
+        return self.shared(("load", node.buf_idx, address), "load", node.dtype, full, **fields)
+
+    def loads(self, buffer: int) -> list[IRBufLoad]:
+        """Loads of a buffer that something needs."""
+        return [s for s in self.needed if isinstance(s, IRBufLoad) and s.buf_idx == buffer]
 
     def _regwrite(self, statement: IRRegStore) -> None:
         value = self.value(statement.value)

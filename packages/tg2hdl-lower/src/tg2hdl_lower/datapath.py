@@ -213,18 +213,18 @@ class ArithmeticLowering:
         layout = self.plan.layouts[load.buffer]
         storage = self.plan.storage[load.buffer]
         width = storage.bit_width
-        word = self.at(load.number, node.stage)
+        assert layout.lanes > 1, "a lane of a wide word"
         lane: Value
         if len(node.operands) > 1:
             # Not word_select, which multiplies the number of the lane by its width.
+            *words, position = (self.at(n, node.stage) for n in node.operands)
             lane = Signal(width, name=f"v{node.number}_selected")
-            with self.m.Switch(self.at(node.operands[1], node.stage).as_unsigned()):
-                for number in range(layout.lanes):
-                    with self.m.Case(number):
-                        self.m.d.comb += lane.eq(word.word_select(number, width))
+            with self.m.Switch(position.as_unsigned()):
+                for value, word, number in node.choices or [(n, 0, n) for n in range(layout.lanes)]:
+                    with self.m.Case(value):
+                        self.m.d.comb += lane.eq(words[word].word_select(number, width))
         else:
-            lane = word.word_select(node.lane, width)
-        assert layout.lanes > 1, "a lane of a wide word"
+            lane = self.at(load.number, node.stage).word_select(node.lane, width)
         return self._named(node, lane.as_signed() if storage.kind == "int" else lane)
 
     def _regread(self, node: PlanNode) -> Value:

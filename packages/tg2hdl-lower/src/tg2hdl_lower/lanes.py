@@ -1,61 +1,32 @@
-"""Lanes: how many iterations of each loop run at once, and what that asks of the memories."""
+"""Lanes: how many iterations of each loop run at once."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, IRValue, KernelIR
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR
+from tg2hdl_ir.passes.affine import AffineAnalysis
 from tg2hdl_ir.passes.axes import AxisInfo
-from tg2hdl_ir.passes.constraints import Constraints
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_ir.passes.split import split_axis
+from tg2hdl_lower.buffer_use import Access, buffer_accesses
 from tg2hdl_lower.layout import Layout
 
 __all__ = [
-    "Access",
-    "accesses",
     "candidate_lanes",
     "explicit_lanes",
-    "moving_lanes",
     "multiplications",
     "packed_layouts",
     "split_for_layouts",
-    "words_per_step",
 ]
 
 MAX_CANDIDATES = 300
 MAX_SMALLER = 40
 MAX_LAYOUTS = 32
 MAX_SPLIT = 256
-
-
-@dataclass(frozen=True)
-class Access:
-    """A load or store of the canonical kernel; `form` is None for a data-dependent address."""
-
-    buffer: int
-    store: bool
-    form: Affine | None
-    constraints: Constraints
-
-
-def accesses(kernel: KernelIR) -> list[Access]:
-    """All memory accesses of a kernel."""
-    ranges = RangeAnalysis()
-    analysis = AffineAnalysis(ranges)
-    return [
-        Access(
-            s.buf_idx, isinstance(s, IRBufStore), analysis.of(s.addr), Constraints(s.gate, ranges, analysis)
-        )
-        for s in kernel.loop_tree.statements()
-        if isinstance(s, IRBufLoad | IRBufStore)
-    ]
 
 
 def multiplications(kernel: KernelIR) -> int:
@@ -159,75 +130,7 @@ def _useful_factors(bound: int, lanes: int) -> list[int]:
     return sorted({-(-bound // -(-bound // f)) for f in range(1, limit + 1)})
 
 
-def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int, int]]:
-    """Form of the first lane over the shortened counters, and per lane axis the distance of its lanes."""
-    base = Affine(form.const)
-    distances: dict[int, int] = {}
-    for symbol, coefficient in form.terms:
-        factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
-        if factor == 1 or not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int):
-            base = base.plus(Affine(0, ((symbol, coefficient),)))
-            continue
-        steps = -(-symbol.bound // factor)
-        if steps > 1:
-            shorter = IRCounter(steps, symbol.depth, symbol.axis, symbol.dtype)
-            base = base.plus(Affine(0, ((shorter, coefficient * factor),)))
-        distances[symbol.axis] = coefficient
-    return base, distances
-
-
-def _placements(
-    access: Access, lanes: Mapping[int, int], layout: Layout
-) -> Iterator[tuple[Affine, tuple[Affine, int] | None]]:
-    """Address of each lane of an access, with its fixed word and lane or None."""
-    assert access.form is not None, "only affine accesses are placed"
-    base, distances = _unrolled(access.form, lanes)
-    # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
-    digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
-    parts = [_unrolled(digit, lanes) for digit in digits or ()]
-    for numbers in itertools.product(*(range(lanes[axis]) for axis in distances)):
-        at = dict(zip(distances, numbers, strict=True))
-        form = _lane(base, distances, at)
-        if layout.lanes == 1:
-            yield form, (form, 0)
-        else:
-            yield form, layout.fixed_lane([_lane(*part, at) for part in parts]) if digits else None
-
-
-def _lane(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> Affine:
-    return base.offset(sum(distance * at[axis] for axis, distance in distances.items()))
-
-
-def words_per_step(
-    found: Sequence[Access], lanes: Mapping[int, int], layouts: Mapping[int, Layout]
-) -> dict[tuple[int, bool], int]:
-    """Distinct words that a step touches, by (buffer, store)."""
-    words: dict[tuple[int, bool], set[object]] = {}
-    for number, access in enumerate(found):
-        group = words.setdefault((access.buffer, access.store), set())
-        if access.form is None:
-            group.update((number, n) for n in range(math.prod(lanes.values())))
-            continue
-        for form, placed in _placements(access, lanes, layouts[access.buffer]):
-            group.add((str(form), number) if placed is None else str(placed[0]))
-    return {key: len(group) for key, group in words.items()}
-
-
-def moving_lanes(found: Sequence[Access], lanes: Mapping[int, int], layout: Layout) -> int:
-    """Elements of a step that are each picked out of a word with a multiplexer; lanes may share one."""
-    picked = {
-        (access.store, str(form))
-        for access in found
-        if access.form is not None
-        for form, placed in _placements(access, lanes, layout)
-        if placed is None
-    }
-    return len(picked)
-
-
-def packed_layouts(
-    found: Sequence[Access], buffer: int, lanes: Mapping[int, int], depth: int
-) -> list[Layout]:
+def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int) -> list[Layout]:
     """Layouts in which lanes of an access find their elements in the same words.
 
     A dimension along which both the outputs and the window of a convolution have lanes is packed by the elements from
@@ -235,7 +138,7 @@ def packed_layouts(
     """
     layouts: dict[Layout, None] = {}
     for access in found:
-        if access.buffer != buffer or access.form is None:
+        if access.form is None:
             continue
         strides = sorted({abs(c) for s, c in access.form.terms if isinstance(s, IRCounter)}, reverse=True)
         ways: list[list[int]] = []
@@ -248,9 +151,12 @@ def packed_layouts(
                     splits.add(moved // stride)
             ways.append(sorted(splits, reverse=True))
         for chosen in itertools.islice(itertools.product(*ways), MAX_LAYOUTS):
-            layout = _strided([(s, n) for s, n in zip(strides, chosen, strict=True) if n > 1], depth)
-            if layout is not None:
-                layouts[layout] = None
+            spatial = list(zip(strides, chosen, strict=True))
+            # A line that is no multiple of its lanes begins with a word only as a dimension of its own.
+            for dims in ([(s, n) for s, n in spatial if n > 1], spatial):
+                layout = _strided(dims, depth)
+                if layout is not None and layout.lanes > 1:
+                    layouts[layout] = None
     return list(layouts)
 
 
@@ -282,8 +188,8 @@ def split_for_layouts(kernel: KernelIR, layouts: Mapping[int, Layout]) -> Kernel
 
 
 def _crossing(kernel: KernelIR, layouts: Mapping[int, Layout]) -> tuple[int, int] | None:
-    for access in accesses(kernel):
-        layout = layouts.get(access.buffer)
+    for idx, access in ((n, a) for n, use in buffer_accesses(kernel).items() for a in use.found):
+        layout = layouts.get(idx)
         if layout is None or access.form is None:
             continue
         for n in range(len(layout.dims) - 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.passes.affine import Affine
 from tg2hdl_ir.passes.ranges import Interval
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "MovingPlace", "shared_row"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,65 @@ class Layout:
             reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
             word, lane = word.scaled(rows).plus(reduced), lane * split + offset
         return word, lane
+
+    def moving_place(self, digits: list[Affine]) -> MovingPlace | None:
+        """Place of an element whose lane changes along one dimension; None when there is no such dimension, or more."""
+        word, lane, found = Affine(0), 0, None
+        for n, (digit, split) in enumerate(zip(digits, self.split, strict=True)):
+            stride, weight = math.prod(self.rows[n + 1 :]), math.prod(self.split[n + 1 :])
+            step = math.gcd(split, *(c for _, c in digit.terms))
+            if step == split:
+                offset = digit.const % split
+                reduced = Affine(
+                    (digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms)
+                )
+                word, lane = word.plus(reduced.scaled(stride)), lane + offset * weight
+            elif found is not None:
+                return None
+            else:
+                found = (digit.offset(-digit.const), split, step, stride, weight), digit.const
+        return None if found is None else MovingPlace(word, *found, lane)
+
+
+@dataclass(frozen=True)
+class MovingPlace:
+    """Element whose position along one dimension of a layout is ``terms + const``.
+
+    Parameters
+    ----------
+    word : Affine
+        Word address without that dimension.
+    run : (Affine, int, int, int, int)
+        The same for all elements in a row: ``terms``; lanes of the dimension; what ``terms`` is a multiple of, modulo
+        the lanes; the distance of its words, and of its lanes in a word.
+    lane : int
+        Lane by the other dimensions.
+    """
+
+    word: Affine
+    run: tuple[Affine, int, int, int, int]
+    const: int
+    lane: int
+
+    @property
+    def key(self) -> tuple[Affine, tuple[Affine, int, int, int, int]]:
+        """The same for all elements in a row."""
+        return self.word, self.run
+
+
+def shared_row(consts: Collection[int], split: int, step: int) -> tuple[int | None, int]:
+    """Where the elements of a row begin whose words they share, and how many words that are.
+
+    Element `const` is in the word ``(const - start) // split`` after that of the start, or in the next one.  There is
+    no start where each of them has a word of its own in fewer accesses.
+    """
+    alone = len({const - const % step for const in consts})
+    start = min(consts) - min(consts) % step
+    words: set[int] = set()
+    for const in consts:
+        ahead, offset = divmod(const - start, split)
+        words |= {ahead, ahead + 1} if offset >= step else {ahead}
+    return (start, len(words)) if len(words) < alone else (None, alone)
 
 
 def _offsets(const: int, strides: list[int]) -> Iterator[list[int]]:

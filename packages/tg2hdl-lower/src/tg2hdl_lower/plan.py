@@ -40,6 +40,9 @@ class PlanNode:
         Smallest and largest value; of a float, of its bit pattern.
     operands : tuple of int
         Numbers of the nodes that it reads.
+    choices : tuple of (int, int, int)
+        Of a lane that moves: values of its last operand, each with the operand and the lane that it stands for; the
+        value is the lane where there are none.
     stage, level : int
         When the result is there: cycles after the step was issued, and logic levels into that cycle.
     """
@@ -68,6 +71,7 @@ class PlanNode:
     lane_node: int | None = None
     digits: tuple[DigitSplit, ...] = ()
     weights: tuple[int, ...] = ()
+    choices: tuple[tuple[int, int, int], ...] = ()
     port: int = 0  # of a product, its multiplier; of a shared unit, its slot
     issue: int = 0
     stage: int = 0

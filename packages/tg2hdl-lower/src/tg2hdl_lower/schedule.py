@@ -208,6 +208,11 @@ class _Attempt:
     def assign_products(self) -> None:
         """Give every product a multiplier; products that never start in the same cycle have the same."""
         found = [n for n in self.live if n.kind == "product"]
+        if self.ii == 1 and len({n.leaf for n in found}) == 1:
+            # Each has its own: those of an output are neighbours, so that those of all kernels can be placed in a row.
+            for number, node in enumerate(sorted(found, key=lambda n: n.number)):
+                node.port = number
+            return
         assert not self._assign(found, len(found)), "there are as many multipliers as products"
 
     def assign_shared_units(self) -> None:
@@ -240,9 +245,9 @@ class _Attempt:
                 users.setdefault(number, []).append(node)
         # A load may be the address of an earlier one, or the end of its delay line.
         for load in sorted(loads, key=lambda n: (-n.issue, -at[n.number])):
-            if load.number in fixed or (load.kind == "load" and sharing[load.buffer, load.port] > 1):
+            moving = self._moving_together(load, users)
+            if any(n.number in fixed or (n.kind == "load" and sharing[n.buffer, n.port] > 1) for n in moving):
                 continue
-            moving = [load, *(n for n in users.get(load.number, ()) if n.kind == "lane")]
             numbers = {n.number for n in moving}
             slack = min(
                 (
@@ -256,6 +261,23 @@ class _Attempt:
             if slack > 0:
                 for node in moving:
                     node.issue, node.stage = node.issue + slack, node.stage + slack
+
+    def _moving_together(self, load: PlanNode, users: dict[int, list[PlanNode]]) -> list[PlanNode]:
+        """A load with its lanes, and the other words of these lanes with all of theirs."""
+        moving = {load.number: load}
+        pending = [load]
+        while pending:
+            node = pending.pop()
+            near = (
+                [self.flow.nodes[n] for n in node.operands]
+                if node.kind == "lane"
+                else [n for n in users.get(node.number, ()) if n.kind == "lane"]
+            )
+            for other in near:
+                if other.kind in ("load", "reuse", "lane") and other.number not in moving:
+                    moving[other.number] = other
+                    pending.append(other)
+        return list(moving.values())
 
     def _assign(self, accesses: list[PlanNode], limit: int) -> bool:
         ports: list[list[PlanNode]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tg2hdl_ir.dtype import DType
@@ -11,7 +11,7 @@ from tg2hdl_ir.nodes import IRCounter, IRValue
 from tg2hdl_ir.passes.affine import Affine
 from tg2hdl_ir.passes.constraints import Constraints
 from tg2hdl_ir.passes.fold import const_int
-from tg2hdl_lower.layout import Layout
+from tg2hdl_lower.layout import Layout, MovingPlace, shared_row
 from tg2hdl_lower.plan import DigitSplit
 
 if TYPE_CHECKING:
@@ -25,12 +25,21 @@ class WordAddress:
     """Node of the word address; `lane` is fixed, or computed by `lane_node`.
 
     Equal words of affine addresses have the same `node`, so that lanes can share an access.
+
+    Parameters
+    ----------
+    after : int, optional
+        Node of the address of another word, in which the element is for some values of `lane_node`.
+    choices : tuple of (int, int, int)
+        Values of `lane_node` with the word, 0 or 1, and the lane that they stand for; empty where it is the lane.
     """
 
     node: int
     lane: int = 0
     lane_node: int | None = None
     affine: bool = True
+    after: int | None = None
+    choices: tuple[tuple[int, int, int], ...] = ()
 
 
 class WordAddresses:
@@ -43,6 +52,7 @@ class WordAddresses:
 
     def __init__(self, builder: LeafBuilder) -> None:
         self.builder = builder
+        self._starts: dict[int, dict[object, int]] = {}
 
     def needs_element(self, buffer: int, addr: IRValue, gate: IRValue | None) -> bool:
         """Whether the element address itself must be computed first."""
@@ -52,8 +62,8 @@ class WordAddresses:
             return True
         return layout.lanes > 1 and self._digits(layout, form, gate) is None
 
-    def of(self, buffer: int, addr: IRValue, gate: IRValue | None) -> WordAddress:
-        """Address of one access."""
+    def of(self, buffer: int, addr: IRValue, gate: IRValue | None, *, loads: bool = False) -> WordAddress:
+        """Address of one access; loads of elements in a row share their words."""
         builder = self.builder
         layout = builder.flow.memories.layouts[buffer]
         form = builder.affine.of(addr)
@@ -67,7 +77,8 @@ class WordAddresses:
         fixed = layout.fixed_lane(digits)
         if fixed is not None:
             return WordAddress(self._affine(fixed[0]), fixed[1])
-        return self._moving(layout, digits)
+        place = layout.moving_place(digits) if loads else None
+        return self._moving(layout, digits) if place is None else self._in_a_row(buffer, layout, place)
 
     def _affine(self, word: Affine) -> int:
         if word.is_constant:
@@ -82,6 +93,50 @@ class WordAddresses:
             return digits
         constant = all(isinstance(loop.bound, int) for loop in self.builder.path)
         return digits if constant and all(isinstance(s, IRCounter) for s, _ in form.terms) else None
+
+    def _in_a_row(self, buffer: int, layout: Layout, place: MovingPlace) -> WordAddress:
+        """Address of an element whose lane changes along one dimension."""
+        terms, split, step, stride, weight = place.run
+        start = self._starts_of(buffer).get(place.key, place.const - place.const % step)
+        ahead, offset = divmod(place.const - start, split)
+        digit = DigitSplit(terms.offset(start), split, stride)
+        first = self._split_address(place.word.offset(ahead * stride), (digit,), layout)
+        lanes = [(n, *divmod(offset + n, split)) for n in range(0, split, step)]
+        choices = tuple((n, word, place.lane + weight * lane) for n, word, lane in lanes)
+        beyond = any(word for _, word, _ in choices)
+        after = (
+            self._split_address(place.word.offset((ahead + 1) * stride), (digit,), layout) if beyond else None
+        )
+        return WordAddress(first, lane_node=self._position(first, 0, split), after=after, choices=choices)
+
+    def _starts_of(self, buffer: int) -> dict[object, int]:
+        """Where the elements in a row that the leaf loads begin, for rows that share words."""
+        if buffer not in self._starts:
+            layout = self.builder.flow.memories.layouts[buffer]
+            rows: dict[MovingPlace, set[int]] = {}
+            self._starts[buffer] = {}
+            for load in self.builder.loads(buffer):
+                form = self.builder.affine.of(load.addr)
+                digits = None if form is None else self._digits(layout, form, load.gate)
+                place = None if digits is None else layout.moving_place(digits)
+                if place is not None:
+                    rows.setdefault(replace(place, const=0, lane=0), set()).add(place.const)
+            for place, consts in rows.items():
+                _, split, step, _, _ = place.run
+                start, _ = shared_row(consts, split, step)
+                if start is not None:
+                    self._starts[buffer][place.key] = start
+        return self._starts[buffer]
+
+    def _split_address(self, base: Affine, splits: tuple[DigitSplit, ...], layout: Layout) -> int:
+        key = ("split", base, splits)
+        words = (0, layout.words - 1)
+        return self.builder.shared(key, "address", DType.INT32, words, form=base, digits=splits)
+
+    def _position(self, node: int, at: int, split: int) -> int:
+        """Position along a dimension in the word of an address."""
+        key = ("remainder", node, at)
+        return self.builder.shared(key, "remainder", DType.INT32, (0, split - 1), operands=(node,), lane=at)
 
     def _moving(self, layout: Layout, digits: list[Affine]) -> WordAddress:
         """Address whose lane changes: quotients and remainders of the digits, advanced step by step."""
@@ -102,20 +157,8 @@ class WordAddresses:
             else:
                 moving.append((len(splits), weight))
                 splits.append(DigitSplit(digit, split, stride))
-        words = (0, layout.words - 1)
-        key = ("split", base, tuple(splits))
-        node = builder.shared(key, "address", DType.INT32, words, form=base, digits=tuple(splits))
-        remainders = [
-            builder.shared(
-                ("remainder", node, at),
-                "remainder",
-                DType.INT32,
-                (0, splits[at].split - 1),
-                operands=(node,),
-                lane=at,
-            )
-            for at, _ in moving
-        ]
+        node = self._split_address(base, tuple(splits), layout)
+        remainders = [self._position(node, at, splits[at].split) for at, _ in moving]
         weights = tuple(weight for _, weight in moving)
         if weights == (1,) and fixed_lane == 0:
             return WordAddress(node, lane_node=remainders[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tg2hdl_ir.dtype import DType
@@ -12,16 +11,13 @@ from tg2hdl_ir.passes.axes import analyze_axes
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower import Layout
 from tg2hdl_lower.binding import recurrence_latency
+from tg2hdl_lower.buffer_use import BufferAccesses, buffer_accesses
 from tg2hdl_lower.lanes import (
-    Access,
-    accesses,
     candidate_lanes,
     explicit_lanes,
-    moving_lanes,
     multiplications,
     packed_layouts,
     split_for_layouts,
-    words_per_step,
 )
 from tg2hdl_lower.memories import read_ports
 from tg2hdl_top.options import CompileOptions
@@ -51,18 +47,14 @@ class BufferLayout:
 class BufferUser:
     """A placed kernel as one of its buffers sees it."""
 
-    found: tuple[Access, ...]
-    slot: int
+    accesses: BufferAccesses
     lanes: dict[int, int]
     interval: int
 
     def accepts(self, layout: Layout, ports: int) -> bool:
         """Whether another layout of the buffer would not slow the kernel down."""
-        moving = moving_lanes(self.found, self.lanes, layout)
-        if moving > 1 and moving * layout.lanes > MAX_MULTIPLEXED:
-            return False
-        words = words_per_step(self.found, self.lanes, {self.slot: layout})
-        return all(-(-n // (1 if store else ports)) <= self.interval for (_, store), n in words.items())
+        use = self.accesses.use(self.lanes, layout)
+        return use.multiplexed <= max(MAX_MULTIPLEXED, layout.lanes) and use.interval(ports) <= self.interval
 
 
 @dataclass(frozen=True)
@@ -71,6 +63,8 @@ class LaneChoice:
 
     Parameters
     ----------
+    accesses : dict of int to BufferAccesses
+        By buffer.
     interval : int
         Cycles of a step, by the ports of its memories.
     cycles : int
@@ -82,6 +76,7 @@ class LaneChoice:
     """
 
     kernel: KernelIR
+    accesses: dict[int, BufferAccesses]
     lanes: dict[int, int]
     layouts: dict[int, Layout]
     interval: int
@@ -99,6 +94,8 @@ class LaneChooser:
         Buffers that kernels before share.
     storage : dict of int to DType
         Element type of each buffer.
+    seen : dict of KernelIR to dict of int to BufferAccesses
+        Accesses of kernels, kept for the next choice.
     sparing : bool
         Of lanes that take the same cycles, take those that ask least of the memories instead of the first ones.
     """
@@ -109,6 +106,7 @@ class LaneChooser:
         known: dict[int, BufferLayout],
         storage: dict[int, DType],
         options: CompileOptions,
+        seen: dict[KernelIR, dict[int, BufferAccesses]],
         *,
         sparing: bool,
     ) -> None:
@@ -120,7 +118,9 @@ class LaneChooser:
         self.kernel = split_for_layouts(kernel, fixed) if options.chooses_lanes else kernel
         self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
         self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
-        self.found = accesses(self.kernel)
+        if self.kernel not in seen:
+            seen[self.kernel] = buffer_accesses(self.kernel)
+        self.accesses = seen[self.kernel]
 
     def choose(self) -> LaneChoice:
         """Lanes with the fewest cycles within the budget."""
@@ -153,7 +153,9 @@ class LaneChooser:
         )
 
     def _cost(self, choice: LaneChoice) -> tuple[int, int]:
-        return choice.cycles, memory_demand(self.found, choice.lanes, choice.layouts) if self.sparing else 0
+        return choice.cycles, memory_demand(
+            self.accesses, choice.lanes, choice.layouts
+        ) if self.sparing else 0
 
     def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
         """Cycles of the steps, with those that wait for a float sum whose outputs are too few to take turns."""
@@ -168,13 +170,16 @@ class LaneChooser:
     def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
         interval, limit = 1, ""
-        for (idx, store), words in words_per_step(self.found, lanes, layouts).items():
-            ports = 1 if store else self._ports(idx)
-            if -(-words // ports) > interval:
-                interval = -(-words // ports)
-                what, many = "writes" if store else "reads", "s" if ports > 1 else ""
-                limit = f"{words} {what} of buffer {idx}, which has {ports} port{many}"
-        return LaneChoice(self.kernel, lanes, layouts, interval, self._cycles(interval, lanes), limit)
+        for idx, layout in layouts.items():
+            use, ports = self.accesses[idx].use(lanes, layout), self._ports(idx)
+            if use.interval(ports) > interval:
+                interval = use.interval(ports)
+                limit = f"{use.reads} reads of buffer {idx}, which has {ports} port{'s' if ports > 1 else ''}"
+                if use.writes == interval:
+                    limit = f"{use.writes} writes of buffer {idx}, which has 1 port"
+        return LaneChoice(
+            self.kernel, self.accesses, lanes, layouts, interval, self._cycles(interval, lanes), limit
+        )
 
     def _ports(self, idx: int) -> int:
         return read_ports(self.kernel.buffer(idx).depth * self.storage[idx].bit_width)
@@ -189,12 +194,14 @@ class LaneChooser:
         return entry.layout
 
     def _preferred(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
-        """The packed layout with the fewest accesses; a window that moves by single elements gains nothing from one."""
-        mine = [a for a in self.found if a.buffer == idx]
-        layouts = [Layout.linear(depth), *packed_layouts(mine, idx, lanes, depth)]
-        if len(layouts) == 1:
-            return layouts[0]
-        return min(layouts, key=lambda x: (sum(words_per_step(mine, lanes, {idx: x}).values()), x.lanes))
+        """The layout with which the kernel waits least for the ports, and of these the one with the least demand."""
+        accesses, ports = self.accesses[idx], self._ports(idx)
+
+        def cost(layout: Layout) -> tuple[int, int, int]:
+            use = accesses.use(lanes, layout)
+            return use.interval(ports), use.demand, layout.lanes
+
+        return min([Layout.linear(depth), *packed_layouts(accesses.found, lanes, depth)], key=cost)
 
 
 def _described(lanes: dict[int, int]) -> str:
@@ -230,13 +237,11 @@ def _paths(kernel: KernelIR) -> list[list[tuple[int, int]]]:
     return paths
 
 
-def memory_demand(found: Sequence[Access], lanes: dict[int, int], layouts: dict[int, Layout]) -> int:
+def memory_demand(
+    accesses: dict[int, BufferAccesses], lanes: dict[int, int], layouts: dict[int, Layout]
+) -> int:
     """Words that a step touches, and elements in front of lane multiplexers."""
-    demand = sum(words_per_step(found, lanes, layouts).values())
-    for idx, layout in layouts.items():
-        if layout.lanes > 1:
-            demand += layout.lanes * moving_lanes([a for a in found if a.buffer == idx], lanes, layout)
-    return demand
+    return sum(accesses[idx].use(lanes, layout).demand for idx, layout in layouts.items())
 
 
 def total_multiplications(kernel: KernelIR) -> int:

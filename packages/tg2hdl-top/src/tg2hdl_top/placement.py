@@ -7,9 +7,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
-from tg2hdl_lower.lanes import accesses
+from tg2hdl_lower.buffer_use import BufferAccesses
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import (
     BufferLayout,
@@ -34,7 +35,8 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     """
     storage = element_types(program)
     ways = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
-    placed = [_place(program, storage, options, sparing=sparing) for sparing in ways]
+    seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
+    placed = [_place(program, storage, options, seen, sparing=sparing) for sparing in ways]
     choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
 
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
@@ -60,7 +62,12 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
 
 
 def _place(
-    program: ProgramIR, storage: dict[int, DType], options: CompileOptions, *, sparing: bool
+    program: ProgramIR,
+    storage: dict[int, DType],
+    options: CompileOptions,
+    seen: dict[KernelIR, dict[int, BufferAccesses]],
+    *,
+    sparing: bool,
 ) -> tuple[dict[int, LaneChoice], dict[int, Layout]]:
     """Lanes of every call, and layout of every buffer."""
     buffers: dict[int, BufferLayout] = {}
@@ -72,14 +79,12 @@ def _place(
         slots = _slots(call)
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
-        choice = LaneChooser(call.kernel, known, narrow, options, sparing=sparing).choose()
+        choice = LaneChooser(call.kernel, known, narrow, options, seen, sparing=sparing).choose()
         choices[number] = choice
-        found = accesses(choice.kernel)
         for idx, n in slots.items():
-            mine = tuple(a for a in found if a.buffer == idx)
             entry = buffers.setdefault(n, BufferLayout(choice.layouts[idx]))
             entry.layout = choice.layouts[idx]
-            entry.users.append(BufferUser(mine, idx, choice.lanes, choice.interval))
+            entry.users.append(BufferUser(choice.accesses[idx], choice.lanes, choice.interval))
     return choices, {n: entry.layout for n, entry in buffers.items()}
 
 
@@ -91,7 +96,7 @@ def _program_cost(
     demand = 0
     for number, choice in choices.items():
         mine = {idx: layouts[n] for idx, n in _slots(program.calls[number]).items()}
-        demand += memory_demand(accesses(choice.kernel), choice.lanes, mine)
+        demand += memory_demand(choice.accesses, choice.lanes, mine)
     return cycles, demand
 
 

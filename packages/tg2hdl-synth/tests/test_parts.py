@@ -1,11 +1,14 @@
 import importlib.metadata
+import json
 import logging
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import replace
 
 import pytest
-from amaranth import Module
+from amaranth import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,10 +17,24 @@ from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
 from tg2hdl_ir.testing.samples import matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_synth import show_hardware, target_named
+from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
 from tg2hdl_synth.naming import describe
+from tg2hdl_synth.netlist import synthesize_netlist
 from tg2hdl_synth.place import suitable_placers
 from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
+
+
+class Choice(wiring.Component):
+    """One of three words: logic of five inputs in front of each register."""
+
+    def __init__(self):
+        super().__init__({n: In(16) for n in "abc"} | {"first": In(1), "second": In(1), "y": Out(16)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.y.eq(Mux(self.first, self.a, Mux(self.second, self.b, self.c)))
+        return m
 
 
 class Sum(wiring.Component):
@@ -128,3 +145,12 @@ def test_full_parts_are_placed_by_static():
     assert suitable_placers({"comb": part.lut // 2 + 1, "ff": 0}, part) == ("static",)
     assert suitable_placers({"comb": 0, "ff": part.ff // 2 + 1}, part) == ("static",)
     assert suitable_placers({"comb": 0, "ff": 0}, target_named("ice40-hx8k")) == ("heap",)
+
+
+@pytest.mark.parametrize(("lut", "wide"), [(1000, 16), (40, 0)])
+def test_full_parts_have_no_wide_multiplexers(lut, wide):
+    part = replace(target_named("ecp5-45k"), lut=lut)
+    netlist = synthesize_netlist(convert(Choice(), "top"), part, progress=lambda message: None)
+    cells = json.loads((netlist.folder / "netlist.json").read_text())["modules"]["top"]["cells"].values()
+    types = Counter(cell["type"] for cell in cells)
+    assert (types["PFUMX"], types["LUT4"], types["TRELLIS_FF"]) == (wide, 32, 16)

@@ -14,6 +14,7 @@ from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
 from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
+from tg2hdl_synth.targets import is_full
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["KINDS", "Netlist", "synthesize_netlist"]
@@ -33,6 +34,10 @@ _COSTS = {
     "SB_MAC16": ("dsp", 1),
     "SB_RAM40_4K": ("bram", 1),
 }
+
+_MANY_WIDE = 0.02
+"""Multiplexers behind two LUTs, as a share of a part's LUTs, above which a design that fills the part does without.
+The placer puts them far from the register behind them, with which a LUT shares a slice."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +107,22 @@ def synthesize_netlist(
     deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and target.family == "ecp5" else []
     if sum(_blocks(memory) for memory in deep) > target.bram:
         deep = []
-    script, libraries = _script(rtlil, top, target, deep, packing)
     versions = tool_versions("yosys")
-    key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
-    folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
-    modules, memories = _count(folder, top)
-    return Netlist(top, folder, modules, memories, cached)
+
+    def synthesized(*, wide: bool) -> Netlist:
+        script, libraries = _script(rtlil, top, target, deep, packing, wide)
+        key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
+        folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
+        return Netlist(top, folder, *_count(folder, top), cached)
+
+    netlist = synthesized(wide=True)
+    many = _wide_multiplexers(netlist.folder) > _MANY_WIDE * target.lut
+    return synthesized(wide=False) if many and is_full(netlist.total, target) else netlist
+
+
+def _wide_multiplexers(folder: Path) -> int:
+    modules = json.loads((folder / "stat.json").read_text())["modules"].values()
+    return sum(module["num_cells_by_type"].get("PFUMX", 0) for module in modules)
 
 
 _KEEPS_OLD = re.compile(
@@ -126,7 +141,7 @@ def _blocks(memory: SlicedMemory) -> int:
 
 
 def _script(
-    rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory], packing: bool
+    rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory], packing: bool, wide: bool
 ) -> tuple[str, dict[str, str]]:
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
@@ -137,7 +152,7 @@ def _script(
         libraries["soft_multiplier.v"] = soft_multiplier()
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
     if target.family == "ecp5":
-        command = f"synth_ecp5 -no-rw-check -top {top}"
+        command = f"synth_ecp5 -no-rw-check{'' if wide else ' -nowidelut'} -top {top}"
         lines.append(f"{command} -run begin:coarse")
         lines.append(f"{command} -run coarse:map_ram")
         for width in sorted({memory.slice_width for memory in deep}):

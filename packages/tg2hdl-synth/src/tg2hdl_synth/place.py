@@ -17,16 +17,15 @@ from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.port_chain import chain_ports
 from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.register_pairs import keep_feedback_close
+from tg2hdl_synth.targets import is_full
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
-__all__ = ["PathStep", "PlaceAndRoute", "is_full", "place_and_route", "suitable_placers"]
+__all__ = ["PathStep", "PlaceAndRoute", "place_and_route", "suitable_placers"]
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
 _PLACERS = {"heap": ["--placer-heap-timingweight", "20"], "static": ["--placer", "static"]}
 """The placers' options.  With its default of 10 as the weight of slow connections ``heap`` leaves some across the
 whole part."""
-_FULL = 0.5
-"""Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may never be routed."""
 _PHASES = (("Packing", "packing"), ("placed", "placing"), ("Routing", "routing"))
 
 
@@ -119,11 +118,6 @@ def suitable_placers(cells: Mapping[str, int], target: TargetDef) -> tuple[str, 
     if target.family != "ecp5":
         return ("heap",)
     return ("static",) if is_full(cells, target) else ("heap", "static")
-
-
-def is_full(cells: Mapping[str, int], target: TargetDef) -> bool:
-    """Whether a netlist takes so much of a part that it is spread over all of it."""
-    return max(cells["comb"] / target.lut, cells["ff"] / target.ff) > _FULL
 
 
 def _place_and_route(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["TARGETS", "target_named"]
+__all__ = ["TARGETS", "is_full", "target_named"]
+
+_FULL = 0.5
+"""Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may never be routed."""
 
 
 def _ecp5(device: str, lut: int, dsp: int, bram: int) -> TargetDef:
@@ -58,3 +63,8 @@ def target_named(name: str) -> TargetDef:
     if name not in known:
         raise InputError(f"target {name!r} is unknown", hint=f"choose one of: {', '.join(known)}")
     return known[name]
+
+
+def is_full(cells: Mapping[str, int], target: TargetDef) -> bool:
+    """Whether a netlist takes so much of a part that it is spread over all of it."""
+    return max(cells["comb"] / target.lut, cells["ff"] / target.ff) > _FULL

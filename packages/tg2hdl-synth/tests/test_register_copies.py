@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from amaranth import Cat, Module, Signal, unsigned
+from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -112,6 +112,36 @@ def test_a_lane_has_one_copy_for_all_of_its_bits(folder):
     # The eighth one enables LUT RAMs.
     assert len({copy for group in groups for copy in group}) == 7
     assert sum(len(group) > 1 for group in groups) <= 6, "at most one lane between two copies"
+
+
+class Choice(wiring.Component):
+    """A flag that chooses between two words, straight from an input or delayed once more."""
+
+    def __init__(self, *, delayed):
+        self.delayed = delayed
+        super().__init__({"flag": In(1), "a": In(960), "b": In(960), "y": Out(960)})
+
+    def elaborate(self, platform):
+        m = Module()
+        flag = Signal()
+        m.d.sync += flag.eq(self.flag)
+        if self.delayed:
+            early, flag = flag, Signal()
+            m.d.sync += flag.eq(early)
+        m.d.sync += self.y.eq(Mux(flag, self.a, self.b))
+        return m
+
+
+@pytest.mark.parametrize(("delayed", "copies"), [(False, 8), (True, 20)])
+def test_a_delayed_choice_has_a_copy_for_every_few_readers(delayed, copies):
+    netlist = json.loads(
+        (synthesize(Choice(delayed=delayed), place=False).folder / "netlist.json").read_text()
+    )
+    original = merged(netlist)
+    copy_registers(netlist)
+    groups = [kinds for kinds in readers(netlist) if "LUT4" in kinds]
+    assert (len(groups), max(map(len, groups))) == (copies, 960 // copies)
+    assert merged(netlist) == original
 
 
 @pytest.mark.parametrize("large", [False, True])

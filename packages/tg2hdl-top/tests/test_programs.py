@@ -254,6 +254,27 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
     assert rtlil.convert(compiled.top).count("cell $mul ") == multipliers
 
 
+@pytest.mark.parametrize(
+    ("kernels", "multipliers", "registers"), [(2, 96, 0), (3, 48, 0), (3, 96, 3), (4, 96, 4)]
+)
+def test_the_way_of_a_choice_to_many_multipliers_takes_a_cycle(kernels, multipliers, registers):
+    rng = np.random.default_rng(4)
+    weights = [rng.integers(-128, 128, 16 * SIZE).astype(np.int8) for _ in range(kernels)]
+    buffers = (
+        buffer("x", "input", size=16, dtype=I8),
+        *(buffer(f"w{n}", "weight", w, 16 * SIZE, I8) for n, w in enumerate(weights)),
+        *(buffer(f"y{n}", "output") for n in range(kernels)),
+    )
+    outputs = tuple(range(kernels + 1, 2 * kernels + 1))
+    calls = tuple(KernelCall(gemv(SIZE, 16), (outputs[n], n + 1, 0)) for n in range(kernels))
+    x = rng.integers(-128, 128, 16).astype(np.int8)
+    options = CompileOptions(multipliers=multipliers)
+    compiled = check(ProgramIR("many", buffers, calls, outputs), {"x": x}, options)
+    text = rtlil.convert(compiled.top)
+    assert text.count("cell $mul ") == multipliers
+    assert len(set(re.findall(r"wire width 1 \\(chosen\d+)$", text, re.MULTILINE))) == registers
+
+
 def test_memories_deeper_than_a_block_are_banks():
     depth, stride = 40_000, 2_659
     i = IRCounter(16, 0, 0)

@@ -16,6 +16,9 @@ _READERS = 16
 """Readers of one copy, unless there would be more than `_COPIES`; of a register that only LUTs read, a quarter."""
 _COPIES = 8
 """Registers instead of one; few enables or clears fit a common tile, so that more of them would spread the slices."""
+_NEAR = 48
+"""Readers of one copy where only LUTs read a register that does nothing but delay another one: those of one way among
+some hundred multipliers.  Each may stand beside its readers, and has a cycle for the way to there."""
 _MANY = 48
 """Readers above which a register is copied; a quarter where all of them are LUTs, such as those in front of multipliers
 that kernels share."""
@@ -51,6 +54,8 @@ def copy_registers(netlist: dict[str, Any]) -> int:
             continue
         found.sort(key=lambda reader: order[reader[0]])
         count = min(_COPIES, -(-scale * len(found) // _READERS))
+        if scale > 1 and cells[registers[bit]]["connections"]["DI"][0] in registers:
+            count = max(count, len(found) // _NEAR)
         for n in range(1, count):
             top_bit += 1
             q, data = top_bit, cells[registers[bit]]["connections"]["DI"][0]

@@ -1,10 +1,11 @@
 """How busy the multipliers are in convolutions of many shapes, and whether every bit is right.
 
-    python benchmarks/convolutions/run.py               simulate every one against the golden model and numpy
-    python benchmarks/convolutions/run.py --predict     predicted cycles only
-    python benchmarks/convolutions/run.py --random 50 --seed 1     random shapes as well, which are only checked
+    python benchmarks/convolutions/run.py               predicted cycles, which are the simulated ones
+    python benchmarks/convolutions/run.py --simulate    compare every bit with numpy and the golden model (an hour)
+    python benchmarks/convolutions/run.py --random 50 --seed 1     simulate random shapes instead
 
-int8 in, int32 out, weights in the hardware. Results go to convolutions.json and convolutions.md beside this file.
+int8 in, int32 out, weights in the hardware. The shapes' results go to convolutions.json and convolutions.md beside this
+file.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def table(rows: list[dict[str, Any]], date: str, versions: dict[str, str]) -> st
         "# Convolutions",
         "",
         "Written by `python benchmarks/convolutions/run.py`: cycles x multipliers / MACs from start to done, with the",
-        "padding counted as MACs; 1 is the ideal. Every one is simulated, and every bit compared with numpy.",
+        "padding counted as MACs; 1 is the ideal.",
         "",
         "| convolution | MACs | " + " | ".join(f"x{n}" for n in MULTIPLIERS) + " |",
         "|---|---|" + "---|" * len(MULTIPLIERS),
@@ -170,8 +171,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--predict", action="store_true", help="do not simulate, and write nothing")
-    parser.add_argument("--random", type=int, default=0, help="random shapes to check as well")
+    parser.add_argument("--simulate", action="store_true", help="simulate the shapes of the table")
+    parser.add_argument("--random", type=int, default=0, help="random shapes to simulate instead")
     parser.add_argument("--seed", type=int, default=1, help="of the random shapes")
     options = parser.parse_args()
     from tg2hdl.bench import versions
@@ -184,17 +185,18 @@ def main() -> None:
             f"{number + 1} of {options.random}: {shape}, x{multipliers}: {row['cycles']} cycles, right",
             flush=True,
         )
+    if options.random:
+        return
     rows = []
     for shape in SHAPES:
-        rows += [measure(shape, n, simulate=not options.predict) for n in MULTIPLIERS]
+        rows += [measure(shape, n, simulate=options.simulate) for n in MULTIPLIERS]
         print(
             shape, *(f"x{r['multipliers']} {r['ratio']:.2f}" for r in rows[-len(MULTIPLIERS) :]), flush=True
         )
-    if not options.predict:
-        date = datetime.datetime.now(datetime.UTC).date().isoformat()
-        record = {"date": date, "versions": versions(), "rows": rows}
-        (HERE / "convolutions.json").write_text(json.dumps(record, indent=1) + "\n")
-        (HERE / "convolutions.md").write_text(table(rows, date, versions()))
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    record = {"date": date, "versions": versions(), "rows": rows}
+    (HERE / "convolutions.json").write_text(json.dumps(record, indent=1) + "\n")
+    (HERE / "convolutions.md").write_text(table(rows, date, versions()))
 
 
 if __name__ == "__main__":

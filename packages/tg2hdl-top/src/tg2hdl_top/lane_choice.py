@@ -153,9 +153,8 @@ class LaneChooser:
         )
 
     def _cost(self, choice: LaneChoice) -> tuple[int, int]:
-        return choice.cycles, memory_demand(
-            self.accesses, choice.lanes, choice.layouts
-        ) if self.sparing else 0
+        demand = memory_demand(self.accesses, choice.lanes, choice.layouts) if self.sparing else 0
+        return choice.cycles, demand
 
     def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
         """Cycles of the steps, with those that wait for a float sum whose outputs are too few to take turns."""

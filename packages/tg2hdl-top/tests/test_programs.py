@@ -255,9 +255,17 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
 
 
 @pytest.mark.parametrize(
-    ("kernels", "multipliers", "registers"), [(2, 96, 0), (3, 48, 0), (3, 96, 3), (4, 96, 4)]
+    ("kernels", "latencies", "clears"),
+    [
+        (3, {"multipliers": 48}, 0),
+        (1, {"multipliers": 96}, 0),
+        (2, {"multipliers": 96}, 2),
+        (4, {"multipliers": 96}, 4),
+        (3, {"multipliers": 4, "read_latency": 2, "product_latency": 5}, 3),
+        (3, {"multipliers": 4, "read_latency": 1, "product_latency": 5}, 3),
+    ],
 )
-def test_the_way_of_a_choice_to_many_multipliers_takes_a_cycle(kernels, multipliers, registers):
+def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, latencies, clears):
     rng = np.random.default_rng(4)
     weights = [rng.integers(-128, 128, 16 * SIZE).astype(np.int8) for _ in range(kernels)]
     buffers = (
@@ -268,11 +276,11 @@ def test_the_way_of_a_choice_to_many_multipliers_takes_a_cycle(kernels, multipli
     outputs = tuple(range(kernels + 1, 2 * kernels + 1))
     calls = tuple(KernelCall(gemv(SIZE, 16), (outputs[n], n + 1, 0)) for n in range(kernels))
     x = rng.integers(-128, 128, 16).astype(np.int8)
-    options = CompileOptions(multipliers=multipliers)
+    options = CompileOptions(**latencies)
     compiled = check(ProgramIR("many", buffers, calls, outputs), {"x": x}, options)
     text = rtlil.convert(compiled.top)
-    assert text.count("cell $mul ") == multipliers
-    assert len(set(re.findall(r"wire width 1 \\(chosen\d+)$", text, re.MULTILINE))) == registers
+    assert text.count("cell $mul ") == options.multipliers
+    assert len(set(re.findall(r"wire width 1 \\(idle\d+)$", text, re.MULTILINE))) == clears
 
 
 def test_memories_deeper_than_a_block_are_banks():

@@ -14,11 +14,10 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
 from tg2hdl_lower.core import address_width
-from tg2hdl_lower.options import FAR
 from tg2hdl_lower.products import Multiplier18, pool_widths
-from tg2hdl_lower.selection import selected
 from tg2hdl_lower.shared_units import connect_pool
 from tg2hdl_top.memory_ports import MemoryPorts
+from tg2hdl_top.operands import HeldOperands, MuxedOperands
 from tg2hdl_top.shared_memory import SharedMemory, Slot, memory_data, read_first, shared_memories
 
 __all__ = ["SharedMemory", "TopModule"]
@@ -169,36 +168,31 @@ class TopModule(wiring.Component):
         groups = [self.cores] if self.share_multipliers else [[core] for core in self.cores]
         number = 0
         for cores in groups:
-            pools = pool_widths(core.plan.products for core in cores)
-            chosen = self._chosen(m, cores, len(pools))
-            for slot, widths in enumerate(pools):
-                pool.submodules[f"m{number}"] = multiplier = Multiplier18(
-                    widths, self.plans[0].product_latency
-                )
+            choice = self._choice(m, cores)
+            for slot, widths in enumerate(pool_widths(core.plan.products for core in cores)):
+                ports = {
+                    n: getattr(c, f"product_{slot}")
+                    for n, c in enumerate(cores)
+                    if slot < len(c.plan.products)
+                }
+                latency = self.plans[0].product_latency - choice.latency
+                pool.submodules[f"m{number}"] = multiplier = Multiplier18(widths, latency)
                 number += 1
-                users = [n for n, core in enumerate(cores) if slot < len(core.plan.products)]
-                ports = [(chosen[n], getattr(cores[n], f"product_{slot}")) for n in users]
                 m.d.comb += [
-                    multiplier.a.eq(selected([(busy, port.a) for busy, port in ports])),
-                    multiplier.b.eq(selected([(busy, port.b) for busy, port in ports])),
+                    multiplier.a.eq(choice.of({n: port.a for n, port in ports.items()})),
+                    multiplier.b.eq(choice.of({n: port.b for n, port in ports.items()})),
                 ]
-                m.d.comb += [port.result.eq(multiplier.result) for _, port in ports]
+                m.d.comb += [port.result.eq(multiplier.result) for port in ports.values()]
 
-    def _chosen(self, m: Module, cores: list[KernelCore], multipliers: int) -> list[Value]:
-        """When each kernel has the multipliers.
-
-        With more than two kernels the choice is two LUTs deep.  On the way to very many multipliers it is a register
-        then, of which synthesis can place copies near them; no operand is there in the first cycle of a kernel.
-        """
+    def _choice(self, m: Module, cores: list[KernelCore]) -> MuxedOperands | HeldOperands:
         first = min((n.issue for core in cores for n in core.plan.nodes if n.kind == "product"), default=0)
-        if multipliers < FAR or len(cores) < 3 or first < 2:
-            return [core.busy for core in cores]
-        chosen: list[Value] = []
-        for number, core in enumerate(cores):
-            register = Signal(name=f"chosen{number}", reset_less=True)
-            m.d.sync += register.eq(core.busy)
-            chosen.append(register)
-        return chosen
+        if (
+            len(cores) == 1
+            or first < HeldOperands.FIRST
+            or self.plans[0].product_latency < HeldOperands.LEAST
+        ):
+            return MuxedOperands([core.busy for core in cores])
+        return HeldOperands(m, [core.busy for core in cores])
 
 
 def _any(flags: Any) -> Value:

@@ -9,10 +9,9 @@ from tg2hdl_lower import LowerOptions
         ("generic", None, (2, 2)),
         ("generic", 63, (2, 2)),
         ("generic", 64, (2, 4)),
-        ("generic", 95, (2, 4)),
-        ("generic", 96, (3, 6)),
+        ("generic", 96, (3, 4)),
         ("ecp5", 95, (2, 4)),
-        ("ecp5", 96, (3, 6)),
+        ("ecp5", 96, (3, 4)),
     ],
 )
 def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latencies):

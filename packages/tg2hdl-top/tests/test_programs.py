@@ -255,17 +255,19 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
 
 
 @pytest.mark.parametrize(
-    ("kernels", "latencies", "clears"),
+    ("kernels", "latencies", "choices"),
     [
         (3, {"multipliers": 48}, 0),
         (1, {"multipliers": 96}, 0),
-        (2, {"multipliers": 96}, 2),
+        (2, {"multipliers": 96}, 0),
+        (3, {"multipliers": 96}, 3),
         (4, {"multipliers": 96}, 4),
-        (3, {"multipliers": 4, "read_latency": 2, "product_latency": 5}, 3),
+        (3, {"multipliers": 96, "share_multipliers": False}, 0),
+        (2, {"multipliers": 4, "product_latency": 5}, 0),
         (3, {"multipliers": 4, "read_latency": 1, "product_latency": 5}, 3),
     ],
 )
-def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, latencies, clears):
+def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, latencies, choices):
     rng = np.random.default_rng(4)
     weights = [rng.integers(-128, 128, 16 * SIZE).astype(np.int8) for _ in range(kernels)]
     buffers = (
@@ -279,8 +281,8 @@ def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, 
     options = CompileOptions(**latencies)
     compiled = check(ProgramIR("many", buffers, calls, outputs), {"x": x}, options)
     text = rtlil.convert(compiled.top)
-    assert text.count("cell $mul ") == options.multipliers
-    assert len(set(re.findall(r"wire width 1 \\(idle\d+)$", text, re.MULTILINE))) == clears
+    assert text.count("cell $mul ") == options.multipliers * (1 if options.share_multipliers else kernels)
+    assert len(set(re.findall(r"wire width 1 \\(chosen\d+)$", text, re.MULTILINE))) == choices
 
 
 def test_memories_deeper_than_a_block_are_banks():

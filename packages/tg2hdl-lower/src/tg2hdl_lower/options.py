@@ -18,7 +18,7 @@ FAMILY_DEFAULTS = {
 FAR = 96
 """Multipliers from which a way to one of them takes a cycle."""
 
-_SPREAD = {"product_latency": ((64, 4), (FAR, 6)), "read_latency": ((FAR, 3),)}
+_SPREAD = {"product_latency": (64, 4), "read_latency": (FAR, 3)}
 """Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
 own, those to and from a multiplier and those from a memory."""
 
@@ -47,7 +47,7 @@ class LowerOptions:
         the family and, from 96 multipliers on, at least 3.
     product_latency : int
         Cycles of a hardware multiplier: a register behind it, then one at its operands, then one after the other
-        for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4, from 96 on 6.
+        for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """
@@ -70,10 +70,9 @@ class LowerOptions:
 
     def __post_init__(self) -> None:
         defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
-        for name, steps in _SPREAD.items():
-            for many, least in steps:
-                if (self.multipliers or 0) >= many:
-                    defaults[name] = max(defaults[name], least)
+        for name, (many, least) in _SPREAD.items():
+            if (self.multipliers or 0) >= many:
+                defaults[name] = max(defaults[name], least)
         for name, value in defaults.items():
             if getattr(self, name) == 0:
                 object.__setattr__(self, name, value)

@@ -17,11 +17,8 @@ _READERS = 16
 _COPIES = 8
 """Registers instead of one; few enables or clears fit a common tile, so that more of them would spread the slices."""
 _NEAR = 48
-"""Readers of one copy where a register does nothing but delay another one, and only LUTs read it or it only clears:
-those of one way among some hundred multipliers.  Each may stand beside its readers, and has a cycle for the way to
-there."""
-_HELD = 4
-"""LUTs that read one copy of a register that delays another one and that a third one clears: an operand held back."""
+"""Readers of one copy where only LUTs read a register that does nothing but delay another one: those of one way among
+some hundred multipliers.  Each may stand beside its readers, and has a cycle for the way to there."""
 _MANY = 48
 """Readers above which a register is copied; a quarter where all of them are LUTs, such as those in front of multipliers
 that kernels share."""
@@ -49,23 +46,17 @@ def copy_registers(netlist: dict[str, Any]) -> int:
                         readers[bit].append((name, pin, place))
     top_bit = max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
     ports = {bit for port in module["ports"].values() for bit in port["bits"]}
-    cleared = {
-        bit for bit, name in registers.items() if cells[name]["connections"].get("LSR", ["0"])[0] in registers
-    }
     order = _order(module)
     before = len(cells)
-    for bit, found in list(readers.items()):
+    for bit, found in readers.items():
         register = cells[registers[bit]]["connections"]
         scale = 4 if all(cells[name]["type"] == "LUT4" for name, _, _ in found) else 1
-        delays = register["DI"][0] in registers
-        held = delays and scale > 1 and bit in cleared
-        if bit in ports or len(found) <= _HELD or (not held and scale * len(found) <= _MANY):
+        if scale * len(found) <= _MANY or bit in ports:
             continue
         found.sort(key=lambda reader: order[reader[0]])
         count = min(_COPIES, -(-scale * len(found) // _READERS))
-        if held:
-            count = -(-len(found) // _HELD)
-        elif delays and (scale > 1 or all(pin == "LSR" for _, pin, _ in found)):
+        delays = register["DI"][0] in registers
+        if delays and scale > 1:
             count = max(count, len(found) // _NEAR)
         elif delays:
             # Blocks of memory stand far apart, in few columns.

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Signal
 from amaranth.hdl import Value
 
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.selection import selected
+from tg2hdl_top.lane_choice import total_multiplications
+from tg2hdl_top.options import CompileOptions
 
-__all__ = ["HeldOperands", "MuxedOperands"]
+__all__ = ["HeldOperands", "MuxedOperands", "with_held_operands"]
+
+_KERNELS = 3
+"""Kernels from which a choice among them is more than one LUT for each bit."""
+
+
+def with_held_operands(options: CompileOptions, kernels: Sequence[KernelIR]) -> CompileOptions:
+    """Options with two cycles more for a product, where kernels share so many multipliers that ways to them are long.
+
+    One is that of `HeldOperands`, the other one is on the way back to the kernels.
+    """
+    users = sum(total_multiplications(kernel) > 0 for kernel in kernels)
+    if not options.share_multipliers or not options.spread or users < _KERNELS:
+        return options
+    return replace(options, product_latency=options.product_latency + 2)
 
 
 class MuxedOperands:
@@ -30,31 +49,39 @@ class MuxedOperands:
 class HeldOperands:
     """Registers that are zero while their kernel does not run, so that an operand is no more than the OR of them.
 
-    A choice among three kernels would be two LUTs for each bit, with flags that thousands of LUTs read.  Here the flag
-    is a clear, after a cycle for the way to it.
+    A choice among three kernels would be two LUTs for each bit in front of the one register.  Clears would be no LUTs,
+    but registers with different ones must not share a slice, which leads to long ways in a full part.
     """
 
     latency = 1
-    LEAST: ClassVar[int] = 5
-    """Cycles of a product of which the registers may be one: two are in front of a multiplier, and two behind it."""
-    FIRST: ClassVar[int] = 2
-    """Cycle of a kernel in which its first operand may come: those of the kernel before it are cleared by then."""
+    _LATENCY: ClassVar[int] = 5
+    """Least cycles of a product of which this may be one: two are in front of a multiplier, and two behind it."""
+    _FIRST: ClassVar[int] = 2
+    """First cycle of a kernel that may have an operand: those of the kernel before it are zero by then."""
+
+    @classmethod
+    def suit(cls, plans: Sequence[HardwarePlan]) -> bool:
+        """Whether kernels may and should have them."""
+        first = min((n.issue for plan in plans for n in plan.nodes if n.kind == "product"), default=0)
+        users = sum(bool(plan.products) for plan in plans)
+        return users >= _KERNELS and first >= cls._FIRST and plans[0].product_latency >= cls._LATENCY
 
     def __init__(self, m: Module, busy: Sequence[Value]) -> None:
         self.m = m
-        self.idle: list[Signal] = []
+        self.chosen: list[Signal] = []
         for number, flag in enumerate(busy):
-            stopped = Signal(name=f"stopped{number}", reset_less=True)
-            idle = Signal(name=f"idle{number}", reset_less=True)
-            m.d.sync += [stopped.eq(~flag), idle.eq(stopped)]
-            self.idle.append(idle)
+            # Synthesis has many copies of the second register, and the first one is the way to them.
+            early = Signal(name=f"early{number}", reset_less=True)
+            chosen = Signal(name=f"chosen{number}", reset_less=True)
+            m.d.sync += [early.eq(flag), chosen.eq(early)]
+            self.chosen.append(chosen)
 
     def of(self, operands: Mapping[int, Value]) -> Value:
         """The operand of the running kernel one cycle later, among those of some kernels by number."""
         result: Value | None = None
         for number, operand in operands.items():
             held = Signal(operand.shape(), name=f"held{number}", reset_less=True)
-            self.m.d.sync += held.eq(Mux(self.idle[number], 0, operand))
+            self.m.d.sync += held.eq(operand & self.chosen[number].replicate(len(operand)).as_signed())
             result = held if result is None else result | held
         assert result is not None, "a multiplier has a user"
         return result

@@ -20,6 +20,7 @@ from tg2hdl_top.lane_choice import (
     memory_demand,
     total_multiplications,
 )
+from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
 
 __all__ = ["place_program"]
@@ -38,6 +39,8 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
     placed = [_place(program, storage, options, seen, sparing=sparing) for sparing in ways]
     choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
+
+    options = with_held_operands(options, [call.kernel for call in program.calls])
 
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
         call, choice = program.calls[number], choices[number]

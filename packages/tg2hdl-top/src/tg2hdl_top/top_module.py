@@ -185,14 +185,8 @@ class TopModule(wiring.Component):
                 m.d.comb += [port.result.eq(multiplier.result) for port in ports.values()]
 
     def _choice(self, m: Module, cores: list[KernelCore]) -> MuxedOperands | HeldOperands:
-        first = min((n.issue for core in cores for n in core.plan.nodes if n.kind == "product"), default=0)
-        if (
-            len(cores) == 1
-            or first < HeldOperands.FIRST
-            or self.plans[0].product_latency < HeldOperands.LEAST
-        ):
-            return MuxedOperands([core.busy for core in cores])
-        return HeldOperands(m, [core.busy for core in cores])
+        busy = [core.busy for core in cores]
+        return HeldOperands(m, busy) if HeldOperands.suit([c.plan for c in cores]) else MuxedOperands(busy)
 
 
 def _any(flags: Any) -> Value:

@@ -23,6 +23,10 @@ _MANY = 48
 """Readers above which a register is copied; a quarter where all of them are LUTs, such as those in front of multipliers
 that kernels share."""
 
+_ADDRESS = re.compile(r"AD[AB](?:[4-9]|1\d)")
+"""Pins of a block of memory that are bits of an address.  Blocks stand far apart, in few columns: an enable has a copy
+for each of them.  With so many copies of each bit of an address the router did not come to an end."""
+
 Cell = dict[str, Any]
 
 
@@ -59,8 +63,9 @@ def copy_registers(netlist: dict[str, Any]) -> int:
         if delays and scale > 1:
             count = max(count, len(found) // _NEAR)
         elif delays:
-            # Blocks of memory stand far apart, in few columns.
-            count = max(count, len({name for name, _, _ in found if cells[name]["type"] == "DP16KD"}))
+            blocks = [(name, pin) for name, pin, _ in found if cells[name]["type"] == "DP16KD"]
+            if not all(_ADDRESS.fullmatch(pin) for _, pin in blocks):
+                count = max(count, len({name for name, _ in blocks}))
         for n in range(1, count):
             top_bit += 1
             q, data = top_bit, cells[registers[bit]]["connections"]["DI"][0]

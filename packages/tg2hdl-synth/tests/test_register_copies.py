@@ -145,29 +145,37 @@ def test_a_delayed_choice_has_a_copy_for_every_few_readers(delayed, copies):
 
 
 class Blocks(wiring.Component):
-    """An enable, delayed once more, of many blocks of memory."""
+    """An enable and an address, delayed once more, of blocks of memory."""
 
-    def __init__(self):
-        super().__init__({"enable": In(1), "a": In(144), "addr": In(9), "y": Out(720)})
+    def __init__(self, blocks):
+        self.blocks = blocks
+        super().__init__({"enable": In(1), "a": In(36), "addr": In(8), "y": Out(36 * blocks)})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = Memory(shape=unsigned(720), depth=512, init=[])
+        m.submodules.memory = memory = Memory(shape=unsigned(36 * self.blocks), depth=256, init=[])
         write, read = memory.write_port(), memory.read_port()
-        early = Signal()
-        m.d.sync += [early.eq(self.enable), write.en.eq(early)]
-        m.d.comb += [write.addr.eq(self.addr), write.data.eq(self.a.replicate(5))]
-        m.d.comb += [read.addr.eq(self.addr), self.y.eq(read.data)]
+        enable, addr = Signal(), Signal(8)
+        m.d.sync += [enable.eq(self.enable), write.en.eq(enable), addr.eq(self.addr), read.addr.eq(addr)]
+        m.d.comb += [
+            write.addr.eq(self.addr),
+            write.data.eq(self.a.replicate(self.blocks)),
+            self.y.eq(read.data),
+        ]
         return m
 
 
-def test_a_delayed_enable_has_a_copy_for_each_block_of_memory():
-    netlist = json.loads((synthesize(Blocks(), place=False).folder / "netlist.json").read_text())
+@pytest.mark.parametrize(("blocks", "copies"), [(50, 1 + 8), (51, 1)])
+def test_a_delayed_enable_has_a_copy_for_each_block_of_memory_and_an_address_if_there_is_room(blocks, copies):
+    netlist = json.loads((synthesize(Blocks(blocks), place=False).folder / "netlist.json").read_text())
     original = merged(netlist)
-    blocks = sum(c["type"] == "DP16KD" for c in netlist["modules"]["top"]["cells"].values())
-    assert (blocks, len([k for k in readers(netlist) if "DP16KD" in k])) == (20, 1)
+    assert sum(c["type"] == "DP16KD" for c in netlist["modules"]["top"]["cells"].values()) == blocks
+    assert len([kinds for kinds in readers(netlist) if "DP16KD" in kinds]) == 1 + 8
     copy_registers(netlist)
-    assert len([k for k in readers(netlist) if "DP16KD" in k]) == blocks
+    few = [kinds for kinds in readers(netlist) if kinds.count("DP16KD") > 8]
+    many = [kinds for kinds in readers(netlist) if 0 < kinds.count("DP16KD") <= 8]
+    assert len(many) == copies * blocks
+    assert (len(few) > 0) == (copies == 1)
     assert merged(netlist) == original
 
 

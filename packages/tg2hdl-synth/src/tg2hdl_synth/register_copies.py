@@ -24,8 +24,9 @@ _MANY = 48
 that kernels share."""
 
 _ADDRESS = re.compile(r"AD[AB](?:[4-9]|1\d)")
-"""Pins of a block of memory that are bits of an address.  Blocks stand far apart, in few columns: an enable has a copy
-for each of them.  With so many copies of each bit of an address the router did not come to an end."""
+"""Pins of a block of memory that are bits of an address."""
+_ADDRESSES = 400
+"""Copies of addresses that a part has room for: with 560 of them the router did not come to an end."""
 
 Cell = dict[str, Any]
 
@@ -50,22 +51,17 @@ def copy_registers(netlist: dict[str, Any]) -> int:
                         readers[bit].append((name, pin, place))
     top_bit = max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
     ports = {bit for port in module["ports"].values() for bit in port["bits"]}
+    delaying = {bit for bit, name in registers.items() if cells[name]["connections"]["DI"][0] in registers}
+    blocks = _blocks(cells, {bit: found for bit, found in readers.items() if bit in delaying})
     order = _order(module)
     before = len(cells)
     for bit, found in readers.items():
-        register = cells[registers[bit]]["connections"]
         scale = 4 if all(cells[name]["type"] == "LUT4" for name, _, _ in found) else 1
         if scale * len(found) <= _MANY or bit in ports:
             continue
         found.sort(key=lambda reader: order[reader[0]])
         count = min(_COPIES, -(-scale * len(found) // _READERS))
-        delays = register["DI"][0] in registers
-        if delays and scale > 1:
-            count = max(count, len(found) // _NEAR)
-        elif delays:
-            blocks = [(name, pin) for name, pin, _ in found if cells[name]["type"] == "DP16KD"]
-            if not all(_ADDRESS.fullmatch(pin) for _, pin in blocks):
-                count = max(count, len({name for name, _ in blocks}))
+        count = max(count, len(found) // _NEAR if scale > 1 and bit in delaying else 0, blocks.get(bit, 0))
         for n in range(1, count):
             top_bit += 1
             q, data = top_bit, cells[registers[bit]]["connections"]["DI"][0]
@@ -77,6 +73,18 @@ def copy_registers(netlist: dict[str, Any]) -> int:
             for name, pin, place in found[n * len(found) // count : (n + 1) * len(found) // count]:
                 cells[name]["connections"][pin][place] = q
     return len(cells) - before
+
+
+def _blocks(cells: dict[str, Cell], readers: dict[int, list[tuple[str, str, int]]]) -> dict[int, int]:
+    """Blocks of memory, which stand far apart, that registers go to: enables, and addresses if they are not many."""
+    enables: dict[int, int] = {}
+    addresses: dict[int, int] = {}
+    for bit, found in readers.items():
+        pins = [(name, pin) for name, pin, _ in found if cells[name]["type"] == "DP16KD"]
+        if pins and len(found) > _MANY:
+            kind = addresses if all(_ADDRESS.fullmatch(pin) for _, pin in pins) else enables
+            kind[bit] = len({name for name, _ in pins})
+    return enables | (addresses if sum(addresses.values()) <= _ADDRESSES else {})
 
 
 def _with(cell: Cell, **pins: int) -> Cell:

@@ -1,7 +1,7 @@
 """How busy the multipliers are in convolutions of many shapes, and whether every bit is right.
 
     python benchmarks/convolutions/run.py               predicted cycles, which are the simulated ones
-    python benchmarks/convolutions/run.py --simulate    compare every bit with numpy and the golden model (an hour)
+    python benchmarks/convolutions/run.py --simulate    compare every bit with numpy and the golden model (slow)
     python benchmarks/convolutions/run.py --random 50 --seed 1     simulate random shapes instead
 
 int8 in, int32 out, weights in the hardware. The shapes' results go to convolutions.json and convolutions.md beside this

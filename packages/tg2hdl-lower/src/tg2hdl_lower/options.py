@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["FAMILY_DEFAULTS", "FAR", "LowerOptions"]
+__all__ = ["FAMILY_DEFAULTS", "LowerOptions"]
 
 FAMILY_DEFAULTS = {
     "generic": {"stage_levels": 4, "read_latency": 2, "product_latency": 2},
@@ -15,10 +15,10 @@ FAMILY_DEFAULTS = {
 }
 """What 0 means for the options that depend on the family."""
 
-FAR = 96
+_FAR = 96
 """Multipliers from which a way to one of them takes a cycle."""
 
-_SPREAD = {"product_latency": (64, 4), "read_latency": (FAR, 3)}
+_SPREAD = {"product_latency": (64, 4), "read_latency": (_FAR, 3)}
 """Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
 own, those to and from a multiplier and those from a memory."""
 
@@ -66,7 +66,7 @@ class LowerOptions:
     @property
     def spread(self) -> bool:
         """Whether there are so many multipliers that a way to one of them takes a cycle."""
-        return (self.multipliers or 0) >= FAR
+        return (self.multipliers or 0) >= _FAR
 
     def __post_init__(self) -> None:
         defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))

@@ -24,9 +24,9 @@ _MANY = 48
 that kernels share."""
 
 _ADDRESS = re.compile(r"AD[AB](?:[4-9]|1\d)")
-"""Pins of a block of memory that are bits of an address."""
+"""Pins of a block of memory that are bits of an address; in wide blocks those below enable bytes."""
 _ADDRESSES = 400
-"""Copies of addresses that a part has room for: with 560 of them the router did not come to an end."""
+"""Copies of addresses at most; with some hundred more, nextpnr's router did not find the last ways of a full part."""
 
 Cell = dict[str, Any]
 

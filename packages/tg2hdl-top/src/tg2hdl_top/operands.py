@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import ClassVar
 
 from amaranth import Module, Signal
@@ -78,10 +80,9 @@ class HeldOperands:
 
     def of(self, operands: Mapping[int, Value]) -> Value:
         """The operand of the running kernel one cycle later, among those of some kernels by number."""
-        result: Value | None = None
+        held: list[Value] = []
         for number, operand in operands.items():
-            held = Signal(operand.shape(), name=f"held{number}", reset_less=True)
-            self.m.d.sync += held.eq(operand & self.chosen[number].replicate(len(operand)).as_signed())
-            result = held if result is None else result | held
-        assert result is not None, "a multiplier has a user"
-        return result
+            register = Signal(operand.shape(), name=f"held{number}", reset_less=True)
+            self.m.d.sync += register.eq(operand & self.chosen[number].replicate(len(operand)).as_signed())
+            held.append(register)
+        return reduce(or_, held)

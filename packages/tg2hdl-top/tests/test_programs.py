@@ -285,6 +285,19 @@ def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, 
     assert len(set(re.findall(r"wire width 1 \\(chosen\d+)$", text, re.MULTILINE))) == choices
 
 
+def test_operands_of_the_first_cycle_are_not_held():
+    i = IRCounter(16, 0, 0)
+    root = LoopIR.from_items(
+        (LoopIR.from_items((IRBufStore(0, i, IROp("mul", I32, (i, i)), I32),), counter=i),)
+    )
+    kernel = KernelIR((BufferMeta(0, 16, I32, True),), root, name="squares")
+    buffers = tuple(buffer(f"y{n}", "output", size=16) for n in range(3))
+    calls = tuple(KernelCall(kernel, (n,)) for n in range(3))
+    compiled = check(ProgramIR("early", buffers, calls, (0, 1, 2)), {}, CompileOptions(product_latency=5))
+    assert {n.issue for plan in compiled.plans for n in plan.nodes if n.kind == "product"} == {0}
+    assert "chosen" not in rtlil.convert(compiled.top)
+
+
 def test_memories_deeper_than_a_block_are_banks():
     depth, stride = 40_000, 2_659
     i = IRCounter(16, 0, 0)

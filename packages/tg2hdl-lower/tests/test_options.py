@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tg2hdl_lower import LowerOptions
@@ -16,7 +18,7 @@ from tg2hdl_lower import LowerOptions
 )
 def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latencies):
     options = LowerOptions(target=target, multipliers=multipliers)
-    assert (options.read_latency, options.product_latency) == latencies
+    assert options.timing[1:] == latencies
 
 
 def test_spread_is_by_the_multipliers_alone():
@@ -27,4 +29,12 @@ def test_spread_is_by_the_multipliers_alone():
 
 def test_latencies_that_are_given_are_kept():
     options = LowerOptions(multipliers=96, read_latency=1, product_latency=2)
-    assert (options.read_latency, options.product_latency) == (1, 2)
+    assert options.timing[1:] == (1, 2)
+
+
+def test_what_is_chosen_follows_an_option_that_changes():
+    options = LowerOptions()
+    assert options.timing == (4, 2, 2)
+    assert replace(options, target="ecp5").timing == (2, 2, 4)
+    assert replace(options, multipliers=96).timing == (4, 3, 4)
+    assert replace(options, multipliers=96) == LowerOptions(multipliers=96)

@@ -131,6 +131,13 @@ def test_arguments_win_over_options():
     )
 
 
+def test_an_argument_chooses_the_same_latencies_as_the_option():
+    argument = tg2hdl.compile(affine, X, multipliers=96)
+    option = tg2hdl.compile(affine, X, options=tg2hdl.CompileOptions(multipliers=96))
+    assert argument.predicted_cycles == option.predicted_cycles
+    assert argument.options.timing == option.options.timing
+
+
 def test_bench_compares_with_tinygrad():
     result = tg2hdl.run_bench("affine", affine, [X], engine="amaranth")
     assert result.correct

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["FAMILY_DEFAULTS", "LowerOptions"]
+__all__ = ["FAMILY_DEFAULTS", "LowerOptions", "Timing"]
 
 FAMILY_DEFAULTS = {
     "generic": {"stage_levels": 4, "read_latency": 2, "product_latency": 2},
@@ -21,6 +22,14 @@ _FAR = 96
 _SPREAD = {"product_latency": (64, 4), "read_latency": (_FAR, 3)}
 """Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
 own, those to and from a multiplier and those from a memory."""
+
+
+class Timing(NamedTuple):
+    """What the options of the same names come to."""
+
+    stage_levels: int
+    read_latency: int
+    product_latency: int
 
 
 @dataclass(frozen=True)
@@ -68,25 +77,24 @@ class LowerOptions:
         """Whether there are so many multipliers that a way to one of them takes a cycle."""
         return (self.multipliers or 0) >= _FAR
 
-    def __post_init__(self) -> None:
-        defaults = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
+    @property
+    def timing(self) -> Timing:
+        """Levels and latencies, those chosen where an option is 0."""
+        chosen = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
         for name, (many, least) in _SPREAD.items():
             if (self.multipliers or 0) >= many:
-                defaults[name] = max(defaults[name], least)
-        for name, value in defaults.items():
-            if getattr(self, name) == 0:
-                object.__setattr__(self, name, value)
-        for name in (
-            "unroll_factor",
-            "reduce_unroll_factor",
-            "stage_levels",
-            "read_latency",
-            "product_latency",
-            "max_ii",
-        ):
+                chosen[name] = max(chosen[name], least)
+        return Timing(**{name: getattr(self, name) or value for name, value in chosen.items()})
+
+    def __post_init__(self) -> None:
+        least = {"unroll_factor": 1, "reduce_unroll_factor": 1, "max_ii": 1} | dict.fromkeys(Timing._fields, 0)
+        for name, low in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more")
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                choice = "" if low else ", or leave it out"
+                raise InputError(
+                    f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more{choice}"
+                )
         if self.float_order not in ("strict", "relaxed"):
             raise InputError(
                 f"float_order={self.float_order!r} is unknown", hint='choose "strict" or "relaxed"'

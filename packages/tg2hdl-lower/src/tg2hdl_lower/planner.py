@@ -129,7 +129,7 @@ def _finish(kernel: KernelIR, setting: _Setting) -> HardwarePlan:
     kernel = clear_with_last(choose_initial_late(kernel))
     flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
     reuse_loads(flow)
-    bind_products(flow, options.product_latency)
+    bind_products(flow, options.timing.product_latency)
     bind_shared_units(flow, setting.shared)
     limits = {
         i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
@@ -153,13 +153,13 @@ def _finish(kernel: KernelIR, setting: _Setting) -> HardwarePlan:
         _ports(flow),
         ii,
         depth,
-        options.read_latency,
+        options.timing.read_latency,
         memories.layouts,
         memories.storage,
         len(products)
         + sum(n.kind != "product" and n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
         products=products,
-        product_latency=options.product_latency,
+        product_latency=options.timing.product_latency,
         shared_units=unit_slots(flow.nodes),
         registers=delays,
         turning=turning,

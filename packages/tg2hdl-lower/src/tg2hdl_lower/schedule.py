@@ -82,7 +82,7 @@ class _Attempt:
         self.registers = registers
         self.ii = ii
         # A short stage has no time for much logic behind the way out of a block RAM.
-        self.memory_level = 1 if options.stage_levels <= SHORT_STAGE else 0
+        self.memory_level = 1 if options.timing.stage_levels <= SHORT_STAGE else 0
         self.bounds = [0] * len(flow.nodes)
         self.live = [flow.nodes[n] for leaf in flow.leaves for n in leaf.nodes]
         self.recurrent = recurrent_nodes(flow.nodes)
@@ -100,7 +100,7 @@ class _Attempt:
             self._place()
 
     def _place(self) -> None:
-        budget = self.options.stage_levels
+        budget = self.options.timing.stage_levels
         nodes = self.flow.nodes
         for node in self.live:
             stage, level = self.bounds[node.number], 0
@@ -148,7 +148,7 @@ class _Attempt:
             case "load":
                 node.issue = stage + (1 if level else 0)
                 extra = extra_latency(self.flow.memories.layouts[node.buffer])
-                node.stage = node.issue + self.options.read_latency + self.registers.delay(node) + extra
+                node.stage = node.issue + self.options.timing.read_latency + self.registers.delay(node) + extra
                 # Behind that register is the choice of a block.
                 node.level = budget if extra else self.memory_level
             case "reuse":

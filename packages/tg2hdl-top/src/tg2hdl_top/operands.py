@@ -31,7 +31,7 @@ def with_held_operands(options: CompileOptions, kernels: Sequence[KernelIR]) -> 
     users = sum(total_multiplications(kernel) > 0 for kernel in kernels)
     if not options.share_multipliers or not options.spread or users < _KERNELS:
         return options
-    return replace(options, product_latency=options.product_latency + 2)
+    return replace(options, product_latency=options.timing.product_latency + 2)
 
 
 class MuxedOperands:

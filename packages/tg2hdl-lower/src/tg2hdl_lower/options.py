@@ -87,7 +87,9 @@ class LowerOptions:
         return Timing(**{name: getattr(self, name) or value for name, value in chosen.items()})
 
     def __post_init__(self) -> None:
-        least = {"unroll_factor": 1, "reduce_unroll_factor": 1, "max_ii": 1} | dict.fromkeys(Timing._fields, 0)
+        least = {"unroll_factor": 1, "reduce_unroll_factor": 1, "max_ii": 1} | dict.fromkeys(
+            Timing._fields, 0
+        )
         for name, low in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:

@@ -148,7 +148,9 @@ class _Attempt:
             case "load":
                 node.issue = stage + (1 if level else 0)
                 extra = extra_latency(self.flow.memories.layouts[node.buffer])
-                node.stage = node.issue + self.options.timing.read_latency + self.registers.delay(node) + extra
+                node.stage = (
+                    node.issue + self.options.timing.read_latency + self.registers.delay(node) + extra
+                )
                 # Behind that register is the choice of a block.
                 node.level = budget if extra else self.memory_level
             case "reuse":

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import ClassVar
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.hdl import Value
 
 from tg2hdl_ir.nodes import KernelIR
@@ -47,6 +47,9 @@ class MuxedOperands:
         """The operand of the running kernel, among those of some kernels by number."""
         return selected([(self.busy[number], operand) for number, operand in operands.items()])
 
+    def close(self) -> None:
+        """Nothing is left to do when all operands are known."""
+
 
 class HeldOperands:
     """Registers that are zero while their kernel does not run, so that an operand is no more than the OR of them.
@@ -70,19 +73,29 @@ class HeldOperands:
 
     def __init__(self, m: Module, busy: Sequence[Value]) -> None:
         self.m = m
-        self.chosen: list[Signal] = []
-        for number, flag in enumerate(busy):
-            # Synthesis has many copies of the second register, and the first one is the way to them.
-            early = Signal(name=f"early{number}", reset_less=True)
-            chosen = Signal(name=f"chosen{number}", reset_less=True)
-            m.d.sync += [early.eq(flag), chosen.eq(early)]
-            self.chosen.append(chosen)
+        self.busy = busy
+        self.parts: dict[int, list[tuple[Value, Signal]]] = {}
 
     def of(self, operands: Mapping[int, Value]) -> Value:
         """The operand of the running kernel one cycle later, among those of some kernels by number."""
         held: list[Value] = []
         for number, operand in operands.items():
-            register = Signal(operand.shape(), name=f"held{number}", reset_less=True)
-            self.m.d.sync += register.eq(operand & self.chosen[number].replicate(len(operand)).as_signed())
-            held.append(register)
+            part = Signal(operand.shape(), name=f"part{number}")
+            self.parts.setdefault(number, []).append((operand, part))
+            held.append(part)
         return reduce(or_, held)
+
+    def close(self) -> None:
+        """Make one register of all operands of a kernel, a sixth less text than one for each of them."""
+        for number, parts in self.parts.items():
+            operands = Cat(operand for operand, _ in parts)
+            # Synthesis has many copies of the second register, and the first one is the way to them.
+            early = Signal(name=f"early{number}", reset_less=True)
+            chosen = Signal(name=f"chosen{number}", reset_less=True)
+            held = Signal(len(operands), name=f"held{number}", reset_less=True)
+            self.m.d.sync += [
+                early.eq(self.busy[number]),
+                chosen.eq(early),
+                held.eq(operands & chosen.replicate(len(operands))),
+            ]
+            self.m.d.comb += Cat(part for _, part in parts).eq(held)

@@ -183,6 +183,7 @@ class TopModule(wiring.Component):
                     multiplier.b.eq(choice.of({n: port.b for n, port in ports.items()})),
                 ]
                 m.d.comb += [port.result.eq(multiplier.result) for port in ports.values()]
+            choice.close()
 
     def _choice(self, m: Module, cores: list[KernelCore]) -> MuxedOperands | HeldOperands:
         busy = [core.busy for core in cores]

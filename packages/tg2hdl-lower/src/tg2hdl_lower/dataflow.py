@@ -243,7 +243,7 @@ class LeafBuilder:
         words = [n for n in (address.node, address.after) if n is not None]
         loads = tuple(self._word(node, word, full, alone=in_place) for word in words)
         for load in loads:
-            self.flow.gates.setdefault(load, set()).add(None if node.alt is None else node.gate)
+            self.flow.gates.setdefault(load, set()).add(node.gate)
         load = loads[0]
         if address.lane_node is not None:
             picked = ("picked lane", loads, address.lane_node, address.choices)

@@ -33,6 +33,7 @@ from tg2hdl_lower.products import bind_products, product_slots
 from tg2hdl_lower.reuse import reuse_loads
 from tg2hdl_lower.schedule import schedule
 from tg2hdl_lower.shared_units import bind_shared_units, unit_slots
+from tg2hdl_lower.windows import early_starts
 
 __all__ = ["plan_kernel"]
 
@@ -82,6 +83,8 @@ def plan_kernel(
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
     setting = _Setting(info, registers, Memories(complete, memory), options, frozenset(shared))
     plan = _in_turns(flat, setting)
+    if plan.ii > 1:
+        flat, plan = _with_full_lines(flat, setting, plan)
     shorter = _shorter_units(plan, options)
     if shorter:
         trial = _in_turns(
@@ -187,6 +190,22 @@ def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:
 def _in_turns(flat: KernelIR, setting: _Setting) -> HardwarePlan:
     plan = _finish(flat, setting)
     return _interleaved(flat, setting, plan) if plan.ii > 1 and setting.info.floats else plan
+
+
+def _with_full_lines(flat: KernelIR, setting: _Setting, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
+    """Let loops begin early where the reads of a window take more cycles than that, and the kernel that does so."""
+    longest = {v.name: v.high for v in flat.variables}
+    best = flat, plan
+    for early, kernel in early_starts(flat, setting.info):
+        trial = _in_turns(kernel, setting)
+        if trial.cycles(longest) < best[1].cycles(longest):
+            what = " and ".join(f"{count} of i{axis}" for axis, count in early.items())
+            note = (
+                f"begins early by {what}, so that lines keep what a window reads again; "
+                f"a step would take {plan.ii} cycles"
+            )
+            best = kernel, replace(trial, notes=(*trial.notes, note))
+    return best
 
 
 def _shorter_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Sliding windows: what an earlier step has read comes from a delay line instead of another port of the memory.
 
-Neighbours along the innermost loop are a register apart, neighbours along an outer one a line buffer.  A window that
-starts inside of the data has nothing to wait for, and is read as a whole; one that is padded starts outside.
+Neighbours along the innermost loop are a register apart, neighbours along an outer one a line buffer.  A window that is
+padded starts outside of the data; one that starts inside is read as a whole, unless its loops begin early (`windows`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.plan import PlanNode
 
-__all__ = ["reuse_loads"]
+__all__ = ["FARTHEST", "periods", "reuse_loads"]
+
+FARTHEST = 8
+"""Iterations from one reading of a word to the next, as in a dilated window."""
 
 _Start = Mapping[IRCounter, int]
 """First iteration of each loop in which a value has been read before; 0 where nothing is said."""
@@ -35,7 +38,7 @@ def reuse_loads(flow: Dataflow) -> None:
 class _LeafReuse:
     def __init__(self, flow: Dataflow, path: tuple[LoopIR, ...], loads: list[PlanNode]) -> None:
         self.flow = flow
-        self.periods = _periods(path)
+        self.periods = periods(path)
         self.loads = loads
         self.by_word = {(n.buffer, self._form(n)): n for n in loads}
         self.starts: dict[int, _Start] = {}
@@ -55,24 +58,28 @@ class _LeafReuse:
         if load.number not in self.starts:
             self.starts[load.number] = {}
             for counter, steps in self.periods.items():
-                ahead = self._ahead(load, counter)
+                ahead, iterations = self._ahead(load, counter)
+                steps *= iterations
                 if ahead is None or steps > self.flow.memories.layouts[load.buffer].words:
                     continue
                 start = dict(self._visit(ahead))
-                start[counter] = start.get(counter, 0) + 1
+                start[counter] = start.get(counter, 0) + iterations
                 if self._only_after(load, start):
                     self.starts[load.number] = start
                     self.found[load.number] = ahead, steps
                     break
         return self.starts[load.number]
 
-    def _ahead(self, load: PlanNode, counter: IRCounter) -> PlanNode | None:
-        """Load that reads in each iteration what `load` reads in the next one."""
+    def _ahead(self, load: PlanNode, counter: IRCounter) -> tuple[PlanNode | None, int]:
+        """Load that reads what `load` reads some iterations later, and how many."""
         form = self._form(load)
         step = 0 if form is None else form.coefficient(counter)
-        if form is None or step <= 0:
-            return None
-        return self.by_word.get((load.buffer, form.offset(step)))
+        if form is not None and step > 0:
+            for iterations in range(1, FARTHEST + 1):
+                ahead = self.by_word.get((load.buffer, form.offset(step * iterations)))
+                if ahead is not None:
+                    return ahead, iterations
+        return None, 0
 
     def _form(self, load: PlanNode) -> Affine | None:
         address = self.flow.nodes[load.operands[0]]
@@ -89,7 +96,7 @@ class _LeafReuse:
         return True
 
 
-def _periods(path: tuple[LoopIR, ...]) -> dict[IRCounter, int]:
+def periods(path: tuple[LoopIR, ...]) -> dict[IRCounter, int]:
     """Steps from one iteration to the next, innermost loop first, of loops around nothing but this leaf."""
     found: dict[IRCounter, int] = {}
     steps = 1

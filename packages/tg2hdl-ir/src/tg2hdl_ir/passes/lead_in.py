@@ -1,0 +1,81 @@
+"""Lead-in: loops begin some iterations early, whose results nobody stores.
+
+Lines that keep what earlier iterations have read are full by the first iteration that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRItem, IRStatement, IRValue, KernelIR, LoopIR
+from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.fold import Folder, const_int
+from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+__all__ = ["lead_in"]
+
+
+def lead_in(kernel: KernelIR, early: Mapping[int, int], reading: Collection[IRBufLoad]) -> KernelIR:
+    """Let loops begin early.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        Flattened.
+    early : mapping of int to int
+        Iterations by axis.  The axes are independent, so that no register is carried from one iteration to the next.
+    reading : collection of IRBufLoad
+        Loads that read in the early iterations as well, where their addresses are inside of the buffer then; any other
+        load has no value there.
+    """
+    return replace(kernel, loop_tree=_LeadIn(kernel, early, reading).loop(kernel.loop_tree, {}))
+
+
+class _LeadIn:
+    def __init__(self, kernel: KernelIR, early: Mapping[int, int], reading: Collection[IRBufLoad]) -> None:
+        self.early = early
+        self.reading = reading
+        self.depths = {b.idx: b.depth for b in kernel.buffers}
+        self.folder = Folder()
+        self.rewriter = Rewriter(self.folder)
+        self.ranges = RangeAnalysis()
+        self.affine = AffineAnalysis(self.ranges)
+
+    def loop(self, loop: LoopIR, masks: Mapping[IRCounter, IRValue]) -> LoopIR:
+        """The loop with `masks`: which iterations count, by the counter of the loops that begin early."""
+        counter = loop.counter
+        if counter is not None and (early := self.early.get(counter.axis, 0)):
+            assert isinstance(counter.bound, int), "only a loop with a fixed bound begins early"
+            longer = IRCounter(counter.bound + early, counter.depth, counter.axis, counter.dtype)
+            position = self.folder.op("add", counter.dtype, longer, const_int(-early, counter.dtype))
+            self.rewriter.memo[counter] = position
+            counts = self.folder.op("lt", DType.BOOL, const_int(early - 1, counter.dtype), longer)
+            masks = {**masks, longer: counts}
+            counter = longer
+        items: list[IRItem] = [
+            self.loop(item, masks) if isinstance(item, LoopIR) else self._statement(item, masks)
+            for item in loop.items
+        ]
+        return LoopIR.from_items(tuple(items), counter=counter, axis_type=loop.axis_type)
+
+    def _statement(self, statement: IRStatement, masks: Mapping[IRCounter, IRValue]) -> IRStatement:
+        new = self.rewriter.statement(statement)
+        if isinstance(new, IRBufStore):
+            return replace(new, gate=self.folder.all_of(*masks.values(), new.gate))
+        if isinstance(new, IRBufLoad) and isinstance(statement, IRBufLoad):
+            form = self.affine.of(new.addr)
+            if statement not in self.reading or form is None or not self._inside(new.buf_idx, form):
+                used = masks if form is None else [c for c in masks if form.coefficient(c)]
+                new = replace(new, gate=self.folder.all_of(*(masks[c] for c in used), new.gate))
+                self.rewriter.memo[statement] = new
+        return new
+
+    def _inside(self, buffer: int, form: Affine) -> bool:
+        low = high = form.const
+        for symbol, coefficient in form.terms:
+            ends = [coefficient * b for b in self.ranges.of(symbol)]
+            low, high = low + min(ends), high + max(ends)
+        return low >= 0 and high < self.depths[buffer]

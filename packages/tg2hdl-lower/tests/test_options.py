@@ -11,9 +11,9 @@ from tg2hdl_lower import LowerOptions
         ("generic", None, (2, 2)),
         ("generic", 63, (2, 2)),
         ("generic", 64, (2, 4)),
-        ("generic", 96, (3, 4)),
+        ("generic", 96, (3, 5)),
         ("ecp5", 95, (2, 4)),
-        ("ecp5", 96, (3, 4)),
+        ("ecp5", 96, (3, 5)),
     ],
 )
 def test_many_multipliers_have_registers_on_the_ways(target, multipliers, latencies):
@@ -36,5 +36,5 @@ def test_what_is_chosen_follows_an_option_that_changes():
     options = LowerOptions()
     assert options.timing == (4, 2, 2)
     assert replace(options, target="ecp5").timing == (2, 2, 4)
-    assert replace(options, multipliers=96).timing == (4, 3, 4)
+    assert replace(options, multipliers=96).timing == (4, 3, 5)
     assert replace(options, multipliers=96) == LowerOptions(multipliers=96)

@@ -19,7 +19,7 @@ FAMILY_DEFAULTS = {
 _FAR = 96
 """Multipliers from which a way to one of them takes a cycle."""
 
-_SPREAD = {"product_latency": (64, 4), "read_latency": (_FAR, 3)}
+_SPREAD = (("product_latency", 64, 4), ("product_latency", _FAR, 5), ("read_latency", _FAR, 3))
 """Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
 own, those to and from a multiplier and those from a memory."""
 
@@ -56,7 +56,8 @@ class LowerOptions:
         the family and, from 96 multipliers on, at least 3.
     product_latency : int
         Cycles of a hardware multiplier: a register behind it, then one at its operands, then one after the other
-        for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4.
+        for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4, from 96 on at
+        least 5.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """
@@ -81,7 +82,7 @@ class LowerOptions:
     def timing(self) -> Timing:
         """Levels and latencies, those chosen where an option is 0."""
         chosen = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
-        for name, (many, least) in _SPREAD.items():
+        for name, many, least in _SPREAD:
             if (self.multipliers or 0) >= many:
                 chosen[name] = max(chosen[name], least)
         return Timing(**{name: getattr(self, name) or value for name, value in chosen.items()})

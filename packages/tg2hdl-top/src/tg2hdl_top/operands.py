@@ -24,14 +24,11 @@ _KERNELS = 3
 
 
 def with_held_operands(options: CompileOptions, kernels: Sequence[KernelIR]) -> CompileOptions:
-    """Options with two cycles more for a product, where kernels share so many multipliers that ways to them are long.
-
-    One is that of `HeldOperands`, the other one is on the way back to the kernels.
-    """
+    """Options with the cycle of `HeldOperands`, where kernels share so many multipliers that ways to them are long."""
     users = sum(total_multiplications(kernel) > 0 for kernel in kernels)
     if not options.share_multipliers or not options.spread or users < _KERNELS:
         return options
-    return replace(options, product_latency=options.timing.product_latency + 2)
+    return replace(options, product_latency=options.timing.product_latency + 1)
 
 
 class MuxedOperands:

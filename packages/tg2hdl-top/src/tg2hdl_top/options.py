@@ -20,7 +20,7 @@ class CompileOptions(LowerOptions):
         Weights are contents of read-only memories, or are written through host ports at run time.
     share_multipliers : bool
         Whether the kernels, of which one runs at a time, use the same multipliers; with three kernels and 96
-        multipliers or more each product takes two cycles more than `product_latency`.
+        multipliers or more each product takes a cycle more than `product_latency`.
     share_units : bool
         Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for a
         register behind the choice of the kernel.

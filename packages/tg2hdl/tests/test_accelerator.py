@@ -279,3 +279,15 @@ def test_the_plan_says_which_memory_made_it_take_other_lanes():
         "32400 cycles, by 100 reads of buffer 1, which has 2 ports"
     )
     assert kernel.notes[0] in acc.plan()
+
+
+def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
+    first, second = (Tensor(np.ones((1, 1, 3, 3), np.int8)).cast(dtypes.int32) for _ in range(2))
+
+    def edges(image):
+        wide = image.cast(dtypes.int32)
+        return wide.conv2d(first).relu() + wide.conv2d(second).relu()
+
+    image = np.zeros((1, 1, 40, 80), np.int8)
+    one, two = (tg2hdl.compile(edges, image, multipliers=n).compiled.plans[0] for n in (2, 4))
+    assert (one.ii, two.ii, two.steps()) == (1, 1, one.steps() // 2)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
 from tg2hdl_ir.passes.constraints import Constraints
+from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.layout import Layout, MovingPlace, shared_row
 
@@ -18,8 +20,9 @@ __all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of the canonical kernel; `form` is None for a data-dependent address."""
+    """A load or store of a leaf loop; `form` is None for a data-dependent address."""
 
+    leaf: int
     buffer: int
     store: bool
     form: Affine | None
@@ -29,11 +32,17 @@ class Access:
 def _accesses(kernel: KernelIR) -> list[Access]:
     ranges = RangeAnalysis()
     analysis = AffineAnalysis(ranges)
+    leaves = enumerate(path[-1] for path in leaf_paths(flatten(kernel).loop_tree))
     return [
         Access(
-            s.buf_idx, isinstance(s, IRBufStore), analysis.of(s.addr), Constraints(s.gate, ranges, analysis)
+            leaf,
+            s.buf_idx,
+            isinstance(s, IRBufStore),
+            analysis.of(s.addr),
+            Constraints(s.gate, ranges, analysis),
         )
-        for s in kernel.loop_tree.statements()
+        for leaf, loop in leaves
+        for s in loop.statements()
         if isinstance(s, IRBufLoad | IRBufStore)
     ]
 
@@ -46,16 +55,20 @@ def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:
 
 @dataclass(frozen=True)
 class BufferUse:
-    """Distinct words that a step reads and writes, and elements in front of the multiplexers that pick its own."""
+    """Distinct words that a step reads and writes, at most.
+
+    Parameters
+    ----------
+    demand : int
+        Accesses and elements to choose from, of a step of each leaf.
+    multiplexed : int
+        Elements in front of the multiplexers that pick those of a step.
+    """
 
     reads: int
     writes: int
+    demand: int
     multiplexed: int
-
-    @property
-    def demand(self) -> int:
-        """Accesses and elements to choose from."""
-        return self.reads + self.writes + self.multiplexed
 
     def interval(self, ports: int) -> int:
         """Cycles of a step when a memory has so many read ports, and one for writes."""
@@ -80,10 +93,22 @@ class BufferAccesses:
         return self._known[key]
 
     def _use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
+        leaves = [self._step(number, lanes, layout) for number in sorted({a.leaf for a in self.found})]
+        return BufferUse(
+            max((use.reads for use in leaves), default=0),
+            max((use.writes for use in leaves), default=0),
+            sum(use.demand for use in leaves),
+            sum(use.multiplexed for use in leaves),
+        )
+
+    def _step(self, leaf: int, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
+        """What a step of one leaf asks for."""
         words: dict[bool, set[object]] = {False: set(), True: set()}
         rows: dict[object, list[MovingPlace]] = {}
         picked: dict[tuple[bool, Affine], int] = {}
         for number, access in enumerate(self.found):
+            if access.leaf != leaf:
+                continue
             if access.form is None:
                 words[access.store].update((number, n) for n in range(math.prod(lanes.values())))
                 continue
@@ -102,7 +127,8 @@ class BufferAccesses:
         for row in rows.values():
             _, split, step, _, _ = row[0].run
             reads += shared_row({place.const for place in row}, split, step)[1]
-        return BufferUse(reads, len(words[True]), sum(picked.values()))
+        writes, multiplexed = len(words[True]), sum(picked.values())
+        return BufferUse(reads, writes, reads + writes + multiplexed, multiplexed)
 
 
 def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int, int]]:

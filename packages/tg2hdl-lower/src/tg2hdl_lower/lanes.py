@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR
+from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR, LoopIR
 from tg2hdl_ir.passes.affine import AffineAnalysis
 from tg2hdl_ir.passes.axes import AxisInfo
 from tg2hdl_ir.passes.rewrite import operands
@@ -25,6 +26,7 @@ __all__ = [
 
 MAX_CANDIDATES = 300
 MAX_SMALLER = 40
+MAX_COMBINED = 100
 MAX_LAYOUTS = 32
 MAX_SPLIT = 256
 
@@ -49,18 +51,6 @@ def multiplications(kernel: KernelIR) -> int:
         if isinstance(node, IROp) and node.op in ("mul", "mulacc") and analysis.of(node) is None:
             count += not any(isinstance(s, IRConst) for s in node.srcs)
     return count
-
-
-def _axes(kernel: KernelIR, info: AxisInfo) -> list[IRCounter]:
-    legal = info.independent | info.reducible
-    return [
-        loop.counter
-        for loop in kernel.loop_tree.walk()
-        if loop.counter is not None
-        and loop.counter.axis in legal
-        and isinstance(loop.bound, int)
-        and loop.bound > 1
-    ]
 
 
 def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll: int) -> dict[int, int]:
@@ -97,31 +87,51 @@ def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll:
 
 
 def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[int, int]]:
-    """Lane vectors of at most `lanes` lanes, those with the fewest steps first."""
-    axes = _axes(kernel, info)
-    found: list[tuple[int, int, dict[int, int]]] = []
-    for factors in _vectors([c.bound for c in axes if isinstance(c.bound, int)], lanes):
-        steps = math.prod(
-            -(-c.bound // f) for c, f in zip(axes, factors, strict=True) if isinstance(c.bound, int)
-        )
-        vector = {c.axis: f for c, f in zip(axes, factors, strict=True) if f > 1}
-        found.append((steps, math.prod(factors), vector))
-    found.sort(key=lambda entry: (entry[0], entry[1], len(entry[2])))
+    """Lane vectors of at most `lanes` lanes in each loop, those with the fewest steps first."""
+    found = sorted(_vectors(kernel.loop_tree, info.independent | info.reducible, lanes), key=_Vector.order)
     # Memories may starve the largest ones: some of every smaller budget follow.
     chosen = found[:MAX_CANDIDATES]
     for budget in (lanes // n for n in range(2, lanes + 1)):
-        chosen += [entry for entry in found[MAX_CANDIDATES:] if entry[1] <= budget][:MAX_SMALLER]
-    chosen.sort(key=lambda entry: (entry[0], entry[1], len(entry[2])))
-    return [dict(key) for key in dict.fromkeys(tuple(vector.items()) for _, _, vector in chosen)]
+        chosen += [entry for entry in found[MAX_CANDIDATES:] if entry.lanes <= budget][:MAX_SMALLER]
+    chosen.sort(key=_Vector.order)
+    return [dict(factors) for factors in dict.fromkeys(entry.factors for entry in chosen)]
 
 
-def _vectors(bounds: list[int], lanes: int) -> Iterator[tuple[int, ...]]:
-    if not bounds:
-        yield ()
-        return
-    for factor in _useful_factors(bounds[0], lanes):
-        for rest in _vectors(bounds[1:], lanes // factor):
-            yield (factor, *rest)
+class _Vector(NamedTuple):
+    """Lanes of a loop and all inner ones: steps, lanes of the innermost loop with the most, and factors by axis."""
+
+    steps: int
+    lanes: int
+    factors: tuple[tuple[int, int], ...]
+
+    def order(self) -> tuple[int, int, int]:
+        """Fewest steps first, then fewest lanes."""
+        return self.steps, self.lanes, len(self.factors)
+
+
+def _vectors(loop: LoopIR, legal: Collection[int], lanes: int) -> Iterator[_Vector]:
+    """Vectors of at most so many lanes; of loops side by side some of each."""
+    bound = loop.bound if isinstance(loop.bound, int) else 1
+    axis = -1 if loop.counter is None else loop.counter.axis
+    for factor in _useful_factors(bound, lanes) if axis in legal else [1]:
+        here = ((axis, factor),) if factor > 1 else ()
+        inner: list[Iterable[_Vector]] = [_vectors(each, legal, lanes // factor) for each in loop.loops]
+        if len(inner) > 1:
+            most = round(MAX_COMBINED ** (1 / len(inner)))
+            inner = [_best(vectors, lanes // factor, most) for vectors in inner]
+        for chosen in itertools.product(*inner):
+            steps = sum(vector.steps for vector in chosen) if chosen else 1
+            widest = max((vector.lanes for vector in chosen), default=1)
+            factors = here + tuple(itertools.chain.from_iterable(v.factors for v in chosen))
+            yield _Vector(-(-bound // factor) * steps, factor * widest, factors)
+
+
+def _best(vectors: Iterable[_Vector], lanes: int, most: int) -> list[_Vector]:
+    """Those of fewest steps with so many lanes, with half as many, and so on; then more of fewest steps."""
+    found = sorted(vectors, key=_Vector.order)
+    budgets = itertools.takewhile(bool, (lanes >> n for n in itertools.count()))
+    first = [next(v for v in found if v.lanes <= budget) for budget in budgets]
+    return list(dict.fromkeys([*first, *found]))[:most]
 
 
 def _useful_factors(bound: int, lanes: int) -> list[int]:

@@ -10,6 +10,7 @@ from tg2hdl_ir.passes.alternatives import add_alternatives
 from tg2hdl_ir.passes.guarded_loops import guard_loops
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.mulacc import expand_mulacc
+from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split_loops import split_loops
 
@@ -27,6 +28,7 @@ class IRPass:
 
 CANONICAL: tuple[IRPass, ...] = (
     IRPass("expand-mulacc", "mulacc becomes a multiplication and an addition", expand_mulacc),
+    IRPass("choose-signs", "products with a sign become a choice of both signs", choose_signs),
     IRPass("add-alternatives", "gated loads without an alternative get zero", add_alternatives),
     IRPass("drop-single-indices", "arrays of one register become registers", drop_single_indices),
     IRPass("guard-loops", "loops that take more steps than they run are masked", guard_loops),

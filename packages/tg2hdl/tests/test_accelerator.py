@@ -291,3 +291,12 @@ def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
     image = np.zeros((1, 1, 40, 80), np.int8)
     one, two = (tg2hdl.compile(edges, image, multipliers=n).compiled.plans[0] for n in (2, 4))
     assert (one.ii, two.ii, two.steps()) == (1, 1, one.steps() // 2)
+
+
+def test_a_window_is_not_picked_out_of_very_wide_words():
+    weight = Tensor(np.ones((1, 1, 3, 3), np.int8)).cast(dtypes.int32)
+    image = np.zeros((1, 1, 64, 64), np.int8)
+    compiled = tg2hdl.compile(lambda x: x.cast(dtypes.int32).conv2d(weight), image, multipliers=9).compiled
+    plan = compiled.plans[0]
+    assert (plan.ii, plan.steps()) == (1, 62 * 63)  # 62 x 62 would take words of three rows
+    assert max(layout.lanes for layout in plan.layouts.values()) == 3

@@ -63,12 +63,15 @@ class BufferUse:
         Accesses and elements to choose from, of a step of each leaf.
     multiplexed : int
         Elements in front of the multiplexers that pick those of a step.
+    widest : int
+        Elements in front of the widest one.
     """
 
     reads: int
     writes: int
     demand: int
     multiplexed: int
+    widest: int
 
     def interval(self, ports: int) -> int:
         """Cycles of a step when a memory has so many read ports, and one for writes."""
@@ -99,6 +102,7 @@ class BufferAccesses:
             max((use.writes for use in leaves), default=0),
             sum(use.demand for use in leaves),
             sum(use.multiplexed for use in leaves),
+            max((use.widest for use in leaves), default=0),
         )
 
     def _step(self, leaf: int, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
@@ -128,7 +132,8 @@ class BufferAccesses:
             _, split, step, _, _ = row[0].run
             reads += shared_row({place.const for place in row}, split, step)[1]
         writes, multiplexed = len(words[True]), sum(picked.values())
-        return BufferUse(reads, writes, reads + writes + multiplexed, multiplexed)
+        widest = max((count for (store, _), count in picked.items() if not store), default=0)
+        return BufferUse(reads, writes, reads + writes + multiplexed, multiplexed, widest)
 
 
 def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int, int]]:

@@ -35,6 +35,10 @@ MAX_MULTIPLEXED = 128
 """Elements in front of all lane multiplexers of a kernel's access, above which another layout is sought."""
 
 
+MAX_CHOICE = 64
+"""Elements in front of one lane multiplexer that would be larger than a multiplier: no layout with more is taken."""
+
+
 @dataclass
 class BufferLayout:
     """What earlier kernels decided about a buffer: its layout, and who relies on it."""
@@ -196,9 +200,9 @@ class LaneChooser:
         """The layout with which the kernel waits least for the ports, and of these the one with the least demand."""
         accesses, ports = self.accesses[idx], self._ports(idx)
 
-        def cost(layout: Layout) -> tuple[int, int, int]:
+        def cost(layout: Layout) -> tuple[bool, int, int, int]:
             use = accesses.use(lanes, layout)
-            return use.interval(ports), use.demand, layout.lanes
+            return use.widest > MAX_CHOICE, use.interval(ports), use.demand, layout.lanes
 
         return min([Layout.linear(depth), *packed_layouts(accesses.found, lanes, depth)], key=cost)
 

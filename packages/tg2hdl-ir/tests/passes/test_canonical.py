@@ -23,6 +23,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.affine import AffineAnalysis
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.split_loops import split_loops
@@ -166,3 +167,44 @@ def test_registers_that_are_read_first_start_at_zero(size, index, before, added)
     assert len(list(after.loop_tree.statements())) == len(before) + 4 + min(added, 1)
     assert len(list(after.loop_tree.walk())) == 2 + max(added - 1, 0)
     same_results(kernel, after, {})
+
+
+@pytest.mark.parametrize("order", ["%0, %5", "%5, %0"])
+def test_a_product_with_a_sign_is_a_choice(order):
+    kernel = parse_kernel(
+        f"""kernel absolute
+  b0 out: int32[6] output
+  b1 x: int32[6]
+RANGE i0 < 6 loop
+%0 = LOAD int32 b1[i0]
+%1 = ne bool %0, 0:int32
+%2 = lt bool %0, 0:int32
+%4 = where int32 %2, -1:int32, 1:int32
+%5 = where int32 %1, %4, 0:int32
+%6 = mul int32 {order}
+STORE int32 b0[i0] = %6
+END i0
+"""
+    )
+    after = verify(canonicalize(kernel))
+    assert "mul" in kernel.format()
+    assert "mul" not in after.format()
+    x = np.array([-(1 << 31), (1 << 31) - 1, -1, 0, 1, -7], np.int32)
+    same_results(kernel, after, {1: x})
+
+
+def test_a_product_with_another_choice_stays():
+    kernel = parse_kernel(
+        """kernel scaled
+  b0 out: int32[4] output
+  b1 x: int32[4]
+RANGE i0 < 4 loop
+%0 = LOAD int32 b1[i0]
+%1 = lt bool %0, 0:int32
+%2 = where int32 %1, -1:int32, 2:int32
+%3 = mul int32 %0, %2
+STORE int32 b0[i0] = %3
+END i0
+"""
+    )
+    assert "mul" in canonicalize(kernel).format()

@@ -36,3 +36,18 @@ def test_convolution(channels, size, multipliers, options, most) -> None:
     assert run.cycles.compute == accelerator.predicted_cycles
     products = run.output.size * shape[1] * 9
     assert accelerator.predicted_cycles * multipliers <= most * products + 30 * multipliers
+
+
+def test_stencil_of_floats_in_all_channels() -> None:
+    """Sums over channels that wait for the adder take turns, in loops that begin early."""
+    image = RNG.normal(size=(2, 10, 44)).astype(np.float32)
+
+    def cross(x: Tensor) -> Tensor:
+        sides = x[:, :-2, 1:-1] + x[:, 2:, 1:-1] + x[:, 1:-1, :-2] + x[:, 1:-1, 2:]
+        return (sides + x[:, 1:-1, 1:-1]).sum(axis=0)
+
+    accelerator = tg2hdl.compile(cross, image)
+    assert any("begins early" in note for kernel in accelerator.kernels for note in kernel.notes)
+    run = accelerator.simulate(image)
+    assert same_bits(run.output, accelerator.golden(image))
+    assert run.cycles.compute == accelerator.predicted_cycles

@@ -93,13 +93,6 @@ def test_channels_and_packed_lanes(same_as_golden):
     same_as_golden(kernel, plan, contents(kernel))
 
 
-def test_float_sums_that_take_turns(same_as_golden):
-    kernel = stencil(SQUARE, (7, 12), channels=2, dtype="fp32")
-    plan = plan_kernel(kernel)
-    assert reads_of(plan)[1]
-    same_as_golden(kernel, plan, contents(kernel))
-
-
 @settings(
     deadline=None,
     derandomize=True,

@@ -10,13 +10,11 @@ file.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from command import run
 
 HERE = Path(__file__).parent
 MULTIPLIERS = (8, 16, 32, 64)
@@ -122,9 +120,9 @@ def measure(shape: Shape, multipliers: int, *, simulate: bool, seed: int = 1) ->
             raise SystemExit(f"WRONG: {shape}, {multipliers} multipliers, seed {seed}")
     cycles = accelerator.predicted_cycles
     return {
-        "convolution": str(shape),
+        "case": str(shape),
         "multipliers": multipliers,
-        "macs": shape.macs,
+        "work": shape.macs,
         "cycles": cycles,
         "ratio": round(cycles * multipliers / shape.macs, 3),
         "notes": [note for kernel in accelerator.kernels for note in kernel.notes],
@@ -132,8 +130,8 @@ def measure(shape: Shape, multipliers: int, *, simulate: bool, seed: int = 1) ->
     }
 
 
-def random_shape(rng: np.random.Generator) -> Shape:
-    """A small convolution that has at least one output."""
+def random_shape(rng: np.random.Generator) -> tuple[Shape, int]:
+    """A small convolution that has at least one output, and multipliers."""
     while True:
         groups = int(rng.choice([1, 1, 1, 2, 3]))
         inputs, outputs = (groups * int(n) for n in rng.integers(1, 4, 2))
@@ -141,63 +139,17 @@ def random_shape(rng: np.random.Generator) -> Shape:
         stride, padding, dilation = (int(rng.integers(*ends)) for ends in ((1, 4), (0, 3), (1, 3)))
         shape = Shape(inputs, outputs, size, window, stride, min(padding, window - 1), groups, dilation)
         if size + 2 * shape.padding > dilation * (window - 1) and shape.side > 0:
-            return shape
+            return shape, int(rng.integers(2, 100))
 
 
-def table(rows: list[dict[str, Any]], date: str, versions: dict[str, str]) -> str:
-    """Return the results as Markdown."""
-    lines = [
+if __name__ == "__main__":
+    HEAD = (
         "# Convolutions",
         "",
         "Written by `python benchmarks/convolutions/run.py`: cycles x multipliers / MACs from start to done, with the",
         "padding counted as MACs; 1 is the ideal.",
         "",
-        "| convolution | MACs | " + " | ".join(f"x{n}" for n in MULTIPLIERS) + " |",
-        "|---|---|" + "---|" * len(MULTIPLIERS),
-    ]
-    for first in rows[:: len(MULTIPLIERS)]:
-        mine = [r for r in rows if r["convolution"] == first["convolution"]]
-        lines.append(
-            f"| {first['convolution']} | {first['macs']:,} | "
-            + " | ".join(f"{r['ratio']:.2f}" for r in mine)
-            + " |"
-        )
-    tools = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return "\n".join([*lines, "", f"{date}, {tools}"]) + "\n"
-
-
-def main() -> None:
-    """Measure and record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "convolution",
+        "MACs",
     )
-    parser.add_argument("--simulate", action="store_true", help="simulate the shapes of the table")
-    parser.add_argument("--random", type=int, default=0, help="random shapes to simulate instead")
-    parser.add_argument("--seed", type=int, default=1, help="of the random shapes")
-    options = parser.parse_args()
-    from tg2hdl.bench import versions
-
-    rng = np.random.default_rng(options.seed)
-    for number in range(options.random):
-        shape, multipliers = random_shape(rng), int(rng.integers(2, 100))
-        row = measure(shape, multipliers, simulate=True, seed=options.seed + number)
-        print(
-            f"{number + 1} of {options.random}: {shape}, x{multipliers}: {row['cycles']} cycles, right",
-            flush=True,
-        )
-    if options.random:
-        return
-    rows = []
-    for shape in SHAPES:
-        rows += [measure(shape, n, simulate=options.simulate) for n in MULTIPLIERS]
-        print(
-            shape, *(f"x{r['multipliers']} {r['ratio']:.2f}" for r in rows[-len(MULTIPLIERS) :]), flush=True
-        )
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "rows": rows}
-    (HERE / "convolutions.json").write_text(json.dumps(record, indent=1) + "\n")
-    (HERE / "convolutions.md").write_text(table(rows, date, versions()))
-
-
-if __name__ == "__main__":
-    main()
+    run(HERE / "convolutions.json", __doc__, measure, SHAPES, MULTIPLIERS, random_shape, HEAD)

@@ -9,14 +9,12 @@ The results go to stencils.json and stencils.md beside this file.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from command import run
 
 HERE = Path(__file__).parent
 LANES = (1, 2, 4, 8)
@@ -88,9 +86,9 @@ def measure(stencil: Stencil, lanes: int, *, simulate: bool, seed: int = 1) -> d
         if not right or result.cycles.compute != accelerator.predicted_cycles:
             raise SystemExit(f"WRONG: {stencil.name}, {stencil.size}, {lanes} lanes, seed {seed}")
     return {
-        "stencil": f"{stencil.name}, {stencil.size[0]}x{stencil.size[1]}",
+        "case": f"{stencil.name}, {stencil.size[0]}x{stencil.size[1]}",
         "lanes": lanes,
-        "outputs": wanted.size,
+        "work": wanted.size,
         "cycles": accelerator.predicted_cycles,
         "ratio": round(accelerator.predicted_cycles * lanes / wanted.size, 3),
         "notes": [note for kernel in accelerator.kernels for note in kernel.notes],
@@ -98,65 +96,23 @@ def measure(stencil: Stencil, lanes: int, *, simulate: bool, seed: int = 1) -> d
     }
 
 
-def random_stencil(rng: np.random.Generator) -> Stencil:
-    """Some neighbours in an image that may be too large for many ports."""
+def random_stencil(rng: np.random.Generator) -> tuple[Stencil, int]:
+    """Some neighbours in an image that may be too large for many ports, and lanes."""
     count = int(rng.integers(2, 9))
     places = [(int(r), int(c)) for r, c in rng.integers(0, 5, (count, 2))]
     taps = tuple(dict.fromkeys(places))
     size = (int(rng.integers(6, 60)), int(rng.integers(6, 60)))
-    return Stencil(f"{taps}", size, lambda x: weighted(x, taps))
+    return Stencil(f"{taps}", size, lambda x: weighted(x, taps)), int(rng.integers(1, 6))
 
 
-def table(rows: list[dict[str, Any]], date: str, versions: dict[str, str]) -> str:
-    """Return the results as Markdown."""
-    lines = [
+if __name__ == "__main__":
+    HEAD = (
         "# Stencils",
         "",
         "Written by `python benchmarks/convolutions/stencils.py`: cycles x lanes / outputs from start to done, with",
         "`unroll_factor` lanes; 1 is the ideal. Rows and columns that fill lines of registers are no outputs.",
         "",
-        "| stencil | outputs | " + " | ".join(f"x{n}" for n in LANES) + " |",
-        "|---|---|" + "---|" * len(LANES),
-    ]
-    for first in rows[:: len(LANES)]:
-        mine = (f"{r['ratio']:.2f}" for r in rows if r["stencil"] == first["stencil"])
-        lines.append(f"| {first['stencil']} | {first['outputs']:,} | " + " | ".join(mine) + " |")
-    tools = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return "\n".join([*lines, "", f"{date}, {tools}"]) + "\n"
-
-
-def main() -> None:
-    """Measure and record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "stencil",
+        "outputs",
     )
-    parser.add_argument("--simulate", action="store_true", help="simulate those of the table")
-    parser.add_argument("--random", type=int, default=0, help="random ones to simulate instead")
-    parser.add_argument("--seed", type=int, default=1, help="of the random ones")
-    options = parser.parse_args()
-    from tg2hdl.bench import versions
-
-    rng = np.random.default_rng(options.seed)
-    for number in range(options.random):
-        stencil, lanes = random_stencil(rng), int(rng.integers(1, 6))
-        row = measure(stencil, lanes, simulate=True, seed=options.seed + number)
-        print(
-            f"{number + 1} of {options.random}: {row['stencil']}, x{lanes}: {row['cycles']} cycles, right",
-            flush=True,
-        )
-    if options.random:
-        return
-    rows = []
-    for stencil in STENCILS:
-        rows += [measure(stencil, n, simulate=options.simulate) for n in LANES]
-        print(
-            rows[-1]["stencil"], *(f"x{r['lanes']} {r['ratio']:.2f}" for r in rows[-len(LANES) :]), flush=True
-        )
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "rows": rows}
-    (HERE / "stencils.json").write_text(json.dumps(record, indent=1) + "\n")
-    (HERE / "stencils.md").write_text(table(rows, date, versions()))
-
-
-if __name__ == "__main__":
-    main()
+    run(HERE / "stencils.json", __doc__, measure, STENCILS, LANES, random_stencil, HEAD)

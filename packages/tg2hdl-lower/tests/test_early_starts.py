@@ -71,7 +71,7 @@ def reads_of(plan):
         (tuple((0, 2 * n) for n in range(5)), (16, 100), 16 * 100, 1, [2] * 4),
         # as many ports as words
         (CROSS, (20, 20), 18 * 18, 4, []),
-        # beginning four rows early would take longer than to read twice
+        # beginning 16 rows early would take longer than to read twice
         (tuple((4 * n, 0) for n in range(5)), (18, 14), 2 * 14, 5, []),
     ],
 )

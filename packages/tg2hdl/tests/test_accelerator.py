@@ -289,8 +289,10 @@ def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
         return wide.conv2d(first).relu() + wide.conv2d(second).relu()
 
     image = np.zeros((1, 1, 40, 80), np.int8)
-    one, two = (tg2hdl.compile(edges, image, multipliers=n).compiled.plans[0] for n in (2, 4))
+    one, two, nine = (tg2hdl.compile(edges, image, multipliers=n).compiled.plans[0] for n in (2, 4, 18))
     assert (one.ii, two.ii, two.steps()) == (1, 1, one.steps() // 2)
+    # Nine lanes of each, not nine of both together.
+    assert (nine.ii, nine.multipliers, nine.steps()) == (1, 18, one.steps() // 9)
 
 
 def test_a_window_is_not_picked_out_of_very_wide_words():

@@ -34,7 +34,6 @@ __all__ = [
 MAX_MULTIPLEXED = 128
 """Elements in front of all lane multiplexers of a kernel's access, above which another layout is sought."""
 
-
 MAX_CHOICE = 64
 """Elements in front of one lane multiplexer that would be larger than a multiplier: no layout with more is taken."""
 

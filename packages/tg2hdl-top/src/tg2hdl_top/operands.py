@@ -83,7 +83,7 @@ class HeldOperands:
         return reduce(or_, held)
 
     def close(self) -> None:
-        """Make one register of all operands of a kernel, a sixth less text than one for each of them."""
+        """Make one register of all operands of a kernel, which is less text than one for each of them."""
         for number, parts in self.parts.items():
             operands = Cat(operand for operand, _ in parts)
             # Synthesis has many copies of the second register, and the first one is the way to them.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRItem, IRStatement, IRValue, KernelIR, LoopIR
 from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
+from tg2hdl_ir.passes.constraints import Constraints
 from tg2hdl_ir.passes.fold import Folder, const_int
 from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_ir.passes.rewrite import Rewriter
@@ -67,15 +68,12 @@ class _LeadIn:
             return replace(new, gate=self.folder.all_of(*masks.values(), new.gate))
         if isinstance(new, IRBufLoad) and isinstance(statement, IRBufLoad):
             form = self.affine.of(new.addr)
-            if statement not in self.reading or form is None or not self._inside(new.buf_idx, form):
+            if form is None or statement not in self.reading or not self._inside(new, form):
                 used = masks if form is None else [c for c in masks if form.coefficient(c)]
                 new = replace(new, gate=self.folder.all_of(*(masks[c] for c in used), new.gate))
                 self.rewriter.memo[statement] = new
         return new
 
-    def _inside(self, buffer: int, form: Affine) -> bool:
-        low = high = form.const
-        for symbol, coefficient in form.terms:
-            ends = [coefficient * b for b in self.ranges.of(symbol)]
-            low, high = low + min(ends), high + max(ends)
-        return low >= 0 and high < self.depths[buffer]
+    def _inside(self, load: IRBufLoad, address: Affine) -> bool:
+        low, high = Constraints(load.gate, self.ranges, self.affine).interval(address)
+        return low >= 0 and high < self.depths[load.buf_idx]

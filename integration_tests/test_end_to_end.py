@@ -6,7 +6,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.bits import same_bits
-from tg2hdl_backend.conformance import compare_with_interpreter
+from tg2hdl_backend.testing import compare_with_interpreter
 
 RNG = np.random.default_rng(3)
 INT8 = RNG.integers(-128, 128, (3, 12), dtype=np.int8)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from record import write_record
 
-from tg2hdl_backend.conformance import PROGRAMS, compare_with_interpreter
+from tg2hdl_backend.testing import PROGRAMS, compare_with_interpreter
 from tg2hdl_ir.errors import Tg2hdlError
 
 OUTCOMES = ("ok", "refused", "wrong", "failed")
@@ -49,7 +49,7 @@ def run(name: str, hardware: bool, engine: str, limit: int, share_units: bool) -
     try:
         with np.errstate(all="ignore"):
             if hardware:
-                from tg2hdl_backend.conformance.hardware import compare_with_hardware
+                from tg2hdl_backend.testing.hardware import compare_with_hardware
                 from tg2hdl_top import CompileOptions
 
                 chosen = CompileOptions(share_units=share_units)

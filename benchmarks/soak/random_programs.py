@@ -18,8 +18,8 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from record import write_record
 
-from tg2hdl_backend.conformance import compare_with_interpreter
-from tg2hdl_backend.conformance.random_programs import Recipe, recipes
+from tg2hdl_backend.testing import compare_with_interpreter
+from tg2hdl_backend.testing.random_programs import Recipe, recipes
 from tg2hdl_ir.errors import SimulationError, Tg2hdlError
 
 BATCH = 50
@@ -38,7 +38,7 @@ class Soak:
         try:
             with np.errstate(all="ignore"):
                 if self.hardware:
-                    from tg2hdl_backend.conformance.hardware import compare_with_hardware
+                    from tg2hdl_backend.testing.hardware import compare_with_hardware
 
                     hardware = compare_with_hardware(recipe, *recipe.arrays(), engine=self.engine)
                     self.counts["kernels"] += hardware.kernels

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tg2hdl_backend.conformance import PROGRAMS, compare_with_interpreter
+from tg2hdl_backend.testing import PROGRAMS, compare_with_interpreter
 
 ELEMENTARY_ULP = 1
 FAMILIES = ("binary", "int", "special", "reduce", "unary", "casts")

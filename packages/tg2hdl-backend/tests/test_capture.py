@@ -11,7 +11,7 @@ from tinygrad import Tensor, TinyJit, Variable, nn
 from tinygrad.helpers import GlobalCounters
 
 from tg2hdl_backend import capture
-from tg2hdl_backend.conformance import compare_with_interpreter
+from tg2hdl_backend.testing import compare_with_interpreter
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.golden import evaluate_program

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tg2hdl_backend import OnnxModel, capture
-from tg2hdl_backend.conformance import compare_with_interpreter
-from tg2hdl_backend.conformance.hardware import compare_with_hardware
+from tg2hdl_backend.testing import compare_with_interpreter
+from tg2hdl_backend.testing.hardware import compare_with_hardware
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
-from tg2hdl_backend.conformance import compare_with_interpreter
-from tg2hdl_backend.conformance.random_programs import Recipe, recipes
+from tg2hdl_backend.testing import compare_with_interpreter
+from tg2hdl_backend.testing.random_programs import Recipe, recipes
 
 REGRESSIONS = {
     "integer part of NaN is left to the golden model": Recipe(

@@ -9,7 +9,7 @@ from tinygrad.codegen.opt import Opt, OptOps
 from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend import BufferInfo, analyze_buffers, uop_to_ir, uops_to_kernel_ir
-from tg2hdl_backend.conformance import operations
+from tg2hdl_backend.testing import operations
 from tg2hdl_backend.tinygrad_adapter.reference import interpret
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError

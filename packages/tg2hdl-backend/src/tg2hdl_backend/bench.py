@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_backend.conformance import interpreted_outputs
 from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.testing import interpreted_outputs
 from tg2hdl_backend.tinygrad_adapter import capture
 from tg2hdl_ir.passes.plugin_passes import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program

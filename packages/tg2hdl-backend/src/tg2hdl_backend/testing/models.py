@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tinygrad import Tensor, nn
 
-from tg2hdl_backend.conformance.registry import add, f32, training
+from tg2hdl_backend.testing.registry import add, f32, training
 
 __all__: list[str] = []
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from tinygrad import Tensor, dtypes
 
-from tg2hdl_backend.conformance.registry import EXTREMES, SPECIAL, add, f32
+from tg2hdl_backend.testing.registry import EXTREMES, SPECIAL, add, f32
 
 __all__: list[str] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tg2hdl_backend.conformance.comparison import (
+from tg2hdl_backend.testing.comparison import (
     Comparison,
     compare_with_interpreter,
     interpreted_outputs,
@@ -25,6 +25,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "PROGRAMS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tg2hdl_backend.conformance.programs import PROGRAMS
+    from tg2hdl_backend.testing.programs import PROGRAMS
 
     return PROGRAMS

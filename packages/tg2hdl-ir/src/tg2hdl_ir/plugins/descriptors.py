@@ -19,11 +19,16 @@ __all__ = [
     "ArithmeticUnit",
     "CommandDef",
     "Factory",
+    "FamilyDef",
+    "HostPortDef",
+    "MemoryFigures",
+    "MemoryKindDef",
     "OpDef",
     "OpLowering",
     "PassDef",
     "QuantizerDef",
     "ReportSection",
+    "SequencerDef",
     "SimulatorDef",
     "TargetDef",
     "resolve",
@@ -219,6 +224,108 @@ class TargetDef:
     bram: int
     bram_bits: int
     options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class MemoryFigures:
+    """Memories of an FPGA family, as the planner sees them.
+
+    Parameters
+    ----------
+    lut_bits : int
+        Largest memory that may stay in LUT RAM (bits); larger ones are block RAM.
+    lut_words : int
+        Words of one row of LUT RAM, of whatever width.
+    block_bits : int
+        Bits of one block RAM.
+    block_words : int
+        Words of one block RAM of one bit; deeper memories select among blocks.
+    wide_bits : int
+        Word width from which the address fan-out to the blocks takes a register of its own (bits).
+    lut_ports, block_ports, large_ports : int
+        Read ports of a memory in LUT RAM, in one block RAM, and in several: every port is a copy.
+    """
+
+    lut_bits: int = 2048
+    lut_words: int = 16
+    block_bits: int = 18432
+    block_words: int = 16384
+    wide_bits: int = 1024
+    lut_ports: int = 16
+    block_ports: int = 4
+    large_ports: int = 2
+
+
+@dataclass(frozen=True)
+class FamilyDef:
+    """An FPGA family: what the planner chooses by, before a part is known.
+
+    Parameters
+    ----------
+    stage_levels : int
+        Logic levels in a clock cycle.
+    read_latency, product_latency : int
+        Cycles of a memory and of a hardware multiplier with the registers that the family has for them.
+    memory : MemoryFigures
+    """
+
+    name: str
+    description: str
+    stage_levels: int
+    read_latency: int
+    product_latency: int
+    memory: MemoryFigures = field(default_factory=MemoryFigures)
+
+
+@dataclass(frozen=True)
+class MemoryKindDef:
+    """A kind of memory that buffers may become.
+
+    Parameters
+    ----------
+    kind : Factory
+        ``() -> tg2hdl_lower.memory.MemoryKind``.
+    priority : int
+        Of the kinds that suit a buffer, the one of highest priority is taken.
+    """
+
+    name: str
+    description: str
+    kind: Factory
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class HostPortDef:
+    """A port through which a host loads, starts and reads a design.
+
+    Parameters
+    ----------
+    port : Factory
+        ``(design: tg2hdl_top.Design) -> tg2hdl_top.ports.HostPort``.
+    driver : Factory
+        ``(design, simulation) -> tg2hdl_top.ports.HostDriver``: loads, starts and reads through the port.
+    """
+
+    name: str
+    description: str
+    port: Factory
+    driver: Factory
+
+
+@dataclass(frozen=True)
+class SequencerDef:
+    """A policy for when each kernel of a design starts.
+
+    Parameters
+    ----------
+    sequencer : Factory
+        ``() -> tg2hdl_top.sequencer.Sequencer``.
+    """
+
+    name: str
+    description: str
+    sequencer: Factory
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,15 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import (
     ArithmeticUnit,
     CommandDef,
+    FamilyDef,
+    HostPortDef,
+    MemoryKindDef,
     OpDef,
     OpLowering,
     PassDef,
     QuantizerDef,
     ReportSection,
+    SequencerDef,
     SimulatorDef,
     TargetDef,
 )
@@ -52,6 +56,26 @@ def tg2hdl_simulators() -> list[SimulatorDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_targets() -> list[TargetDef]:  # type: ignore[empty-body]
     """FPGA parts for synthesis and area limits."""
+
+
+@hookspec
+def tg2hdl_families() -> list[FamilyDef]:  # type: ignore[empty-body]
+    """FPGA families that designs can be planned for."""
+
+
+@hookspec
+def tg2hdl_memory_kinds() -> list[MemoryKindDef]:  # type: ignore[empty-body]
+    """Kinds of memory that buffers may become."""
+
+
+@hookspec
+def tg2hdl_ports() -> list[HostPortDef]:  # type: ignore[empty-body]
+    """Host ports of designs."""
+
+
+@hookspec
+def tg2hdl_sequencers() -> list[SequencerDef]:  # type: ignore[empty-body]
+    """Policies for when each kernel of a design starts."""
 
 
 @hookspec

@@ -17,11 +17,15 @@ from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.descriptors import (
     ArithmeticUnit,
     CommandDef,
+    FamilyDef,
+    HostPortDef,
+    MemoryKindDef,
     OpDef,
     OpLowering,
     PassDef,
     QuantizerDef,
     ReportSection,
+    SequencerDef,
     SimulatorDef,
     TargetDef,
     resolve,
@@ -341,6 +345,14 @@ class Registry:
         """FPGA targets, by name."""
         return self._all("tg2hdl_targets", TargetDef, lambda d: d.name)
 
+    def families(self) -> tuple[FamilyDef, ...]:
+        """FPGA families, by name."""
+        return self._all("tg2hdl_families", FamilyDef, lambda d: d.name)
+
+    def memory_kinds(self) -> tuple[MemoryKindDef, ...]:
+        """Kinds of memory, highest priority first."""
+        return self._all("tg2hdl_memory_kinds", MemoryKindDef, lambda d: (-d.priority, d.name))
+
     def quantizers(self) -> tuple[QuantizerDef, ...]:
         """Quantization methods, by name."""
         return self._all("tg2hdl_quantizers", QuantizerDef, lambda d: d.name)
@@ -360,6 +372,18 @@ class Registry:
     def target(self, name: str) -> TargetDef:
         """Return the target of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_targets", name)  # type: ignore[no-any-return]
+
+    def memory_kind(self, name: str) -> MemoryKindDef:
+        """Return the kind of memory of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_memory_kinds", name)  # type: ignore[no-any-return]
+
+    def port(self, name: str) -> HostPortDef:
+        """Return the host port of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_ports", name)  # type: ignore[no-any-return]
+
+    def sequencer(self, name: str) -> SequencerDef:
+        """Return the sequencing policy of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_sequencers", name)  # type: ignore[no-any-return]
 
     def quantizer(self, name: str) -> QuantizerDef:
         """Return the quantization method of a name; others are a PluginError that lists the known ones."""
@@ -409,6 +433,10 @@ _HOOKS = {
     "tg2hdl_passes": "pass",
     "tg2hdl_simulators": "simulator",
     "tg2hdl_targets": "target",
+    "tg2hdl_families": "family",
+    "tg2hdl_memory_kinds": "memory kind",
+    "tg2hdl_ports": "host port",
+    "tg2hdl_sequencers": "sequencer",
     "tg2hdl_quantizers": "quantizer",
     "tg2hdl_report_sections": "report section",
     "tg2hdl_commands": "command",

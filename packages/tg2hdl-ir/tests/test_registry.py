@@ -335,5 +335,5 @@ def test_every_hook_is_documented():
     from tg2hdl_ir.plugins import hookspecs
 
     hooks = [v for n, v in vars(hookspecs).items() if n.startswith("tg2hdl_")]
-    assert len(hooks) == 10
+    assert len(hooks) == 14
     assert all(h.__doc__ and h.__doc__.strip() for h in hooks)

@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -16,6 +16,7 @@ FLOATS = arrays(
 
 
 @pytest.mark.parametrize(("quantize", "limit"), [(quantize_int8, 127), (quantize_int16, 32767)])
+@example(array=np.array([1.34592e-40], np.float32))  # the step is subnormal
 @given(array=FLOATS)
 def test_every_element_is_the_nearest_step_in_exact_arithmetic(quantize, limit, array):
     integers, scale = quantize(array)
@@ -27,7 +28,9 @@ def test_every_element_is_the_nearest_step_in_exact_arithmetic(quantize, limit, 
         assert scale == 1.0
         assert not integers.any()
     else:
-        assert abs(Fraction(float(scale)) * limit - largest) <= max(largest / 2**22, Fraction(1, 2**139))
+        steps = [np.nextafter(scale, np.float32(0)), scale, np.nextafter(scale, np.float32(np.inf))]
+        below, here, above = (abs(Fraction(float(s)) - largest / limit) for s in steps)
+        assert here <= min(below, above), "the scale is not the float32 nearest to largest / limit"
     for value, integer in zip(array.flat, integers.flat, strict=True):
         assert abs(int(integer)) <= limit
         exact = Fraction(float(value)) / Fraction(float(scale))

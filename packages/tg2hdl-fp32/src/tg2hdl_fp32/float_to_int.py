@@ -73,6 +73,8 @@ class FloatToInt(Core):
         exponent = x.exponent if fmt.bias == 1 else x.field
         p.places = constant_minus(p, fmt.bias + top, exponent, levels)
         p.beyond = ~at_most(exponent, fmt.bias + top)
+        # Bits above the integer are gone when the sum is made; a plain conversion has no use for this wire.
+        p.large = ~at_most(exponent, fmt.bias + width - 1) if wrap and self.has_flags else Const(0, 1)
         # Too far right, or so far left that nothing is left modulo the width.
         out = p.wire(at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0)))
         p.out, p.sign = out, x.sign
@@ -110,11 +112,14 @@ class FloatToInt(Core):
         low = total[:width]
         if wrap:
             p.result = Mux(p.x_nan | p.x_inf, 0, low)
-            wrong = p.x_nan | p.x_inf | outside
+            wrong = p.x_nan | p.x_inf | p.large | outside
         else:
             largest = (1 << (width - self.signed)) - 1
             smallest = -(1 << (width - 1)) if self.signed else 0
             limit = Mux(p.sign, Const(smallest & ((1 << width) - 1), width), Const(largest, width))
+            if fmt.max_exponent_field < fmt.bias + top:
+                # Of a narrow format even the exponent field of infinity is that of a number which would fit.
+                outside = p.wire(outside | p.x_inf)
             p.result = Mux(p.x_nan, 0, Mux(outside, limit, low))
             wrong = p.x_nan | outside
         if self.has_flags:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir import evaluate, parse_kernel
-from tg2hdl_ir.golden.dependence import Dependence
+from tg2hdl_ir.analysis.dependence import Dependence
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.testing.reference import interpret
 from tg2hdl_ir.testing.samples import conv3x3, matmul, padded_sum, row_max

@@ -287,7 +287,7 @@ def test_no_interval_is_small_enough():
 
 
 def test_lanes_without_an_axis():
-    from tg2hdl_ir.passes.axes import analyze_axes
+    from tg2hdl_ir.analysis.axes import analyze_axes
 
     kernel = scalar()
     assert text_of(lambda: explicit_lanes(kernel, analyze_axes(kernel), 4, 1)) == (

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_backend.testing import interpreted_outputs
 from tg2hdl_backend.tinygrad_adapter import capture
-from tg2hdl_ir.passes.plugin_passes import rewrite_program
+from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["BenchResult", "run_bench"]

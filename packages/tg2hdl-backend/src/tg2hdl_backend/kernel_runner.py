@@ -14,7 +14,7 @@ from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.plugin_passes import rewrite_kernel
+from tg2hdl_ir.pipeline import rewrite_kernel
 
 if TYPE_CHECKING:
     from tg2hdl_backend.kernel_session import KernelSession

@@ -14,7 +14,7 @@ from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter import uops_to_kernel_ir
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.plugin_passes import rewrite_kernel
+from tg2hdl_ir.pipeline import rewrite_kernel
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower import CompiledKernel, HardwarePlan
 from tg2hdl_sim import Simulation, SimulationModel, open_simulation

@@ -9,7 +9,7 @@ from tg2hdl_backend.execution_order import ordered_calls
 from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo
 from tg2hdl_backend.tinygrad_adapter.schedule import program_of_schedule
-from tg2hdl_ir.passes.plugin_passes import rewrite_program
+from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import CompiledKernel
 from tg2hdl_top import CompileOptions, TopModule

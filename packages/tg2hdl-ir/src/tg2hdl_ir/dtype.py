@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.rounding import round_to_format
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -124,8 +125,6 @@ class DType:
         if self.is_float:
             if self.name == "fp64":
                 return int.from_bytes(struct.pack("<d", value), "little")
-            from tg2hdl_ir.rounding import round_to_format
-
             with np.errstate(over="ignore"):
                 scalar = round_to_format(np.array(value, dtype=np.float64), self)
             return int(scalar.view(f"uint{self.bit_width}"))
@@ -158,12 +157,6 @@ class DType:
             shift = np.int64(64 - self.bit_width)
             return ((bits.astype(np.int64) << shift) >> shift).astype(self.numpy())
         return bits.astype(self.numpy())
-
-    def amaranth_shape(self) -> Any:
-        """Amaranth shape: ``signed(n)`` for signed integers, ``unsigned(n)`` otherwise (floats are patterns)."""
-        from amaranth import signed, unsigned
-
-        return signed(self.bit_width) if self.kind == "int" else unsigned(self.bit_width)
 
     @staticmethod
     def named() -> tuple[DType, ...]:

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
-
-__all__ = ["canonical_nan", "canonicalize_nan", "round_to_format", "widen"]
+__all__ = ["FloatFormat", "canonical_nan", "canonicalize_nan", "round_to_format", "widen"]
 
 Array = npt.NDArray[Any]
 
 
+class FloatFormat(Hashable, Protocol):
+    """What rounding asks of a float type, such as a `DType`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the format."""
+
+    @property
+    def bit_width(self) -> int:
+        """Storage width (bits)."""
+
+    @property
+    def exponent_bits(self) -> int:
+        """Width of the exponent field (bits)."""
+
+    @property
+    def fraction_bits(self) -> int:
+        """Width of the fraction field (bits)."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether the format has no infinities."""
+
+    def numpy(self) -> np.dtype[Any]:
+        """Numpy type that stores the format."""
+
+
 @cache
-def canonical_nan(dtype: DType) -> Array:
+def canonical_nan(dtype: FloatFormat) -> Array:
     """Quiet NaN that every arithmetic unit returns: positive, only the top fraction bit set.
 
     The finite FP8 E4M3 has a single NaN, all ones.
@@ -26,13 +52,13 @@ def canonical_nan(dtype: DType) -> Array:
     return np.array(exponent | fraction, dtype=f"uint{dtype.bit_width}").view(dtype.numpy())
 
 
-def canonicalize_nan(array: Array, dtype: DType) -> Array:
+def canonicalize_nan(array: Array, dtype: FloatFormat) -> Array:
     """Replace every NaN of an array of `dtype` by the canonical one."""
     nan = np.isnan(array)
     return np.where(nan, canonical_nan(dtype), array) if nan.any() else array
 
 
-def widen(array: Array, dtype: DType) -> Array:
+def widen(array: Array, dtype: FloatFormat) -> Array:
     """Exact copy in the type that arithmetic on `dtype` is done in: float32 below 32 bits, else the type itself.
 
     float32 has more than twice the precision of the narrow formats plus two bits, so that rounding the float32 result
@@ -41,7 +67,7 @@ def widen(array: Array, dtype: DType) -> Array:
     return array if dtype.bit_width >= 32 else array.astype(np.float32)
 
 
-def round_to_format(array: Array, dtype: DType) -> Array:
+def round_to_format(array: Array, dtype: FloatFormat) -> Array:
     """Round float32 or float64 values to `dtype`, to nearest even in one step.
 
     FP8 saturates finite values at its largest number; an infinity becomes NaN in E4M3, which has none.
@@ -75,7 +101,7 @@ def _round_to_odd(array: Array) -> Array:
 
 
 @cache
-def _largest(dtype: DType) -> np.float32:
+def _largest(dtype: FloatFormat) -> np.float32:
     bits = (((1 << dtype.exponent_bits) - 1) << dtype.fraction_bits) - 1
     if dtype.finite:
         bits = (1 << (dtype.bit_width - 1)) - 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import IRVerificationError
 from tg2hdl_ir.nodes import (
@@ -19,11 +21,9 @@ from tg2hdl_ir.nodes import (
     IRVariable,
     KernelIR,
     LoopIR,
+    operands,
 )
 from tg2hdl_ir.ops import result_types
-from tg2hdl_ir.passes.affine import AffineAnalysis
-from tg2hdl_ir.passes.ranges import RangeAnalysis
-from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.printer import describe
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 
+from tg2hdl_ir.analysis.affine import AffineAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import (
@@ -24,10 +25,9 @@ from tg2hdl_ir.nodes import (
     RegisterMeta,
 )
 from tg2hdl_ir.parser import parse_kernel
-from tg2hdl_ir.passes.affine import AffineAnalysis
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
 from tg2hdl_ir.passes.split_loops import split_loops
-from tg2hdl_ir.passes.table import CANONICAL, canonicalize
+from tg2hdl_ir.pipeline import CANONICAL, canonicalize
 from tg2hdl_ir.testing.strategies import kernels
 from tg2hdl_ir.verifier import verify
 

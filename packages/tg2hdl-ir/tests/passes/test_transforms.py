@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate
@@ -23,7 +24,6 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
-from tg2hdl_ir.passes.axes import analyze_axes
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
@@ -32,8 +32,8 @@ from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.partial_sums import find_sum, split_sum
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.split import split_axis
-from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.passes.unroll import unroll
+from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.testing.strategies import kernels
 from tg2hdl_ir.verifier import verify
 

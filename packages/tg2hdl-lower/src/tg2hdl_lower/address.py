@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from amaranth import Module, Mux, Signal
 from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
+from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.nodes import IRCounter, LoopIR
-from tg2hdl_ir.passes.affine import Affine
 from tg2hdl_lower.control import Control, run_time_bound
 from tg2hdl_lower.plan import DigitSplit, LeafPlan, PlanNode
 

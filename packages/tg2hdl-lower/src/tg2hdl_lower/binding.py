@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR
-from tg2hdl_ir.passes.rewrite import operands
+from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import Registry, registry
 from tg2hdl_lower.lowerings import TOO_SLOW

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.constraints import Constraints
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.layout import Layout, MovingPlace, shared_row
 
 __all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]

@@ -107,7 +107,7 @@ def create_counters(m: Module, plan: HardwarePlan) -> dict[int, CounterSignals]:
 
 
 def _largest(counter: IRCounter) -> int:
-    from tg2hdl_ir.passes.ranges import RangeAnalysis
+    from tg2hdl_ir.analysis.ranges import RangeAnalysis
 
     return RangeAnalysis().of(counter)[1] + 1
 

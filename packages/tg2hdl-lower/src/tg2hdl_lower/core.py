@@ -8,8 +8,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.ranges import bits_for
 from tg2hdl_lower.control import build_control
 from tg2hdl_lower.datapath import ArithmeticLowering, PortSignals
 from tg2hdl_lower.layout import Layout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -18,13 +20,12 @@ from tg2hdl_ir.nodes import (
     IRVariable,
     KernelIR,
     LoopIR,
+    is_const,
+    operands,
 )
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
 from tg2hdl_ir.passes.division import ConstantDivision
-from tg2hdl_ir.passes.fold import Folder, is_const
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.leaves import leaf_paths
-from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
-from tg2hdl_ir.passes.rewrite import operands
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.memories import Memories, element_ranges
 from tg2hdl_lower.plan import LeafPlan, PlanNode

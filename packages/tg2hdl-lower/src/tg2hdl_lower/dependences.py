@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tg2hdl_ir.analysis.axes import is_injective
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import IRCounter
-from tg2hdl_ir.passes.axes import is_injective
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.plan import PlanNode, PortRegisters
 

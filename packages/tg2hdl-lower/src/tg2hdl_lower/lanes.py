@@ -7,11 +7,10 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.analysis.axes import AxisInfo
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR, LoopIR
-from tg2hdl_ir.passes.affine import AffineAnalysis
-from tg2hdl_ir.passes.axes import AxisInfo
-from tg2hdl_ir.passes.rewrite import operands
+from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR, LoopIR, operands
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_lower.buffer_use import Access, buffer_accesses
 from tg2hdl_lower.layout import Layout

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.passes.affine import Affine
-from tg2hdl_ir.passes.ranges import Interval
 
 __all__ = ["Layout", "MovingPlace", "shared_row"]
 

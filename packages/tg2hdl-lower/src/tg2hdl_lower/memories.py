@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_lower.layout import Layout
 
 __all__ = ["Memories", "element_ranges", "extra_latency", "read_ports"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.analysis.ranges import Interval, bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRVariable, KernelIR, LoopIR
-from tg2hdl_ir.passes.affine import Affine
-from tg2hdl_ir.passes.ranges import Interval, bits_for
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_lower.bounds import bound_value
 from tg2hdl_lower.layout import Layout

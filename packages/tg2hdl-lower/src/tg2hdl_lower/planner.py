@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from tg2hdl_ir.analysis.accumulators import accumulator_ranges
+from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
+from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.accumulators import accumulator_ranges
-from tg2hdl_ir.passes.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
-from tg2hdl_ir.passes.ranges import Interval
 from tg2hdl_ir.passes.registers import forward_registers
-from tg2hdl_ir.passes.table import canonicalize
 from tg2hdl_ir.passes.unroll import unroll
+from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.binding import Binder
 from tg2hdl_lower.dataflow import Dataflow, build_dataflow

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import IRCounter, LoopIR
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.constraints import Constraints
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower.dataflow import Dataflow
 from tg2hdl_lower.plan import PlanNode
 

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.analysis.constraints import Constraints
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRCounter, IRValue
-from tg2hdl_ir.passes.affine import Affine
-from tg2hdl_ir.passes.constraints import Constraints
-from tg2hdl_ir.passes.fold import const_int
+from tg2hdl_ir.nodes import IRCounter, IRValue, const_int
 from tg2hdl_lower.layout import Layout, MovingPlace, shared_row
 from tg2hdl_lower.plan import DigitSplit
 

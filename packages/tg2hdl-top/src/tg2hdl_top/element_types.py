@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tg2hdl_ir.analysis.accumulators import accumulator_ranges
+from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis, bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
-from tg2hdl_ir.passes.accumulators import accumulator_ranges
-from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis, bits_for
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.memories import element_ranges
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from tg2hdl_ir.analysis.axes import analyze_axes
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.axes import analyze_axes
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 from tg2hdl_lower import Layout
 from tg2hdl_lower.binding import recurrence_latency
 from tg2hdl_lower.buffer_use import BufferAccesses, buffer_accesses

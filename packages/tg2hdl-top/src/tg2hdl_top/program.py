@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.table import canonicalize
+from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions

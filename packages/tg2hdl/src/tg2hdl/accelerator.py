@@ -18,7 +18,7 @@ from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.passes.plugin_passes import rewrite_program
+from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_top import CompiledProgram, CompileOptions, TopModule, compile_program
 
 __all__ = ["Accelerator", "Session", "compile_model_to_hardware"]

@@ -12,7 +12,7 @@ import numpy as np
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.passes.plugin_passes import rewrite_program
+from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["HardwareComparison", "compare_with_hardware"]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.analysis.dependence import element
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import IRVerificationError, SimulationError
-from tg2hdl_ir.golden.dependence import element
 from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.golden.recurrence import Recurrence, find_recurrence
 from tg2hdl_ir.golden.registers import RegisterFile

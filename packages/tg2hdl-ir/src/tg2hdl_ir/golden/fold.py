@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.analysis.dependence import Element, element
 from tg2hdl_ir.evaluation import wrap
-from tg2hdl_ir.golden.dependence import Element, element
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue
 from tg2hdl_ir.rounding import canonicalize_nan
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from tg2hdl_ir.analysis.axes import is_injective
+from tg2hdl_ir.analysis.dependence import Dependence
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.errors import IRVerificationError
-from tg2hdl_ir.golden.dependence import Dependence
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -20,10 +22,8 @@ from tg2hdl_ir.nodes import (
     IRVariable,
     KernelIR,
     LoopIR,
+    operands,
 )
-from tg2hdl_ir.passes.axes import is_injective
-from tg2hdl_ir.passes.ranges import RangeAnalysis
-from tg2hdl_ir.passes.rewrite import operands
 
 __all__ = ["Plan", "Selector"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.golden.dependence import Element, element
+from tg2hdl_ir.analysis.dependence import Element, element
 from tg2hdl_ir.golden.fold import Fold, find_fold
 from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.nodes import (
@@ -26,8 +26,8 @@ from tg2hdl_ir.nodes import (
     IRStatement,
     IRValue,
     LoopIR,
+    operands,
 )
-from tg2hdl_ir.passes.rewrite import operands
 
 if TYPE_CHECKING:
     from tg2hdl_ir.golden.execute import Interpreter

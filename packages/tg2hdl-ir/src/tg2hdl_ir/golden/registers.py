@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.golden.dependence import Element
+from tg2hdl_ir.analysis.dependence import Element
 from tg2hdl_ir.nodes import KernelIR, RegisterMeta
 
 __all__ = ["RegisterFile"]

@@ -1,1 +1,1 @@
-"""Analyses and rewrites of the kernel IR."""
+"""Rewrites of the kernel IR; `tg2hdl_ir.pipeline` lists them in order."""

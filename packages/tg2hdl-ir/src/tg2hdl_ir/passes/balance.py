@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRValue, KernelIR
+from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRValue, KernelIR, operands
 from tg2hdl_ir.passes.fold import Folder
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["balance"]
 

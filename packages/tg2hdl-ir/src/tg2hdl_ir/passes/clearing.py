@@ -16,10 +16,12 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    is_const,
+    operands,
 )
-from tg2hdl_ir.passes.fold import Folder, is_const
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.leaves import leaf_paths, replace_leaves
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["clear_with_last"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR
-from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR, const_int
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["ConstantDivision", "divide_by_constants", "reciprocal_multiplier"]

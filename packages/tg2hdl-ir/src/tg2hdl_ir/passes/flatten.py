@@ -18,11 +18,14 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    const_int,
+    loads_used_by,
+    operands,
 )
-from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.hold import hold_overwritten_loads, loads_used_by
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.hold import hold_overwritten_loads
 from tg2hdl_ir.passes.leaves import replace_leaves
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["flatten"]
 

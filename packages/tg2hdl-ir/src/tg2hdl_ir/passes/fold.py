@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, const_int, is_const
 
-__all__ = ["FALSE", "TRUE", "Folder", "const_int", "is_const"]
+__all__ = ["FALSE", "TRUE", "Folder"]
 
 TRUE = IRConst(True, DType.BOOL)
 FALSE = IRConst(False, DType.BOOL)
-
-
-def const_int(value: int, dtype: DType = DType.INT32) -> IRConst:
-    """Integer literal, wrapped into its type."""
-    return IRConst(dtype.wrap(value), dtype)
-
-
-def is_const(value: IRValue, number: int | bool) -> bool:
-    """Whether a value is this integer or bool literal."""
-    return isinstance(value, IRConst) and not value.dtype.is_float and int(value.value) == int(number)
 
 
 class Folder:

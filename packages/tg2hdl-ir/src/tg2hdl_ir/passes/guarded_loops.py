@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -21,9 +22,9 @@ from tg2hdl_ir.nodes import (
     IRVariable,
     KernelIR,
     LoopIR,
+    const_int,
 )
-from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["BOUND_OPS", "guard_loops"]

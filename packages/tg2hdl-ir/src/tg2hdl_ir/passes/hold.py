@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tg2hdl_ir.nodes import (
@@ -16,24 +15,12 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     RegisterMeta,
+    loads_used_by,
+    operands,
 )
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["hold_overwritten_loads", "loads_used_by"]
-
-
-def loads_used_by(roots: tuple[IRValue, ...], stop: Collection[IRValue] = ()) -> list[IRBufLoad | IRRegLoad]:
-    """Loads that the values reach through pure ops and through the addresses of other loads."""
-    seen: dict[IRValue, None] = {}
-    stack = list(roots)
-    while stack:
-        value = stack.pop()
-        if value in seen:
-            continue
-        seen[value] = None
-        if value not in stop:
-            stack.extend(operands(value))
-    return [v for v in seen if isinstance(v, IRBufLoad | IRRegLoad)]
+__all__ = ["hold_overwritten_loads"]
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.axes import AxisInfo
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import (
     IRCounter,
@@ -14,9 +15,9 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    const_int,
 )
-from tg2hdl_ir.passes.axes import AxisInfo
-from tg2hdl_ir.passes.fold import Folder, const_int
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 

@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRItem, IRStatement, IRValue, KernelIR, LoopIR
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.constraints import Constraints
-from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.ranges import RangeAnalysis
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRCounter,
+    IRItem,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+    const_int,
+)
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["lead_in"]

@@ -22,9 +22,10 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    const_int,
+    loads_used_by,
 )
-from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.hold import loads_used_by
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 

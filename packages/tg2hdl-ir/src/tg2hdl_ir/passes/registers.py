@@ -16,9 +16,10 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    operands,
 )
 from tg2hdl_ir.passes.fold import Folder
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["forward_registers"]
 

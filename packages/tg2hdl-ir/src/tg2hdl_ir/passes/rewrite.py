@@ -15,26 +15,11 @@ from tg2hdl_ir.nodes import (
     IRStatement,
     IRValue,
     LoopIR,
+    operands,
 )
 from tg2hdl_ir.passes.fold import Folder
 
-__all__ = ["Rewriter", "operands"]
-
-
-def operands(node: IRValue | IRStatement) -> tuple[IRValue, ...]:
-    """Values that a node reads directly, in a fixed order."""
-    match node:
-        case IROp():
-            return node.srcs
-        case IRBufLoad():
-            return tuple(v for v in (node.addr, node.gate, node.alt) if v is not None)
-        case IRRegLoad():
-            return () if node.index is None else (node.index,)
-        case IRBufStore():
-            return tuple(v for v in (node.addr, node.value, node.gate) if v is not None)
-        case IRRegStore():
-            return tuple(v for v in (node.value, node.index, node.gate) if v is not None)
-    return ()
+__all__ = ["Rewriter"]
 
 
 class Rewriter:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR
-from tg2hdl_ir.passes.fold import Folder, const_int, is_const
+from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR, const_int, is_const
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["choose_signs"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRCounter, IRItem, KernelIR, LoopIR
-from tg2hdl_ir.passes.fold import Folder, const_int
+from tg2hdl_ir.nodes import IRCounter, IRItem, KernelIR, LoopIR, const_int
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["split_axis"]

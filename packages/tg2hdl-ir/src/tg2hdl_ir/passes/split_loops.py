@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, KernelIR
-from tg2hdl_ir.passes.affine import Affine
-from tg2hdl_ir.passes.fold import Folder, const_int
-from tg2hdl_ir.passes.rewrite import Rewriter, operands
+from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, KernelIR, const_int, operands
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.split import split_axis
 
 __all__ = ["split_loops"]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from tg2hdl_ir.analysis.axes import AxisInfo
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -17,9 +18,10 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    const_int,
+    is_const,
 )
-from tg2hdl_ir.passes.axes import AxisInfo
-from tg2hdl_ir.passes.fold import Folder, const_int, is_const
+from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["mask_statements", "unroll"]

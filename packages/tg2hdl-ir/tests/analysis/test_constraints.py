@@ -3,11 +3,11 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.constraints import Constraints
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 
 I32, BOOL = DType.INT32, DType.BOOL
 COUNTER = IRCounter(20, 0, 0)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tg2hdl_ir.golden.guards import first_step, masked_loads
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.guards import first_step, masked_loads
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -20,7 +21,6 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
 
 __all__ = ["Access", "Dependence", "RegisterUse", "element"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 
 __all__ = ["Affine", "AffineAnalysis", "Symbol"]
 

@@ -6,8 +6,7 @@ from being seen, as an initialization before loop ``i1`` would.
 
 from __future__ import annotations
 
-from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRRegLoad, IRStatement, IRValue, KernelIR
-from tg2hdl_ir.passes.rewrite import operands
+from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRRegLoad, IRStatement, IRValue, KernelIR, operands
 
 __all__ = ["first_step", "masked_loads"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.alternatives import add_alternatives
@@ -13,8 +13,12 @@ from tg2hdl_ir.passes.mulacc import expand_mulacc
 from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split_loops import split_loops
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir.verifier import verify
 
-__all__ = ["CANONICAL", "IRPass", "canonicalize"]
+__all__ = ["CANONICAL", "IRPass", "canonicalize", "rewrite_kernel", "rewrite_program"]
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,18 @@ def canonicalize(kernel: KernelIR) -> KernelIR:
     for entry in CANONICAL:
         kernel = entry.run(kernel)
     return kernel
+
+
+def rewrite_kernel(kernel: KernelIR) -> KernelIR:
+    """Run the passes of all plugins in order, verifying after each."""
+    for definition in registry().passes():
+        kernel = verify(resolve(definition.run)(kernel))
+    return kernel
+
+
+def rewrite_program(program: ProgramIR) -> ProgramIR:
+    """Run the passes of all plugins on every kernel; calls of one kernel share the result."""
+    if not registry().passes():
+        return program
+    kernels = {kernel: rewrite_kernel(kernel) for kernel in {c.kernel: None for c in program.calls}}
+    return replace(program, calls=tuple(replace(c, kernel=kernels[c.kernel]) for c in program.calls))

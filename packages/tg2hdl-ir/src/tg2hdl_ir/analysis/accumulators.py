@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRStatement, KernelIR, LoopIR
-from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
 
 __all__ = ["accumulator_ranges"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -15,10 +17,8 @@ from tg2hdl_ir.nodes import (
     IRValue,
     KernelIR,
     LoopIR,
+    loads_used_by,
 )
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis
-from tg2hdl_ir.passes.hold import loads_used_by
-from tg2hdl_ir.passes.ranges import RangeAnalysis
 
 __all__ = ["AxisInfo", "analyze_axes", "is_injective"]
 

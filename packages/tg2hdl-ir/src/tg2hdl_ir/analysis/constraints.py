@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from tg2hdl_ir.nodes import IRConst, IROp, IRValue
-from tg2hdl_ir.passes.affine import Affine, AffineAnalysis, Symbol
-from tg2hdl_ir.passes.fold import is_const
-from tg2hdl_ir.passes.ranges import Interval, RangeAnalysis
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis, Symbol
+from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
+from tg2hdl_ir.nodes import IRConst, IROp, IRValue, is_const
 
 __all__ = ["Constraints"]
 

@@ -1,0 +1,1 @@
+"""Analyses of the kernel IR: facts about values, loops and memory accesses.  None of them changes a kernel."""

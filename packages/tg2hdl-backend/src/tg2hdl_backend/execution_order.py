@@ -1,4 +1,4 @@
-"""Which buffers a kernel call reads and writes, and the order of calls that follows."""
+"""The order of kernel calls that follows from what they read and write."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir.program import ProgramIR
 
-__all__ = ["accesses", "ordered_calls"]
-
-
-def accesses(call: KernelCall) -> tuple[set[int], set[int]]:
-    """Program buffers that a call reads and writes."""
-    slots = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
-    statements = list(call.kernel.loop_tree.statements())
-    reads = {slots[s.buf_idx] for s in statements if isinstance(s, IRBufLoad)}
-    return reads, {slots[s.buf_idx] for s in statements if isinstance(s, IRBufStore)}
+__all__ = ["ordered_calls"]
 
 
 def ordered_calls(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
@@ -35,7 +26,7 @@ def ordered_calls(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR
     InputError
         When kernels wait for each other.
     """
-    found = [accesses(c) for c in program.calls]
+    found = [c.accesses() for c in program.calls]
     waits: dict[int, set[int]] = {n: set() for n in range(len(found))}
     for n, (reads, _) in enumerate(found):
         for buffer in reads:

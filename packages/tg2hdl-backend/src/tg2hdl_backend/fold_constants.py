@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tg2hdl_backend.execution_order import accesses
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 
@@ -34,7 +33,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramI
     origins : tuple
         Of the calls that are left.
     """
-    fixed = _foldable(program, [accesses(c) for c in program.calls])
+    fixed = _foldable(program, [c.accesses() for c in program.calls])
     contents: dict[int, Array] = {
         n: b.initial for n, b in enumerate(program.buffers) if b.role == "weight" and b.initial is not None
     }
@@ -87,7 +86,7 @@ def _without_dead(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR
     }
     used: list[int] = []
     for n in range(len(program.calls) - 1, -1, -1):
-        reads, writes = accesses(program.calls[n])
+        reads, writes = program.calls[n].accesses()
         if writes & live:
             used.insert(0, n)
             live |= reads

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRVariable, KernelIR
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRVariable, KernelIR
 
-__all__ = ["KernelCall", "ProgramBuffer", "ProgramIR"]
+__all__ = ["KernelCall", "ProgramBuffer", "ProgramIR", "check_contents"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,29 @@ class KernelCall:
     kernel: KernelIR
     buffers: tuple[int, ...]
 
+    @property
+    def slots(self) -> dict[int, int]:
+        """Program buffer of each slot."""
+        return {m.idx: number for m, number in zip(self.kernel.buffers, self.buffers, strict=True)}
+
+    def accesses(self) -> tuple[set[int], set[int]]:
+        """Program buffers that the kernel reads and writes."""
+        slots, statements = self.slots, list(self.kernel.loop_tree.statements())
+        reads = {slots[s.buf_idx] for s in statements if isinstance(s, IRBufLoad)}
+        return reads, {slots[s.buf_idx] for s in statements if isinstance(s, IRBufStore)}
+
+    def first_reads(self) -> set[int]:
+        """Program buffers that the kernel reads before it writes anything to them, in program order."""
+        slots = self.slots
+        written: set[int] = set()
+        found: set[int] = set()
+        for statement in self.kernel.loop_tree.statements():
+            if isinstance(statement, IRBufStore):
+                written.add(slots[statement.buf_idx])
+            elif isinstance(statement, IRBufLoad) and slots[statement.buf_idx] not in written:
+                found.add(slots[statement.buf_idx])
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class ProgramIR:
@@ -65,3 +90,43 @@ class ProgramIR:
     calls: tuple[KernelCall, ...]
     outputs: tuple[int, ...]
     variables: tuple[IRVariable, ...] = ()
+
+
+def check_contents(program: ProgramIR, given: Collection[str] = ()) -> ProgramIR:
+    """Refuse a program that reads a buffer whose contents nobody gave, and return it otherwise.
+
+    Every buffer that a kernel reads, or that is a result, is an input, has initial contents, or was written by an
+    earlier kernel.  Nothing is taken for zeros.
+
+    Parameters
+    ----------
+    given : collection of str
+        Names of buffers whose contents the caller supplies.
+
+    Raises
+    ------
+    InputError
+        Naming the buffer, its type and the kernel that reads it.
+    """
+    known = {
+        n
+        for n, b in enumerate(program.buffers)
+        if b.role == "input" or b.initial is not None or b.name in given
+    }
+    for call in program.calls:
+        for number in sorted(call.first_reads() - known):
+            raise _no_contents(program, number, f"kernel {call.kernel.name} reads it")
+        known |= call.accesses()[1]
+    for number in program.outputs:
+        if number not in known:
+            raise _no_contents(program, number, "it is a result, and no kernel writes it")
+    return program
+
+
+def _no_contents(program: ProgramIR, number: int, reason: str) -> InputError:
+    buffer = program.buffers[number]
+    return InputError(
+        f"buffer {buffer.name!r} ({buffer.dtype}, shape {buffer.shape}) has no contents: {reason}",
+        where=f"program {program.name}",
+        hint="make it an input of the model, or give it contents, e.g. Tensor.zeros instead of Tensor.empty",
+    )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR, check_contents
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
@@ -102,7 +102,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     Raises
     ------
     InputError
-        When the program has no kernels.
+        When the program has no kernels, or reads a buffer that has no contents.
     UnsupportedError
         When a kernel cannot become hardware.
     """
@@ -112,6 +112,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
             f"program {program.name!r} has no kernels: its result does not depend on a computation",
             hint="return a computed tensor, not an input or a constant",
         )
+    check_contents(program)
     canonical = _canonical(program)
     if options.float_order == "relaxed":
         program = canonical = with_partial_sums(canonical, options)

@@ -12,6 +12,7 @@ from tinygrad.engine.realize import get_call_arg_uops
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
+from tg2hdl_backend.tinygrad_adapter.contents import contents_of
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, describe_origins
@@ -32,7 +33,7 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
 
 __all__ = ["BuiltProgram", "ProgramBuilder", "copy_kernel"]
 
@@ -197,7 +198,7 @@ class ProgramBuilder:
         Parameters
         ----------
         open_inputs : bool
-            Memories without contents that no kernel writes become inputs, rather than weights of zeros.
+            Memories without contents that no kernel writes become inputs; they are refused otherwise.
         """
         self.open_inputs = open_inputs
         aliases = self.resolve_copies()
@@ -226,6 +227,8 @@ class ProgramBuilder:
             calls.append(KernelCall(kernel, tuple(numbers)))
             uops.append(step.uops)
         program = ProgramIR(name, tuple(self.buffers), tuple(calls), results, tuple(variables.values()))
+        if not open_inputs:
+            check_contents(program)
         return BuiltProgram(program, tuple(uops), tuple(self.index[id(m.buffer)] for m in inputs))
 
     def duplicate(self, number: int, calls: list[KernelCall], uops: list[tuple[UOp, ...]]) -> int:
@@ -331,8 +334,6 @@ class ProgramBuilder:
             contents = _contents(memory, view)
             if contents is None and self.open_inputs:
                 return self.add_buffer(key, memory.name or self.fresh("x"), view.dtype, (view.size,), "input")
-            if contents is None:
-                contents = np.zeros(view.size, view.dtype.numpy())
             return self.add_buffer(key, name, view.dtype, (view.size,), "weight", contents)
         size, dtype = memory.buffer.size, _dtype(memory.buffer)
         name = memory.name or self.fresh("temp")
@@ -398,10 +399,9 @@ def _dtype(buffer: Any) -> DType:
 
 def _contents(memory: _Memory, view: _View | None = None) -> npt.NDArray[Any] | None:
     buffer = memory.buffer
-    if not buffer.is_allocated() or memory.input is not None:
+    if memory.input is not None:
         return None
-    raw = bytes(buffer.as_memoryview())
     dtype = _dtype(buffer) if view is None else view.dtype
-    if view is not None:
-        raw = raw[view.start : view.start + view.size * view.bytes_per_element]
-    return np.frombuffer(raw, dtype.numpy()).copy()
+    start, size = (0, buffer.size) if view is None else (view.start, view.size)
+    raw = contents_of(buffer, start, size * dtype.numpy().itemsize)
+    return None if raw is None else np.frombuffer(raw, dtype.numpy()).copy()

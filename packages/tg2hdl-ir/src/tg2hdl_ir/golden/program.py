@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden.kernel import evaluate
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR, check_contents
 
 __all__ = ["evaluate_program"]
 
@@ -48,7 +48,7 @@ def evaluate_program(
     Raises
     ------
     InputError
-        On an unknown name, a missing input, or a wrong shape or type.
+        On an unknown name, a missing input, a wrong shape or type, or a buffer that is read without contents.
     SimulationError
         On an access outside its buffer.
     """
@@ -60,6 +60,7 @@ def evaluate_program(
                 hint="its inputs are " + ", ".join(b.name for b in program.buffers if b.role == "input"),
             )
     known = {**(state or {}), **inputs}
+    check_contents(program, known)
     contents = [_contents(program, buffer, known) for buffer in program.buffers]
     written: set[int] = set()
     for call in program.calls:

@@ -12,6 +12,7 @@ import pytest
 from tg2hdl_ir import (
     ArithmeticUnit,
     DType,
+    OnnxOperatorDef,
     OpDef,
     OpLowering,
     PluginError,
@@ -212,6 +213,27 @@ def test_named_lookups():
     assert str(error.value) == "plugin: no quantizer is named 'int3'\n  hint: known: none"
 
 
+def test_onnx_operator_is_the_newest_that_the_opset_knows_unless_one_has_priority():
+    old, new = OnnxOperatorDef("Softmax", "m:old"), OnnxOperatorDef("Softmax", "m:new", since_version=13)
+    other = OnnxOperatorDef("Softmax", "m:other", domain="com.example")
+    reg = Registry([])
+    with reg.extended(plugin(onnx_operators=[old, new, other])):
+        assert reg.onnx_operator("Softmax", "", 12) is old
+        assert reg.onnx_operator("Softmax", "", 13) is new
+        assert reg.onnx_operator("Softmax", "com.example", 1) is other
+        assert reg.onnx_operator("Softmin", "", 13) is None
+        own = OnnxOperatorDef("Softmax", "m:own", priority=1)
+        with reg.extended(plugin(onnx_operators=[own]), distribution="faster"):
+            assert reg.onnx_operator("Softmax", "", 13) is own
+        twice = reg.extended(plugin(onnx_operators=[new]), distribution="twice")
+        with twice, pytest.raises(PluginError) as error:
+            reg.onnx_operator("Softmax", "", 13)
+    assert str(error.value) == (
+        "plugin: ONNX operator 'ai.onnx:Softmax-13' is registered twice: by extra and by twice\n"
+        "  hint: uninstall one of the two distributions"
+    )
+
+
 def test_descriptor_of_nobody():
     with pytest.raises(PluginError) as error:
         Registry([]).distribution("thing")
@@ -227,7 +249,7 @@ def test_misspelt_hook_is_an_error():
         "unknown hook 'tg2hdl_opps' in plugin " + repr(bad) + "\n"
         "  hint: known hooks: tg2hdl_ops, tg2hdl_op_lowerings, tg2hdl_arithmetic_units, tg2hdl_passes, "
         "tg2hdl_simulators, tg2hdl_targets, tg2hdl_families, tg2hdl_memory_kinds, tg2hdl_ports, tg2hdl_sequencers, "
-        "tg2hdl_quantizers, tg2hdl_report_sections, tg2hdl_commands, "
+        "tg2hdl_quantizers, tg2hdl_onnx_operators, tg2hdl_report_sections, tg2hdl_commands, "
         "tg2hdl_select_unit"
     )
 
@@ -335,5 +357,5 @@ def test_every_hook_is_documented():
     from tg2hdl_ir.plugins import hookspecs
 
     hooks = [v for n, v in vars(hookspecs).items() if n.startswith("tg2hdl_")]
-    assert len(hooks) == 14
+    assert len(hooks) == 15
     assert all(h.__doc__ and h.__doc__.strip() for h in hooks)

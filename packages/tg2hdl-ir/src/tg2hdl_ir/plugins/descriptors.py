@@ -23,6 +23,7 @@ __all__ = [
     "HostPortDef",
     "MemoryFigures",
     "MemoryKindDef",
+    "OnnxOperatorDef",
     "OpDef",
     "OpLowering",
     "PassDef",
@@ -335,6 +336,45 @@ class QuantizerDef:
     name: str
     description: str
     quantize: Factory
+
+
+@dataclass(frozen=True)
+class OnnxOperatorDef:
+    """How an operator of ONNX files is computed with tinygrad tensors.
+
+    Of the definitions of an operator that its model's opset may use (``since_version`` at most that of the opset), the
+    highest priority wins, then the newest version.
+
+    Parameters
+    ----------
+    op_type : str
+        Name of the operator, e.g. ``ConvInteger``.
+    build : Factory
+        ``(node, *inputs) -> Tensor | tuple[Tensor | None, ...]``.  An input is a Tensor, or None where the file leaves
+        it out; `node` is a `tg2hdl_backend.onnx.OnnxNode` with the attributes.
+    domain : str
+        Operator set; empty for ONNX's own.
+    since_version : int
+        First version of the operator set with this meaning.
+    constants : tuple of int
+        Positions of inputs that decide shapes or what is computed: they come as numpy arrays, and a model in which
+        they depend on data is refused.
+    priority : int
+        A definition that replaces a built-in one has a positive priority.
+    """
+
+    op_type: str
+    build: Factory
+    domain: str = ""
+    since_version: int = 1
+    constants: tuple[int, ...] = ()
+    priority: int = 0
+
+    @property
+    def name(self) -> str:
+        """Domain, operator, version, and the priority when it is not 0; unique."""
+        name = f"{self.domain or 'ai.onnx'}:{self.op_type}-{self.since_version}"
+        return f"{name}+{self.priority}" if self.priority else name
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tg2hdl_ir.plugins.descriptors import (
     FamilyDef,
     HostPortDef,
     MemoryKindDef,
+    OnnxOperatorDef,
     OpDef,
     OpLowering,
     PassDef,
@@ -81,6 +82,11 @@ def tg2hdl_sequencers() -> list[SequencerDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_quantizers() -> list[QuantizerDef]:  # type: ignore[empty-body]
     """Quantization methods."""
+
+
+@hookspec
+def tg2hdl_onnx_operators() -> list[OnnxOperatorDef]:  # type: ignore[empty-body]
+    """Operators of ONNX files."""
 
 
 @hookspec

@@ -20,6 +20,7 @@ from tg2hdl_ir.plugins.descriptors import (
     FamilyDef,
     HostPortDef,
     MemoryKindDef,
+    OnnxOperatorDef,
     OpDef,
     OpLowering,
     PassDef,
@@ -357,6 +358,17 @@ class Registry:
         """Quantization methods, by name."""
         return self._all("tg2hdl_quantizers", QuantizerDef, lambda d: d.name)
 
+    def onnx_operator(self, op_type: str, domain: str, version: int) -> OnnxOperatorDef | None:
+        """Definition of an operator of ONNX files in a version of its operator set; None without one."""
+        key = ("onnx operators",)
+        if key not in self._cache:
+            found: dict[tuple[str, str], list[OnnxOperatorDef]] = {}
+            for definition, _ in self._named("tg2hdl_onnx_operators").values():
+                found.setdefault((definition.domain, definition.op_type), []).append(definition)
+            self._cache[key] = found
+        eligible = [d for d in self._cache[key].get((domain, op_type), ()) if d.since_version <= version]
+        return max(eligible, key=lambda d: (d.priority, d.since_version), default=None)
+
     def report_sections(self) -> tuple[ReportSection, ...]:
         """Sections of the report, in order."""
         return self._all("tg2hdl_report_sections", ReportSection, lambda d: (d.order, d.name))
@@ -438,6 +450,7 @@ _HOOKS = {
     "tg2hdl_ports": "host port",
     "tg2hdl_sequencers": "sequencer",
     "tg2hdl_quantizers": "quantizer",
+    "tg2hdl_onnx_operators": "ONNX operator",
     "tg2hdl_report_sections": "report section",
     "tg2hdl_commands": "command",
 }

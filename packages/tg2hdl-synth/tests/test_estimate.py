@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.testing.samples import elementwise, matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel
-from tg2hdl_synth import estimate_design, synthesize, target_named
+from tg2hdl_synth import estimate_design, part_named, synthesize
 from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 
@@ -54,7 +54,7 @@ def test_a_product_takes_blocks_of_18_bits():
 )
 def test_estimate_is_near_the_netlist(kernel):
     design = CompiledKernel(plan_kernel(kernel))
-    estimate = estimate_design(design, target_named("ecp5-45k"))
+    estimate = estimate_design(design, part_named("ecp5-45k"))
     found = synthesize(design, place=False).cells
     assert (estimate.dsp, estimate.bram) == (found["dsp"], found["bram"])
     assert estimate.ff == pytest.approx(found["ff"], rel=0.2)
@@ -62,5 +62,5 @@ def test_estimate_is_near_the_netlist(kernel):
 
 
 def test_no_estimate_without_a_plan_or_for_another_family():
-    assert estimate_design(Parts(), target_named("ecp5-45k")) is None
-    assert estimate_design(CompiledKernel(plan_kernel(matmul(2, 4, 2))), target_named("ice40-hx8k")) is None
+    assert estimate_design(Parts(), part_named("ecp5-45k")) is None
+    assert estimate_design(CompiledKernel(plan_kernel(matmul(2, 4, 2))), part_named("ice40-hx8k")) is None

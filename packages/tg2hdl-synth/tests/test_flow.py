@@ -8,10 +8,12 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth import DesignTooLargeError, SynthesisError, synthesize, tools
 from tg2hdl_synth.netlist_simulation import open_netlist
-from tg2hdl_synth.targets import target_named
+from tg2hdl_synth.parts import part_named
 
+PART_NAMES = ("ecp5-25k", "ecp5-45k", "ecp5-85k", "ice40-up5k", "ice40-hx8k")
 CONTENTS = [(37 * n * n + 11 * n) % 256 for n in range(600)]
 
 
@@ -102,7 +104,7 @@ def test_too_large_keeps_the_utilization():
         f"capacity: the design does not fit ecp5-25k: bram: {count} of 56\n"
         "  at: top\n"
         "  note: the largest part is shared\n"
-        "  hint: take a larger target, compile with fewer multipliers, or load weights from outside"
+        "  hint: take a larger part, compile with fewer multipliers, or load weights from outside"
     )
     assert caught.value.partial.by_memory == {"w": count}
     assert caught.value.partial.runs == ()
@@ -172,9 +174,17 @@ def test_yosys_error_is_shown(tmp_path):
     ("arguments", "message"),
     [
         (
+            {"part": "ecp6"},
+            "bad input: part 'ecp6' is unknown\n  hint: choose one of: " + ", ".join(PART_NAMES),
+        ),
+        (
             {"target": "ecp6"},
-            "bad input: target 'ecp6' is unknown\n"
-            "  hint: choose one of: ecp5-25k, ecp5-45k, ecp5-85k, ice40-up5k, ice40-hx8k",
+            "bad input: part 'ecp6' is unknown\n  hint: choose one of: " + ", ".join(PART_NAMES),
+        ),
+        (
+            {"part": TargetDef("x-1k", "xilinx7", "", 1000, 1000, 1, 1, 1024)},
+            "bad input: part x-1k is of the family 'xilinx7', for which there is no flow\n"
+            "  hint: families with a flow: ecp5, ice40",
         ),
         ({"speed": 5}, "bad input: speed grade 5 is unknown\n  hint: an ECP5 has 6, 7 and 8"),
         ({"seeds": 0}, "bad input: seeds=0 is not a positive integer\n  hint: give seeds=1 or more"),
@@ -186,6 +196,6 @@ def test_unfit_arguments(arguments, message):
     assert str(caught.value) == message
 
 
-def test_targets_have_sizes():
-    assert target_named("ecp5-45k").bram == 108
-    assert target_named("ice40-up5k").family == "ice40"
+def test_parts_have_sizes():
+    assert part_named("ecp5-45k").bram == 108
+    assert part_named("ice40-up5k").family == "ice40"

@@ -111,5 +111,5 @@ def test_a_design_that_only_the_placer_finds_too_large():
     assert str(caught.value).startswith(
         "capacity: the design does not fit the part\n  at: nextpnr-ice40\n  note: ERROR: "
     )
-    assert str(caught.value).endswith("\n  hint: take a larger target, or compile with fewer multipliers")
+    assert str(caught.value).endswith("\n  hint: take a larger part, or compile with fewer multipliers")
     assert caught.value.partial.cells["ff"] == 5200

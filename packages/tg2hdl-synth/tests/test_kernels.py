@@ -13,10 +13,10 @@ from tg2hdl_synth import (
     DesignTooLargeError,
     SynthesisError,
     estimate_design,
+    part_named,
     show_hardware,
     synthesis_stats,
     synthesize,
-    target_named,
     tools,
 )
 from tg2hdl_synth.register_pairs import keep_feedback_close
@@ -136,7 +136,7 @@ def test_schematic_shows_the_core_of_a_kernel(tmp_path):
 
 def test_the_placer_says_what_does_not_fit():
     """The count before placement is not the last word: a part may be too small for what the packing makes of it."""
-    small = target_named("ecp5-25k")
+    small = part_named("ecp5-25k")
     top = TopModule([plan_kernel(matmul(2, 16, 8))])
     wrong = type(small)(**{**vars(small), "options": (("device", "25k"), ("package", "no such package"))})
     with pytest.raises(SynthesisError) as caught:
@@ -150,6 +150,6 @@ def test_the_placer_says_what_does_not_fit():
 
 def test_estimate_is_there_without_tools(monkeypatch):
     monkeypatch.setattr(tools.importlib.util, "find_spec", lambda name: None)
-    estimate = estimate_design(TopModule([plan_kernel(KERNEL)]), target_named("ecp5-45k"))
+    estimate = estimate_design(TopModule([plan_kernel(KERNEL)]), part_named("ecp5-45k"))
     assert estimate.dsp == 1
     assert estimate.format().startswith("estimate before synthesis: ")

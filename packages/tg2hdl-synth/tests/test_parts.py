@@ -16,7 +16,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
 from tg2hdl_ir.testing.samples import matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel
-from tg2hdl_synth import show_hardware, target_named
+from tg2hdl_synth import part_named, show_hardware
 from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
 from tg2hdl_synth.naming import describe
@@ -140,16 +140,16 @@ def test_names_in_a_kernel():
 
 
 def test_full_parts_are_placed_by_static():
-    part = target_named("ecp5-45k")
+    part = part_named("ecp5-45k")
     assert suitable_placers({"comb": part.lut // 2, "ff": part.ff // 2}, part) == ("heap", "static")
     assert suitable_placers({"comb": part.lut // 2 + 1, "ff": 0}, part) == ("static",)
     assert suitable_placers({"comb": 0, "ff": part.ff // 2 + 1}, part) == ("static",)
-    assert suitable_placers({"comb": 0, "ff": 0}, target_named("ice40-hx8k")) == ("heap",)
+    assert suitable_placers({"comb": 0, "ff": 0}, part_named("ice40-hx8k")) == ("heap",)
 
 
 @pytest.mark.parametrize(("lut", "wide"), [(1000, 16), (40, 0)])
 def test_full_parts_have_no_wide_multiplexers(lut, wide):
-    part = replace(target_named("ecp5-45k"), lut=lut)
+    part = replace(part_named("ecp5-45k"), lut=lut)
     netlist = synthesize_netlist(convert(Choice(), "top"), part, progress=lambda message: None)
     cells = json.loads((netlist.folder / "netlist.json").read_text())["modules"]["top"]["cells"].values()
     types = Counter(cell["type"] for cell in cells)

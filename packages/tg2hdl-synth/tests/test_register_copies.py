@@ -8,8 +8,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import place, synthesize
+from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.register_copies import copy_registers
-from tg2hdl_synth.targets import target_named
 
 LANES = 50
 
@@ -188,7 +188,7 @@ def test_only_large_designs_get_copies(large, monkeypatch):
         raise Placed(placer, text.count("$copy"))
 
     monkeypatch.setattr(place, "_place_and_route", look)
-    part = target_named("ecp5-45k")
+    part = part_named("ecp5-45k")
     with pytest.raises(Placed) as seen:
         synthesize(Wide(), replace(part, lut=1000) if large else part, seeds=1)
     placer, copies = seen.value.args

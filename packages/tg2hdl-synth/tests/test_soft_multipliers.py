@@ -15,9 +15,9 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import synthesize
 from tg2hdl_synth.netlist_simulation import open_netlist
+from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.soft_multipliers import products, soft_products
 from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
-from tg2hdl_synth.targets import target_named
 
 
 class Products(wiring.Component):
@@ -61,7 +61,7 @@ def test_the_smallest_ones_go(text: str, blocks: int, soft: list[int]) -> None:
 
 
 def test_a_part_with_few_multipliers_gets_luts() -> None:
-    part = replace(target_named("ecp5-45k"), dsp=5)
+    part = replace(part_named("ecp5-45k"), dsp=5)
     hard = synthesize(Products(), "ecp5-45k", place=False)
     soft = synthesize(Products(), part, place=False)
     assert (hard.cells["dsp"], soft.cells["dsp"]) == (7, 5)
@@ -94,7 +94,7 @@ class Pairs(wiring.Component):
 
 def test_products_of_luts_are_right() -> None:
     rng = random.Random(2)
-    result = synthesize(Pairs(), replace(target_named("ecp5-45k"), dsp=0), place=False)
+    result = synthesize(Pairs(), replace(part_named("ecp5-45k"), dsp=0), place=False)
     assert result.cells["dsp"] == 0
     # A product of two bytes takes less than 100 LUTs.
     assert result.cells["comb"] < 1.25 * sum(a.width * b.width for a, b in Pairs.SHAPES)
@@ -163,7 +163,7 @@ class Pipelines(wiring.Component):
 def test_registers_move_between_the_sums(shapes: tuple[Shape, Shape]) -> None:
     rng = random.Random(3)
     design = Pipelines(shapes, [(1, 2), (2, 1), (3, 2)])
-    result = synthesize(design, replace(target_named("ecp5-45k"), dsp=0), place=False)
+    result = synthesize(design, replace(part_named("ecp5-45k"), dsp=0), place=False)
     a, b = shapes
     mask = (1 << a.width + b.width) - 1
     pairs = []
@@ -214,7 +214,7 @@ def chains_in_a_row(folder: Path) -> int:
 
 
 def test_each_sum_has_its_cycle() -> None:
-    part = replace(target_named("ecp5-45k"), dsp=0)
+    part = replace(part_named("ecp5-45k"), dsp=0)
     chains = {
         registers: chains_in_a_row(
             synthesize(Pipelines((signed(8), signed(8)), [registers]), part, place=False).folder

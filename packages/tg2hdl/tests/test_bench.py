@@ -167,7 +167,7 @@ def test_a_design_that_does_not_fit_keeps_its_utilization():
         Workload("squares", many, floats, (case,), macs=64),
         case,
         simulate=False,
-        synthesize={"target": "ice40-up5k", "seeds": 1},
+        synthesize={"part": "ice40-up5k", "seeds": 1},
     )
     assert row.refused.startswith("capacity: the design does not fit ice40-up5k: ")
     assert row.synthesis["fmax_mhz"] == 0

@@ -50,11 +50,11 @@ def test_report_and_netlist_check(folder):
     assert "netlist: every bit of 2 results equals the golden model" in result.stdout
 
 
-def test_unknown_target_is_refused(folder):
-    result = call("my-model.py", "--target", "ecp6", cwd=folder)
+def test_unknown_part_is_refused(folder):
+    result = call("my-model.py", "--part", "ecp6", cwd=folder)
     assert result.returncode == 1
     assert result.stderr == (
-        "bad input: target 'ecp6' is unknown\n"
+        "bad input: part 'ecp6' is unknown\n"
         "  hint: choose one of: ecp5-25k, ecp5-45k, ecp5-85k, ice40-up5k, ice40-hx8k\n"
     )
 
@@ -63,10 +63,10 @@ def test_a_design_that_does_not_fit_prints_its_utilization(folder):
     (folder / "large.py").write_text(
         "import numpy as np\ndef model(x): return (x * x).sum()\nexample_inputs = (np.zeros(64, np.int32),)\n"
     )
-    result = call("large.py", "--multipliers", "16", "--target", "ice40-up5k", cwd=folder)
+    result = call("large.py", "--multipliers", "16", "--part", "ice40-up5k", cwd=folder)
     assert result.returncode == 1
     assert result.stderr.startswith("capacity: the design does not fit ice40-up5k: ")
-    assert "hint: take a larger target, compile with fewer multipliers" in result.stderr
+    assert "hint: take a larger part, compile with fewer multipliers" in result.stderr
     assert "\n  total" in result.stdout
     assert "Fmax" not in result.stdout
 

@@ -64,7 +64,7 @@ class Estimate:
         )
 
 
-def estimate_design(top: Any, target: TargetDef, rtlil: str | None = None) -> Estimate | None:
+def estimate_design(top: Any, part: TargetDef, rtlil: str | None = None) -> Estimate | None:
     """Estimate of a TopModule or CompiledKernel; None for another component or another family.
 
     Parameters
@@ -73,12 +73,12 @@ def estimate_design(top: Any, target: TargetDef, rtlil: str | None = None) -> Es
         The design, when it has been converted before.
     """
     plans = getattr(top, "plans", None) or ([top.plan] if hasattr(top, "plan") else None)
-    if plans is None or target.family != "ecp5":
+    if plans is None or part.family != "ecp5":
         return None
     text = rtlil or convert(top)
     modules = count_words(text)
     memories = [memory_area(m) for words in modules.values() for m in words.memories.values() if m.reads]
-    soft = soft_products(text, target.dsp)
+    soft = soft_products(text, part.dsp)
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
     dsp = blocks - sum(p.blocks for p in soft)

@@ -12,11 +12,11 @@ from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import convert, estimate_design
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist, synthesize_netlist
+from tg2hdl_synth.parts import FAMILIES, part_named
 from tg2hdl_synth.place import PlaceAndRoute, place_and_route
 from tg2hdl_synth.port_chain import chained_bits
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
 from tg2hdl_synth.soft_multipliers import soft_products
-from tg2hdl_synth.targets import target_named
 from tg2hdl_synth.tools import Progress, tool_versions
 
 __all__ = ["synthesize"]
@@ -24,7 +24,7 @@ __all__ = ["synthesize"]
 
 def synthesize(
     top: Any,
-    target: str | TargetDef = "ecp5-45k",
+    part: str | TargetDef = "ecp5-45k",
     speed: int = 6,
     seeds: int = 3,
     *,
@@ -33,6 +33,7 @@ def synthesize(
     pack_registers: bool = False,
     place: bool = True,
     progress: Progress | None = None,
+    target: str | TargetDef | None = None,
 ) -> SynthesisResult:
     """Synthesize, place and route a design, without pins.
 
@@ -42,7 +43,7 @@ def synthesize(
     ----------
     top : Component or str
         An Amaranth Component, such as ``accelerator.top`` or a CompiledKernel; or RTLIL with a marked top.
-    target : str or TargetDef
+    part : str or TargetDef
         A name from ``tg2hdl plugins list``, e.g. ``ecp5-25k``, ``ecp5-45k``, ``ecp5-85k``, ``ice40-up5k``.
     speed : int
         Speed grade of an ECP5: 6, 7 or 8.
@@ -56,6 +57,8 @@ def synthesize(
         Whether to place and route, or to stop at the netlist.
     progress : callable, optional
         Called with a message at each step.
+    target : str or TargetDef, optional
+        Another word for `part`.
 
     Raises
     ------
@@ -66,9 +69,9 @@ def synthesize(
     ToolMissingError
         When a wheel is not installed.
     InputError
-        For an unknown target, speed grade or number of seeds.
+        For an unknown part, speed grade or number of seeds.
     """
-    part = _checked(target, speed, seeds)
+    part = _checked(part if target is None else target, speed, seeds)
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
     netlist = synthesize_netlist(rtlil, part, pack_registers=pack_registers, progress=report)
@@ -86,8 +89,13 @@ def synthesize(
     return result
 
 
-def _checked(target: str | TargetDef, speed: int, seeds: int) -> TargetDef:
-    part = target if isinstance(target, TargetDef) else target_named(target)
+def _checked(part: str | TargetDef, speed: int, seeds: int) -> TargetDef:
+    part = part if isinstance(part, TargetDef) else part_named(part)
+    if part.family not in FAMILIES:
+        raise InputError(
+            f"part {part.name} is of the family {part.family!r}, for which there is no flow",
+            hint=f"families with a flow: {', '.join(FAMILIES)}",
+        )
     if part.family == "ecp5" and speed not in (6, 7, 8):
         raise InputError(f"speed grade {speed!r} is unknown", hint="an ECP5 has 6, 7 and 8")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
@@ -101,7 +109,7 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any, rtl
     }
     return SynthesisResult(
         design=netlist.top,
-        target=part.name,
+        part=part.name,
         speed=speed if part.family == "ecp5" else None,
         cells=netlist.total,
         by_kernel=kernels | {"shared": netlist.modules[""]},
@@ -141,7 +149,7 @@ def _check_size(result: SynthesisResult, part: TargetDef) -> None:
             f"the design does not fit {part.name}: {'; '.join(beyond)}",
             where=result.design,
             notes=(f"the largest part is {kernels}",),
-            hint="take a larger target, compile with fewer multipliers, or load weights from outside",
+            hint="take a larger part, compile with fewer multipliers, or load weights from outside",
         )
         error.partial = result
         raise error

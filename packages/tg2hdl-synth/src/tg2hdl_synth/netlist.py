@@ -12,9 +12,9 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
+from tg2hdl_synth.parts import is_full
 from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
 from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
-from tg2hdl_synth.targets import is_full
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["KINDS", "Netlist", "synthesize_netlist"]
@@ -77,13 +77,13 @@ def top_name(rtlil: str) -> str:
 
 def synthesize_netlist(
     rtlil: str,
-    target: TargetDef,
+    part: TargetDef,
     *,
     deep_slices: bool = True,
     pack_registers: bool = False,
     progress: Progress,
 ) -> Netlist:
-    """Map a design to the cells of a target.
+    """Map a design to the cells of a part.
 
     Parameters
     ----------
@@ -100,24 +100,24 @@ def synthesize_netlist(
         When it is not installed.
     """
     rtlil = free_collisions(rtlil)
-    if target.family == "ecp5":
-        rtlil = with_soft_products(rtlil, soft_products(rtlil, target.dsp))
+    if part.family == "ecp5":
+        rtlil = with_soft_products(rtlil, soft_products(rtlil, part.dsp))
     top = top_name(rtlil)
-    packing = pack_registers and target.family == "ecp5"
-    deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and target.family == "ecp5" else []
-    if sum(_blocks(memory) for memory in deep) > target.bram:
+    packing = pack_registers and part.family == "ecp5"
+    deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and part.family == "ecp5" else []
+    if sum(_blocks(memory) for memory in deep) > part.bram:
         deep = []
     versions = tool_versions("yosys")
 
     def synthesized(*, wide: bool) -> Netlist:
-        script, libraries = _script(rtlil, top, target, deep, packing, wide)
+        script, libraries = _script(rtlil, top, part, deep, packing, wide)
         key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
         folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
         return Netlist(top, folder, *_count(folder, top), cached)
 
     netlist = synthesized(wide=True)
-    many = _wide_multiplexers(netlist.folder) > _MANY_WIDE * target.lut
-    return synthesized(wide=False) if many and is_full(netlist.total, target) else netlist
+    many = _wide_multiplexers(netlist.folder) > _MANY_WIDE * part.lut
+    return synthesized(wide=False) if many and is_full(netlist.total, part) else netlist
 
 
 def _wide_multiplexers(folder: Path) -> int:
@@ -141,7 +141,7 @@ def _blocks(memory: SlicedMemory) -> int:
 
 
 def _script(
-    rtlil: str, top: str, target: TargetDef, deep: list[SlicedMemory], packing: bool, wide: bool
+    rtlil: str, top: str, part: TargetDef, deep: list[SlicedMemory], packing: bool, wide: bool
 ) -> tuple[str, dict[str, str]]:
     children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
     lines = ["read_rtlil design.il"]
@@ -151,7 +151,7 @@ def _script(
         lines += ["proc", "techmap -map soft_multiplier.v"]
         libraries["soft_multiplier.v"] = soft_multiplier()
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
-    if target.family == "ecp5":
+    if part.family == "ecp5":
         command = f"synth_ecp5 -no-rw-check{'' if wide else ' -nowidelut'} -top {top}"
         lines.append(f"{command} -run begin:coarse")
         lines.append(f"{command} -run coarse:map_ram")
@@ -166,7 +166,7 @@ def _script(
             lines.append("techmap -map +/lattice/brams_map_16kd.v")
         lines.append(f"{command} -run map_ram:")
     else:
-        up5k = dict(target.options).get("device") == "up5k"
+        up5k = dict(part.options).get("device") == "up5k"
         # There is no LUT RAM.
         lines.append("setattr -unset ram_style a:ram_style=distributed")
         lines.append(f"synth_ice40 -no-rw-check -top {top} {'-dsp -device u' if up5k else '-device hx'}")

@@ -14,10 +14,10 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import content_key, run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
+from tg2hdl_synth.parts import is_full
 from tg2hdl_synth.port_chain import chain_ports
 from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.register_pairs import keep_feedback_close
-from tg2hdl_synth.targets import is_full
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["PathStep", "PlaceAndRoute", "place_and_route", "suitable_placers"]
@@ -63,7 +63,7 @@ class PlaceAndRoute:
 
 
 def place_and_route(
-    netlist: Netlist, target: TargetDef, *, speed: int, seed: int, frequency: float, progress: Progress
+    netlist: Netlist, part: TargetDef, *, speed: int, seed: int, frequency: float, progress: Progress
 ) -> PlaceAndRoute:
     """Place and route a netlist with one seed: by every placer that suits it, of which the fastest result counts.
 
@@ -83,12 +83,12 @@ def place_and_route(
     ToolMissingError
         When the wheel for the family is not installed.
     """
-    options = dict(target.options)
+    options = dict(part.options)
     arguments = [f"--{options['device']}", "--package", options["package"]]
     text = (netlist.folder / "netlist.json").read_text()
-    if target.family == "ecp5":
+    if part.family == "ecp5":
         arguments += ["--speed", str(speed), "--out-of-context"]
-        if is_full(netlist.total, target):
+        if is_full(netlist.total, part):
             text = _changed(text, copy_registers)
         text = _changed(text, keep_feedback_close)
     else:
@@ -97,12 +97,12 @@ def place_and_route(
     arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
     runs: list[PlaceAndRoute] = []
     errors: list[SynthesisError | DesignTooLargeError] = []
-    for placer in suitable_placers(netlist.total, target):
+    for placer in suitable_placers(netlist.total, part):
         try:
-            runs.append(_place_and_route(placer, arguments, text, target, seed, progress))
+            runs.append(_place_and_route(placer, arguments, text, part, seed, progress))
         except (SynthesisError, DesignTooLargeError) as error:
             progress(
-                f"nextpnr-{target.family}, seed {seed}, {placer}: {error.notes[0] if error.notes else error}"
+                f"nextpnr-{part.family}, seed {seed}, {placer}: {error.notes[0] if error.notes else error}"
             )
             errors.append(error)
     if not runs:
@@ -110,20 +110,20 @@ def place_and_route(
     return max(runs, key=lambda run: run.fmax)
 
 
-def suitable_placers(cells: Mapping[str, int], target: TargetDef) -> tuple[str, ...]:
+def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ...]:
     """Placers of nextpnr for a netlist.
 
     ``static`` keeps connections short and ``heap`` the slow ones among them; which of the two wins differs.
     """
-    if target.family != "ecp5":
+    if part.family != "ecp5":
         return ("heap",)
-    return ("static",) if is_full(cells, target) else ("heap", "static")
+    return ("static",) if is_full(cells, part) else ("heap", "static")
 
 
 def _place_and_route(
-    placer: str, arguments: list[str], text: str, target: TargetDef, seed: int, progress: Progress
+    placer: str, arguments: list[str], text: str, part: TargetDef, seed: int, progress: Progress
 ) -> PlaceAndRoute:
-    tool = f"nextpnr-{target.family}"
+    tool = f"nextpnr-{part.family}"
     arguments = [*arguments, *_PLACERS[placer], "--timing-allow-fail", "--report", "report.json"]
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
     label = f"{tool}, seed {seed}, {placer}"
@@ -166,7 +166,7 @@ def _run(tool: str, arguments: list[str], netlist: str, label: str, progress: Pr
                 "the design does not fit the part",
                 where=tool,
                 notes=error.notes,
-                hint="take a larger target, or compile with fewer multipliers",
+                hint="take a larger part, or compile with fewer multipliers",
             ) from None
         raise
     (folder / "netlist.json").unlink()

@@ -1,4 +1,4 @@
-"""Registers the targets of this package; imports nothing heavy."""
+"""Registers the parts of this package; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["tg2hdl_commands", "tg2hdl_targets"]
 @hookimpl
 def tg2hdl_targets() -> list[TargetDef]:
     """ECP5 and iCE40 parts."""
-    from tg2hdl_synth.targets import TARGETS
+    from tg2hdl_synth.parts import PARTS
 
-    return list(TARGETS)
+    return list(PARTS)
 
 
 @hookimpl

@@ -49,7 +49,7 @@ class SynthesisResult:
     """
 
     design: str
-    target: str
+    part: str
     speed: int | None
     cells: dict[str, int]
     by_kernel: dict[str, dict[str, int]]
@@ -89,7 +89,7 @@ class SynthesisResult:
         low, high = self.fmax_range
         return {
             "design": self.design,
-            "target": self.target,
+            "part": self.part,
             "speed": self.speed,
             "fmax_mhz": round(self.fmax, 2),
             "fmax_range_mhz": [round(low, 2), round(high, 2)],
@@ -108,7 +108,7 @@ class SynthesisResult:
     def format(self) -> str:
         """Report as text."""
         low, high = self.fmax_range
-        lines = [f"{self.design} on {self.target}" + (f", speed {self.speed}" if self.speed else "")]
+        lines = [f"{self.design} on {self.part}" + (f", speed {self.speed}" if self.speed else "")]
         if self.runs:
             lines.append(f"Fmax {self.fmax:.1f} MHz (median of {len(self.runs)}, {low:.1f} to {high:.1f})")
         if self.estimate:

@@ -9,7 +9,7 @@ from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.flow import synthesize
-from tg2hdl_synth.targets import target_named
+from tg2hdl_synth.parts import part_named
 
 __all__ = ["synthesis_stats"]
 
@@ -35,14 +35,14 @@ def synthesis_stats(kernel: Any, device: str = "45k", package: str = "CABGA381")
     from tg2hdl_lower import CompiledKernel
 
     design = CompiledKernel(kernel) if isinstance(kernel, KernelIR) else kernel
-    target = _packaged(target_named(f"ecp5-{device}"), package)
+    part = _packaged(part_named(f"ecp5-{device}"), package)
     stats: dict[str, Any] = {"mem_bits": _memory_bits(design), "fp32_units": _units(design)}
     try:
-        result = synthesize(design, target, seeds=1)
+        result = synthesize(design, part, seeds=1)
     except ToolMissingError as error:
         from tg2hdl_synth.estimate import estimate_design
 
-        estimate = estimate_design(design, target)
+        estimate = estimate_design(design, part)
         assert estimate is not None, "kernels have plans"
         counts = (estimate.fmax, estimate.comb, estimate.ff, estimate.bram, estimate.dsp)
         return stats | _counts(*counts, from_synth=False) | {"note": str(error)}
@@ -61,9 +61,9 @@ def _counts(fmax: float, comb: int, ff: int, bram: int, dsp: int, *, from_synth:
     }
 
 
-def _packaged(target: TargetDef, package: str) -> TargetDef:
-    options = tuple((k, package if k == "package" else v) for k, v in target.options)
-    return replace(target, options=options)
+def _packaged(part: TargetDef, package: str) -> TargetDef:
+    options = tuple((k, package if k == "package" else v) for k, v in part.options)
+    return replace(part, options=options)
 
 
 def _plans(design: Any) -> list[Any]:

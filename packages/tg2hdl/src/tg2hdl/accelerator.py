@@ -162,7 +162,7 @@ class Accelerator:
 
     # Synthesis
 
-    def synthesize(self, target: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
+    def synthesize(self, part: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
         """Fmax, utilization by kernel and critical path on an FPGA; see `tg2hdl_synth.synthesize`.
 
         Registers move into block RAMs and multipliers when the model was compiled for the family ``ecp5``.
@@ -170,7 +170,7 @@ class Accelerator:
         from tg2hdl_synth import synthesize
 
         options.setdefault("pack_registers", self.options.target == "ecp5")
-        return synthesize(self.top, target, speed, seeds, name=module_name(self.name), **options)
+        return synthesize(self.top, part, speed, seeds, name=module_name(self.name), **options)
 
     # Files
 

@@ -142,7 +142,7 @@ def measure(
     *,
     simulate: bool = True,
     synthesize: dict[str, Any] | None = None,
-    target: str = "generic",
+    family: str = "generic",
     engine: str = "auto",
     report: Callable[[str], None] = lambda message: None,
 ) -> BenchRow:
@@ -152,16 +152,16 @@ def measure(
     ----------
     synthesize : dict, optional
         Arguments of `Accelerator.synthesize`; no synthesis when absent.
-    target : {"generic", "ecp5"}
+    family : str
         Family that the hardware is compiled for.
     """
     row = BenchRow(
-        workload.name, case.multipliers, case.limit, case.ideal, workload.macs, target, peers=case.peers
+        workload.name, case.multipliers, case.limit, case.ideal, workload.macs, family, peers=case.peers
     )
     try:
         report("compiling")
         arrays = workload.inputs(np.random.default_rng(1))
-        accelerator = _compile(workload, case, target, arrays, row)
+        accelerator = _compile(workload, case, family, arrays, row)
         if simulate:
             report("simulating")
             run = accelerator.simulate(*arrays, engine=engine)
@@ -177,7 +177,7 @@ def measure(
 
 
 def _compile(
-    workload: Workload, case: BenchCase, target: str, arrays: tuple[np.ndarray, ...], row: BenchRow
+    workload: Workload, case: BenchCase, family: str, arrays: tuple[np.ndarray, ...], row: BenchRow
 ) -> Accelerator:
     started = time.process_time()
     for name in case.options:
@@ -185,7 +185,7 @@ def _compile(
             raise InputError(
                 f"option {name!r} is unknown", where=workload.name, hint="see tg2hdl.CompileOptions"
             )
-    options = CompileOptions(multipliers=case.multipliers or None, target=target, **case.options)
+    options = CompileOptions(multipliers=case.multipliers or None, target=family, **case.options)
     accelerator = compile_model_to_hardware(workload.model(), *arrays, options=options)
     row.rtlil_bytes = len(accelerator.rtlil())
     row.rtlil_digest = hashlib.sha256(accelerator.rtlil().encode()).hexdigest()[:16]

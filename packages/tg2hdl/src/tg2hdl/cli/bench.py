@@ -11,6 +11,7 @@ from rich.table import Table
 from tg2hdl.bench import BenchRow, load_workloads, measure, merge_document
 from tg2hdl.bench.table import COLUMNS, cells, peer_lines
 from tg2hdl.cli.common import stage
+from tg2hdl.cli.families import FAMILY, PART, part_for
 from tg2hdl_ir.errors import SimulationError
 
 __all__ = ["bench"]
@@ -19,7 +20,7 @@ _EPILOG = """\b
 Examples:
   tg2hdl bench                               cycles and bits of all workloads, about two minutes
   tg2hdl bench --only mlp --synth            Fmax and utilization on an ECP5-45k too
-  tg2hdl bench --synth --target ecp5 --seeds 3 -o build/bench.json
+  tg2hdl bench --synth --family ecp5 --seeds 3 -o build/bench.json
 """
 
 
@@ -29,15 +30,15 @@ Examples:
 @click.option("--multipliers", multiple=True, type=int, help="Only cases with this budget.")
 @click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate and compare bits.")
 @click.option("--synth", is_flag=True, help="Synthesize, place and route.")
-@click.option("--part", default="ecp5-45k", show_default=True, help="Part for --synth.")
+@click.option("--part", type=PART, help="Part for --synth.  [default: ecp5-45k, or the first of --family]")
 @click.option("--speed", default=6, show_default=True, help="Speed grade for --synth.")
 @click.option("--seeds", default=1, show_default=True, help="Place-and-route runs for --synth.")
 @click.option(
-    "--target",
-    type=click.Choice(["generic", "ecp5"]),
+    "--family",
+    type=FAMILY,
     default="generic",
     show_default=True,
-    help="Family to compile for; ecp5 puts registers into block RAMs and multipliers.",
+    help="FPGA family to compile for; ecp5 puts registers into block RAMs and multipliers.",
 )
 @click.option("--engine", default="auto", show_default=True, help="auto, cxxrtl, amaranth or a plugin's.")
 @click.option("-o", "--output", metavar="FILE.json", help="Merge the rows into a JSON table, and FILE.md.")
@@ -47,10 +48,10 @@ def bench(
     multipliers: tuple[int, ...],
     simulate: bool,
     synth: bool,
-    part: str,
+    part: str | None,
     speed: int,
     seeds: int,
-    target: str,
+    family: str,
     engine: str,
     output: str | None,
 ) -> None:
@@ -61,7 +62,7 @@ def bench(
     cycles is wrong. With -o a run can be continued: rows that it does not measure stay as they are.
     """
     console = Console()
-    synthesis = {"target": part, "speed": speed, "seeds": seeds}
+    synthesis = {"part": part_for(family, part), "speed": speed, "seeds": seeds}
     workloads = load_workloads(Path(file))
     cases = [
         (workload, case)
@@ -78,7 +79,7 @@ def bench(
                 case,
                 simulate=simulate,
                 synthesize=synthesis if synth else None,
-                target=target,
+                family=family,
                 engine=engine,
                 report=report,
             )
@@ -87,7 +88,7 @@ def bench(
             merge_document(Path(output), rows, [w.name for w in workloads])
         if not console.is_terminal:
             console.print(" | ".join(text for text in cells(row.to_dict()) if text), highlight=False)
-    console.print(bench_table(rows, target))
+    console.print(bench_table(rows, family))
     for row in rows:
         for line in [row.refused or "", *peer_lines(row.to_dict())]:
             if line:
@@ -97,9 +98,9 @@ def bench(
     _check(rows)
 
 
-def bench_table(rows: list[BenchRow], target: str) -> Table:
+def bench_table(rows: list[BenchRow], family: str) -> Table:
     """Table of measured cases."""
-    table = Table(COLUMNS[0], title=f"benchmarks, compiled for {target}", title_justify="left")
+    table = Table(COLUMNS[0], title=f"benchmarks, compiled for {family}", title_justify="left")
     for column in COLUMNS[1:]:
         table.add_column(column, justify="right")
     for row in rows:

@@ -21,9 +21,9 @@ from rich.progress import (
 from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
+from tg2hdl.cli.families import FAMILY
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl_ir.errors import InputError
-from tg2hdl_lower.options import FAMILY_DEFAULTS
 from tg2hdl_top import CompileOptions
 
 __all__ = [
@@ -60,8 +60,9 @@ _OPTIONS = (
     ),
     click.option(
         "--family",
-        type=click.Choice(sorted(FAMILY_DEFAULTS)),
-        help="Parts to compile for: ecp5 uses the registers of its blocks, generic suits all.  [default: generic]",
+        type=FAMILY,
+        help="FPGA family to compile for: ecp5 uses the registers of its blocks, generic suits all; families of "
+        "plugins too.  [default: generic]",
     ),
     click.option(
         "--float-order",

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
+from tg2hdl.cli.families import PART, part_for
 from tg2hdl.netlist_check import check_netlist
 from tg2hdl_ir.errors import Tg2hdlError
 
@@ -18,14 +19,18 @@ __all__ = ["synth"]
 _EPILOG = """\b
 Examples:
   tg2hdl synth model.py                              an ECP5-45k, median of three place-and-route runs
-  tg2hdl synth model.py:net --multipliers 16 --target ecp5-85k --seeds 1
+  tg2hdl synth model.py:net --multipliers 16 --part ecp5-85k --seeds 1
   tg2hdl synth model.py --check-netlist --vectors 3  simulate the netlist and compare bits
 """
 
 
 @click.command(epilog=_EPILOG)
 @with_model_options
-@click.option("--target", default="ecp5-45k", show_default=True, help="A part; see `tg2hdl plugins list`.")
+@click.option(
+    "--part",
+    type=PART,
+    help="FPGA part; `tg2hdl plugins list` has all.  [default: ecp5-45k, or the first of --family]",
+)
 @click.option("--speed", default=6, show_default=True, help="Speed grade of an ECP5.")
 @click.option("--seeds", default=3, show_default=True, help="Place-and-route runs.")
 @click.option("--pack-registers", is_flag=True, help="Move registers into block RAMs and multipliers (ECP5).")
@@ -33,7 +38,7 @@ Examples:
 @click.option("--vectors", default=1, show_default=True, help="Random inputs for --check-netlist.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
 def synth(
-    target: str,
+    part: str | None,
     speed: int,
     seeds: int,
     pack_registers: bool,
@@ -48,13 +53,14 @@ def synth(
     runs come from a cache.
     """
     console = Console()
+    part = part_for(model_options["family"], part)
     with stage(console, f"compiling {model_options['model']}"):
         _, _, accelerator = compile_file(**model_options)
     packing = pack_registers or model_options["family"] == "ecp5"
     try:
-        with stage(console, f"synthesizing {accelerator.name} for {target}") as report:
+        with stage(console, f"synthesizing {accelerator.name} for {part}") as report:
             result = accelerator.synthesize(
-                target,
+                part,
                 speed,
                 seeds,
                 pack_registers=packing,

@@ -8,7 +8,10 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["TARGETS", "is_full", "target_named"]
+__all__ = ["FAMILIES", "PARTS", "is_full", "part_named"]
+
+FAMILIES = ("ecp5", "ice40")
+"""Families whose tools this package knows."""
 
 _FULL = 0.5
 """Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may never be routed."""
@@ -42,7 +45,7 @@ def _ice40(device: str, package: str, part: str, lut: int, dsp: int, bram: int) 
     )
 
 
-TARGETS = (
+PARTS = (
     _ecp5("25k", 24288, 28, 56),
     _ecp5("45k", 43848, 72, 108),
     _ecp5("85k", 83640, 156, 208),
@@ -51,20 +54,20 @@ TARGETS = (
 )
 
 
-def target_named(name: str) -> TargetDef:
-    """Return a registered target.
+def part_named(name: str) -> TargetDef:
+    """Return a registered part.
 
     Raises
     ------
     InputError
         When there is none of this name.
     """
-    known = {target.name: target for target in (*TARGETS, *registry().targets())}
+    known = {part.name: part for part in (*PARTS, *registry().targets())}
     if name not in known:
-        raise InputError(f"target {name!r} is unknown", hint=f"choose one of: {', '.join(known)}")
+        raise InputError(f"part {name!r} is unknown", hint=f"choose one of: {', '.join(known)}")
     return known[name]
 
 
-def is_full(cells: Mapping[str, int], target: TargetDef) -> bool:
+def is_full(cells: Mapping[str, int], part: TargetDef) -> bool:
     """Whether a netlist takes so much of a part that it is spread over all of it."""
-    return max(cells["comb"] / target.lut, cells["ff"] / target.ff) > _FULL
+    return max(cells["comb"] / part.lut, cells["ff"] / part.ff) > _FULL

@@ -1,0 +1,85 @@
+"""FPGA families and parts as options: one word each in every command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.registry import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["FAMILY", "PART", "known_families", "known_parts", "part_for"]
+
+
+def known_parts() -> dict[str, str]:
+    """Family of each registered part, by the name of the part."""
+    return {part.name: part.family for part in registry().targets()}
+
+
+def known_families() -> tuple[str, ...]:
+    """Families that a plan may be made for: those described, those with a part, and those with a unit."""
+    from tg2hdl_lower.options import FAMILY_DEFAULTS
+
+    plugins = registry()
+    described = {family.name for family in plugins.families()}
+    units = {unit.target for unit in plugins.units()}
+    return tuple(sorted({*FAMILY_DEFAULTS, *described, *known_parts().values(), *units}))
+
+
+class _Registered(click.ParamType):
+    """A name out of those that plugins register, which are looked up only when an option is used."""
+
+    def __init__(self, kind: str) -> None:
+        self.name = kind
+
+    def _known(self) -> Iterable[str]:
+        return known_parts() if self.name == "part" else known_families()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        known = self._known()
+        if value not in known:
+            other = known_families() if self.name == "part" else known_parts()
+            notes = ()
+            if value in other:
+                notes = (f"{value} is a {'family' if self.name == 'part' else 'part'}",)
+            raise InputError(
+                f"{self.name} {value!r} is unknown", notes=notes, hint=f"choose one of: {', '.join(known)}"
+            )
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self._known() if name.startswith(incomplete)]
+
+
+FAMILY = _Registered("family")
+PART = _Registered("part")
+
+
+def part_for(family: str | None, part: str | None) -> str:
+    """Return the part to synthesize for: the given one, else the ECP5-45k or the first part of the family.
+
+    Raises
+    ------
+    InputError
+        When the part is of another family than the model is compiled for.
+    """
+    parts = known_parts()
+    suitable = [name for name, its in parts.items() if family in (None, "generic", its)]
+    if part is not None and part not in suitable:
+        raise InputError(
+            f"part {part} is of the family {parts[part]}, the model is compiled for {family}",
+            hint=f"leave out --family, or give --family {parts[part]}",
+        )
+    if not suitable:
+        raise InputError(
+            f"no part of the family {family!r} is registered",
+            hint=f"families with parts: {', '.join(sorted(set(parts.values())))}",
+        )
+    return part or ("ecp5-45k" if "ecp5-45k" in suitable else suitable[0])

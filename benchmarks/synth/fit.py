@@ -10,7 +10,6 @@ also given for designs that are left out of the fit.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-import platformdirs
 from scipy.optimize import lsq_linear
 
+from tg2hdl_ir.content_cache import cache_root
 from tg2hdl_synth.estimate import LUTS, memory_area
 from tg2hdl_synth.words import Words, count_words
 
@@ -66,7 +65,7 @@ def samples(folder: Path) -> list[Sample]:
     """Modules of all designs in the cache, each once."""
     found: dict[tuple[object, ...], Sample] = {}
     for entry in sorted(folder.iterdir()):
-        if not (entry / "complete").is_file() or not (entry / "stat.json").is_file():
+        if not (entry / "manifest.json").is_file() or not (entry / "stat.json").is_file():
             continue
         if "synth_ecp5" not in (entry / "script.ys").read_text():
             continue
@@ -97,8 +96,7 @@ def error(sample: Sample, costs: dict[str, float]) -> float:
 
 
 def main() -> None:
-    base = os.environ.get("TG2HDL_CACHE_DIR") or platformdirs.user_cache_dir("tg2hdl", appauthor=False)
-    found = samples(Path(base) / "synth")
+    found = samples(cache_root() / "synth")
     left_out = [error(s, fit([other for other in found if other.design != s.design])) for s in found]
     costs = fit(found)
     for sample in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,97 +9,11 @@ from pathlib import Path
 import pytest
 from sim_designs import Combinational
 
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir.errors import SimulationError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim import compiler as cxx
-from tg2hdl_sim.cache import ModelCache, content_key
-
-
-def builder(content: bytes, calls: list[bytes] | None = None):
-    def build(directory: Path) -> Path:
-        assert not list(directory.iterdir())
-        if calls is not None:
-            calls.append(content)
-        (directory / "out").write_bytes(content)
-        return directory / "out"
-
-    return build
-
-
-def test_a_model_is_built_once(tmp_path):
-    cache, calls = ModelCache(tmp_path), []
-    first = cache.get("a", builder(b"one", calls))
-    again = cache.get("a", builder(b"two", calls))
-    assert (first, first.read_bytes(), calls) == (again, b"one", [b"one"])
-
-
-@pytest.mark.parametrize("victim", ["model.so", "manifest.json"])
-@pytest.mark.parametrize("damage", ["truncate", "change", "remove"])
-def test_damaged_entries_are_rebuilt(tmp_path, victim, damage):
-    cache = ModelCache(tmp_path)
-    file = cache.get("a", builder(b"contents of a library")).with_name(victim)
-    raw = file.read_bytes()
-    if damage == "remove":
-        file.unlink()
-    else:
-        file.write_bytes(raw[:5] if damage == "truncate" else raw[:3] + b"?" + raw[4:])
-    assert cache.lookup("a") is None
-    assert cache.get("a", builder(b"new")).read_bytes() == b"new"
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-
-
-def test_nothing_stays_when_a_build_fails(tmp_path):
-    cache = ModelCache(tmp_path)
-
-    def build(directory: Path) -> Path:
-        (directory / "half").write_bytes(b"half")
-        raise RuntimeError("no")
-
-    with pytest.raises(RuntimeError, match="no"):
-        cache.get("a", build)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_longest_unused_go_first(tmp_path):
-    cache = ModelCache(tmp_path, limit=2500)
-    for age, key in enumerate(["a", "b", "c"]):
-        library = cache.get(key, builder(bytes(700)))
-        os.utime(library.with_name("manifest.json"), (1000 + age, 1000 + age))
-    assert cache.lookup("a") is not None  # a use, so that b is the oldest
-    cache.get("d", builder(bytes(700)))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "c", "d"]
-
-
-def test_an_entry_of_any_size_is_kept_for_its_use(tmp_path):
-    assert ModelCache(tmp_path, limit=1).get("a", builder(bytes(100))).exists()
-
-
-def test_another_process_may_be_first(tmp_path):
-    cache = ModelCache(tmp_path)
-
-    def build(directory: Path) -> Path:
-        ModelCache(tmp_path).get("a", builder(b"first"))
-        return builder(b"second")(directory)
-
-    assert cache.get("a", build).read_bytes() == b"first"
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-
-
-def test_limit_from_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("TG2HDL_CACHE_LIMIT", "123")
-    assert ModelCache(tmp_path).limit == 123
-    monkeypatch.setenv("TG2HDL_CACHE_LIMIT", "1 GB")
-    with pytest.raises(InputError) as caught:
-        ModelCache(tmp_path)
-    assert str(caught.value) == (
-        "bad input: TG2HDL_CACHE_LIMIT is '1 GB', not a number of bytes\n  hint: the default is 536870912"
-    )
-
-
-def test_keys_depend_on_where_parts_end():
-    assert content_key("ab", "c") != content_key("a", "bc")
 
 
 def require_cxxrtl():

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_sim import compiler as cxx
-from tg2hdl_sim import yosys
-from tg2hdl_sim.cache import ModelCache, content_key
+from tg2hdl_sim import native, yosys
 from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
-from tg2hdl_sim.native import NativeSimulation, load_model
 from tg2hdl_sim.sources import source, sources_digest
 from tg2hdl_sim.version import __version__
 
@@ -147,7 +146,7 @@ def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
 def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
     """Whether opening the model needs no build."""
     key = _key(model.elaboration, cxx.find_compiler(), vcd is not None)
-    return ModelCache().lookup(key) is not None
+    return native.is_cached(key)
 
 
 def open_cxxrtl(
@@ -156,13 +155,15 @@ def open_cxxrtl(
     vcd: Path | None = None,
     cache: bool = True,
     progress: Callable[[str], None],
-) -> NativeSimulation:
+) -> native.NativeSimulation:
     """Open a model with CXXRTL; see `tg2hdl_sim.open_simulation`."""
     elaboration = model.elaboration
     compiler = cxx.find_compiler()
     wave = vcd is not None
     build = partial(_build, elaboration, compiler, wave, progress)
-    return load_model(elaboration, "cxxrtl", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache)
+    return native.load_model(
+        elaboration, "cxxrtl", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache
+    )
 
 
 open_cxxrtl.is_cached = is_cached  # type: ignore[attr-defined]

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tg2hdl_ir.content_cache import ContentCache
 from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_sim.cache import ModelCache
 from tg2hdl_sim.model import Elaboration
 from tg2hdl_sim.simulation import Simulation
 from tg2hdl_sim.words import Chunks
 
-__all__ = ["NativeSimulation", "load_model"]
+__all__ = ["NativeSimulation", "is_cached", "load_model"]
+
+LIBRARY = "model.so"
 
 SLICE = 1 << 20  # cycles per call, so that an interrupt is seen
 
@@ -159,9 +161,24 @@ def load_model(
 ) -> NativeSimulation:
     """Open a compiled model, from the cache when it is allowed."""
     if cache:
-        return NativeSimulation(elaboration, engine, ModelCache().get(key, build), vcd)
+        return NativeSimulation(elaboration, engine, _cached_library(key, build), vcd)
     directory = Path(tempfile.mkdtemp(prefix="tg2hdl-sim-"))
     try:
         return NativeSimulation(elaboration, engine, build(directory), vcd)
     finally:
         shutil.rmtree(directory, ignore_errors=True)  # the mapped library stays usable
+
+
+def is_cached(key: str) -> bool:
+    """Whether the compiled model of a key is in the cache."""
+    return ContentCache("sim").lookup(key) is not None
+
+
+def _cached_library(key: str, build: Callable[[Path], Path]) -> Path:
+    """Library of a key, compiled in a folder of its own when it is not in the cache."""
+
+    def keep_library(folder: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="tg2hdl-sim-") as work:
+            shutil.move(build(Path(work)), folder / LIBRARY)
+
+    return ContentCache("sim").get(key, keep_library).folder / LIBRARY

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 from tg2hdl_sim import compiler as cxx
-from tg2hdl_sim import yosys
-from tg2hdl_sim.cache import ModelCache, content_key
+from tg2hdl_sim import native, yosys
 from tg2hdl_sim.model import Elaboration, SimulationModel
-from tg2hdl_sim.native import NativeSimulation, load_model
 from tg2hdl_sim.sources import source, sources_digest
 from tg2hdl_sim.version import __version__
 
@@ -147,7 +146,7 @@ def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
 
 def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
     """Whether opening the model needs no build."""
-    return ModelCache().lookup(_key(model.elaboration, cxx.find_compiler(), vcd is not None)) is not None
+    return native.is_cached(_key(model.elaboration, cxx.find_compiler(), vcd is not None))
 
 
 def open_verilator(
@@ -156,13 +155,13 @@ def open_verilator(
     vcd: Path | None = None,
     cache: bool = True,
     progress: Callable[[str], None],
-) -> NativeSimulation:
+) -> native.NativeSimulation:
     """Open a model with Verilator; see `tg2hdl_sim.open_simulation`."""
     elaboration = model.elaboration
     compiler = cxx.find_compiler()
     wave = vcd is not None
     build = partial(_build, elaboration, compiler, wave, progress)
-    return load_model(
+    return native.load_model(
         elaboration, "verilator", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache
     )
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_synth.cache import content_key, run_cached
+from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.parts import is_full

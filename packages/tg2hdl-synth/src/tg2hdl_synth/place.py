@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_synth.cache import content_key, run_cached
+from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.parts import is_full

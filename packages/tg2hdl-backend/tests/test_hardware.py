@@ -23,6 +23,7 @@ from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.execution_order import ordered_calls
 from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.run_report import describe_run
+from tg2hdl_ir.content_cache import ContentCache
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IROp, KernelIR, LoopIR
@@ -199,11 +200,10 @@ def test_device_kernel_on_simulated_hardware(uops_of):
 
 def test_plans_of_device_kernels_are_kept_on_disk(uops_of, tmp_path, monkeypatch):
     from tg2hdl_backend import plan_cache
-    from tg2hdl_backend.compile_cache import CompileCache
     from tg2hdl_backend.optional_use import may_stay_unused
 
     kernel, _ = uops_to_kernel_ir(uops_of(gemv()))
-    store = CompileCache(tmp_path)
+    store = ContentCache("plans", root=tmp_path)
     first = plan_cache.compile_kernel_program(kernel, CompileOptions(), store)
     may_stay_unused(first.top)
     again, _ = uops_to_kernel_ir(uops_of(gemv()))

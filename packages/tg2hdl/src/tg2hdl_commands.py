@@ -12,6 +12,7 @@ __all__ = ["tg2hdl_commands"]
 def tg2hdl_commands() -> list[CommandDef]:
     """Subcommands of the ``tg2hdl`` command."""
     return [
+        CommandDef("cache", "Show or clear the cache of compiled results.", "tg2hdl.cli.cache:cache"),
         CommandDef("demo", "Classify handwritten digits on simulated hardware.", "tg2hdl.cli.demo:demo"),
         CommandDef("compile", "Compile a model to Verilog and RTLIL.", "tg2hdl.cli.compile:compile_command"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),

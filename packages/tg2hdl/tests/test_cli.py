@@ -39,7 +39,7 @@ def test_help_teaches():
     text = call("--help").stdout
     assert "Examples:\n    tg2hdl demo" in text
     assert "def model(x): return x.relu() * 2" in text
-    for command in ("bench", "compile", "demo", "plugins", "simulate", "synth"):
+    for command in ("bench", "cache", "compile", "demo", "plugins", "simulate", "synth"):
         assert f"\n  {command} " in text
 
 
@@ -53,7 +53,7 @@ def test_plugins_list():
     found = json.loads(call("plugins", "list", "--json").stdout)
     assert (found["broken"], found["conflicts"]) == ([], [])
     provides = {p["distribution"]: p["provides"] for p in found["plugins"]}
-    assert provides["tg2hdl"] == {"tg2hdl_commands": ["compile", "demo", "plugins", "simulate"]}
+    assert provides["tg2hdl"] == {"tg2hdl_commands": ["cache", "compile", "demo", "plugins", "simulate"]}
     assert "int8" in provides["tg2hdl-quant"]["tg2hdl_quantizers"]
     assert "tg2hdl-quant" in call("plugins", "list").stdout
 

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from tg2hdl_backend.compile_cache import CompileCache, content_key
 from tg2hdl_backend.kernel_simulation import plan_of_kernel, program_of_kernel
+from tg2hdl_ir.content_cache import ContentCache, content_key
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.records import read_record, write_record
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top import CompiledProgram, CompileOptions, TopModule
 
 __all__ = ["cached_plan", "compile_kernel_program"]
 
 
-def cached_plan(kernel: KernelIR, options: CompileOptions, store: CompileCache | None = None) -> HardwarePlan:
+def cached_plan(kernel: KernelIR, options: CompileOptions, store: ContentCache | None = None) -> HardwarePlan:
     """Plan of a kernel, from the cache when it was planned before with the same options, packages and plugins."""
-    store = store or CompileCache()
+    store = store or ContentCache("plans")
     key = content_key("plan", kernel.format(), repr(options), _installed())
-    plan = _unpickle(store.get(key))
+    plan = _read(store.read(key))
     if plan is None:
         plan = plan_of_kernel(kernel, options)
-        store.put(key, pickle.dumps(plan))
+        store.write(key, write_record(plan).encode())
     return plan
 
 
 def compile_kernel_program(
-    kernel: KernelIR, options: CompileOptions, store: CompileCache | None = None
+    kernel: KernelIR, options: CompileOptions, store: ContentCache | None = None
 ) -> CompiledProgram:
     """Design of one kernel, all of whose buffers the host writes and reads; its plan comes from the cache."""
     plan = cached_plan(kernel, options, store)
@@ -44,10 +45,13 @@ def compile_kernel_program(
     return CompiledProgram(program, options, (plan,), top, slots, tuple(c.kernel for c in program.calls))
 
 
-def _unpickle(blob: bytes | None) -> HardwarePlan | None:
+def _read(blob: bytes | None) -> HardwarePlan | None:
     if blob is None:
         return None
-    plan = pickle.loads(blob)
+    try:
+        plan = read_record(blob)
+    except InputError:
+        return None
     return plan if isinstance(plan, HardwarePlan) else None
 
 

@@ -1,0 +1,156 @@
+"""Graphs of dataclasses as JSON: kernels, plans and whatever they are made of.
+
+An object that is used twice is written once, so that nodes that compare by identity are shared as before.  Arithmetic
+units and lowerings are written by name and looked up in the registry.  Reading makes objects of the named packages
+only and runs none of their code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["PACKAGES", "read_record", "write_record"]
+
+PACKAGES = ("tg2hdl_ir", "tg2hdl_lower", "tg2hdl_top")
+"""Packages whose dataclasses are read back."""
+
+_FORMAT = 1
+
+
+def write_record(value: object) -> str:
+    """Write a dataclass, or a container of them, as JSON.
+
+    Raises
+    ------
+    TypeError
+        For a value that is neither a dataclass, a container, an enum member, a number, a string nor None.
+    """
+    numbers: dict[int, int] = {}
+    objects: list[Any] = []
+    kept: list[object] = []  # an id is valid as long as its object lives
+    stack = [(found, False) for found in _dataclasses(value)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in numbers:
+            continue
+        if ready:
+            numbers[id(node)] = len(objects)
+            kept.append(node)
+            objects.append(_object(node, numbers))
+        else:
+            stack.append((node, True))
+            inner = () if _is_registered(node) else (getattr(node, f.name) for f in fields(node))
+            stack.extend((found, False) for v in inner for found in _dataclasses(v))
+    return json.dumps({"format": _FORMAT, "objects": objects, "value": _encode(value, numbers)})
+
+
+def read_record(text: str | bytes) -> Any:
+    """Read what `write_record` has written.
+
+    Raises
+    ------
+    InputError
+        For text that is damaged, of another format, or that names other classes than dataclasses of `PACKAGES`.
+    """
+    try:
+        record = json.loads(text)
+        if record["format"] != _FORMAT:
+            raise InputError(f"a record of format {record['format']!r}, expected {_FORMAT}")
+        objects: list[Any] = []
+        for entry in record["objects"]:
+            objects.append(_made(entry, objects))
+        return _decode(record["value"], objects)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ImportError) as error:
+        raise InputError(f"a record that cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _is_registered(value: object) -> bool:
+    return isinstance(value, ArithmeticUnit | OpLowering)
+
+
+def _dataclasses(value: object) -> Iterator[Any]:
+    """Dataclasses in a value, not those in their fields."""
+    if is_dataclass(value) and not isinstance(value, type):
+        yield value
+    elif isinstance(value, dict):
+        for pair in value.items():
+            yield from _dataclasses(pair)
+    elif isinstance(value, tuple | list | set | frozenset):
+        for item in value:
+            yield from _dataclasses(item)
+
+
+def _object(node: Any, numbers: dict[int, int]) -> Any:
+    kind = f"{type(node).__module__}:{type(node).__qualname__}"
+    if _is_registered(node):
+        return [kind, node.name]
+    return [kind, {f.name: _encode(getattr(node, f.name), numbers) for f in fields(node)}]
+
+
+def _encode(value: object, numbers: dict[int, int]) -> Any:
+    if id(value) in numbers:
+        return {"object": numbers[id(value)]}
+    if isinstance(value, Enum):
+        return {"enum": [f"{type(value).__module__}:{type(value).__qualname__}", value.name]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {"dict": [[_encode(k, numbers), _encode(v, numbers)] for k, v in value.items()]}
+    for name, kind in (("tuple", tuple), ("list", list), ("frozenset", frozenset), ("set", set)):
+        if isinstance(value, kind):
+            return {name: [_encode(item, numbers) for item in value]}
+    raise TypeError(f"{value!r} of type {type(value).__name__} has no place in a record")
+
+
+def _class(name: str, test: Callable[[Any], bool]) -> Any:
+    module, _, qualified = name.partition(":")
+    if module.split(".")[0] not in PACKAGES or not all(part.isidentifier() for part in qualified.split(".")):
+        raise ValueError(f"class {name!r} is not of {', '.join(PACKAGES)}")
+    found: Any = importlib.import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    if not (isinstance(found, type) and test(found)):
+        raise ValueError(f"{name!r} is not a class of records")
+    return found
+
+
+def _made(entry: list[Any], objects: list[Any]) -> Any:
+    kind, content = entry
+    cls = _class(kind, is_dataclass)
+    if issubclass(cls, ArithmeticUnit | OpLowering):
+        known = registry().units() if issubclass(cls, ArithmeticUnit) else registry().lowerings()
+        for descriptor in known:
+            if descriptor.name == content:
+                return descriptor
+        raise ValueError(f"no {cls.__name__} is named {content!r}")
+    names = {f.name for f in fields(cls)}
+    if set(content) != names:
+        raise ValueError(f"{kind} has the fields {sorted(names)}, not {sorted(content)}")
+    made = object.__new__(cls)
+    for name, value in content.items():
+        object.__setattr__(made, name, _decode(value, objects))
+    return made
+
+
+def _decode(value: Any, objects: list[Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    match kind:
+        case "object":
+            return objects[content]
+        case "enum":
+            return _class(content[0], lambda cls: issubclass(cls, Enum))[content[1]]
+        case "dict":
+            return {_decode(k, objects): _decode(v, objects) for k, v in content}
+    container = {"tuple": tuple, "list": list, "frozenset": frozenset, "set": set}[kind]
+    return container(_decode(item, objects) for item in content)

@@ -25,13 +25,13 @@ from tg2hdl_backend.tinygrad_adapter import (
 if TYPE_CHECKING:
     from tg2hdl_backend.bench import BenchResult, run_bench
     from tg2hdl_backend.kernel_simulation import compile_kernel, simulate_kernel
+    from tg2hdl_backend.onnx import OnnxModel
     from tg2hdl_backend.schedule_compiler import (
         KernelSpec,
         compile_model,
         compile_top_module,
         count_cycles_from_schedule,
     )
-    from tg2hdl_backend.tinygrad_adapter.onnx_model import OnnxModel
     from tg2hdl_backend.top_simulation import simulate_top
 
 __all__ = [
@@ -62,7 +62,7 @@ __all__ = [
 # Loaded on demand: a program on the device HDL that only computes must not wait for Amaranth.
 _OWNERS = {
     "BenchResult": "bench",
-    "OnnxModel": "tinygrad_adapter.onnx_model",
+    "OnnxModel": "onnx",
     "KernelSpec": "schedule_compiler",
     "compile_kernel": "kernel_simulation",
     "compile_model": "schedule_compiler",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError
 
 __all__ = ["ModelFile", "load_model_file", "parse_input", "run_file"]
 
@@ -47,7 +47,12 @@ class ModelFile:
         return self.path.stem if self.name == "model" else f"{self.path.stem}_{self.name}"
 
 
-def load_model_file(spec: str, batch: int | None = None, dims: Mapping[str, int] | None = None) -> ModelFile:
+def load_model_file(
+    spec: str,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+) -> ModelFile:
     """Run a Python file and take its model, or read an ONNX file.
 
     Parameters
@@ -58,6 +63,8 @@ def load_model_file(spec: str, batch: int | None = None, dims: Mapping[str, int]
         Size of the first dimension of an ONNX file's inputs, where it is symbolic.
     dims : mapping of str to int, optional
         Sizes of symbolic dimensions of an ONNX file, by name.
+    fixed : mapping of str to array, optional
+        Inputs of an ONNX file that become constants.
 
     Raises
     ------
@@ -74,10 +81,10 @@ def load_model_file(spec: str, batch: int | None = None, dims: Mapping[str, int]
             f"no file {str(path)!r}", hint="give a Python file that defines a model, e.g. model.py:model"
         )
     if path.suffix == ".onnx":
-        return _load_onnx(path, batch, dims)
-    if batch is not None or dims:
+        return _load_onnx(path, batch, dims, fixed)
+    if batch is not None or dims or fixed:
         raise InputError(
-            f"{path.name} is no ONNX file, whose symbolic sizes --batch and --dim give",
+            f"{path.name} is no ONNX file, which --batch, --dim and --fix are for",
             where=str(path),
             hint="give the shapes of a Python model with --input or `example_inputs`",
         )
@@ -108,10 +115,18 @@ def load_model_file(spec: str, batch: int | None = None, dims: Mapping[str, int]
     return ModelFile(path, name, model, None if examples is None else tuple(examples))
 
 
-def _load_onnx(path: Path, batch: int | None, dims: Mapping[str, int] | None) -> ModelFile:
+def _load_onnx(
+    path: Path, batch: int | None, dims: Mapping[str, int] | None, fixed: Mapping[str, Any] | None
+) -> ModelFile:
+    if importlib.util.find_spec("onnx") is None:
+        raise ToolMissingError(
+            f"reading {path.name} needs the package onnx",
+            where=str(path),
+            hint="pip install 'tg2hdl-backend[onnx]'",
+        )
     from tg2hdl_backend import OnnxModel
 
-    model = OnnxModel(path, batch=batch, dims=dims)
+    model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed)
     return ModelFile(path, "model", model, model.example_inputs())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,8 @@ def capture(
         )
     function = plain_function(model)
     names = check_arity(function, example_inputs)
+    # A model from a file has names of its own, which need not be Python's.
+    names = getattr(function, "input_names", names)
     examples = [
         e if isinstance(e, UOp) else spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)
     ]
@@ -109,7 +111,9 @@ def capture(
         builder.add_input(uop, spec)
     builder.add_calls(traced.calls)
     builder.name_weights(traced.weight_uops)
-    structure, outputs = _describe_outputs(traced.result, traced.outputs)
+    structure, outputs = _describe_outputs(
+        traced.result, traced.outputs, getattr(function, "output_names", None)
+    )
     built = builder.build(name or model_name(function), outputs, traced.output_uops)
     program, uops = fold_constants(built.program, built.uops) if fold else (built.program, built.uops)
     index = {b.name: n for n, b in enumerate(program.buffers)}
@@ -124,7 +128,9 @@ def capture(
     )
 
 
-def _describe_outputs(result: Any, tensors: list[Tensor]) -> tuple[Any, list[TensorSpec]]:
+def _describe_outputs(
+    result: Any, tensors: list[Tensor], names: Sequence[str] | None
+) -> tuple[Any, list[TensorSpec]]:
     labels: list[str] = []
 
     def walk(item: Any, label: str) -> Any:
@@ -142,7 +148,7 @@ def _describe_outputs(result: Any, tensors: list[Tensor]) -> tuple[Any, list[Ten
     structure = walk(result, "output")
     return structure, [
         TensorSpec(label, tuple(int(s) for s in t.shape), DType.from_tinygrad(t.dtype))
-        for label, t in zip(labels, tensors, strict=True)
+        for label, t in zip(names or labels, tensors, strict=True)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,14 @@ _OPTIONS = (
         "dims",
         metavar="NAME=SIZE",
         multiple=True,
-        help="Size of a symbolic dimension of an ONNX file; once per name.",
+        help="Size of a symbolic dimension of an ONNX file, once per name; INPUT.AXIS names one without a name.",
+    ),
+    click.option(
+        "--fix",
+        "fixed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
     ),
     click.option(
         "--multipliers",
@@ -94,6 +102,7 @@ def compile_file(
     inputs: tuple[str, ...],
     batch: int | None,
     dims: tuple[str, ...],
+    fixed: tuple[str, ...],
     multipliers: int | None,
     weights: str | None,
     family: str | None,
@@ -101,7 +110,7 @@ def compile_file(
     share_units: bool,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_model_file(model, batch, dict(map(_size, dims)))
+    file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)))
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(
@@ -123,6 +132,21 @@ def _size(text: str) -> tuple[str, int]:
     if not name or not size.isdecimal() or int(size) < 1:
         raise InputError(f"--dim {text!r} is not of the form NAME=SIZE", hint="e.g. --dim N=4")
     return name, int(size)
+
+
+def _fixed(text: str) -> tuple[str, np.ndarray]:
+    """Name and array of ``NAME=VALUE``."""
+    name, _, value = text.partition("=")
+    try:
+        array = np.load(value) if value.endswith(".npy") else np.array(json.loads(value))
+        if not name or array.dtype.kind not in "biuf":
+            raise ValueError(value)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--fix {text!r} is not of the form NAME=VALUE",
+            hint="e.g. --fix axes=[0,1], --fix k=3 or --fix pads=pads.npy",
+        ) from error
+    return name, array
 
 
 def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]:

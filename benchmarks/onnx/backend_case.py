@@ -1,0 +1,210 @@
+"""One backend test of ONNX: fix what means shapes or axes, compile, evaluate, compare."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from tg2hdl_backend import OnnxModel, capture
+from tg2hdl_backend.onnx import DependsOnData
+from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.golden import evaluate_program
+
+# Positions of inputs that mean shapes, axes, counts or windows: the user fixes them.  All others stay inputs.
+SHAPE_INPUTS: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "ConstantOfShape": (0,),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "Loop": (0, 1),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "SequenceAt": (1,),
+    "SequenceErase": (1,),
+    "SequenceInsert": (2,),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "SplitToSequence": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+    **{
+        f"Reduce{r}": (1,)
+        for r in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    },
+}
+
+
+@dataclass
+class CaseResult:
+    """Outcome of a test: right, wrong, refused (with a clear error), error (any other exception), time limit."""
+
+    name: str
+    operator: str
+    opset: int
+    status: str
+    reason: str = ""
+    fixed: list[str] = field(default_factory=list)
+    rtl: str = ""
+    seconds: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Plain data, without the time, which differs from run to run."""
+        return {k: v for k, v in asdict(self).items() if k != "seconds"}
+
+
+class _TimeLimit(BaseException):
+    pass
+
+
+@cache
+def load_cases() -> list[Any]:
+    """All node tests of the installed onnx package, by name."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sorted(load_model_tests(kind="node"), key=lambda c: c.name)
+
+
+def run_case(case: Any, limit: float, rtl: bool = False) -> CaseResult:
+    """Run a test, in at most `limit` seconds."""
+    node = case.model.graph.node[0] if case.model.graph.node else None
+    versions = {o.domain: o.version for o in case.model.opset_import}
+    domain = "" if node is None else node.domain
+    operator = "" if node is None else f"{domain}:{node.op_type}".lstrip(":")
+    result = CaseResult(case.name, operator, versions.get(domain, 0), "right")
+    start = time.perf_counter()
+
+    def stop(*_: Any) -> None:
+        raise _TimeLimit
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            _compare(case, result, rtl)
+    except _TimeLimit:
+        result.status, result.reason = "time limit", f"more than {limit:g} s"
+    except Tg2hdlError as error:
+        result.status, result.reason = "refused", error.message
+    except Exception as error:
+        result.status, result.reason = "error", f"{type(error).__name__}: {error}".split("\n")[0]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    result.seconds = time.perf_counter() - start
+    return result
+
+
+def _compare(case: Any, result: CaseResult, rtl: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(case.model, str(path))
+        names = [i.name for i in case.model.graph.input]
+        if not case.data_sets:
+            result.status, result.reason = "refused", "the test has no data"
+        for inputs, expected in case.data_sets:
+            given = {n: _array(v) for n, v in zip(names, inputs, strict=False)}
+            model = _model(path, given, result)
+            arrays = [np.asarray(given[s.name]) for s in model.inputs]
+            captured = capture(model, *arrays)
+            program = captured.program
+            contents = evaluate_program(
+                program, {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
+            )
+            golden = [contents[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
+            for name, got, want in zip(model.output_names, golden, expected, strict=True):
+                problem = difference(got, _array(want), case.rtol, case.atol)
+                if problem:
+                    result.status, result.reason = "wrong", f"{name}: {problem}"
+                    return
+            if rtl and is_arithmetic(case):
+                result.rtl = _simulate(model, arrays, golden)
+                if result.rtl.startswith("differs"):
+                    result.status, result.reason = "wrong", f"simulated hardware {result.rtl}"
+
+
+def _model(path: Path, given: dict[str, Any], result: CaseResult) -> OnnxModel:
+    """The model, with what means shapes or axes fixed to the test's values."""
+    fixed: dict[str, Any] = {}
+    while True:
+        try:
+            model = OnnxModel(path, fixed=fixed)
+        except DependsOnData as error:
+            new = [n for n in error.inputs if n not in fixed]
+            if not new or error.position not in SHAPE_INPUTS.get(error.operator, ()):
+                raise
+            fixed |= {n: given[n] for n in new}
+            continue
+        result.fixed = sorted(fixed)
+        return model
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
+def difference(got: np.ndarray, want: Any, rtol: float, atol: float) -> str:
+    """What differs from the expected output; empty when nothing does."""
+    want = np.asarray(want)
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype}, expected {want.dtype}"
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    if want.dtype.kind in "biu":
+        wrong = int((got != want).sum())
+        return f"{wrong} of {want.size} differ" if wrong else ""
+    if want.dtype.name == "bfloat16":
+        rtol = max(rtol, 2**-6)  # The suite's runner allows two units in the last place of bfloat16.
+    one, two = got.astype(np.float64), want.astype(np.float64)
+    close = np.isclose(one, two, rtol, atol, equal_nan=True)
+    if close.all():
+        return ""
+    worst = np.nanmax(np.where(close, 0, np.abs(one - two)))
+    return f"{int((~close).sum())} of {want.size} differ, by up to {worst:.3g}"
+
+
+def is_arithmetic(case: Any) -> bool:
+    """Whether the test is of arithmetic: numbers in, numbers out, small enough to simulate."""
+    sizes = [np.asarray(_array(v)).size for v in (*case.data_sets[0][0], *case.data_sets[0][1])]
+    return sum(sizes) <= 4096
+
+
+def _simulate(model: OnnxModel, arrays: list[np.ndarray], golden: list[np.ndarray]) -> str:
+    import tg2hdl
+
+    try:
+        simulated = tg2hdl.compile(model, *arrays).simulate(*arrays)
+    except Tg2hdlError as error:
+        return f"refused: {error.message}"
+    outputs = simulated.output
+    flat = list(outputs.values()) if isinstance(outputs, dict) else [outputs]
+    same = all(np.asarray(a).tobytes() == g.tobytes() for a, g in zip(flat, golden, strict=True))
+    return "bits of the golden engine" if same else "differs from the golden engine"

@@ -1,0 +1,71 @@
+"""JSON and Markdown of the results of the backend tests."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+
+from backend_case import CaseResult
+
+STATUSES = ("right", "wrong", "refused", "error", "time limit")
+
+
+def write_report(folder: Path, found: list[CaseResult], limit: float) -> None:
+    """Write ``backend_tests.json`` and ``backend_tests.md``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    versions = {name: version(name) for name in ("onnx", "tinygrad", "numpy")}
+    counts = Counter(r.status for r in found)
+    data = {
+        "versions": versions,
+        "limit_seconds": limit,
+        "counts": {s: counts[s] for s in STATUSES},
+        "tests": [r.record() for r in found],
+    }
+    (folder / "backend_tests.json").write_text(json.dumps(data, indent=1) + "\n")
+    fixed = [r for r in found if r.fixed]
+    simulated = [r for r in found if r.rtl]
+    lines = [
+        "# ONNX's backend node tests",
+        "",
+        "`python benchmarks/onnx/backend_tests.py` with "
+        + ", ".join(f"{n} {v}" for n, v in versions.items())
+        + ". Each model goes through `OnnxModel` and `capture`; the golden engine's results are compared with the "
+        "expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "
+        "`Tg2hdlError` says why. *Error*: any other exception.",
+        "",
+        "| tests | " + " | ".join(STATUSES) + " |",
+        "|---:|" + "---:|" * len(STATUSES),
+        f"| {len(found)} | " + " | ".join(str(counts[s]) for s in STATUSES) + " |",
+        "",
+        f"In {len(fixed)} tests inputs that mean shapes, axes or counts are fixed to the test's values, as a user "
+        "would with `--fix`; `SHAPE_INPUTS` in `backend_case.py` says which may be. All others stay inputs.",
+        "",
+    ]
+    if simulated:
+        bits = sum(r.rtl.startswith("bits") for r in simulated)
+        lines += [
+            f"{bits} of {len(simulated)} arithmetic tests in simulated hardware: the golden engine's bits.",
+            "",
+        ]
+    lines += ["## Not right", "", "| test | operator | opset | status | reason |", "|---|---|---:|---|---|"]
+    lines += [
+        f"| {r.name} | {r.operator} | {r.opset} | {r.status} | {_cell(r.reason)} |"
+        for r in found
+        if r.status != "right"
+    ]
+    lines += ["", "## Fixed inputs", "", "| operator | tests | inputs |", "|---|---:|---|"]
+    for operator in sorted({r.operator for r in fixed}):
+        of = [r for r in fixed if r.operator == operator]
+        names = ", ".join(sorted({n for r in of for n in r.fixed}))
+        lines.append(f"| {operator} | {len(of)} | {names} |")
+    if simulated:
+        lines += ["", "## Not simulated", "", "| test | reason |", "|---|---|"]
+        lines += [f"| {r.name} | {_cell(r.rtl)} |" for r in simulated if not r.rtl.startswith("bits")]
+    (folder / "backend_tests.md").write_text("\n".join(lines) + "\n")
+
+
+def _cell(text: str) -> str:
+    text = " ".join(text.replace("|", "/").split())
+    return text if len(text) <= 160 else text[:157] + "..."

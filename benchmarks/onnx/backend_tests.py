@@ -1,0 +1,69 @@
+"""ONNX's own backend node tests through the front end and the golden engine; writes a JSON file and a table.
+
+python benchmarks/onnx/backend_tests.py                    all, in two processes, about 20 minutes of CPU
+python benchmarks/onnx/backend_tests.py --only 'reduce_.*' those whose names match, printed only
+python benchmarks/onnx/backend_tests.py --rtl              the arithmetic ones in simulated hardware too
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from backend_case import CaseResult, load_cases, run_case
+from backend_report import write_report
+
+FOLDER = Path(__file__).parent
+
+
+def _run(arguments: tuple[int, float, bool]) -> CaseResult:
+    number, limit, rtl = arguments
+    return run_case(load_cases()[number], limit, rtl)
+
+
+def results(numbers: list[int], processes: int, limit: float, rtl: bool) -> Iterator[CaseResult]:
+    """Results in the order in which they come."""
+    work = [(n, limit, rtl) for n in numbers]
+    if processes == 1:
+        yield from map(_run, work)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
+        yield from pool.imap_unordered(_run, work, chunksize=4)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", metavar="REGEX", help="tests whose names match; nothing is written")
+    parser.add_argument("--shard", metavar="K/N", default="1/1", help="the Kth of N parts")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=30, help="seconds for a test")
+    parser.add_argument("--rtl", action="store_true", help="simulate the arithmetic ones in hardware too")
+    parser.add_argument("--output", type=Path, help="folder for the results  [default: this one]")
+    options = parser.parse_args()
+    part, parts = map(int, options.shard.split("/"))
+    cases = load_cases()
+    pattern = re.compile(options.only or "")
+    numbers = [n for n, c in enumerate(cases) if pattern.search(c.name)][part - 1 :: parts]
+    start, found = time.perf_counter(), []
+    for result in results(numbers, options.processes, options.limit, options.rtl):
+        found.append(result)
+        if options.only or result.status in ("wrong", "error"):
+            print(f"{result.status:10} {result.name}: {result.reason}", flush=True)
+        if len(found) % 100 == 0:
+            print(f"{len(found)} of {len(numbers)}, {time.perf_counter() - start:.0f} s", flush=True)
+    found.sort(key=lambda r: r.name)
+    counts = {
+        s: sum(r.status == s for r in found) for s in ("right", "wrong", "refused", "error", "time limit")
+    }
+    print(counts, f"of {len(found)}")
+    if options.output or not (options.only or parts > 1):
+        write_report(options.output or FOLDER, found, options.limit)
+        print("wrote", (options.output or FOLDER) / "backend_tests.md")
+
+
+if __name__ == "__main__":
+    main()

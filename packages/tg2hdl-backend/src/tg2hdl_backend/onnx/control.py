@@ -1,0 +1,259 @@
+"""Nodes with graphs inside, unrolled, and sequences, whose length is always known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto, helper
+from tinygrad import Tensor
+
+from tg2hdl_backend.onnx.value import Value
+
+if TYPE_CHECKING:
+    from tg2hdl_backend.onnx.graph import Graph
+
+__all__ = ["CONTROL", "SEQUENCES"]
+
+Inputs = Sequence[Value | None]
+
+
+def _body(node: NodeProto, name: str = "body") -> GraphProto:
+    return next(a.g for a in node.attribute if a.name == name)
+
+
+def _attribute(node: NodeProto, name: str, default: Any = None) -> Any:
+    found = next((a for a in node.attribute if a.name == name), None)
+    return default if found is None else helper.get_attribute_value(found)
+
+
+def _known(graph: Graph, node: NodeProto, inputs: Inputs, position: int, value: Value, what: str) -> Any:
+    if not value.is_known:
+        raise graph.depends(graph.describe(node, inputs), position, value, what)
+    return value.array
+
+
+def _if(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    condition = inputs[0]
+    assert condition is not None
+    branches = [_body(node, "then_branch"), _body(node, "else_branch")]
+    if condition.is_known:
+        return graph.run_graph(branches[not condition.array.all()], ())
+    results = []
+    for name, then, other in zip(node.output, *(graph.run_graph(b, ()) for b in branches), strict=True):
+        one, two = then.items, other.items
+        if one is not None or two is not None or then.tensor.shape != other.tensor.shape:
+            raise graph.depends(
+                graph.describe(node, inputs), 0, condition, "the condition (its branches differ in shape)"
+            )
+        chosen = condition.tensor.reshape(()).where(then.tensor, other.tensor).cast(then.tensor.dtype)
+        depends = condition.inputs | then.inputs | other.inputs
+        results.append(Value(name, lambda t=chosen: t, None, depends))
+    return results
+
+
+def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    body, info = _body(node), graph.describe(node, inputs)
+    limit, condition, carried = inputs[0], inputs[1], [v for v in inputs[2:] if v is not None]
+    trips = None if limit is None else int(_known(graph, node, inputs, 0, limit, "the trip count").item())
+    scanned: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    done = 0
+    while trips is None or done < trips:
+        if condition is not None and not _known(graph, node, inputs, 1, condition, "the condition").all():
+            break
+        if trips is None and (condition is None or done > 10_000):
+            raise info.unsupported("the loop has no end that is known at compile time", "give a trip count")
+        number = np.array(done, np.int64)
+        first = Value("iteration", None, lambda number=number: number)
+        going = Value("condition", None, lambda: np.array(True)) if condition is None else condition
+        results = graph.run_graph(body, [first, going, *carried])
+        # A body that passes an absent condition on loops until the trip count.
+        condition, done = results[0], done + 1
+        carried = results[1 : 1 + len(carried)]
+        for found, value in zip(scanned, results[1 + len(carried) :], strict=True):
+            found.append(value)
+    if any(not s for s in scanned):
+        raise info.unsupported(
+            "a result without elements: the loop runs no time", "give a trip count above 0"
+        )
+    return [*carried, *(_stacked(s, 0, False) for s in scanned)]
+
+
+def _scan(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    body, info = _body(node), graph.describe(node, inputs)
+    count = _attribute(node, "num_scan_inputs")
+    if info.version < 9:
+        return _scan_8(graph, node, inputs, body, count)
+    state, streams = [v for v in inputs[:-count] if v], [v for v in inputs[-count:] if v]
+    outputs = len(body.output) - len(state)
+    axes = _attribute(node, "scan_input_axes", [0] * count)
+    backward = _attribute(node, "scan_input_directions", [0] * count)
+    length = streams[0].tensor.shape[axes[0]]
+    scanned: list[list[Value]] = [[] for _ in range(outputs)]
+    for step in range(length):
+        slices = [
+            _slice(v, axis, length - 1 - step if reverse else step)
+            for v, axis, reverse in zip(streams, axes, backward, strict=True)
+        ]
+        results = graph.run_graph(body, [*state, *slices])
+        state = results[: len(state)]
+        for found, value in zip(scanned, results[len(state) :], strict=True):
+            found.append(value)
+    out_axes = _attribute(node, "scan_output_axes", [0] * outputs)
+    out_backward = _attribute(node, "scan_output_directions", [0] * outputs)
+    return [
+        *state,
+        *(_stacked(s, a, bool(b)) for s, a, b in zip(scanned, out_axes, out_backward, strict=True)),
+    ]
+
+
+def _scan_8(graph: Graph, node: NodeProto, inputs: Inputs, body: GraphProto, count: int) -> Sequence[Value]:
+    """Scan over the second axis for each element of the batch, as in version 8."""
+    info = graph.describe(node, inputs)
+    if inputs[0] is not None or any(_attribute(node, "directions", [])):
+        raise info.unsupported("sequence lengths and directions of version 8", "export with opset 9 or later")
+    rest = [v for v in inputs[1:] if v is not None]
+    state, streams = rest[:-count], rest[-count:]
+    rows: list[list[Value]] = []
+    for batch in range(streams[0].tensor.shape[0]):
+        carried, columns = [_slice(v, 0, batch) for v in state], [_slice(v, 0, batch) for v in streams]
+        scanned: list[list[Value]] = [[] for _ in range(len(body.output) - len(state))]
+        for step in range(columns[0].tensor.shape[0]):
+            results = graph.run_graph(body, [*carried, *(_slice(v, 0, step) for v in columns)])
+            carried = results[: len(state)]
+            for found, value in zip(scanned, results[len(state) :], strict=True):
+                found.append(value)
+        rows.append([*carried, *(_stacked(s, 0, False) for s in scanned)])
+    return [_stacked(list(column), 0, False) for column in zip(*rows, strict=True)]
+
+
+def _slice(value: Value, axis: int, index: int) -> Value:
+    axis = axis % value.tensor.ndim
+    at = tuple(slice(None) if n != axis else index for n in range(value.tensor.ndim))
+    return Value(value.name, lambda: value.tensor[at], None, value.inputs or frozenset({value.name}))
+
+
+def _stacked(values: list[Value], axis: int, reverse: bool) -> Value:
+    ordered = values[::-1] if reverse else values
+    depends = frozenset().union(*(v.inputs for v in values))
+    known = all(v.is_known for v in values)
+    return Value(
+        values[0].name,
+        lambda: Tensor.stack(*(v.tensor for v in ordered), dim=axis),
+        (lambda: np.stack([v.array for v in ordered], axis)) if known else None,
+        depends,
+    )
+
+
+CONTROL: dict[str, Callable[[Graph, NodeProto, Inputs], Sequence[Value]]] = {
+    "If": _if,
+    "Loop": _loop,
+    "Scan": _scan,
+}
+
+
+def _items(value: Value | None) -> list[Value]:
+    assert value is not None
+    return value.items if value.items is not None else [value]
+
+
+def _sequence(node: NodeProto, items: list[Value]) -> Sequence[Value]:
+    return [Value(node.output[0], items=items)]
+
+
+def _position(graph: Graph, node: NodeProto, inputs: Inputs, at: int) -> int | None:
+    value = inputs[at] if at < len(inputs) else None
+    return None if value is None else int(_known(graph, node, inputs, at, value, "the position").item())
+
+
+def _at(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    position = _position(graph, node, inputs, 1)
+    assert position is not None
+    return [_items(inputs[0])[position]]
+
+
+def _insert(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    items, position = list(_items(inputs[0])), _position(graph, node, inputs, 2)
+    assert inputs[1] is not None
+    items.insert(len(items) if position is None else position, inputs[1])
+    return _sequence(node, items)
+
+
+def _erase(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    items, position = list(_items(inputs[0])), _position(graph, node, inputs, 1)
+    del items[-1 if position is None else position]
+    return _sequence(node, items)
+
+
+def _length(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    return [Value(node.output[0], None, lambda: np.array(len(_items(inputs[0])), np.int64))]
+
+
+def _concatenated(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    items, axis = _items(inputs[0]), _attribute(node, "axis")
+    if _attribute(node, "new_axis", 0):
+        return [_stacked(items, axis, False)]
+    depends = frozenset().union(*(v.inputs for v in items))
+    known = all(v.is_known for v in items)
+    return [
+        Value(
+            node.output[0],
+            lambda: items[0].tensor.cat(*(v.tensor for v in items[1:]), dim=axis),
+            (lambda: np.concatenate([v.array for v in items], axis)) if known else None,
+            depends,
+        )
+    ]
+
+
+def _split(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    value, axis = inputs[0], _attribute(node, "axis", 0)
+    assert value is not None
+    size = value.tensor.shape[axis]
+    given = inputs[1] if len(inputs) > 1 else None
+    parts = np.ones(size, np.int64)
+    keep = given is not None or bool(_attribute(node, "keepdims", 1))
+    if given is not None:
+        parts = _known(graph, node, inputs, 1, given, "the sizes")
+        if parts.ndim == 0:
+            whole, rest = divmod(size, int(parts))
+            parts = np.array([int(parts)] * whole + [rest] * (rest > 0))
+    tensors = value.tensor.split([int(n) for n in parts], axis)
+    kept = [t if keep else t.squeeze(axis) for t in tensors]
+    return _sequence(node, [Value(value.name, lambda t=t: t, None, value.inputs) for t in kept])
+
+
+def _map(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    body, first = _body(node), inputs[0]
+    found: list[list[Value]] = [[] for _ in body.output]
+    for n in range(len(_items(first))):
+        arguments = [v if v.items is None else v.items[n] for v in inputs if v is not None]
+        for results, value in zip(found, graph.run_graph(body, arguments), strict=True):
+            results.append(value)
+    return [Value(name, items=items) for name, items in zip(node.output, found, strict=True)]
+
+
+def _identity(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    assert inputs[0] is not None
+    return [inputs[0]]
+
+
+def _has_element(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
+    present = bool(inputs) and inputs[0] is not None
+    return [Value(node.output[0], None, lambda: np.array(present))]
+
+
+SEQUENCES: dict[str, Callable[[Graph, NodeProto, Inputs], Sequence[Value]]] = {
+    "ConcatFromSequence": _concatenated,
+    "Identity": _identity,
+    "OptionalGetElement": _identity,
+    "OptionalHasElement": _has_element,
+    "SequenceAt": _at,
+    "SequenceConstruct": lambda graph, node, inputs: _sequence(node, [v for v in inputs if v is not None]),
+    "SequenceEmpty": lambda graph, node, inputs: _sequence(node, []),
+    "SequenceErase": _erase,
+    "SequenceInsert": _insert,
+    "SequenceLength": _length,
+    "SequenceMap": _map,
+    "SplitToSequence": _split,
+}

@@ -1,0 +1,142 @@
+"""Sizes of the graph's inputs, and values of those that are fixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import GraphProto, ModelProto, ValueInfoProto, helper, numpy_helper
+
+from tg2hdl_backend.onnx.tensors import element_type
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_ir.errors import InputError, UnsupportedError
+
+__all__ = ["fixed_values", "resolve_inputs"]
+
+
+def fixed_values(graph: GraphProto, given: dict[str, Any], file: Path) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of the inputs that the user fixes, in the types of the graph.
+
+    Raises
+    ------
+    InputError
+        For a name that is no input, or a value of another shape or type.
+    """
+    known = {i.name for i in graph.initializer}
+    inputs = {i.name: i for i in graph.input if i.name not in known}
+    fixed = {}
+    for name, value in given.items():
+        if name not in inputs:
+            raise InputError(
+                f"{file.name} has no input {name!r} to fix",
+                where=str(file),
+                hint="its inputs are " + (", ".join(inputs) or "none"),
+            )
+        tensor = inputs[name].type.tensor_type
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        array = np.asarray(value)
+        wanted = array.astype(dtype)
+        if array.dtype != wanted.dtype and array.size and not (wanted == array).all():
+            raise InputError(
+                f"input {name!r} is {dtype}, which does not hold {array.tolist()}",
+                where=str(file),
+                hint=f"give values of {dtype}",
+            )
+        sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+        if tensor.HasField("shape") and (
+            len(sizes) != wanted.ndim
+            or any(s not in (None, got) for s, got in zip(sizes, wanted.shape, strict=True))
+        ):
+            raise InputError(
+                f"input {name!r} has shape {tuple('?' if s is None else s for s in sizes)}, "
+                f"the value to fix it has {wanted.shape}",
+                where=str(file),
+                hint="give a value of this shape",
+            )
+        fixed[name] = wanted
+    return fixed
+
+
+def resolve_inputs(
+    model: ModelProto,
+    batch: int | None,
+    dims: dict[str, int],
+    fixed: dict[str, npt.NDArray[Any]],
+    file: Path,
+) -> tuple[TensorSpec, ...]:
+    """Inputs with sizes; those sizes and the fixed values are written into `model` too, to infer shapes from.
+
+    Raises
+    ------
+    InputError
+        For a dimension without a size, or a size for a dimension that does not exist.
+    UnsupportedError
+        For an input that is no tensor, or of a type without hardware.
+    """
+    graph = model.graph
+    known = {i.name for i in graph.initializer}
+    kept = [i for i in graph.input if i.name not in known and i.name not in fixed]
+    sizes, used = dict(dims), set()
+    for info in kept:
+        shape = info.type.tensor_type.shape.dim
+        if batch is not None and shape and shape[0].dim_param:
+            sizes.setdefault(shape[0].dim_param, batch)
+    specs = []
+    for info in kept:
+        where = f"input {info.name!r} of {file.name}"
+        if info.type.WhichOneof("value") != "tensor_type":
+            kind = info.type.WhichOneof("value") or "nothing"
+            raise UnsupportedError(
+                f"input {info.name!r} is a {kind.removesuffix('_type')}",
+                where=where,
+                hint="export the model with tensors as inputs",
+            )
+        tensor = info.type.tensor_type
+        if not tensor.HasField("shape"):
+            raise InputError(
+                f"input {info.name!r} has no shape",
+                where=str(file),
+                hint="export the model with shapes of inputs",
+            )
+        shape = [_size(info, n, batch, sizes, used, file) for n in range(len(tensor.shape.dim))]
+        for dim, size in zip(tensor.shape.dim, shape, strict=True):
+            dim.Clear()
+            dim.dim_value = size
+        specs.append(TensorSpec(info.name, tuple(shape), element_type(tensor.elem_type, where)))
+    unused = set(dims) - used
+    if unused:
+        symbolic = sorted(used) or ["none"]
+        raise InputError(
+            f"no dimension of {file.name} is named {sorted(unused)[0]!r}",
+            where=str(file),
+            hint="dimensions that need a size: " + ", ".join(symbolic),
+        )
+    del graph.input[:]
+    graph.input.extend(kept)
+    graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in fixed.items())
+    for output in graph.output:
+        if output.type.WhichOneof("value") == "tensor_type":
+            output.type.tensor_type.ClearField("shape")
+    return tuple(specs)
+
+
+def _size(
+    info: ValueInfoProto, axis: int, batch: int | None, sizes: dict[str, int], used: set[str], file: Path
+) -> int:
+    dim = info.type.tensor_type.shape.dim[axis]
+    if dim.HasField("dim_value") and dim.dim_value > 0:
+        return int(dim.dim_value)
+    name = dim.dim_param or f"{info.name}.{axis}"
+    used.add(name)
+    if name in sizes:
+        return sizes[name]
+    if axis == 0 and batch is not None:
+        return batch
+    what = f"is symbolic: {name}" if dim.dim_param else "has no size and no name"
+    raise InputError(
+        f"dimension {axis} of input {info.name!r} {what}",
+        where=str(file),
+        hint=("give batch=1, or " if axis == 0 else "give ") + f"dims={{{name!r}: size}}",
+    )

@@ -1,0 +1,53 @@
+"""Read an ONNX file with its external data and functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import ModelProto
+
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["read_file"]
+
+
+def read_file(file: Path) -> ModelProto:
+    """Model of a file, with external data loaded and the file's own functions in place of their calls.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or no ONNX model, or external data that is missing or too short.
+    """
+    if not file.is_file():
+        raise InputError(f"no file {str(file)!r}", hint="give the path of an .onnx file")
+    try:
+        model = onnx.load(str(file), load_external_data=False)
+    except Exception as error:
+        raise InputError(
+            f"{file.name} is no ONNX model: {type(error).__name__}: {error}",
+            where=str(file),
+            hint="check it with onnx.checker.check_model",
+        ) from error
+    if not model.graph.node and not model.graph.output:
+        raise InputError(
+            f"{file.name} is no ONNX model: it has no graph",
+            where=str(file),
+            hint="check it with onnx.checker.check_model",
+        )
+    try:
+        onnx.load_external_data_for_model(model, str(file.parent))
+    except Exception as error:
+        raise InputError(
+            f"external data of {file.name} cannot be read: {error}",
+            where=str(file),
+            hint="put the file that the exporter wrote beside it in the same folder",
+        ) from error
+    if model.graph.sparse_initializer:
+        raise InputError(
+            f"{file.name} has sparse initializers",
+            where=", ".join(s.values.name for s in model.graph.sparse_initializer),
+            hint="store them as dense initializers",
+        )
+    return onnx.inliner.inline_local_functions(model) if model.functions else model

@@ -1,0 +1,322 @@
+"""Compute an ONNX graph with tensors, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import FunctionProto, GraphProto, NodeProto, TypeProto, helper
+from tinygrad import Tensor
+
+from tg2hdl_backend.onnx.checks import ExpectedTypes
+from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
+from tg2hdl_backend.onnx.fold import fold_node
+from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
+from tg2hdl_backend.onnx.tensors import array_of, onnx_type
+from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
+from tg2hdl_backend.onnx.value import Value
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["Graph"]
+
+Array = npt.NDArray[Any]
+Build = Callable[..., Any]
+
+
+class Graph:
+    """Values by name, and the operator sets that the nodes belong to.
+
+    Parameters
+    ----------
+    versions : mapping of str to int
+        Version of each imported operator set by domain; ONNX's own is "".
+    expected : ExpectedTypes, optional
+        Types that ONNX infers, which every result must have.
+    outer : Graph, optional
+        The graph around this one, whose values its nodes may use.
+    """
+
+    def __init__(
+        self, versions: Mapping[str, int], expected: ExpectedTypes | None = None, outer: Graph | None = None
+    ) -> None:
+        self.versions = dict(versions)
+        self.expected = expected
+        self.outer = outer
+        self.values: dict[str, Value | None] = {}
+
+    def value(self, name: str) -> Value | None:
+        """Value of a name; None for an input that is left out."""
+        if not name:
+            return None
+        if name in self.values:
+            return self.values[name]
+        if self.outer is None:
+            raise UnsupportedError(
+                f"no node computes {name!r}", where=f"value {name!r}", hint="check the file with onnx.checker"
+            )
+        return self.outer.value(name)
+
+    def add(self, value: Value) -> None:
+        """Make a value known under its name."""
+        self.values[value.name] = value
+
+    def run(self, nodes: Iterable[NodeProto]) -> None:
+        """Compute nodes, which are in an order in which each follows what it uses."""
+        for node in nodes:
+            for name, value in zip(node.output, self.results(node), strict=False):
+                if name:
+                    self.add(value.renamed(name))
+
+    def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
+        """Results of a graph inside of a node, for values of its inputs."""
+        inner = Graph(self.versions, None, self)
+        for proto in graph.initializer:
+            array = array_of(proto, f"initializer {proto.name!r}")
+            inner.add(Value(proto.name, None, lambda array=array: array))
+        for info, value in zip(graph.input, arguments, strict=True):
+            inner.add(value.renamed(info.name))
+        inner.run(graph.node)
+        return [found for o in graph.output if (found := inner.value(o.name)) is not None]
+
+    def results(self, node: NodeProto) -> Sequence[Value]:
+        """Results of a node."""
+        inputs = [self.value(name) for name in node.input]
+        if node.op_type in CONTROL and node.domain in ("", "ai.onnx"):
+            return CONTROL[node.op_type](self, node, inputs)
+        if node.op_type in SEQUENCES and node.domain in ("", "ai.onnx"):
+            return SEQUENCES[node.op_type](self, node, inputs)
+        info = self.describe(node, inputs)
+        for value in inputs:
+            if value is not None and value.items is not None:
+                raise info.unsupported(f"input {value.name!r} is a sequence", "use tensors")
+        if node.op_type in ("Shape", "Size") and inputs[0] is not None:
+            return [self._size(info, inputs[0])]
+        if node.op_type == "Constant" and info.domain == "":
+            return [Value(node.output[0], None, lambda: _constant(info))]
+        if all(v is None or v.is_known for v in inputs) and not node.op_type.startswith("Random"):
+            return self._known(node, info, inputs)
+        depends = frozenset().union(*(v.inputs for v in inputs if v is not None))
+        return [
+            Value(name, lambda t=t: t, None, depends)
+            for name, t in zip(node.output, self.tensors(node, info, inputs), strict=False)
+        ]
+
+    def tensor_result(self, value: Value) -> Tensor:
+        """A value as an output of the model."""
+        if value.items is not None:
+            raise UnsupportedError(
+                f"output {value.name!r} is a sequence",
+                where=f"output {value.name!r}",
+                hint="make its elements outputs of the graph",
+            )
+        return value.tensor
+
+    def describe(self, node: NodeProto, inputs: Sequence[Value | None]) -> OnnxNode:
+        """What an operator's definition may ask."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if domain not in self.versions:
+            raise UnsupportedError(
+                f"the file imports no version of the operator set {domain or 'ai.onnx'!r}",
+                where=f"node {node.name or (node.output[0] if node.output else '')!r}: {node.op_type}",
+                hint="check the file with onnx.checker.check_model",
+            )
+        return OnnxNode(
+            node.op_type,
+            domain,
+            self.versions[domain],
+            node.name or next((o for o in node.output if o), ""),
+            {a.name: _attribute(a) for a in node.attribute},
+            tuple(node.output),
+            [(lambda v=v: v.array) if v is not None and v.is_known else None for v in inputs],
+            lambda *tensors: self._expand(node, inputs, tensors),
+        )
+
+    def tensors(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Tensor]:
+        """Results of a node as tensors, by the definition of its operator."""
+        build, constants = definition(info.op_type, info.domain, info.version)
+        if build is None:
+            build = _expansion(node, info)
+        arguments = [
+            None if v is None else self._constant_input(info, n, v) if n in constants else v.tensor
+            for n, v in enumerate(inputs)
+        ]
+        try:
+            found = build(info, *arguments)
+        except Tg2hdlError:
+            raise
+        except Exception as error:
+            raise info.unsupported(
+                f"these inputs and attributes are not supported ({type(error).__name__}: {error})"
+            ) from error
+        results = [as_tensor(t) for t in (found if isinstance(found, tuple | list) else (found,))]
+        return [
+            self._checked(info, name, t) if name else t for name, t in zip(node.output, results, strict=False)
+        ]
+
+    def _checked(self, info: OnnxNode, name: str, tensor: Tensor) -> Tensor:
+        return tensor if self.expected is None else self.expected.check(info, name, tensor)
+
+    def _constant_input(self, info: OnnxNode, position: int, value: Value) -> Array:
+        if value.is_known:
+            return value.array
+        raise self.depends(info, position, value, f"{value.name!r}")
+
+    def depends(self, info: OnnxNode, position: int, value: Value, what: str) -> DependsOnData:
+        """Error about a value that must be known at compile time and is not."""
+        names = tuple(sorted(value.inputs))
+        error = DependsOnData(
+            f"ONNX operator {info.op_type}: {what} decides shapes or what is computed, "
+            f"but depends on the input{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}",
+            where=info.where,
+            hint="make it an initializer, or fix the input: OnnxModel(path, fixed={"
+            + f"{names[0]!r}: value"
+            + "}), or --fix NAME=VALUE",
+        )
+        error.inputs, error.operator, error.position = names, info.op_type, position
+        return error
+
+    def _size(self, info: OnnxNode, value: Value) -> Value:
+        def compute() -> Array:
+            shape = np.array(value.array.shape if value.is_known else value.tensor.shape, np.int64)
+            if info.op_type == "Size":
+                return np.array(shape.prod(), np.int64)
+            return shape[info.attribute("start", 0) : info.attribute("end")]
+
+        return Value(info.outputs[0], None, compute)
+
+    def _known(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Value]:
+        @cache
+        def arrays() -> list[Array]:
+            given = [None if v is None else v.array for v in inputs]
+            return fold_node(node, info.version, given, info.where)
+
+        @cache
+        def tensors() -> list[Tensor]:
+            return self.tensors(node, info, inputs)
+
+        # Weights stay tensors, so that the program knows them by name and can have them loaded.
+        weight = any(v is not None and v.is_weight for v in inputs)
+        return [
+            Value(
+                name,
+                (lambda n=n: tensors()[n]) if weight else None,
+                lambda n=n: arrays()[n],
+                is_weight=weight,
+            )
+            for n, name in enumerate(node.output)
+        ]
+
+    def _expand(
+        self, node: NodeProto, inputs: Sequence[Value | None], tensors: Sequence[Tensor | None]
+    ) -> list[Tensor]:
+        types = [
+            b""
+            if t is None
+            else helper.make_tensor_type_proto(onnx_type(DType.from_tinygrad(t.dtype)), t.shape)
+            for t in tensors
+        ]
+        function = _function(node, self.versions["" if node.domain == "ai.onnx" else node.domain], types)
+        if function is None:
+            info = self.describe(node, inputs)
+            raise info.unsupported("there is no definition of it")
+        inner = Graph({o.domain: o.version for o in function.opset_import})
+        names = list(function.input)
+        for n, name in enumerate(names):
+            value = inputs[n] if n < len(inputs) else None
+            if value is None:
+                inner.values[name] = None
+            else:
+                inner.add(value.renamed(name))
+        given = {a.name: a for a in node.attribute}
+        defaults = {a.name: a for a in function.attribute_proto}
+        inner.run(_with_attributes(function.node, {**defaults, **given}))
+        return [v.tensor for name in function.output if (v := inner.values.get(name)) is not None]
+
+
+def definition(op_type: str, domain: str, version: int) -> tuple[Build | None, tuple[int, ...]]:
+    """How an operator is computed and which of its inputs must be known; None without a definition."""
+    found = registry().onnx_operator(op_type, domain, version)
+    if found is not None:
+        return resolve(found.build), found.constants
+    return tinygrad_operator(op_type, domain, version), constant_positions(op_type)
+
+
+def _expansion(node: NodeProto, info: OnnxNode) -> Build:
+    try:
+        schema = onnx.defs.get_schema(node.op_type, info.version, node.domain)
+    except onnx.defs.SchemaError:
+        schema = None
+    if schema is None or not (schema.has_function or schema.has_context_dependent_function):
+        raise info.unsupported("there is no definition of it")
+    return lambda node, *inputs: node.expand(*inputs)
+
+
+def _function(node: NodeProto, version: int, types: Sequence[Any]) -> FunctionProto | None:
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+    function = FunctionProto()
+    if schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        encoded = [t if isinstance(t, bytes) else t.SerializeToString() for t in types]
+        encoded = [e or TypeProto().SerializeToString() for e in encoded]
+        text = schema.get_context_dependent_function_with_opset_version(
+            max(versions), node.SerializeToString(), encoded
+        )
+    elif schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= version]
+        text = schema.get_function_with_opset_version(max(versions or schema.function_opset_versions))
+    else:
+        return None
+    function.ParseFromString(text)
+    return function
+
+
+def _with_attributes(nodes: Iterable[NodeProto], given: Mapping[str, Any]) -> Iterable[NodeProto]:
+    """Nodes of a function with the attributes of the call in place of references to them."""
+    for original in nodes:
+        node = NodeProto()
+        node.CopyFrom(original)
+        kept = []
+        for attribute in node.attribute:
+            if not attribute.ref_attr_name:
+                kept.append(attribute)
+            elif attribute.ref_attr_name in given:
+                new = onnx.AttributeProto()
+                new.CopyFrom(given[attribute.ref_attr_name])
+                new.name = attribute.name
+                kept.append(new)
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        yield node
+
+
+def _attribute(attribute: onnx.AttributeProto) -> Any:
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        return array_of(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list | tuple) or hasattr(value, "extend"):
+        return [v.decode() if isinstance(v, bytes) else v for v in value]
+    return value
+
+
+def _constant(info: OnnxNode) -> Array:
+    kinds = {
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    }
+    for name, value in info.attributes.items():
+        if name == "value":
+            return np.asarray(value)
+        if name in kinds:
+            return np.array(value, kinds[name])
+    raise info.unsupported("constants of this kind are not supported: " + ", ".join(info.attributes))

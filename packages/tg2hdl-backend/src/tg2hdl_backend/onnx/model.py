@@ -1,0 +1,137 @@
+"""ONNX files as models."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+
+from tg2hdl_backend.onnx.checks import infer_types
+from tg2hdl_backend.onnx.dimensions import fixed_values, resolve_inputs
+from tg2hdl_backend.onnx.file import read_file
+from tg2hdl_backend.onnx.graph import Graph
+from tg2hdl_backend.onnx.tensors import array_of, tensor_of
+from tg2hdl_backend.onnx.value import Value
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["OnnxModel"]
+
+
+class OnnxModel:
+    """An ONNX file that can be compiled like any other model.
+
+    Parameters
+    ----------
+    path : path
+        The file; external data lies beside it.
+    batch : int, optional
+        Size of first dimensions without a size.
+    dims : mapping of str to int, optional
+        Sizes of symbolic dimensions by name; of one without a name by ``INPUT.AXIS``, e.g. ``x.1``.
+    fixed : mapping of str to array, optional
+        Values of graph inputs that become constants, such as axes or shapes.
+
+    Attributes
+    ----------
+    inputs : tuple of TensorSpec
+        Of the graph, with all sizes resolved, without the fixed ones.
+    input_names, output_names : tuple of str
+        As in the file.
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read, or a dimension without a size.
+    DependsOnData
+        When a shape, axis or the like depends on an input that is not fixed.
+    UnsupportedError
+        For an operator, element type or attribute without an implementation.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        batch: int | None = None,
+        dims: Mapping[str, int] | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> None:
+        file = Path(path)
+        proto = read_file(file)
+        self.__name__ = file.stem
+        self._fixed = fixed_values(proto.graph, dict(fixed or {}), file)
+        self.inputs: tuple[TensorSpec, ...] = resolve_inputs(
+            proto, batch, dict(dims or {}), self._fixed, file
+        )
+        self.input_names = tuple(s.name for s in self.inputs)
+        self.output_names = tuple(o.name for o in proto.graph.output)
+        if not self.output_names:
+            raise InputError(
+                f"{file.name} has no output",
+                where=str(file),
+                hint="export the model with its results as outputs",
+            )
+        self._nodes = proto.graph.node
+        self._versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+        self._expected = infer_types(proto)
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
+        )
+        self._arrays = {
+            i.name: array_of(i, f"initializer {i.name!r} of {file.name}")
+            for i in proto.graph.initializer
+            if i.name not in self._fixed
+        }
+        self._weights = _Weights(self._arrays)
+        self(
+            *(
+                Tensor.empty(*s.shape, dtype=tensor_of(np.zeros(1, s.dtype.numpy())).dtype)
+                for s in self.inputs
+            )
+        )
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
+        graph = Graph(self._versions, self._expected)
+        for name, array in self._fixed.items():
+            graph.add(Value(name, None, lambda array=array: array))
+        for name, array in self._arrays.items():
+            graph.add(
+                Value(name, lambda name=name: self._weights[name], lambda array=array: array, is_weight=True)
+            )
+        for spec, tensor in zip(self.inputs, inputs, strict=True):
+            graph.add(Value(spec.name, lambda tensor=tensor: tensor, None, frozenset({spec.name})))
+        graph.run(self._nodes)
+        outputs = {}
+        for name in self.output_names:
+            value = graph.value(name)
+            assert value is not None
+            outputs[name] = graph.tensor_result(value)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def example_inputs(self) -> tuple[npt.NDArray[Any], ...]:
+        """Zeros of the shapes and dtypes of the inputs."""
+        return tuple(np.zeros(s.shape, s.dtype.numpy()) for s in self.inputs)
+
+    def named_weights(self) -> dict[str, Tensor]:
+        """Initializers of the graph that are used as tensors."""
+        return dict(self._weights)
+
+
+class _Weights(dict[str, Tensor]):
+    """Tensors of initializers, made when they are first used: shapes and axes need none."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().__init__()
+        self._arrays = arrays
+
+    def __missing__(self, name: str) -> Tensor:
+        self[name] = tensor = tensor_of(self._arrays[name], f"initializer {name!r}").realize()
+        return tensor

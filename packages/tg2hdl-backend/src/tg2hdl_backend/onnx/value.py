@@ -1,0 +1,70 @@
+"""A value while a graph is computed: a tensor, what is known of it at compile time, and the inputs behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+from tinygrad import Tensor
+
+from tg2hdl_backend.onnx.tensors import tensor_of
+
+__all__ = ["Value"]
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor, or a sequence of values.
+
+    Parameters
+    ----------
+    name : str
+        In the graph.
+    make_tensor : callable, optional
+        Computes the tensor when it is first used; by default from the array.
+    make_array : callable, optional
+        Computes the array when it is first used, for a value that is known at compile time.
+    inputs : frozenset of str
+        Graph inputs that the value depends on; empty for a known one.
+    is_weight : bool
+        Known, and made from initializers: kept as tensors, so that they remain weights of the program.
+    items : list of Value, optional
+        Of a sequence.
+    """
+
+    name: str
+    make_tensor: Callable[[], Tensor] | None = None
+    make_array: Callable[[], npt.NDArray[Any]] | None = None
+    inputs: frozenset[str] = frozenset()
+    is_weight: bool = False
+    items: list[Value] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the value is known at compile time."""
+        return self.make_array is not None
+
+    @cached_property
+    def tensor(self) -> Tensor:
+        """The value as a tensor."""
+        return self.make_tensor() if self.make_tensor is not None else tensor_of(self.array, self.name)
+
+    @cached_property
+    def array(self) -> npt.NDArray[Any]:
+        """The value as an array; only of a known one."""
+        assert self.make_array is not None
+        return self.make_array()
+
+    def renamed(self, name: str) -> Value:
+        """The same value under another name."""
+        return Value(
+            name,
+            None if self.items is not None else lambda: self.tensor,
+            (lambda: self.array) if self.is_known else None,
+            self.inputs,
+            self.is_weight,
+            self.items,
+        )

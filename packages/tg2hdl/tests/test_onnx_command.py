@@ -49,7 +49,7 @@ def test_simulation_equals_the_golden_model(net):
         (
             {"batch": 2},
             "bad input: dimension 1 of input 'x' is symbolic: K\n  at: {path}\n"
-            "  hint: give batch=1, or dims={{'K': size}}",
+            "  hint: give dims={{'K': size}}",
         ),
         (
             {"dims": {"K": 6}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -11,12 +11,33 @@ import numpy.typing as npt
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 
-__all__ = ["fold_constants"]
+__all__ = ["FoldedProgram", "fold_constants"]
 
 Array = npt.NDArray[Any]
 
 
-def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
+@dataclass(frozen=True, eq=False)
+class FoldedProgram:
+    """A program without the kernels that read only weights.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    origins : tuple
+        Of the calls that are left.
+    preparation : ProgramIR or None
+        Computes the weights, its outputs, that took the place of kernels; None without such kernels.
+    frozen : frozenset of str
+        Weights whose contents went into others for good, because a buffer of these kernels has several contents.
+    """
+
+    program: ProgramIR
+    origins: tuple[Any, ...]
+    preparation: ProgramIR | None = None
+    frozen: frozenset[str] = frozenset()
+
+
+def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> FoldedProgram:
     """Replace kernels that read only weights by the weights that they compute, and drop dead kernels.
 
     Buffers that keep state between runs (they have initial contents and are written) stay as they are.
@@ -26,18 +47,14 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramI
     program : ProgramIR
     origins : sequence
         One value per call, which is kept beside it.
-
-    Returns
-    -------
-    program : ProgramIR
-    origins : tuple
-        Of the calls that are left.
     """
     fixed = _foldable(program, [c.accesses() for c in program.calls])
     contents: dict[int, Array] = {
         n: b.initial for n, b in enumerate(program.buffers) if b.role == "weight" and b.initial is not None
     }
     versions: dict[int, int] = {}
+    prepared: dict[int, int] = {}
+    several = False
     buffers = list(program.buffers)
     calls: list[KernelCall] = []
     kept: list[Any] = []
@@ -47,6 +64,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramI
             given = {slot: contents[number] for slot, number in slots.items() if number in contents}
             for slot, result in evaluate(call.kernel, given).items():
                 contents[slots[slot]] = result
+                several = several or slots[slot] in versions
                 versions.pop(slots[slot], None)
             continue
         renamed = []
@@ -55,12 +73,39 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramI
                 if number not in versions:
                     old = program.buffers[number]
                     buffers.append(ProgramBuffer(old.name, old.dtype, old.shape, "weight", contents[number]))
-                    versions[number] = len(buffers) - 1
+                    versions[number] = prepared[number] = len(buffers) - 1
                 number = versions[number]
             renamed.append(number)
         calls.append(KernelCall(call.kernel, tuple(renamed)))
         kept.append(origins[n])
-    return _without_dead(replace(program, buffers=tuple(buffers), calls=tuple(calls)), kept)
+    folded, left, places = _without_dead(replace(program, buffers=tuple(buffers), calls=tuple(calls)), kept)
+    folding = [call for n, call in enumerate(program.calls) if n in fixed]
+    if several:
+        read = {b for call in folding for b in accesses(call)[0]}
+        names = frozenset(program.buffers[n].name for n in read if program.buffers[n].role == "weight")
+        return FoldedProgram(folded, left, frozen=names)
+    names_of = {old: folded.buffers[places[new]].name for old, new in prepared.items() if new in places}
+    return FoldedProgram(folded, left, _preparation(program, folding, names_of))
+
+
+def _preparation(
+    program: ProgramIR, folding: Sequence[KernelCall], names: dict[int, str]
+) -> ProgramIR | None:
+    """Program of the kernels that were folded; `names` are those of their results that are left."""
+    if not names:
+        return None
+    used = sorted({b for call in folding for b in call.buffers} | set(names))
+    place = {old: new for new, old in enumerate(used)}
+    buffers = tuple(
+        replace(program.buffers[n], name=names[n], role="output") if n in names else program.buffers[n]
+        for n in used
+    )
+    taken = {b.name for b in buffers if b.role == "output"}
+    buffers = tuple(
+        replace(b, name=f"{b.name}_before") if b.role != "output" and b.name in taken else b for b in buffers
+    )
+    calls = tuple(replace(call, buffers=tuple(place[b] for b in call.buffers)) for call in folding)
+    return ProgramIR(f"{program.name}_weights", buffers, calls, tuple(place[n] for n in names))
 
 
 def _foldable(program: ProgramIR, found: Sequence[tuple[set[int], set[int]]]) -> set[int]:
@@ -80,7 +125,9 @@ def _foldable(program: ProgramIR, found: Sequence[tuple[set[int], set[int]]]) ->
         candidates, moving = left, moving | touched
 
 
-def _without_dead(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
+def _without_dead(
+    program: ProgramIR, origins: Sequence[Any]
+) -> tuple[ProgramIR, tuple[Any, ...], dict[int, int]]:
     live = set(program.outputs) | {
         n for n, b in enumerate(program.buffers) if b.initial is not None and b.role != "weight"
     }
@@ -104,7 +151,7 @@ def _without_dead(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR
         tuple(number[n] for n in program.outputs),
         tuple(v for v in program.variables if v.name in variables),
     )
-    return folded, tuple(origins[n] for n in used)
+    return folded, tuple(origins[n] for n in used), number
 
 
 def _unique_names(buffers: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR, check_contents
 from tg2hdl_lower import HardwarePlan
@@ -36,6 +37,8 @@ class CompiledProgram:
         A kernel slot of each used program buffer.
     kernels : tuple of KernelIR
         One per kernel call, without lanes and turns.
+    preparation : ProgramIR, optional
+        Computes the weights that depend on other weights alone; its outputs are buffers of `program` by name.
     """
 
     program: ProgramIR
@@ -44,6 +47,7 @@ class CompiledProgram:
     top: TopModule
     slots: dict[int, Slot]
     kernels: tuple[KernelIR, ...]
+    preparation: ProgramIR | None = None
 
     def predicted_cycles(self, variables: Mapping[str, int] | None = None) -> int:
         """Clock cycles from start to done."""
@@ -113,6 +117,9 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
             hint="return a computed tensor, not an input or a constant",
         )
     check_contents(program)
+    program, preparation = hoist_weights(
+        program, loadable=options.weights == "loadable", target=options.target, units=options.units
+    )
     canonical = _canonical(program)
     if options.float_order == "relaxed":
         program = canonical = with_partial_sums(canonical, options)
@@ -143,7 +150,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         names={slot: _identifier(program.buffers[b].name) for b, slot in slots.items()},
         share_multipliers=options.share_multipliers,
     )
-    return CompiledProgram(program, options, tuple(plans), top, slots, kernels)
+    return CompiledProgram(program, options, tuple(plans), top, slots, kernels, preparation)
 
 
 def _canonical(program: ProgramIR) -> ProgramIR:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
+from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture
@@ -40,6 +41,8 @@ class Accelerator:
         self.compiled = compiled
         self._sessions: dict[str, Session] = {}
         self._state: dict[str, np.ndarray] = {}
+        self._weights: dict[str, np.ndarray] = {}
+        self._loaded: dict[str, np.ndarray] = {}
         self._rtlil: str | None = None
         may_stay_unused(compiled.top)
 
@@ -126,6 +129,28 @@ class Accelerator:
                 return session.run_bound(named)
         return self._open(engine, progress).run_bound(named)
 
+    def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Use other weights from the next run on, in `simulate` and in `golden`.
+
+        Parameters
+        ----------
+        weights : mapping of str to array
+            By the names of the model's tensors, in the shapes and dtypes it was compiled with; the others stay.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Flat contents of the memories to write, by buffer: also of those that hold values computed from weights.
+
+        Raises
+        ------
+        InputError
+            For weights that are not loadable, not known, or of another shape or dtype.
+        """
+        self._weights |= check_weights(self.captured, self.compiled, weights)
+        self._loaded = loaded_buffers(self.captured, self.compiled, self._weights)
+        return dict(self._loaded)
+
     def session(
         self,
         engine: str = "auto",
@@ -186,7 +211,8 @@ class Accelerator:
 
     def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
         buffers = self.compiled.program.buffers
-        return {buffers[index].name: array for index, array in self.captured.bind(*inputs).items()}
+        inputs_by_name = {buffers[n].name: array for n, array in self.captured.bind(*inputs).items()}
+        return {**self._loaded, **inputs_by_name}
 
     def _open(self, engine: str, progress: Callable[[str], None] | None) -> Session:
         session = self._sessions.get(engine)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.uop.ops import UOp
 
-from tg2hdl_backend.fold_constants import fold_constants
+from tg2hdl_backend.fold_constants import FoldedProgram, fold_constants
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, spec_of
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import plain_function, trace
@@ -36,6 +36,10 @@ class CapturedProgram:
         Values that run-time variables were bound to in the example.
     structure : Any
         What the model returned, with the number of the output in place of each tensor.
+    preparation : ProgramIR, optional
+        Computes those weights of `program` that depend on other tensors of the model, from these.
+    frozen : frozenset of str
+        Weights of the model that cannot change without another capture.
     """
 
     program: ProgramIR
@@ -44,6 +48,8 @@ class CapturedProgram:
     kernel_uops: tuple[tuple[UOp, ...], ...]
     var_vals: dict[str, int] = field(default_factory=dict)
     structure: Any = 0
+    preparation: ProgramIR | None = None
+    frozen: frozenset[str] = frozenset()
 
     def bind(self, *values: Any) -> dict[int, npt.NDArray[Any]]:
         """Flat contents of the input buffers, by buffer index.
@@ -115,16 +121,19 @@ def capture(
         traced.result, traced.outputs, getattr(function, "output_names", None)
     )
     built = builder.build(name or model_name(function), outputs, traced.output_uops)
-    program, uops = fold_constants(built.program, built.uops) if fold else (built.program, built.uops)
+    folded = fold_constants(built.program, built.uops) if fold else FoldedProgram(built.program, built.uops)
+    program = folded.program
     index = {b.name: n for n, b in enumerate(program.buffers)}
     inputs = [index[built.program.buffers[n].name] for n in built.inputs]
     return CapturedProgram(
         program,
         tuple(_with_buffer(s, b) for s, b in zip(specs, inputs, strict=True)),
         tuple(_with_buffer(s, b) for s, b in zip(outputs, program.outputs, strict=True)),
-        uops,
+        folded.origins,
         traced.var_vals,
         structure,
+        folded.preparation,
+        folded.frozen,
     )
 
 

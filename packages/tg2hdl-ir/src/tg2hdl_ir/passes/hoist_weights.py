@@ -1,0 +1,260 @@
+"""Hoisting: what depends on weights alone is computed once, before any run, and read from a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from tg2hdl_ir.analysis.fixed_values import FixedValues
+from tg2hdl_ir.analysis.ranges import RangeAnalysis, bits_for
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.golden.kernel import evaluate
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRItem,
+    IROp,
+    IRRegLoad,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.passes.rewrite import Rewriter
+from tg2hdl_ir.passes.weight_expressions import WeightExpression, weight_expressions
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_ir.tree import loads_used_by, operands
+from tg2hdl_ir.verifier import verify
+
+__all__ = ["hoist_weights"]
+
+Array = npt.NDArray[Any]
+
+
+def hoist_weights(
+    program: ProgramIR,
+    *,
+    loadable: bool = False,
+    target: str = "generic",
+    units: Mapping[str, str | Sequence[str]] | None = None,
+) -> tuple[ProgramIR, ProgramIR | None]:
+    """Replace expressions of weights by weights that hold their values, where that takes no larger memory.
+
+    A table may be larger than what it is made of only up to 16 kbit, and only if it saves a multiplier or a
+    floating-point unit.  Every result keeps its bits.
+
+    Parameters
+    ----------
+    loadable : bool
+        Weights change at run time: their contents decide neither widths nor constants.
+    target, units :
+        As in `evaluate`.
+
+    Returns
+    -------
+    program : ProgramIR
+        With the new weights behind the buffers of the old one, whose numbers stay.
+    preparation : ProgramIR or None
+        Computes the new weights, its outputs, from the old ones; None without new ones.
+    """
+    written = {
+        number
+        for call in program.calls
+        for meta, number in zip(call.kernel.buffers, call.buffers, strict=True)
+        if meta.is_output
+    }
+    weights = {
+        n for n, b in enumerate(program.buffers) if b.role == "weight" and b.initial is not None
+    } - written
+    tables = _Tables(program, loadable, target, units)
+    calls = []
+    for call in program.calls:
+        slots = {m.idx: n for m, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        fixed = FixedValues([slot for slot, number in slots.items() if number in weights])
+        calls.append(_rewritten(call, slots, fixed, tables) if fixed.weights else call)
+    hoisted = replace(program, buffers=(*program.buffers, *tables.buffers), calls=tuple(calls))
+    return hoisted, tables.preparation()
+
+
+@dataclass
+class _Tables:
+    """The new weights, one for each expression."""
+
+    program: ProgramIR
+    loadable: bool
+    target: str
+    units: Mapping[str, str | Sequence[str]] | None
+    buffers: list[ProgramBuffer] = field(default_factory=list)
+    calls: list[tuple[KernelIR, tuple[int, ...]]] = field(default_factory=list)
+    known: dict[Hashable, IRConst | int | None] = field(default_factory=dict)
+
+    def of(
+        self, kernel: KernelIR, expression: WeightExpression, slots: Mapping[int, int]
+    ) -> IRConst | int | None:
+        """Constant, or number of the buffer, that an expression becomes; None where it stays."""
+        key = expression.key(slots)
+        if key not in self.known:
+            self.known[key] = self._made(kernel, expression, slots)
+        return self.known[key]
+
+    def _made(
+        self, kernel: KernelIR, expression: WeightExpression, slots: Mapping[int, int]
+    ) -> IRConst | int | None:
+        sources = dict.fromkeys(slots[load.buf_idx] for load in expression.loads)
+        read = sum(self.program.buffers[n].depth * self.program.buffers[n].dtype.bit_width for n in sources)
+        # Contents may need fewer bits than the type of the expression, but at least one.
+        if not expression.is_worth(expression.depth, read):
+            return None
+        name = self._name([self.program.buffers[n].name for n in sources])
+        dtype = expression.root.dtype
+        made = expression.kernel(kernel, name)
+        given = {1 + idx: self.program.buffers[n].initial for idx, n in slots.items() if n in sources}
+        arrays = {idx: array for idx, array in given.items() if array is not None}
+        contents = evaluate(made, arrays, target=self.target, units=self.units)[0]
+        if self.loadable:
+            dtype = _narrow(RangeAnalysis().of(expression.root), dtype)
+        else:
+            if (dtype.array_to_bits(contents) == dtype.array_to_bits(contents[:1])).all():
+                return IRConst(contents[0].item(), dtype)
+            if dtype.is_int:
+                dtype = _narrow((int(contents.min()), int(contents.max())), dtype)
+        if not expression.is_worth(expression.depth * dtype.bit_width, read):
+            return None
+        contents = contents.astype(dtype.numpy())
+        self.buffers.append(ProgramBuffer(name, dtype, (expression.depth,), "weight", contents))
+        self.calls.append((_stored_as(made, dtype), tuple(sources)))
+        return len(self.program.buffers) + len(self.buffers) - 1
+
+    def _name(self, sources: list[str]) -> str:
+        taken = {b.name for b in (*self.program.buffers, *self.buffers)}
+        name = base = "_".join(dict.fromkeys((sources[0], sources[-1]))) + "_prepared"
+        number = 1
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        return name
+
+    def preparation(self) -> ProgramIR | None:
+        """Program of the new weights."""
+        if not self.buffers:
+            return None
+        used = sorted({n for _, sources in self.calls for n in sources})
+        place = {n: number for number, n in enumerate(used)}
+        made = tuple(replace(b, role="output", initial=None) for b in self.buffers)
+        calls = tuple(
+            KernelCall(kernel, (len(used) + n, *(place[s] for s in sources)))
+            for n, (kernel, sources) in enumerate(self.calls)
+        )
+        buffers = (*(self.program.buffers[n] for n in used), *made)
+        outputs = tuple(range(len(used), len(buffers)))
+        return ProgramIR(f"{self.program.name}_weights", buffers, calls, outputs)
+
+
+def _narrow(interval: tuple[int, int], dtype: DType) -> DType:
+    if not dtype.is_int:
+        return dtype
+    width, signed = bits_for(interval)
+    return DType.from_width(width, signed) if width < dtype.bit_width else dtype
+
+
+def _stored_as(kernel: KernelIR, dtype: DType) -> KernelIR:
+    """Kernel of a table that is stored in another integer type."""
+    if kernel.buffers[0].dtype == dtype:
+        return kernel
+
+    def stored(loop: LoopIR) -> LoopIR:
+        items: list[IRItem] = []
+        for item in loop.items:
+            if isinstance(item, LoopIR):
+                item = stored(item)
+            elif isinstance(item, IRBufStore):
+                item = replace(item, value=IROp("cast", dtype, (item.value,)), dtype=dtype)
+            items.append(item)
+        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
+
+    buffers = (replace(kernel.buffers[0], dtype=dtype), *kernel.buffers[1:])
+    return replace(kernel, buffers=buffers, loop_tree=stored(kernel.loop_tree))
+
+
+def _rewritten(call: KernelCall, slots: Mapping[int, int], fixed: FixedValues, tables: _Tables) -> KernelCall:
+    kernel = call.kernel
+    chosen: dict[WeightExpression, IRConst | int] = {}
+
+    def accept(expression: WeightExpression) -> bool:
+        made = tables.of(kernel, expression, slots)
+        if made is not None:
+            chosen[expression] = made
+        return made is not None
+
+    found = weight_expressions(kernel, fixed, accept)
+    scalars = [] if tables.loadable else _scalars(kernel, fixed)
+    if not found and not scalars:
+        return call
+    rewriter = Rewriter()
+    for load in scalars:
+        contents = tables.program.buffers[slots[load.buf_idx]].initial
+        assert contents is not None, "weights have contents"
+        rewriter.memo[load] = IRConst(contents.reshape(-1)[0].item(), load.dtype)
+    metas = list(kernel.buffers)
+    numbers = dict(slots)
+    reads: dict[IRStatement, list[IRBufLoad]] = {}
+    for expression in found:
+        made = chosen[expression]
+        if isinstance(made, IRConst):
+            rewriter.memo[expression.root] = made
+            continue
+        buffer = tables.buffers[made - len(tables.program.buffers)]
+        slot = next((idx for idx, n in numbers.items() if n == made), None)
+        if slot is None:
+            slot = 1 + max(meta.idx for meta in metas)
+            metas.append(BufferMeta(slot, buffer.depth, buffer.dtype, False, buffer.name))
+            numbers[slot] = made
+        load = IRBufLoad(slot, rewriter.value(expression.address), buffer.dtype)
+        reads.setdefault(expression.loads[-1], []).append(load)
+        rewriter.memo[expression.root] = rewriter.folder.op("cast", expression.root.dtype, load)
+    tree = _without_dead_loads(_inserted(kernel.loop_tree, reads, rewriter))
+    used = {s.buf_idx for s in tree.statements() if isinstance(s, IRBufLoad | IRBufStore)}
+    kept = tuple(meta for meta in metas if meta.idx in used)
+    return KernelCall(
+        verify(replace(kernel, buffers=kept, loop_tree=tree)), tuple(numbers[meta.idx] for meta in kept)
+    )
+
+
+def _scalars(kernel: KernelIR, fixed: FixedValues) -> list[IRBufLoad]:
+    """Loads of weights of one element."""
+    loads = (s for s in kernel.loop_tree.statements() if isinstance(s, IRBufLoad))
+    return [
+        load
+        for load in loads
+        if load.buf_idx in fixed.weights and load.gate is None and kernel.buffer(load.buf_idx).depth == 1
+    ]
+
+
+def _inserted(loop: LoopIR, reads: Mapping[IRStatement, list[IRBufLoad]], rewriter: Rewriter) -> LoopIR:
+    items: list[IRItem] = []
+    for item in loop.items:
+        if isinstance(item, LoopIR):
+            items.append(_inserted(item, reads, rewriter))
+            continue
+        replaced = rewriter.memo.get(item) if isinstance(item, IRBufLoad | IRRegLoad) else None
+        if replaced is None or isinstance(replaced, IRBufLoad | IRRegLoad):
+            items.append(rewriter.statement(item))
+        items.extend(reads.get(item, ()))
+    return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
+
+
+def _without_dead_loads(loop: LoopIR) -> LoopIR:
+    stores = [s for s in loop.statements() if not isinstance(s, IRBufLoad | IRRegLoad)]
+    values: list[IRValue] = [v for s in stores for v in operands(s)]
+    live = set(loads_used_by(tuple(values)))
+
+    def kept(level: LoopIR) -> LoopIR:
+        items = (kept(item) if isinstance(item, LoopIR) else item for item in level.items)
+        left = tuple(i for i in items if not isinstance(i, IRBufLoad | IRRegLoad) or i in live)
+        return LoopIR.from_items(left, counter=level.counter, axis_type=level.axis_type)
+
+    return kept(loop)

@@ -1,0 +1,78 @@
+"""New contents of loadable weights, with those that are computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_backend import CapturedProgram
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_top import CompiledProgram
+
+__all__ = ["check_weights", "loaded_buffers"]
+
+
+def check_weights(
+    captured: CapturedProgram, compiled: CompiledProgram, given: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """The given weights, flat, if all of them can be loaded.
+
+    Raises
+    ------
+    InputError
+        For weights that are read-only, unknown, frozen or of another shape or dtype.
+    """
+    where = f"model {captured.program.name}"
+    if compiled.options.weights != "loadable":
+        raise InputError(
+            "the weights are contents of read-only memories",
+            where=where,
+            hint='compile with weights="loadable"',
+        )
+    programs = [p for p in (captured.preparation, captured.program) if p is not None]
+    known = {b.name: b for p in reversed(programs) for b in p.buffers if b.role == "weight"}
+    computed = set() if captured.preparation is None else _results(captured.preparation)
+    result = {}
+    for name, value in given.items():
+        if name in captured.frozen:
+            raise InputError(
+                f"weight {name!r} cannot be loaded: others were computed from it when the model was captured",
+                where=where,
+                hint="compile the model again with the new contents",
+            )
+        if name not in known or name in computed:
+            names = ", ".join(sorted(known.keys() - computed - captured.frozen))
+            raise InputError(f"no weight is named {name!r}", where=where, hint=f"the weights are {names}")
+        buffer, array = known[name], np.asarray(value)
+        if array.size != buffer.depth or array.dtype != buffer.dtype.numpy():
+            raise InputError(
+                f"weight {name!r} has {array.size} elements of {array.dtype}, "
+                f"expected {buffer.depth} of {buffer.dtype}",
+                where=where,
+                hint="give an array of the shape and dtype that the model was compiled with",
+            )
+        result[name] = array.reshape(-1)
+    return result
+
+
+def loaded_buffers(
+    captured: CapturedProgram, compiled: CompiledProgram, weights: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Contents of the buffers of the design that differ from its initial ones, given the model's own weights."""
+    contents = dict(weights)
+    for preparation in (captured.preparation, compiled.preparation):
+        if preparation is not None and contents.keys() & {b.name for b in preparation.buffers}:
+            names = {b.name for b in preparation.buffers if b.role == "weight"}
+            given = {name: array for name, array in contents.items() if name in names}
+            target, units = compiled.options.target, compiled.options.units
+            contents |= evaluate_program(preparation, given, target=target, units=units)
+    named = {b.name for b in compiled.program.buffers}
+    return {name: array.reshape(-1) for name, array in contents.items() if name in named}
+
+
+def _results(program: ProgramIR) -> set[str]:
+    return {program.buffers[n].name for n in program.outputs}

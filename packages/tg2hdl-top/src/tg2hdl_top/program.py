@@ -15,6 +15,7 @@ from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR, check_contents
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_top.cut_kernels import with_cut_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.placement import place_program
@@ -120,7 +121,10 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     program, preparation = hoist_weights(
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
-    canonical = _canonical(program)
+    whole = _canonical(program)
+    canonical = with_cut_kernels(whole, options)
+    if len(canonical.calls) > len(whole.calls):
+        program = canonical
     if options.float_order == "relaxed":
         program = canonical = with_partial_sums(canonical, options)
     plans = place_program(canonical, options)

@@ -21,14 +21,13 @@ from tg2hdl_ir.nodes import (
     IROp,
     IRRegLoad,
     IRStatement,
-    IRValue,
     KernelIR,
     LoopIR,
 )
+from tg2hdl_ir.passes.dead_loads import without_dead_loads
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.weight_expressions import WeightExpression, weight_expressions
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_ir.tree import loads_used_by, operands
 from tg2hdl_ir.verifier import verify
 
 __all__ = ["hoist_weights"]
@@ -216,7 +215,7 @@ def _rewritten(call: KernelCall, slots: Mapping[int, int], fixed: FixedValues, t
         load = IRBufLoad(slot, rewriter.value(expression.address), buffer.dtype)
         reads.setdefault(expression.loads[-1], []).append(load)
         rewriter.memo[expression.root] = rewriter.folder.op("cast", expression.root.dtype, load)
-    tree = _without_dead_loads(_inserted(kernel.loop_tree, reads, rewriter))
+    tree = without_dead_loads(_inserted(kernel.loop_tree, reads, rewriter))
     used = {s.buf_idx for s in tree.statements() if isinstance(s, IRBufLoad | IRBufStore)}
     kept = tuple(meta for meta in metas if meta.idx in used)
     return KernelCall(
@@ -245,16 +244,3 @@ def _inserted(loop: LoopIR, reads: Mapping[IRStatement, list[IRBufLoad]], rewrit
             items.append(rewriter.statement(item))
         items.extend(reads.get(item, ()))
     return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
-
-
-def _without_dead_loads(loop: LoopIR) -> LoopIR:
-    stores = [s for s in loop.statements() if not isinstance(s, IRBufLoad | IRRegLoad)]
-    values: list[IRValue] = [v for s in stores for v in operands(s)]
-    live = set(loads_used_by(tuple(values)))
-
-    def kept(level: LoopIR) -> LoopIR:
-        items = (kept(item) if isinstance(item, LoopIR) else item for item in level.items)
-        left = tuple(i for i in items if not isinstance(i, IRBufLoad | IRRegLoad) or i in live)
-        return LoopIR.from_items(left, counter=level.counter, axis_type=level.axis_type)
-
-    return kept(loop)

@@ -20,7 +20,7 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
-from tg2hdl_ir.passes.fold import Folder, const_int
+from tg2hdl_ir.passes.flat_address import flat_address
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import operands
 from tg2hdl_ir.verifier import verify
@@ -71,7 +71,7 @@ class WeightExpression:
         if self.counters:
             counters = [IRCounter(c.bound, n, n, c.dtype) for n, c in enumerate(self.counters)]
             rewriter.memo.update(zip(self.counters, counters, strict=True))
-            place = _place(counters)
+            place = flat_address(counters)
         else:
             counters = [IRCounter(self.depth, 0, 0)]
             place = counters[0]
@@ -197,7 +197,7 @@ def _expression(
         same = next(iter(places.values())).addr
         if all(kernel.buffer(s.buf_idx).depth == size for s in loads if not isinstance(s.addr, IRConst)):
             return WeightExpression(root, loads, (), same, size, costly)
-    return WeightExpression(root, loads, indices, _place(list(indices)), depth, costly)
+    return WeightExpression(root, loads, indices, flat_address(indices), depth, costly)
 
 
 def _order_of(
@@ -242,13 +242,3 @@ def _is_real(op: IROp) -> bool:
 
 def _is_conversion(op: IROp) -> bool:
     return op.op == "cast" and _is_real(op)
-
-
-def _place(counters: list[IRCounter]) -> IRValue:
-    folder = Folder()
-    place: IRValue = const_int(0)
-    for counter in counters:
-        assert isinstance(counter.bound, int), "a fixed value has counters of known bounds"
-        scaled = folder.op("mul", place.dtype, place, const_int(counter.bound))
-        place = folder.op("add", place.dtype, scaled, folder.op("cast", place.dtype, counter))
-    return place

@@ -1,0 +1,96 @@
+"""Cutting kernels where a reduction and what follows it take fewer cycles one after the other than together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
+from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_top.element_types import element_types
+from tg2hdl_top.lane_choice import LaneChooser
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.partial_sums import with_partial_sums
+from tg2hdl_top.placement import place_program
+
+__all__ = ["with_cut_kernels"]
+
+WORTH_A_KERNEL = 0.9
+"""Cycles that must be left where another kernel and a buffer are taken."""
+
+
+def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
+    """Cut the kernels that run in fewer cycles as two, and these again.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        Canonical kernels.
+    """
+    if not options.chooses_lanes:
+        return program
+    buffers, calls = list(program.buffers), []
+    pending = list(reversed(program.calls))
+    decided: dict[KernelIR, tuple[KernelIR, KernelIR, tuple[int, ...]] | None] = {}
+    while pending:
+        call = pending.pop()
+        slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        if call.kernel not in decided:
+            decided[call.kernel] = _best_cut(call, slots, replace(program, buffers=tuple(buffers)), options)
+        cut = decided[call.kernel]
+        if cut is None:
+            calls.append(call)
+            continue
+        first, second, between = cut
+        for idx in between:
+            meta = first.buffer(idx)
+            slots[idx] = len(buffers)
+            buffers.append(ProgramBuffer(f"sums{len(buffers)}", meta.dtype, (meta.depth,), "temporary"))
+        pending += [KernelCall(k, tuple(slots[b.idx] for b in k.buffers)) for k in (second, first)]
+    return replace(program, buffers=tuple(buffers), calls=tuple(calls))
+
+
+def _best_cut(
+    call: KernelCall, slots: dict[int, int], program: ProgramIR, options: CompileOptions
+) -> tuple[KernelIR, KernelIR, tuple[int, ...]] | None:
+    """The cut with the fewest cycles, if they are few enough; planned as if the kernel were alone."""
+    if call.kernel.variables:
+        return None
+    best, best_cycles = None, 0
+    limit = 0.0
+    for place in cut_places(call.kernel):
+        if not limit:
+            alone = replace(program, calls=(call,))
+            limit = WORTH_A_KERNEL * _cycles(alone, options)
+            best_cycles = int(limit)
+        first, second, between = cut_kernel(call.kernel, place)
+        first, second = canonicalize(first), canonicalize(second)
+        buffers, numbers = list(program.buffers), dict(slots)
+        for meta in between:
+            numbers[meta.idx] = len(buffers)
+            buffers.append(ProgramBuffer(f"sums{len(buffers)}", meta.dtype, (meta.depth,), "temporary"))
+        calls = tuple(KernelCall(k, tuple(numbers[b.idx] for b in k.buffers)) for k in (first, second))
+        trial = replace(program, buffers=tuple(buffers), calls=calls)
+        if options.float_order == "strict" and _steps(trial, options) >= limit:
+            continue
+        cycles = _cycles(trial, options)
+        if cycles <= best_cycles:
+            best, best_cycles = (first, second, tuple(meta.idx for meta in between)), cycles
+    return best
+
+
+def _steps(program: ProgramIR, options: CompileOptions) -> int:
+    """Cycles of the steps alone, each kernel with the lanes that it would choose by itself."""
+    storage = element_types(program)
+    total = 0
+    for call in program.calls:
+        narrow = {m.idx: storage[n] for m, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        total += LaneChooser(call.kernel, {}, narrow, options, {}, sparing=False).choose().cycles
+    return total
+
+
+def _cycles(program: ProgramIR, options: CompileOptions) -> int:
+    if options.float_order == "relaxed":
+        program = with_partial_sums(program, options)
+    return sum(plan.cycles() for plan in place_program(program, options))

@@ -1,0 +1,92 @@
+"""Reductions and what follows them, as kernels of their own where that takes fewer cycles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, nn
+
+import tg2hdl
+from tg2hdl_ir.golden import evaluate_program
+
+RNG = np.random.default_rng(7)
+
+
+def array(*shape):
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def as_captured(accelerator, x):
+    """Result of the kernels that tinygrad made, by the golden model."""
+    program = accelerator.captured.program
+    name = program.buffers[accelerator.captured.inputs[0].buffer].name
+    return evaluate_program(program, {name: x})[program.buffers[program.outputs[0]].name]
+
+
+def check(accelerator, x, expected):
+    result = accelerator.simulate(x)
+    np.testing.assert_array_equal(result.output, as_captured(accelerator, x))
+    np.testing.assert_allclose(result.output, expected, rtol=2e-5, atol=2e-6)
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
+class TwoLayers:
+    """Thirty inputs, sixteen hidden, one output: tinygrad makes one kernel of it."""
+
+    def __init__(self):
+        self.first, self.second = nn.Linear(30, 16), nn.Linear(16, 1)
+
+    def __call__(self, x):
+        return self.second(self.first(x).relu()).sigmoid()
+
+
+def test_two_layers_with_one_output_are_two_kernels():
+    model, x = TwoLayers(), array(1, 30)
+    accelerator = tg2hdl.compile(model, x, multipliers=16)
+    assert len(accelerator.captured.program.calls) == 1
+    assert [k.name for k in accelerator.kernels] == ["r_30_16_sums", "r_30_16_rest"]
+    assert accelerator.predicted_cycles <= 480
+    w1, b1, w2, b2 = (
+        t.numpy().astype(np.float64)
+        for t in (model.first.weight, model.first.bias, model.second.weight, model.second.bias)
+    )
+    hidden = np.maximum(x @ w1.T + b1, 0)
+    check(accelerator, x, 1 / (1 + np.exp(-(hidden @ w2.T + b2))))
+
+
+def test_an_activation_takes_no_multiplier_from_the_product_before_it():
+    weight, x = array(8, 8), array(8, 8)
+    w = Tensor(weight)
+    alone = tg2hdl.compile(lambda x: x @ w, x, multipliers=4)
+    accelerator = tg2hdl.compile(lambda x: (x @ w).gelu(), x, multipliers=4)
+    first, second = accelerator.kernels
+    assert first.cycles == alone.predicted_cycles
+    assert second.cycles < first.cycles
+    y = (x @ weight).astype(np.float64)
+    check(accelerator, x, 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3))))
+
+
+def test_a_bias_and_a_maximum_stay_with_their_product():
+    w, b = Tensor(array(8, 16)), Tensor(array(16))
+    accelerator = tg2hdl.compile(lambda x: (x @ w + b).relu(), array(16, 8), multipliers=8)
+    assert len(accelerator.kernels) == 1
+
+
+@pytest.mark.parametrize("multipliers", [1, 4])
+def test_integers_with_a_scale_for_each_channel(multipliers):
+    q, scale = RNG.integers(-100, 100, (12, 8)).astype(np.int8), RNG.integers(1, 100, 8).astype(np.int32)
+    w, s = Tensor(q), Tensor(scale)
+    x = RNG.integers(-128, 127, (8, 12)).astype(np.int8)
+    accelerator = tg2hdl.compile(
+        lambda x: (x.cast("int32") @ w.cast("int32")) * s, x, multipliers=multipliers
+    )
+    result = accelerator.simulate(x)
+    np.testing.assert_array_equal(result.output, x.astype(int) @ q.astype(int) * scale)
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
+def test_explicit_lanes_keep_the_kernels_of_tinygrad():
+    options = tg2hdl.CompileOptions(unroll_factor=2)
+    w = Tensor(array(8, 16))
+    accelerator = tg2hdl.compile(lambda x: (x @ w).gelu(), array(16, 8), options=options)
+    assert len(accelerator.kernels) == 1

@@ -81,7 +81,7 @@ def fold_constants(program: ProgramIR, origins: Sequence[Any]) -> FoldedProgram:
     folded, left, places = _without_dead(replace(program, buffers=tuple(buffers), calls=tuple(calls)), kept)
     folding = [call for n, call in enumerate(program.calls) if n in fixed]
     if several:
-        read = {b for call in folding for b in accesses(call)[0]}
+        read = {b for call in folding for b in call.accesses()[0]}
         names = frozenset(program.buffers[n].name for n in read if program.buffers[n].role == "weight")
         return FoldedProgram(folded, left, frozen=names)
     names_of = {old: folded.buffers[places[new]].name for old, new in prepared.items() if new in places}

@@ -35,7 +35,7 @@ def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     decided: dict[KernelIR, tuple[KernelIR, KernelIR, tuple[int, ...]] | None] = {}
     while pending:
         call = pending.pop()
-        slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        slots = dict(call.slots)
         if call.kernel not in decided:
             decided[call.kernel] = _best_cut(call, slots, replace(program, buffers=tuple(buffers)), options)
         cut = decided[call.kernel]

@@ -73,7 +73,7 @@ def hoist_weights(
     tables = _Tables(program, loadable, target, units)
     calls = []
     for call in program.calls:
-        slots = {m.idx: n for m, n in zip(call.kernel.buffers, call.buffers, strict=True)}
+        slots = call.slots
         fixed = FixedValues([slot for slot, number in slots.items() if number in weights])
         calls.append(_rewritten(call, slots, fixed, tables) if fixed.weights else call)
     hoisted = replace(program, buffers=(*program.buffers, *tables.buffers), calls=tuple(calls))

@@ -26,7 +26,8 @@ def cache_directory(tmp_path_factory):
 
 
 @pytest.fixture(
-    scope="session", params=["amaranth", "cxxrtl", pytest.param("verilator", marks=pytest.mark.slow)]
+    scope="session",
+    params=["amaranth", "cxxrtl", "levelized", pytest.param("verilator", marks=pytest.mark.slow)],
 )
 def engine(request):
     reason = resolve(registry().simulator(request.param).available)()

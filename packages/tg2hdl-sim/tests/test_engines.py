@@ -52,6 +52,17 @@ def test_random_designs_in_cxxrtl(seed):
     check_same(lambda: RandomDesign(seed), "cxxrtl", seed)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_random_designs_in_the_levelized_engine(seed):
+    require("levelized")
+    check_same(lambda: RandomDesign(seed, 20 + 15 * seed), "levelized", seed, 60)
+
+
+def test_loops_through_bits_of_vectors_in_the_levelized_engine():
+    require("levelized")
+    check_same(Loopy, "levelized", 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 60))
 def test_more_random_designs_in_cxxrtl(seed):
@@ -80,7 +91,7 @@ def test_loops_through_bits_of_vectors_in_verilator():
     check_same(Loopy, "verilator", 1)
 
 
-@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl"])
+@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl", "levelized"])
 def test_design_without_registers(engine):
     require(engine)
     with open_simulation(SimulationModel(Combinational()), engine) as sim:
@@ -91,7 +102,7 @@ def test_design_without_registers(engine):
         assert sim.get("y") == 256
 
 
-@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl"])
+@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl", "levelized"])
 def test_bits_of_signed_values(engine):
     require(engine)
     with open_simulation(SimulationModel(Selections()), engine) as sim:
@@ -103,7 +114,7 @@ def test_bits_of_signed_values(engine):
                 assert sim.get("word") == value >> 4 * (place & 3) & 15
 
 
-@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl"])
+@pytest.mark.parametrize("engine", ["amaranth", "cxxrtl", "levelized"])
 def test_synchronous_reset_port(engine):
     require(engine)
     with open_simulation(SimulationModel(Resettable(), reset=True), engine) as sim:
@@ -165,7 +176,7 @@ def test_unknown_engine_is_refused(everything):
     with pytest.raises(PluginError) as caught:
         open_simulation(everything, "modelsim")
     assert str(caught.value).startswith("plugin: no simulator is named 'modelsim'\n")
-    assert "amaranth, cxxrtl, verilator" in str(caught.value)
+    assert "amaranth, cxxrtl, levelized, verilator" in str(caught.value)
 
 
 def test_little_work_is_interpreted_and_much_is_compiled(monkeypatch, tmp_path):
@@ -173,13 +184,13 @@ def test_little_work_is_interpreted_and_much_is_compiled(monkeypatch, tmp_path):
     monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path))
     model = SimulationModel(Resettable(), name="choice")
     assert estimate_engines(model, 100)[0].engine == "amaranth"
-    assert estimate_engines(model, 10_000_000)[0].engine == "cxxrtl"
+    assert estimate_engines(model, 10_000_000)[0].engine == "levelized"
     with open_simulation(model, expected_cycles=10) as sim:
         assert sim.engine == "amaranth"
     with open_simulation(model, expected_cycles=10**9) as sim:
-        assert sim.engine == "cxxrtl"
+        assert sim.engine == "levelized"
     best = estimate_engines(model, 100_000)[0]
-    assert (best.engine, best.build_seconds) == ("cxxrtl", 0.0)
+    assert (best.engine, best.build_seconds) == ("levelized", 0.0)
     assert best.seconds == 100_000 / best.cycles_per_second
 
 
@@ -251,6 +262,7 @@ def test_progress_is_reported(engine, everything, monkeypatch, tmp_path):
     expected = {
         "amaranth": ["compiling c to Python"],
         "cxxrtl": ["translating c to C++ with yosys", "compiling c with "],
+        "levelized": ["translating c to C", "compiling c with "],
     }
     assert len(messages) == len(expected[engine])
     assert all(m.startswith(e) for m, e in zip(messages, expected[engine], strict=True))

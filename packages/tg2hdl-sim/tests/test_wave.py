@@ -35,8 +35,8 @@ def read_vcd(path):
 
 
 def test_the_waveform_shows_the_run(engine, everything, tmp_path):
-    if engine == "verilator":
-        pytest.skip("its build takes long: see the slow test")
+    if engine in ("verilator", "levelized"):
+        pytest.skip("its build takes long: see the slow test; the levelized engine has none")
     check_wave(engine, everything, tmp_path / "run.vcd")
 
 
@@ -67,7 +67,7 @@ def check_wave(engine, model, path):
 
 
 def test_a_waveform_needs_a_directory(engine, everything, tmp_path):
-    if engine == "verilator":
+    if engine in ("verilator", "levelized"):
         pytest.skip("the code is that of CXXRTL")
     path = tmp_path / "none" / "run.vcd"
     with pytest.raises(InputError) as caught:
@@ -79,7 +79,7 @@ def test_a_waveform_needs_a_directory(engine, everything, tmp_path):
 
 
 def test_a_waveform_runs_from_power_on_to_the_end(engine, everything, tmp_path):
-    if engine == "verilator":
+    if engine in ("verilator", "levelized"):
         pytest.skip("the code is that of CXXRTL")
     with (
         open_simulation(everything, engine, vcd=tmp_path / "run.vcd") as sim,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
-__all__ = ["Compiler", "compile_shared", "find_compiler", "zig_is_cold"]
+__all__ = ["Compiler", "compile_shared", "find_compiler", "native_target", "zig_is_cold"]
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-DNDEBUG", "-DCXXRTL_NDEBUG")
 SYSTEM_COMPILERS = ("g++", "clang++", "c++")
@@ -91,8 +91,25 @@ def zig_is_cold() -> bool:
     return not (cache / "o").is_dir()
 
 
+@functools.cache
+def native_target(compiler: Compiler) -> str:
+    """Return a text that changes with what ``-march=native`` means on this machine."""
+    command = [*compiler.command, "-march=native", "-dM", "-E", "-x", "c", "-"]
+    try:
+        result = subprocess.run(command, input="", capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return platform.processor()
+    return result.stdout if result.returncode == 0 else platform.processor()
+
+
 def compile_shared(
-    compiler: Compiler, sources: Sequence[str], output: str, *, directory: Path, flags: Sequence[str] = ()
+    compiler: Compiler,
+    sources: Sequence[str],
+    output: str,
+    *,
+    directory: Path,
+    flags: Sequence[str] = (),
+    base: Sequence[str] = FLAGS,
 ) -> None:
     """Compile sources in a directory to a shared library.
 
@@ -102,7 +119,7 @@ def compile_shared(
         With the compiler's first messages when it fails.
     """
     extra = ["-fno-sanitize=undefined"] if compiler.is_zig else []
-    command = [*compiler.command, *FLAGS, *extra, *flags, *sources, "-o", output]
+    command = [*compiler.command, *base, *extra, *flags, *sources, "-o", output]
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if result.returncode:
         raise SimulationError(

@@ -16,6 +16,9 @@ __all__ = [
     "cxxrtl_available",
     "cxxrtl_build_seconds",
     "cxxrtl_speed",
+    "levelized_available",
+    "levelized_build_seconds",
+    "levelized_speed",
     "verilator_available",
     "verilator_build_seconds",
     "verilator_speed",
@@ -42,6 +45,25 @@ def cxxrtl_build_seconds(cells: int) -> float:
 def cxxrtl_speed(cells: int) -> float:
     """Cycles per second."""
     return 1e9 / (5 + 0.4 * cells)
+
+
+def levelized_available() -> str | None:
+    """Return None when the levelized engine can run, else the reason why not."""
+    try:
+        compiler.find_compiler()
+    except ToolMissingError as error:
+        return f"{error.message}; {error.hint}"
+    return None
+
+
+def levelized_build_seconds(cells: int) -> float:
+    """Seconds to translate and compile."""
+    return 0.3 + 0.0013 * cells + 3.0 * compiler.find_compiler().is_zig
+
+
+def levelized_speed(cells: int) -> float:
+    """Cycles per second."""
+    return 1e9 / (5 + 0.2 * cells)
 
 
 def verilator_available() -> str | None:

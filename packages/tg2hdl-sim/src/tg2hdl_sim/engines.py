@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError
+from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim.model import SimulationModel
@@ -122,7 +122,7 @@ def open_simulation(
     for number, estimate in enumerate(usable):
         try:
             return _open(registry().simulator(estimate.engine), model, path, cache, report)
-        except ToolMissingError as error:
+        except (ToolMissingError, UnsupportedError) as error:
             if number == len(usable) - 1:
                 raise
             report(f"engine {estimate.engine} cannot run: {error.message}")

@@ -197,6 +197,11 @@ class Elaboration:
         return netlist.to_rtlil(self.netlist)
 
     @cached_property
+    def content(self) -> str:
+        """Text of the netlist without memory contents, for cache keys; cheaper than `rtlil`."""
+        return netlist.to_text(self.netlist)
+
+    @cached_property
     def cells(self) -> int:
         """Size of the design for cost models: cells of the netlist."""
         return len(self.netlist.cells)

@@ -7,9 +7,9 @@ from typing import Any
 from amaranth.back import rtlil
 from amaranth.hdl._ast import SignalDict
 from amaranth.hdl._ir import Design, build_netlist
-from amaranth.hdl._nir import Netlist
+from amaranth.hdl._nir import Memory, Netlist
 
-__all__ = ["build", "to_rtlil"]
+__all__ = ["build", "to_rtlil", "to_text"]
 
 
 def build(design: Design) -> Netlist:
@@ -42,3 +42,15 @@ def to_rtlil(netlist: Netlist) -> str:
             emitted.attribute("top", 1)
         _ContentlessEmitter(emitted, netlist, module, SignalDict(), empty_checker=empty).emit()
     return str(builder)
+
+
+def to_text(netlist: Netlist) -> str:
+    """Return text that depends on structure only: no source locations, no memory contents."""
+    lines = [f"{module.parent} {module.name}" for module in netlist.modules]
+    for cell in netlist.cells:
+        if isinstance(cell, Memory):
+            text = f"(memory {cell.name} {cell.width} {cell.depth})"
+        else:
+            text = repr(cell)
+        lines.append(f"{cell.module_idx} {text}")
+    return "\n".join(lines)

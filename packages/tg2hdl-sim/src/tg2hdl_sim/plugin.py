@@ -10,11 +10,20 @@ __all__ = ["tg2hdl_simulators"]
 
 @hookimpl
 def tg2hdl_simulators() -> list[SimulatorDef]:
-    """CXXRTL, Verilator and Amaranth's own simulator."""
+    """The levelized engine, CXXRTL, Verilator and Amaranth's own simulator."""
     return [
         SimulatorDef(
+            name="levelized",
+            description="compiled to C of words, one evaluation per clock edge",
+            available="tg2hdl_sim.costs:levelized_available",
+            open="tg2hdl_sim.levelized.engine:open_levelized",
+            build_seconds="tg2hdl_sim.costs:levelized_build_seconds",
+            cycles_per_second="tg2hdl_sim.costs:levelized_speed",
+            priority=40,
+        ),
+        SimulatorDef(
             name="cxxrtl",
-            description="compiled with yosys and a C++ compiler; fastest",
+            description="compiled with yosys and a C++ compiler",
             available="tg2hdl_sim.costs:cxxrtl_available",
             open="tg2hdl_sim.cxxrtl:open_cxxrtl",
             build_seconds="tg2hdl_sim.costs:cxxrtl_build_seconds",

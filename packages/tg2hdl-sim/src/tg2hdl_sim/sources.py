@@ -1,4 +1,4 @@
-"""The C++ sources of this package."""
+"""The C and C++ sources of this package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from importlib.resources import files
 
 __all__ = ["source", "sources_digest"]
 
-NAMES = ("cxxrtl_model.h", "cxxrtl_runtime.h", "harness.h", "verilator_model.h")
+NAMES = (
+    "cxxrtl_model.h",
+    "cxxrtl_runtime.h",
+    "harness.h",
+    "levelized.h",
+    "levelized_interface.h",
+    "verilator_model.h",
+)
 
 
 @functools.cache

@@ -1,0 +1,133 @@
+// Types and operators of generated models.  LANES inputs are simulated side by side, VECTOR of them in a vector.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOINLINE __attribute__((noinline))
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+typedef int64_t i64;
+
+static inline u32 min32(u32 by) { return by < 32 ? by : 31; }
+static inline u32 min64(u32 by) { return by < 64 ? by : 63; }
+static inline u32 parity32(u32 x) { return (u32)__builtin_parity(x); }
+static inline u32 parity64(u64 x) { return (u32)__builtin_parityll(x); }
+
+// Division towards minus infinity; by zero it is 0.
+#define DIVIDE(B) \
+    static inline u##B udiv##B(u##B a, u##B b) { return b ? a / b : 0; } \
+    static inline u##B umod##B(u##B a, u##B b) { return b ? a % b : 0; } \
+    static inline u##B sdiv##B(u##B x, u##B y) { \
+        const i##B a = (i##B)x, b = (i##B)y; \
+        if (!b) return 0; \
+        if (b == -1) return 0 - x; \
+        return (u##B)(a / b - (a % b != 0 && (a < 0) != (b < 0))); \
+    } \
+    static inline u##B smod##B(u##B x, u##B y) { \
+        const i##B a = (i##B)x, b = (i##B)y; \
+        if (!b || b == -1) return 0; \
+        const i##B r = a % b; \
+        return (u##B)(r != 0 && (r < 0) != (b < 0) ? r + b : r); \
+    }
+DIVIDE(32)
+DIVIDE(64)
+
+// Word `which` of the quotient or the remainder of two numbers of n words, one after the other.
+static NOINLINE u64 wide_div(int n, int which, int remainder, const u64 *words) {
+    const u64 *b = words + n;
+    u64 q[32] = {0}, r[33] = {0}, any = 0;
+    for (int j = 0; j < n; j++) any |= b[j];
+    if (!any) return 0;
+    for (int bit = 64 * n - 1; bit >= 0; bit--) {
+        for (int j = n; j > 0; j--) r[j] = r[j] << 1 | r[j - 1] >> 63;
+        r[0] = r[0] << 1 | (words[bit / 64] >> (bit % 64) & 1);
+        int less = 0;
+        if (!r[n])
+            for (int j = n - 1; j >= 0; j--)
+                if (r[j] != b[j]) {
+                    less = r[j] < b[j];
+                    break;
+                }
+        if (less) continue;
+        u64 borrow = 0;
+        for (int j = 0; j <= n; j++) {
+            const u64 y = j < n ? b[j] : 0, d = r[j] - y - borrow;
+            borrow = r[j] < y || (r[j] == y && borrow);
+            r[j] = d;
+        }
+        q[bit / 64] |= (u64)1 << (bit % 64);
+    }
+    return remainder ? r[which] : q[which];
+}
+
+#ifdef BATCH
+#if defined(__AVX512BW__) || defined(__AVX2__)
+#define VECTOR 8
+#else
+#define VECTOR 4
+#endif
+#define CHUNKS (LANES / VECTOR)
+
+#define VECTORS(B) \
+    typedef u##B vu##B __attribute__((vector_size(VECTOR * B / 8))); \
+    typedef i##B vi##B __attribute__((vector_size(VECTOR * B / 8))); \
+    static inline vu##B bc##B(u##B x) { return x - (vu##B){0}; } \
+    static inline vu##B sel##B(vu##B m, vu##B a, vu##B b) { return (m & a) | (~m & b); } \
+    static inline vu##B minv##B(vu##B by) { \
+        const vu##B inside = (vu##B)(by < B); \
+        return sel##B(inside, by, bc##B(B - 1)); \
+    } \
+    DIVIDE_EACH(udiv, B) DIVIDE_EACH(umod, B) DIVIDE_EACH(sdiv, B) DIVIDE_EACH(smod, B)
+#define DIVIDE_EACH(OP, B) \
+    static inline vu##B OP##v##B(vu##B a, vu##B b) { \
+        vu##B r; \
+        for (int l = 0; l < VECTOR; l++) r[l] = OP##B(a[l], b[l]); \
+        return r; \
+    }
+VECTORS(32)
+VECTORS(64)
+
+static inline vu32 parityv32(vu32 x) {
+    x ^= x >> 16;
+    x ^= x >> 8;
+    x ^= x >> 4;
+    x ^= x >> 2;
+    return x ^ x >> 1;
+}
+static inline vu32 parityv64(vu64 x) { return parityv32(__builtin_convertvector(x ^ x >> 32, vu32)); }
+
+static NOINLINE vu64 wide_divv(int n, int which, int remainder, const vu64 *words) {
+    vu64 r;
+    for (int l = 0; l < VECTOR; l++) {
+        u64 one[64];
+        for (int j = 0; j < 2 * n; j++) one[j] = words[j][l];
+        r[l] = wide_div(n, which, remainder, one);
+    }
+    return r;
+}
+
+// An element of a memory for each lane l_, at its own address at_.
+#define GATHER(B, ELEMENT, WHERE) __extension__({ \
+    const vu32 where_ = (WHERE); \
+    vu##B found_; \
+    for (int l_ = 0; l_ < VECTOR; l_++) { \
+        const u32 at_ = where_[l_]; \
+        found_[l_] = (u##B)(ELEMENT); \
+    } \
+    found_; \
+})
+#define GATHER32(ELEMENT, WHERE) GATHER(32, ELEMENT, WHERE)
+#define GATHER64(ELEMENT, WHERE) GATHER(64, ELEMENT, WHERE)
+#endif
+
+typedef struct Field {
+    size_t offset, bytes, stride, unused;
+    u32 width, low, is_signed, varies;
+} Field;

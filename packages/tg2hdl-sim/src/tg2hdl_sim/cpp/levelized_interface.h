@@ -1,0 +1,194 @@
+// The C interface of generated models; the functions are those of harness.h.  In a model for a batch the values of a
+// port that varies follow one another, input by input, and so do the words of a stream or a memory.
+#if defined(_WIN32)
+#define TG_API __declspec(dllexport)
+#else
+#define TG_API __attribute__((visibility("default")))
+#endif
+
+static u64 load_bits(const u32 *words, u32 low, u32 width) {
+    u64 value = 0;
+    for (u32 have = 0; have < width;) {
+        const u32 at = (low + have) % 32, take = 32 - at < width - have ? 32 - at : width - have;
+        const u64 part = words[(low + have) / 32] >> at & (((u64)1 << take) - 1);
+        value |= part << have;
+        have += take;
+    }
+    return value;
+}
+
+static void store_bits(u32 *words, u32 low, u32 width, u64 value) {
+    for (u32 have = 0; have < width;) {
+        const u32 at = (low + have) % 32, take = 32 - at < width - have ? 32 - at : width - have;
+        const u32 mask = (u32)((((u64)1 << take) - 1) << at);
+        words[(low + have) / 32] = (words[(low + have) / 32] & ~mask) | ((u32)(value >> have << at) & mask);
+        have += take;
+    }
+}
+
+static void put(State *s, const Field *f, u64 row, u32 lane, const u32 *words) {
+    u64 value = load_bits(words, f->low, f->width);
+    if (f->is_signed && f->width < 64) value = (u64)((i64)(value << (64 - f->width)) >> (64 - f->width));
+    memcpy((char *)s + f->offset + row * f->stride + lane * f->bytes, &value, f->bytes);
+}
+
+static void get(const State *s, const Field *f, u64 row, u32 lane, u32 *words) {
+    u64 value = 0;
+    memcpy(&value, (const char *)s + f->offset + row * f->stride + lane * f->bytes, f->bytes);
+    store_bits(words, f->low, f->width, value);
+}
+
+// One word for all inputs of a batch; with `each`, one for each, `step` chunks apart.
+static void put_port(State *s, u32 port, const u32 *words, size_t step) {
+    const Port *p = &ports[port];
+    for (int j = 0; j < p->count; j++) {
+        const Field *f = &p->fields[j];
+        for (u32 lane = 0; lane < (f->varies ? LANES : 1); lane++) put(s, f, 0, lane, words + lane * step);
+    }
+}
+
+TG_API void *tg_create(void) {
+    const size_t size = (sizeof(State) + 127) / 64 * 64;
+    void *raw = malloc(size + 64 + sizeof(void *));
+    if (!raw) return NULL;
+    State *s = (State *)(((uintptr_t)raw + sizeof(void *) + 63) / 64 * 64);
+    ((void **)s)[-1] = raw;
+    memset(s, 0, sizeof(State));
+    power_on(s);
+    return s;
+}
+
+TG_API void tg_destroy(void *p) { free(((void **)p)[-1]); }
+
+TG_API u64 tg_cycles(void *p) { return ((State *)p)->cycles; }
+
+TG_API u32 tg_lanes(void) { return LANES; }
+
+// Whether the inputs of a batch have values of their own at a port.
+TG_API int tg_varies(u32 port) {
+    for (int j = 0; j < ports[port].count; j++)
+        if (ports[port].fields[j].varies) return 1;
+    return 0;
+}
+
+TG_API void tg_set(void *p, u32 port, const u32 *words) { put_port((State *)p, port, words, 0); }
+
+TG_API void tg_set_each(void *p, u32 port, const u32 *words) {
+    put_port((State *)p, port, words, ports[port].chunks);
+}
+
+TG_API void tg_get(void *p, u32 port, u32 *words) { ports[port].value((State *)p, words); }
+
+TG_API void tg_step(void *p, u64 count) {
+    State *s = (State *)p;
+    s->cycles += count;
+    for (; count; count--) edge(s);
+}
+
+// Edges until the port has the value in all inputs of a batch; -1 at the limit, -2 when only some have it.
+TG_API i64 tg_run_until(void *p, u32 port, const u32 *words, u64 limit) {
+    State *s = (State *)p;
+    const u32 chunks = ports[port].chunks;
+    u32 *now = (u32 *)malloc(4 * (size_t)LANES * chunks);
+    i64 result = -1;
+    for (u64 used = 0;; used++) {
+        ports[port].value(s, now);
+        u32 hits = 0;
+        for (u32 lane = 0; lane < LANES; lane++) hits += !memcmp(now + lane * chunks, words, 4 * chunks);
+        if (hits) {
+            result = hits == LANES ? (i64)used : -2;
+            s->cycles += used;
+            break;
+        }
+        if (used == limit) {
+            s->cycles += used;
+            break;
+        }
+        edge(s);
+    }
+    free(now);
+    return result;
+}
+
+static int write_memory(State *s, u32 index, u64 offset, u64 count, const u32 *words, u64 apart) {
+    const Storage *m = &storages[index];
+    for (int j = 0; j < m->count; j++) {
+        const Field *f = &m->fields[j];
+        for (u32 lane = 0; lane < (f->varies ? LANES : 1); lane++)
+            for (u64 i = 0; i < count; i++) put(s, f, offset + i, lane, words + lane * apart + i * m->chunks);
+    }
+    return 1;
+}
+
+TG_API int tg_write_memory(void *p, u32 index, u64 offset, u64 count, const u32 *words) {
+    return write_memory((State *)p, index, offset, count, words, 0);
+}
+
+TG_API int tg_read_memory_of(void *p, u32 index, u32 lane, u64 offset, u64 count, u32 *words) {
+    const Storage *m = &storages[index];
+    memset(words, 0, 4 * count * m->chunks);
+    for (int j = 0; j < m->count; j++) {
+        const Field *f = &m->fields[j];
+        for (u64 i = 0; i < count; i++)
+            get((State *)p, f, offset + i, f->varies ? lane : 0, words + i * m->chunks);
+    }
+    return 1;
+}
+
+TG_API int tg_read_memory(void *p, u32 index, u64 offset, u64 count, u32 *words) {
+    return tg_read_memory_of(p, index, 0, offset, count, words);
+}
+
+static void write_stream(State *s, u32 addr, u32 data, u32 enable, const u32 *on, u64 count, const u64 *addresses,
+                         const u32 *words, u64 apart) {
+    static const u32 off[64];
+    const u32 chunks = ports[data].chunks;
+    put_port(s, enable, on, 0);
+    for (u64 i = 0; i < count; i++) {
+        const u32 address[64] = {(u32)addresses[i], (u32)(addresses[i] >> 32)};
+        put_port(s, addr, address, 0);
+        put_port(s, data, words + i * chunks, apart);
+        edge(s);
+    }
+    s->cycles += count;
+    put_port(s, enable, off, 0);
+}
+
+TG_API void tg_write_stream(void *p, u32 addr, u32 data, u32 enable, const u32 *on, u64 count,
+                            const u64 *addresses, const u32 *words) {
+    write_stream((State *)p, addr, data, enable, on, count, addresses, words, 0);
+}
+
+// The words of each input of a batch follow those of the one before.
+TG_API void tg_write_stream_each(void *p, u32 addr, u32 data, u32 enable, const u32 *on, u64 count,
+                                 const u64 *addresses, const u32 *words) {
+    write_stream((State *)p, addr, data, enable, on, count, addresses, words, count * ports[data].chunks);
+}
+
+// In a batch, the words of each address are those of all inputs.
+TG_API void tg_read_stream(void *p, u32 addr, u32 data, u64 count, const u64 *addresses, u64 latency, u32 *words) {
+    State *s = (State *)p;
+    const u32 size = LANES * ports[data].chunks;
+    const u64 edges = count + (latency ? latency : 1) - 1;
+    for (u64 i = 0; i < edges; i++) {
+        if (i < count) {
+            const u32 address[64] = {(u32)addresses[i], (u32)(addresses[i] >> 32)};
+            put_port(s, addr, address, 0);
+        }
+        if (!latency) {
+            ports[data].value(s, words);
+            words += size;
+        }
+        edge(s);
+        if (latency && i + 1 >= latency) {
+            ports[data].value(s, words);
+            words += size;
+        }
+    }
+    s->cycles += edges;
+}
+
+TG_API int tg_open_wave(void *p, const char *path) {
+    (void)p, (void)path;
+    return 0;
+}

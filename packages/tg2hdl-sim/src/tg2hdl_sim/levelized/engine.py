@@ -1,0 +1,94 @@
+"""The levelized engine: generated C, compiled to a shared library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_sim import compiler as cc
+from tg2hdl_sim.cache import ModelCache, content_key
+from tg2hdl_sim.levelized.emit import emit
+from tg2hdl_sim.levelized.lowering import lower
+from tg2hdl_sim.levelized.program import build_program
+from tg2hdl_sim.model import Elaboration, SimulationModel
+from tg2hdl_sim.native import NativeSimulation, load_model
+from tg2hdl_sim.sources import source, sources_digest
+from tg2hdl_sim.version import __version__
+
+__all__ = ["generate", "is_cached", "open_levelized"]
+
+FLAGS = ("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-march=native")
+
+
+def generate(elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = ()) -> str:
+    """Return the C of a design."""
+    design = lower(elaboration)
+    program = build_program(design, varying)
+    return emit(program, list(elaboration.ports), len(elaboration.memories), batch)
+
+
+def _build(
+    elaboration: Elaboration,
+    compiler: cc.Compiler,
+    batch: int,
+    varying: tuple[str, ...],
+    progress: Callable[[str], None],
+    directory: Path,
+) -> Path:
+    progress(f"translating {elaboration.model.name} to C")
+    (directory / "model.c").write_text(generate(elaboration, batch=batch, varying=varying))
+    for name in ("levelized.h", "levelized_interface.h"):
+        (directory / name).write_text(source(name))
+    progress(f"compiling {elaboration.model.name} with {compiler.identity}")
+    cc.compile_shared(compiler, ["model.c"], "model.so", directory=directory, base=FLAGS)
+    return directory / "model.so"
+
+
+def _key(elaboration: Elaboration, compiler: cc.Compiler, batch: int, varying: tuple[str, ...]) -> str:
+    return content_key(
+        "levelized",
+        __version__,
+        sources_digest(),
+        compiler.identity,
+        cc.native_target(compiler),
+        *compiler.command,
+        *FLAGS,
+        str(batch),
+        repr(varying),
+        repr([(memory.path, memory.info.name) for memory in elaboration.memories]),
+        repr(list(elaboration.ports)),
+        elaboration.content,
+    )
+
+
+def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
+    """Whether opening the model needs no build."""
+    if vcd is not None:
+        return False
+    return ModelCache().lookup(_key(model.elaboration, cc.find_compiler(), 0, ())) is not None
+
+
+def open_levelized(
+    model: SimulationModel,
+    *,
+    vcd: Path | None = None,
+    cache: bool = True,
+    progress: Callable[[str], None],
+) -> NativeSimulation:
+    """Open a model with the levelized engine; see `tg2hdl_sim.open_simulation`."""
+    if vcd is not None:
+        raise UnsupportedError(
+            "the levelized engine writes no waveforms",
+            where=model.name,
+            hint="use engine='auto', 'cxxrtl' or 'amaranth' with vcd=...",
+        )
+    elaboration = model.elaboration
+    compiler = cc.find_compiler()
+    build = partial(_build, elaboration, compiler, 0, (), progress)
+    key = _key(elaboration, compiler, 0, ())
+    return load_model(elaboration, "levelized", key, build, vcd=vcd, cache=cache)
+
+
+open_levelized.is_cached = is_cached  # type: ignore[attr-defined]

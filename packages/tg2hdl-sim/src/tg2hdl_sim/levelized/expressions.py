@@ -1,0 +1,370 @@
+"""C expressions for operands and operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tg2hdl_sim.levelized.program import Program
+from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, container
+
+__all__ = ["Expressions", "Scope", "literal"]
+
+STATE = frozenset(["ff", "in"])
+
+
+@dataclass
+class Scope:
+    """A block of C: its statements, and the variables that hold converted values."""
+
+    lines: list[str] = field(default_factory=list)
+    known: dict[Any, str] = field(default_factory=dict)
+
+
+def literal(value: int, bits: int) -> str:
+    """Return an unsigned C literal."""
+    return f"{value & ((1 << bits) - 1):#x}u" + ("ll" if bits == 64 else "")
+
+
+class Expressions:
+    """Writes expressions into scopes.
+
+    Every expression has a C type of 32 or 64 bits, and a vector of them where the value varies among the inputs of a
+    batch.  What is above the width of a value is its form: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
+
+    Attributes
+    ----------
+    control, varying, lane : Scope or None
+        Open scopes, from the outermost to the innermost.
+    here : set of int
+        Units that the open loop over lanes computes.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.units = program.units
+        self.control = Scope()
+        self.varying: Scope | None = None
+        self.lane: Scope | None = None
+        self.here: set[int] = set()
+        self.fresh = 0
+
+    # Scopes
+
+    def scope_of(self, ref: Ref) -> Scope:
+        """Return the outermost scope in which a value is known."""
+        if ref[1] != 0 or ref[0] in self.here:
+            assert self.lane is not None
+            return self.lane
+        if ref[0] >= 0 and self.units[ref[0]].varies:
+            assert self.varying is not None
+            return self.varying
+        return self.control
+
+    def variable(self, scope: Scope, key: Any, type_: str, text: str) -> str:
+        """Return the variable that holds an expression, defined in the scope at the first use."""
+        for other in (self.control, self.varying, self.lane):
+            if other is not None and key in other.known:
+                return other.known[key]
+        self.fresh += 1
+        name = f"x{self.fresh}"
+        scope.lines.append(f"const {type_} {name} = {text};")
+        scope.known[key] = name
+        return name
+
+    # References
+
+    @staticmethod
+    def index(ref: Ref) -> str:
+        """Return the lane of a reference as a C expression."""
+        _, kind, a, b = ref
+        if kind == 0:
+            return str(a)
+        if kind == 1:
+            product = "i" if a == 1 else f"{a} * i"
+            return f"{product} + {b}" if b else product
+        return f"table{a}[i]"
+
+    def read(self, ref: Ref) -> str:
+        """Return the variable of a reference."""
+        unit = self.units[ref[0]]
+        if unit.number in self.here:
+            return f"t{unit.number}"
+        name = f"s->q{unit.number}" if unit.op in STATE else f"t{unit.number}"
+        if unit.lanes > 1:
+            name += f"[{self.index(ref)}]"
+        if unit.varies and unit.op in STATE:
+            name += "[k]"
+        return name
+
+    def varies(self, operand: Lifted) -> bool:
+        """Whether an operand differs among the inputs of a batch."""
+        return any(r is not None and r[0] >= 0 and self.units[r[0]].varies for r, _, _ in operand)
+
+    @staticmethod
+    def type_of(bits: int, vector: bool) -> str:
+        """Return the C type."""
+        return f"{'v' if vector else ''}u{bits}"
+
+    # Forms
+
+    @staticmethod
+    def fit(text: str, form: str, wanted: str, width: int, bits: int, vector: bool) -> str:
+        """Bring what is above the width into a form."""
+        if form == wanted or wanted == "d" or width == bits:
+            return text
+        if wanted == "z":
+            return f"({text} & {literal((1 << width) - 1, bits)})"
+        if not vector and width in (8, 16, 32):
+            return f"(u{bits})(i{bits})(i{width})({text})"
+        v, up = "v" if vector else "", bits - width
+        return f"({v}u{bits})(({v}i{bits})({text} << {up}) >> {up})"
+
+    def whole(self, ref: Ref, wanted: str) -> str:
+        """Return all of a unit in a form; converted once."""
+        unit = self.units[ref[0]]
+        text = self.read(ref)
+        fitted = self.fit(text, unit.form, wanted, unit.width, unit.bits, unit.varies)
+        if fitted == text:
+            return text
+        type_ = self.type_of(unit.bits, unit.varies)
+        return self.variable(self.scope_of(ref), (ref, wanted), type_, fitted)
+
+    @staticmethod
+    def convert(text: str, source: int, target: int, signed: bool, vector: bool) -> str:
+        """Convert between the 32-bit and the 64-bit type."""
+        if source == target:
+            return text
+        if vector:
+            if signed:
+                return f"(vu{target})__builtin_convertvector((vi{source})({text}), vi{target})"
+            return f"__builtin_convertvector((vu{source})({text}), vu{target})"
+        return f"(u{target})(i{target})(i{source})({text})" if signed else f"(u{target})({text})"
+
+    # Operands
+
+    def slice(self, piece: LiftedPiece, wanted: str, bits: int) -> str:
+        """Return a slice of a unit as a word of its own."""
+        ref, low, count = piece
+        assert ref is not None
+        unit = self.units[ref[0]]
+        own, vector = unit.bits, unit.varies
+        if low == 0 and count == unit.width:
+            form = "z" if wanted == "d" and bits > own else wanted
+            return self.convert(self.whole(ref, form), own, bits, wanted == "s", vector)
+        text = self.read(ref)
+        if wanted == "s":
+            v = "v" if vector else ""
+            up = own - low - count
+            text = f"({text} << {up})" if up else text
+            text = f"({v}u{own})(({v}i{own}){text} >> {own - count})"
+            return self.convert(text, own, bits, True, vector)
+        clean = unit.form == "z" and low + count == unit.width
+        text = f"({text} >> {low})" if low else text
+        form = "z" if clean else "d"
+        # A logical shift brings zeros in from the top of the C type.
+        if low + count == own:
+            form = "z"
+        text = self.fit(text, form, "z" if wanted == "z" or bits > own else "d", count, own, vector)
+        return self.convert(text, own, bits, False, vector)
+
+    def value(self, operand: Lifted, wanted: str, bits: int, vector: bool) -> str:
+        """Return an operand in a form."""
+        width = sum(abs(count) for _, _, count in operand)
+        scalars: list[str] = []
+        vectors: list[str] = []
+        constant, place = 0, 0
+        skip = False
+        for number, piece in enumerate(operand):
+            ref, low, count = piece
+            size = abs(count)
+            last = number == len(operand) - 1
+            if skip:
+                skip = False
+                place += size
+                continue
+            if ref is None:
+                constant |= low << place
+                if last and wanted == "s" and low >> (size - 1):
+                    constant |= -1 << width
+                place += size
+                continue
+            if ref[1] == 3:
+                text = f"(u{bits})table{ref[2]}[i]"
+                if last and wanted == "s":
+                    text = self.fit(text, "z", "s", size, bits, False)
+                scalars.append(f"({text} << {place})" if place else text)
+                place += size
+                continue
+            following = operand[number + 1] if not last else None
+            top = last
+            total = size
+            if following is not None and following[2] < 0 and following[0] == ref:
+                # A sign extension: one conversion for both pieces.
+                skip = True
+                total += -following[2]
+                top = number + 1 == len(operand) - 1
+                form = "s" if top and wanted in ("s", "d") else "z"
+                text = self.slice(piece, "s", bits)
+                if form == "z":
+                    text = self.fit(text, "s", "z", total, bits, self.units[ref[0]].varies)
+            else:
+                form = wanted if top else "z"
+                text = self.slice(piece, form, bits)
+            if place:
+                text = f"({text} << {place})"
+            (vectors if self.units[ref[0]].varies else scalars).append(text)
+            place += size
+        if constant or not (scalars or vectors):
+            scalars.append(literal(constant, bits))
+        if scalars and vector:
+            joined = scalars[0] if len(scalars) == 1 else "(" + " | ".join(scalars) + ")"
+            vectors.append(f"bc{bits}({joined})")
+            scalars = []
+        terms = vectors or scalars
+        return terms[0] if len(terms) == 1 else "(" + " | ".join(terms) + ")"
+
+    def index_value(self, operand: Lifted) -> str:
+        """Return an operand that is the same for all inputs as a scalar of 32 bits."""
+        return self.value(operand, "z", 32, False)
+
+    def mask(self, condition: Lifted, bits: int) -> str:
+        """Return a vector of all ones where a bit is 1."""
+        if self.varies(condition):
+            return self.convert(self.value(condition, "s", 32, True), 32, bits, True, True)
+        ((ref, low, _),) = condition
+        assert ref is not None
+        text = f"bc{bits}(-{self.value(condition, 'z', bits, False)})"
+        scope = self.lane if ref[1] != 0 or ref[0] in self.here else self.control
+        assert scope is not None
+        return self.variable(scope, ("mask", ref, low, bits), f"vu{bits}", text)
+
+    # Operators
+
+    def compute(self, unit: Unit) -> str:
+        """Return the value of a combinational unit in its form."""
+        text, form = self._operator(unit)
+        return self.fit(text, form, unit.form, unit.width, unit.bits, unit.varies)
+
+    def _operator(self, unit: Unit) -> tuple[str, str]:
+        ins, bits, vector, op = unit.ins, unit.bits, unit.varies, unit.op
+        v = "v" if vector else ""
+        match op:
+            case "+" | "-" | "*":
+                x, y = (self.value(operand, "d", bits, vector) for operand in ins)
+                return f"({x} {op} {y})", "d"
+            case "&" | "|" | "^":
+                form = unit.form
+                x, y = (self.value(operand, form, bits, vector) for operand in ins)
+                return f"({x} {op} {y})", form
+            case "~":
+                if unit.width == 1 and unit.form == "z":
+                    return f"({self.value(ins[0], 'z', bits, vector)} ^ 1u)", "z"
+                form = "s" if unit.form == "s" else "d"
+                return f"(~{self.value(ins[0], form, bits, vector)})", form
+            case "mux":
+                form = unit.form
+                x, y = (self.value(operand, form, bits, vector) for operand in ins[1:])
+                if vector:
+                    return f"sel{bits}({self.mask(ins[0], bits)}, {x}, {y})", form
+                return f"({self.index_value(ins[0])} ? {x} : {y})", form
+            case "shl" | "shr" | "sar":
+                return self._shift(unit), {"shl": "d", "shr": "z", "sar": "s"}[op]
+            case "eq" | "ult" | "ule" | "slt" | "sle":
+                size = _size(*ins)
+                form = "s" if op[0] == "s" else "z"
+                x, y = (self.value(operand, form, size, vector) for operand in ins)
+                sign = f"({v}i{size})" if form == "s" else ""
+                symbol = {"eq": "==", "lt": "<", "le": "<="}[op if op == "eq" else op[1:]]
+                return self._truth(f"({sign}({x}) {symbol} {sign}({y}))", size, vector)
+            case "any" | "all":
+                size = _size(ins[0])
+                x = self.value(ins[0], "z", size, vector)
+                width = sum(abs(count) for _, _, count in ins[0])
+                test = f"!= {literal(0, size)}" if op == "any" else f"== {literal((1 << width) - 1, size)}"
+                return self._truth(f"({x} {test})", size, vector)
+            case "parity":
+                size = _size(ins[0])
+                return f"parity{v}{size}({self.value(ins[0], 'z', size, vector)})", "d" if vector else "z"
+            case "match":
+                size = _size(ins[0])
+                x = self.value(ins[0], "z", size, vector)
+                tests = [
+                    f"(({x} & {literal(mask, size)}) == {literal(value, size)})"
+                    for mask, value in unit.data[0]
+                ]
+                return self._truth("(" + " | ".join(tests) + ")", size, vector)
+            case "udiv" | "umod" | "sdiv" | "smod":
+                form = "s" if op[0] == "s" else "z"
+                x, y = (self.value(operand, form, bits, vector) for operand in ins)
+                return f"{op}{v}{bits}({x}, {y})", "z" if form == "z" else "d"
+            case "wide_div" | "wide_mod":
+                words = ", ".join(self.value(operand, "z", 64, vector) for operand in ins)
+                remainder = int(op == "wide_mod")
+                call = "wide_divv" if vector else "wide_div"
+                return (
+                    f"{call}({len(ins) // 2}, {unit.data[0]}, {remainder}, ({v}u64[]){{{words}}})",
+                    "z",
+                )
+            case "read":
+                return self._read_memory(unit), unit.form
+        raise AssertionError(op)
+
+    @staticmethod
+    def _truth(test: str, size: int, vector: bool) -> tuple[str, str]:
+        if not vector:
+            return f"(u32){test}", "z"
+        if size == 64:
+            return f"(vu32)__builtin_convertvector((vi64){test}, vi32)", "s"
+        return f"(vu32){test}", "s"
+
+    def _shift(self, unit: Unit) -> str:
+        (x, amount), bits, vector, op = unit.ins, unit.bits, unit.varies, unit.op
+        form = {"shl": "d", "shr": "z", "sar": "s"}[op]
+        text = self.value(x, form, bits, vector)
+        v = "v" if vector else ""
+        limit = (1 << sum(abs(count) for _, _, count in amount)) - 1
+        by_input = vector and self.varies(amount)
+        by = self.value(amount, "z", bits if by_input else 32, by_input)
+        symbol = "<<" if op == "shl" else ">>"
+        if op == "sar":
+            if limit >= bits:
+                by = f"minv{bits}({by})" if by_input else f"min{bits}({by})"
+            return f"({v}u{bits})(({v}i{bits})({text}) >> {'(' + v + 'i' + str(bits) + ')' if by_input else '(int)'}{by})"
+        if limit < bits:
+            return f"({text} {symbol} {by if by_input else '(int)' + by})"
+        if by_input:
+            inside = f"(vu{bits})({by} < {literal(bits, bits)})"
+            return f"(({text} {symbol} ({by} & {literal(bits - 1, bits)})) & {inside})"
+        if vector:
+            return f"(({text} {symbol} (int)({by} & {bits - 1}u)) & bc{bits}(-(u{bits})({by} < {bits}u)))"
+        return f"({by} < {bits}u ? {text} {symbol} ({by} & {bits - 1}u) : {literal(0, bits)})"
+
+    def _read_memory(self, unit: Unit) -> str:
+        (address,), bits = unit.ins, unit.bits
+        places = [self.program.segment_places[segment] for segment in unit.data]
+        memory = self.program.memories[places[0][0]]
+        lane = f"[{self.memory_lane(unit)}]" if memory.lanes > 1 else ""
+        array = f"s->m{memory.number}"
+        if not unit.varies:
+            return f"(u{bits}){array}[{self.index_value(address)}]{lane}"
+        if not self.varies(address):
+            return f"{array}[{self.index_value(address)}]{lane}[k]"
+        where = self.value(address, "z", 32, True)
+        if memory.varies:
+            return f"GATHER{bits}(({array}[at_]{lane}[k])[l_], {where})"
+        if memory.width == 1:
+            return f"GATHER{bits}(-(u32){array}[at_]{lane}, {where})"
+        return f"GATHER{bits}({array}[at_]{lane}, {where})"
+
+    def memory_lane(self, unit: Unit) -> str:
+        """Return which lane of its memory a unit reads."""
+        lanes = [self.program.segment_places[segment][1] for segment in unit.data]
+        if unit.lanes == 1:
+            return str(lanes[0])
+        assert lanes == list(range(unit.lanes))
+        return "i"
+
+
+def _size(*operands: Lifted) -> int:
+    return container(max(sum(abs(count) for _, _, count in operand) for operand in operands))

@@ -1,0 +1,93 @@
+"""The design as words: what the engine computes in a clock cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tg2hdl_sim.levelized.operands import Operand
+
+__all__ = ["Design", "MemorySegment", "Node", "Write"]
+
+
+class Node:
+    """A word of at most 64 bits and how it is computed.
+
+    Parameters
+    ----------
+    op : str
+        ``in`` (an input), ``ff`` (a register; its operand is the next value), ``read`` (of a memory, before the writes
+        of this edge), ``copy``, or an operator.
+    ins : list of Operand
+        Operands.
+    width : int
+        Bits.
+    data : hashable
+        What else decides the value: the initial value of a register, the segment of a memory, patterns.
+    """
+
+    __slots__ = ("data", "ins", "op", "width")
+
+    def __init__(self, op: str, ins: list[Operand], width: int, data: Any = None) -> None:
+        self.op, self.ins, self.width, self.data = op, ins, width, data
+
+    def __repr__(self) -> str:
+        return f"({self.op}:{self.width} {self.ins} {self.data})"
+
+
+@dataclass(frozen=True)
+class MemorySegment:
+    """Some bits of every word of a memory: an array of its own.
+
+    Parameters
+    ----------
+    memory : int
+        Index among the located memories of the elaboration.
+    low, width, depth : int
+        First bit; bits; words.
+    """
+
+    memory: int
+    low: int
+    width: int
+    depth: int
+
+
+@dataclass
+class Write:
+    """A write to a segment of a memory, when `enable` (one bit) is 1; later ones win."""
+
+    segment: int
+    address: Operand
+    data: Operand
+    enable: Operand
+
+
+@dataclass
+class Design:
+    """All words of a design.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        In any order.
+    segments : list of MemorySegment
+        Arrays.
+    writes : list of Write
+        In the order in which they happen.
+    outputs : dict of str to Operand
+        Outputs of the top level, and whatever else is to be seen.
+    inputs : dict of str to list of (int, int)
+        Nodes of each input and the first bit of each.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    segments: list[MemorySegment] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    outputs: dict[str, Operand] = field(default_factory=dict)
+    inputs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def add(self, op: str, ins: list[Operand], width: int, data: Any = None) -> int:
+        """Add a node and return its number."""
+        self.nodes.append(Node(op, ins, width, data))
+        return len(self.nodes) - 1

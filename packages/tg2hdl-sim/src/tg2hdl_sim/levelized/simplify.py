@@ -1,0 +1,218 @@
+"""Constants, common words, narrower words, and no dead ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tg2hdl_sim.levelized.fold import COMMUTATIVE, fold, signed_bits, unsigned_bits
+from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.operands import (
+    CONST,
+    Operand,
+    bits_of,
+    concat,
+    constant,
+    constant_value,
+    part,
+    replace,
+    sign_extend,
+    sources,
+)
+
+__all__ = ["evaluation_order", "simplify"]
+
+ROUNDS = 4
+LOW_BITS_DECIDE = frozenset(["+", "-", "*", "&", "|", "^", "~", "mux", "shl", "ff"])
+
+
+def simplify(design: Design) -> None:
+    """Simplify a design in place; what is not used any more becomes a node without operands."""
+    for _ in range(ROUNDS):
+        if not _number_values(design):
+            break
+    _drop_dead(design)
+    if _keep_demanded_bits(design):
+        _number_values(design)
+        _drop_dead(design)
+
+
+def evaluation_order(design: Design) -> list[int]:
+    """Return the nodes that are used, operands before users; registers and inputs are there too."""
+    nodes = design.nodes
+    state = bytearray(len(nodes))
+    order: list[int] = []
+    pending: list[int] = []
+
+    def visit(root: int) -> None:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if state[node]:
+                stack.pop()
+                if state[node] == 1:
+                    state[node] = 2
+                    order.append(node)
+                continue
+            state[node] = 1
+            if nodes[node].op == "ff":
+                pending.append(node)
+                continue
+            for operand in nodes[node].ins:
+                for source, _, _ in operand:
+                    if source != CONST and not state[source]:
+                        stack.append(source)
+
+    for operand in _roots(design):
+        for source in sources(operand):
+            visit(source)
+    while pending:
+        for source in sources(nodes[pending.pop()].ins[0]):
+            visit(source)
+    return order
+
+
+def _roots(design: Design) -> list[Operand]:
+    found = list(design.outputs.values())
+    for write in design.writes:
+        found += [write.address, write.data, write.enable]
+    return found
+
+
+def _number_values(design: Design) -> bool:
+    """Fold every node once and merge equal ones; returns whether registers became simpler."""
+    nodes = design.nodes
+    values: dict[int, Operand] = {}
+    known: dict[Any, int] = {}
+    again = False
+    order = evaluation_order(design)
+    for number in order:
+        node = nodes[number]
+        if node.op in ("ff", "in"):
+            continue
+        node.ins = [replace(operand, values.get) for operand in node.ins]
+        found = fold(node, number)
+        if found is not None and node.op == "copy":
+            values[number] = found
+            continue
+        if found is not None and (not found or found[0][0] != number):
+            values[number] = found
+            continue
+        if node.op in COMMUTATIVE and node.ins[1] < node.ins[0]:
+            node.ins.reverse()
+        key = (node.op, tuple(node.ins), node.width, node.data)
+        same = known.setdefault(key, number)
+        if same != number:
+            whole = bits_of(same, 0, node.width)
+            values[number] = replace(found, {number: whole}.get) if found is not None else whole
+        elif found is not None:
+            values[number] = found
+    for number in order:
+        node = nodes[number]
+        if node.op != "ff":
+            continue
+        node.ins = [replace(node.ins[0], values.get)]
+        found = _fold_register(design, number, known, values)
+        if found is not None:
+            values[number] = found
+            again = True
+    if again:
+        for number in order:
+            nodes[number].ins = [replace(operand, values.get) for operand in nodes[number].ins]
+
+    def resolve(operand: Operand) -> Operand:
+        # The second time for registers that became simpler after the words that read them.
+        return replace(replace(operand, values.get), values.get)
+
+    for name, operand in design.outputs.items():
+        design.outputs[name] = resolve(operand)
+    kept = []
+    for write in design.writes:
+        write.address, write.data, write.enable = (
+            resolve(operand) for operand in (write.address, write.data, write.enable)
+        )
+        if constant_value(write.enable) != 0:
+            kept.append(write)
+    design.writes = kept
+    return again
+
+
+def _fold_register(
+    design: Design, number: int, known: dict[Any, int], values: dict[int, Operand]
+) -> Operand | None:
+    node = design.nodes[number]
+    (following,), width, init = node.ins, node.width, node.data
+    if following == bits_of(number, 0, width) or constant_value(following) == init:
+        return constant(init, width)
+    key = ("ff", following, width, init)
+    same = known.setdefault(key, number)
+    if same != number:
+        return replace(bits_of(same, 0, width), values.get)
+    start = constant(init, width)
+    unsigned = max(unsigned_bits(following), unsigned_bits(start), 1)
+    signed = max(signed_bits(following), signed_bits(start), 1)
+    bits = min(unsigned, signed)
+    if bits == width:
+        return None
+    node.ins, node.width, node.data = [part(following, 0, bits)], bits, init & ((1 << bits) - 1)
+    whole = bits_of(number, 0, bits)
+    if unsigned <= signed:
+        return concat((*whole, *constant(0, width - bits)))
+    return sign_extend(whole, width)
+
+
+def _drop_dead(design: Design) -> None:
+    used = set(evaluation_order(design))
+    for number, node in enumerate(design.nodes):
+        if number not in used and node.op != "in":
+            node.op, node.ins = "dead", []
+
+
+def _keep_demanded_bits(design: Design) -> bool:
+    """Cut the high bits that nobody reads; returns whether there were any."""
+    nodes = design.nodes
+    demanded: dict[int, int] = {}
+    work: list[int] = []
+
+    def use(operand: Operand, limit: int | None = None) -> None:
+        place = 0
+        for node, low, count in operand:
+            size = abs(count)
+            if limit is not None:
+                size = min(size, limit - place)
+                if size <= 0:
+                    return
+            place += abs(count)
+            if node == CONST:
+                continue
+            high = low + size if count > 0 else low + 1
+            if demanded.get(node, 0) < high:
+                demanded[node] = high
+                work.append(node)
+
+    for operand in _roots(design):
+        use(operand)
+    while work:
+        number = work.pop()
+        node, high = nodes[number], demanded[number]
+        if node.op in LOW_BITS_DECIDE:
+            first = 1 if node.op == "mux" else 0
+            for place, operand in enumerate(node.ins):
+                whole = place < first or (node.op == "shl" and place)
+                use(operand, None if whole else high)
+        else:
+            for operand in node.ins:
+                use(operand)
+    changed = False
+    for number, high in demanded.items():
+        node = nodes[number]
+        if high < node.width and node.op in LOW_BITS_DECIDE:
+            changed = True
+            first = 1 if node.op == "mux" else 0
+            node.ins = [
+                operand if place < first or (node.op == "shl" and place) else part(operand, 0, high)
+                for place, operand in enumerate(node.ins)
+            ]
+            node.width = high
+            if node.op == "ff":
+                node.data &= (1 << high) - 1
+    return changed

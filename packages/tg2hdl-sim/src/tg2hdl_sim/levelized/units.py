@@ -1,0 +1,95 @@
+"""Units: what one statement of the generated code computes.
+
+A unit is one node, or many that do the same in lanes side by side and become a loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Lifted", "LiftedPiece", "Ref", "Unit", "UnitMemory", "UnitWrite", "container"]
+
+# (unit, kind, a, b): kind 0 is lane a of every lane of the user; 1 is lane a * i + b; 2 is lane table[a][i].
+Ref = tuple[int, int, int, int]
+# As a piece of an operand, with a reference in the place of the node; None is a constant, 3 a table of constants.
+LiftedPiece = tuple[Ref | None, int, int]
+Lifted = tuple[LiftedPiece, ...]
+
+
+@dataclass(slots=True)
+class Unit:
+    """Nodes that do the same, in lanes.
+
+    Attributes
+    ----------
+    number : int
+        Index.
+    members : list of int
+        Nodes, one per lane.
+    ins : list of Lifted
+        Operands.
+    data : list
+        What else decides the value, per lane.
+    varies : bool
+        Whether the value differs among the inputs of a batch.
+    form : str
+        What the variable holds above the width: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
+    """
+
+    number: int
+    op: str
+    width: int
+    members: list[int]
+    ins: list[Lifted] = field(default_factory=list)
+    data: list[Any] = field(default_factory=list)
+    varies: bool = False
+    form: str = "z"
+
+    @property
+    def lanes(self) -> int:
+        """How many nodes it has."""
+        return len(self.members)
+
+    @property
+    def bits(self) -> int:
+        """Bits of the C type."""
+        return container(self.width)
+
+
+@dataclass(slots=True)
+class UnitMemory:
+    """Segments of memories side by side, one per lane: an array ``[row][lane]``."""
+
+    number: int
+    members: list[int]
+    width: int
+    depth: int
+    varies: bool = False
+    form: str = "z"
+
+    @property
+    def lanes(self) -> int:
+        """How many segments it has."""
+        return len(self.members)
+
+    @property
+    def rows(self) -> int:
+        """Rows that an address can reach; those beyond the depth stay 0."""
+        return 1 << max(0, (self.depth - 1).bit_length())
+
+
+@dataclass(slots=True)
+class UnitWrite:
+    """Writes to a memory, one per lane of it."""
+
+    memory: int
+    address: Lifted
+    data: Lifted
+    enable: Lifted
+    lanes: int = 1
+
+
+def container(width: int) -> int:
+    """Bits of the C type for a width."""
+    return 32 if width <= 32 else 64

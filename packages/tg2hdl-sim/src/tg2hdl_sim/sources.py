@@ -6,7 +6,7 @@ import functools
 import hashlib
 from importlib.resources import files
 
-__all__ = ["source", "sources_digest"]
+__all__ = ["generator_digest", "source", "sources_digest"]
 
 NAMES = (
     "cxxrtl_model.h",
@@ -28,3 +28,11 @@ def source(name: str) -> str:
 def sources_digest() -> str:
     """Checksum of all source files."""
     return hashlib.sha256("".join(map(source, NAMES)).encode()).hexdigest()
+
+
+@functools.cache
+def generator_digest() -> str:
+    """Checksum of the code that generates the models of the levelized engine."""
+    folder = files("tg2hdl_sim").joinpath("levelized")
+    found = sorted((item.name, item.read_text()) for item in folder.iterdir() if item.name.endswith(".py"))
+    return hashlib.sha256(repr(found).encode()).hexdigest()

@@ -14,7 +14,7 @@ from tg2hdl_sim.levelized.lowering import lower
 from tg2hdl_sim.levelized.program import build_program
 from tg2hdl_sim.model import Elaboration, SimulationModel
 from tg2hdl_sim.native import NativeSimulation, load_model
-from tg2hdl_sim.sources import source, sources_digest
+from tg2hdl_sim.sources import generator_digest, source, sources_digest
 from tg2hdl_sim.version import __version__
 
 __all__ = ["generate", "is_cached", "open_levelized"]
@@ -51,6 +51,7 @@ def _key(elaboration: Elaboration, compiler: cc.Compiler, batch: int, varying: t
         "levelized",
         __version__,
         sources_digest(),
+        generator_digest(),
         compiler.identity,
         cc.native_target(compiler),
         *compiler.command,

@@ -330,7 +330,8 @@ class Expressions:
         if op == "sar":
             if limit >= bits:
                 by = f"minv{bits}({by})" if by_input else f"min{bits}({by})"
-            return f"({v}u{bits})(({v}i{bits})({text}) >> {'(' + v + 'i' + str(bits) + ')' if by_input else '(int)'}{by})"
+            cast = f"({v}i{bits})" if by_input else "(int)"
+            return f"({v}u{bits})(({v}i{bits})({text}) >> {cast}{by})"
         if limit < bits:
             return f"({text} {symbol} {by if by_input else '(int)' + by})"
         if by_input:

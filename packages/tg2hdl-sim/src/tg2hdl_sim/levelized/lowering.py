@@ -108,7 +108,7 @@ class _Lowering:
             first = len(self.design.nodes)
             self._lower(index, cell)
             self.owner |= dict.fromkeys(range(first, len(self.design.nodes)), index)
-        for index, cell in enumerate(self.cells):
+        for cell in self.cells:
             if isinstance(cell, nir.SyncWritePort):
                 self._add_write(cell)
         outputs = self.design.outputs

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_sim import compiler as cc
-from tg2hdl_sim.cache import ModelCache, content_key
+from tg2hdl_sim import native
 from tg2hdl_sim.levelized.emit import emit
 from tg2hdl_sim.levelized.lowering import lower
 from tg2hdl_sim.levelized.program import build_program
 from tg2hdl_sim.model import Elaboration, SimulationModel
-from tg2hdl_sim.native import NativeSimulation, load_model
 from tg2hdl_sim.sources import generator_digest, source, sources_digest
 from tg2hdl_sim.version import __version__
 
@@ -68,7 +68,7 @@ def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
     """Whether opening the model needs no build."""
     if vcd is not None:
         return False
-    return ModelCache().lookup(_key(model.elaboration, cc.find_compiler(), 0, ())) is not None
+    return native.is_cached(_key(model.elaboration, cc.find_compiler(), 0, ()))
 
 
 def open_levelized(
@@ -77,7 +77,7 @@ def open_levelized(
     vcd: Path | None = None,
     cache: bool = True,
     progress: Callable[[str], None],
-) -> NativeSimulation:
+) -> native.NativeSimulation:
     """Open a model with the levelized engine; see `tg2hdl_sim.open_simulation`."""
     if vcd is not None:
         raise UnsupportedError(
@@ -89,7 +89,7 @@ def open_levelized(
     compiler = cc.find_compiler()
     build = partial(_build, elaboration, compiler, 0, (), progress)
     key = _key(elaboration, compiler, 0, ())
-    return load_model(elaboration, "levelized", key, build, vcd=vcd, cache=cache)
+    return native.load_model(elaboration, "levelized", key, build, vcd=vcd, cache=cache)
 
 
 open_levelized.is_cached = is_cached  # type: ignore[attr-defined]

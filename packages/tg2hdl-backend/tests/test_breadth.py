@@ -1,4 +1,4 @@
-"""The programs that must run: golden model against tinygrad's interpreter, kernel by kernel."""
+"""The programs that must run: golden model against tinygrad, kernel by kernel and as a whole."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_backend.testing import PROGRAMS, compare_with_interpreter
+from tg2hdl_backend.testing.whole_model import compare_with_tinygrad
 
 ELEMENTARY_ULP = 1
 FAMILIES = ("binary", "int", "special", "reduce", "unary", "casts")
@@ -31,5 +32,7 @@ def test_program(name: str) -> None:
     model, inputs = PROGRAMS[name]
     with np.errstate(all="ignore"):
         result = compare_with_interpreter(model, *inputs, ulp=ELEMENTARY_ULP)
+        differences = compare_with_tinygrad(model, *inputs)
     assert result.kernels + result.skipped > 0
     assert not result.mismatches, "\n".join(result.mismatches)
+    assert not differences, "\n".join(differences)

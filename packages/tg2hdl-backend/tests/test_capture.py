@@ -303,3 +303,20 @@ def test_a_refusal_names_the_line_where_tinygrad_knows_it():
         "unsupported: no hardware computes sin(fp8_e4m3) -> fp8_e4m3",
         f"  at: {kernel.where}",
     ]
+
+
+def test_gradients_of_the_user_stay():
+    net, x = Net(), Tensor(X)
+    parameters = nn.state.get_parameters(net)
+
+    def step(x):
+        net(x).sum().backward()
+        return parameters[0].grad
+
+    first = golden(capture(step, X), X)
+    assert all(p.grad is None for p in parameters)
+    np.testing.assert_array_equal(golden(capture(step, X), X), first)
+    net(x).sum().backward()
+    kept = [p.grad for p in parameters]
+    capture(step, X)
+    assert all(p.grad is k for p, k in zip(parameters, kept, strict=True))

@@ -302,3 +302,14 @@ def test_a_window_is_not_picked_out_of_very_wide_words():
     plan = compiled.plans[0]
     assert (plan.ii, plan.steps()) == (1, 62 * 63)  # 62 x 62 would take words of three rows
     assert max(layout.lanes for layout in plan.layouts.values()) == 3
+
+
+def test_check_against_tinygrad_finds_a_wrong_result():
+    weight = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+    x = np.ones((1, 3), np.float32)
+    accelerator = tg2hdl.compile(lambda x: {"sum": x @ weight, "count": (x > 0).sum()}, x)
+    result = accelerator.simulate(x, engine="amaranth").output
+    np.testing.assert_array_equal(accelerator.reference(x)["sum"], x @ weight.numpy())
+    assert [a.agrees for a in accelerator.check(result, x)] == [True, True]
+    wrong = {"sum": result["sum"] * 0, "count": result["count"] + 1}
+    assert [a.agrees for a in accelerator.check(wrong, x)] == [False, False]

@@ -88,6 +88,13 @@ def test_simulate_prints_the_result_and_its_cycles(folder):
     assert "every bit equals the golden model\n285\n" in result.stdout
 
 
+def test_simulate_compares_with_tinygrad(folder):
+    np.save(folder / "x.npy", np.arange(10, dtype=np.int8).reshape(2, 5))
+    result = call("simulate", "model.py", "--data", "x.npy", "--engine", "amaranth", "--check", cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "output against tinygrad: all 1 elements are equal\n" in result.stdout
+
+
 def test_shapes_from_the_command_line(folder):
     result = call(
         "simulate", "model.py", "--input", "int8:1x3", "--engine", "amaranth", "--seed", "5", cwd=folder

@@ -14,7 +14,8 @@ from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.macs import count_macs
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
-from tg2hdl_backend import CapturedProgram, capture
+from tg2hdl_backend import CapturedProgram, capture, own_result, reference_device
+from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import InputError
@@ -177,6 +178,28 @@ class Accelerator:
             state=self._state,
         )
         return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
+
+    def reference(self, *inputs: Any) -> Any:
+        """What tinygrad computes for the model by itself, in the model's shape and dtype.
+
+        Nothing of the compiler takes part, so that capture, contents of weights and kernels are under test; the state
+        of the model is that of its tensors.  It runs in tinygrad's interpreter, or compiled by clang where there is
+        one and the model is large.
+        """
+        program = self.compiled.program
+        operations = sum(k.macs for k in self.kernels) or 1
+        device = reference_device(operations, (b.dtype for b in program.buffers))
+        assert self.captured.model is not None
+        return self.captured.restore(own_result(self.captured.model, *inputs, device=device))
+
+    def check(self, output: Any, *inputs: Any) -> tuple[Agreement, ...]:
+        """Compare a result with tinygrad's own for the same inputs, see `reference`: one `Agreement` per output."""
+        found = self.captured.flat(output)
+        references = self.captured.flat(self.reference(*inputs))
+        return tuple(
+            agreement(array, reference, spec.dtype)
+            for array, reference, spec in zip(found, references, self.captured.outputs, strict=True)
+        )
 
     def reset(self) -> None:
         """Start over: `simulate` and `golden` forget what runs before them updated in place."""

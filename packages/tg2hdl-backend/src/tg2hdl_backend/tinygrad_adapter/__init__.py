@@ -5,6 +5,7 @@ from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
 from tg2hdl_backend.tinygrad_adapter.default_device import ensure_default_device
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
 from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
 from tg2hdl_backend.tinygrad_adapter.schedule import schedule_of
 from tg2hdl_backend.tinygrad_adapter.uop_table import format_uops, pretty_print_uops
@@ -20,7 +21,9 @@ __all__ = [
     "ensure_default_device",
     "format_uops",
     "linearize",
+    "own_result",
     "pretty_print_uops",
+    "reference_device",
     "schedule_of",
     "uop_to_ir",
     "uops_to_kernel_ir",

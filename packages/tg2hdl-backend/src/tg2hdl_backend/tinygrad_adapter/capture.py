@@ -40,6 +40,8 @@ class CapturedProgram:
         Computes those weights of `program` that depend on other tensors of the model, from these.
     frozen : frozenset of str
         Weights of the model that cannot change without another capture.
+    model : callable, optional
+        What was captured.
     """
 
     program: ProgramIR
@@ -50,6 +52,7 @@ class CapturedProgram:
     structure: Any = 0
     preparation: ProgramIR | None = None
     frozen: frozenset[str] = frozenset()
+    model: Callable[..., Any] | None = None
 
     def bind(self, *values: Any) -> dict[int, npt.NDArray[Any]]:
         """Flat contents of the input buffers, by buffer index.
@@ -72,6 +75,12 @@ class CapturedProgram:
         """Arrays of the outputs in the structure that the model returned."""
         shaped = [a.reshape(s.shape) for a, s in zip(arrays, self.outputs, strict=True)]
         return _substitute(self.structure, shaped)
+
+    def flat(self, result: Any) -> list[npt.NDArray[Any]]:
+        """Arrays in a result of the model's structure, in the order of the outputs."""
+        found: dict[int, npt.NDArray[Any]] = {}
+        _collect(self.structure, result, found)
+        return [found[n] for n in range(len(self.outputs))]
 
 
 def capture(
@@ -134,6 +143,7 @@ def capture(
         structure,
         folded.preparation,
         folded.frozen,
+        model,
     )
 
 
@@ -176,6 +186,17 @@ def _substitute(structure: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     if isinstance(structure, list | tuple):
         return type(structure)(_substitute(v, arrays) for v in structure)
     return structure
+
+
+def _collect(structure: Any, result: Any, found: dict[int, npt.NDArray[Any]]) -> None:
+    if isinstance(structure, _Slot):
+        found[structure.number] = result
+    elif isinstance(structure, dict):
+        for key, inner in structure.items():
+            _collect(inner, result[key], found)
+    elif isinstance(structure, list | tuple):
+        for inner, part in zip(structure, result, strict=True):
+            _collect(inner, part, found)
 
 
 def _with_buffer(spec: TensorSpec, buffer: int) -> TensorSpec:

@@ -21,7 +21,15 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, model_name,
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, forget_unfinished, origins_of
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
-__all__ = ["Trace", "plain_function", "reachable_tensors", "trace"]
+__all__ = [
+    "Trace",
+    "flat_tensors",
+    "plain_function",
+    "reachable_tensors",
+    "store_expressions",
+    "trace",
+    "unchanged_tensors",
+]
 
 
 @dataclass
@@ -75,28 +83,26 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
     function = plain_function(model)
     weights = reachable_tensors(model)
     device = _device_of(weights.values())
-    before = _tensor_uops()
     forget_unfinished()
-    with Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=2), _capture_into(found):
+    with (
+        unchanged_tensors() as created,
+        Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=2),
+        _capture_into(found),
+    ):
         arguments = [
             e if isinstance(e, UOp) else Tensor.empty(*e.shape, dtype=tinygrad_dtype(e.dtype), device=device)
             for e in examples
         ]
         found.inputs = [a for a in arguments if isinstance(a, Tensor)]
-        created: dict[int, tuple[Tensor, UOp]] = {}
-        try:
-            _store_expressions(weights.values())
-            found.result = _run(model, function, arguments)
-            found.outputs = _materialized(found.result, model)
-            found.origins = origins_of(found.outputs)
-            created = _tensor_uops()
-            found.outputs[0].linear_with_vars(*found.outputs[1:])
-            found.output_uops = [t.uop for t in found.outputs]
-            found.input_uops = [t.uop for t in found.inputs]
-            found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
-        finally:
-            for tensor, uop in {**created, **before}.values():
-                tensor.uop = uop
+        store_expressions(weights.values())
+        found.result = _run(model, function, arguments)
+        found.outputs = _materialized(found.result, model)
+        found.origins = origins_of(found.outputs)
+        created.update(_tensor_uops())
+        found.outputs[0].linear_with_vars(*found.outputs[1:])
+        found.output_uops = [t.uop for t in found.outputs]
+        found.input_uops = [t.uop for t in found.inputs]
+        found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
     return found
 
 
@@ -130,6 +136,24 @@ def reachable_tensors(model: Any) -> dict[str, Tensor]:
 
 
 @contextmanager
+def unchanged_tensors() -> Iterator[dict[int, tuple[Tensor, UOp]]]:
+    """Give all tensors back the graph and the gradient that they had.
+
+    Yields the tensors that are to have another graph than before, by identity; new tensors may be added.
+    """
+    gradients = [(t, t.grad) for t, _ in _tensor_uops().values()]
+    before = _tensor_uops()
+    created: dict[int, tuple[Tensor, UOp]] = {}
+    try:
+        yield created
+    finally:
+        for tensor, uop in {**created, **before}.values():
+            tensor.uop = uop
+        for tensor, gradient in gradients:
+            tensor.grad = gradient
+
+
+@contextmanager
 def _capture_into(found: Trace) -> Iterator[None]:
     if capturing:
         raise InputError(
@@ -143,7 +167,7 @@ def _capture_into(found: Trace) -> Iterator[None]:
         capturing.clear()
 
 
-def _store_expressions(weights: Iterable[Tensor]) -> None:
+def store_expressions(weights: Iterable[Tensor]) -> None:
     """Give weights that are not computed yet a buffer of their own, to compute them once."""
     for tensor in weights:
         constant = tensor.uop.device is None or tensor.uop.base.op is Ops.CONST
@@ -173,7 +197,7 @@ def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:
 
 
 def _materialized(result: Any, model: Any) -> list[Tensor]:
-    tensors = list(_flatten(result))
+    tensors = list(flat_tensors(result))
     if not tensors:
         raise InputError(
             f"the model returns {type(result).__name__}, not a Tensor",
@@ -203,15 +227,16 @@ def _concrete(tensor: Tensor) -> Tensor:
     return tensor.contiguous()
 
 
-def _flatten(result: Any) -> Iterator[Tensor]:
+def flat_tensors(result: Any) -> Iterator[Tensor]:
+    """Tensors in what a model returned, in order."""
     if isinstance(result, Tensor):
         yield result
     elif isinstance(result, dict):
         for value in result.values():
-            yield from _flatten(value)
+            yield from flat_tensors(value)
     elif isinstance(result, list | tuple):
         for value in result:
-            yield from _flatten(value)
+            yield from flat_tensors(value)
 
 
 def _tensor_uops() -> dict[int, tuple[Tensor, UOp]]:

@@ -21,6 +21,7 @@ Examples:
   tg2hdl simulate model.py                       random inputs, the quickest engine
   tg2hdl simulate model.py --data x.npy          inputs from numpy files, one per parameter
   tg2hdl simulate model.py --engine amaranth --vcd run.vcd
+  tg2hdl simulate model.onnx --check             compare with tinygrad's own result, too
 """
 
 
@@ -30,11 +31,13 @@ Examples:
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--engine", default="auto", show_default=True, help="auto, cxxrtl, amaranth or a plugin's.")
 @click.option("--vcd", metavar="FILE", help="Write a waveform.")
+@click.option("--check", is_flag=True, help="Compare also with what tinygrad itself computes for the model.")
 def simulate(
     data: tuple[str, ...],
     seed: int,
     engine: str,
     vcd: str | None,
+    check: bool,
     **model_options: Any,
 ) -> None:
     """Run a model on simulated hardware.
@@ -65,6 +68,16 @@ def simulate(
             hint="please report this with the model file: they must agree in every bit",
         )
     console.print("every bit equals the golden model")
+    if check:
+        with stage(console, "running the model in tinygrad"):
+            compared = accelerator.check(result.output, *values)
+        for spec, found in zip(accelerator.captured.outputs, compared, strict=True):
+            console.print(f"{spec.name} against tinygrad: {found}")
+        if not all(found.agrees for found in compared):
+            raise SimulationError(
+                f"hardware of {accelerator.name} and tinygrad differ",
+                hint="please report this with the model file, with these lines",
+            )
     console.print(result.output, highlight=False)
 
 

@@ -1,0 +1,169 @@
+"""What tinygrad itself computes for a whole model, with its own scheduler and on a device of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.engine.realize import get_call_arg_uops
+from tinygrad.helpers import Context
+from tinygrad.tensor import all_tensors
+from tinygrad.uop.ops import Ops, UOp
+
+from tg2hdl_backend.tinygrad_adapter.contents import contents_of
+from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of, spec_of, tinygrad_dtype
+from tg2hdl_backend.tinygrad_adapter.trace import (
+    flat_tensors,
+    plain_function,
+    reachable_tensors,
+    store_expressions,
+    trace,
+    unchanged_tensors,
+)
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+
+__all__ = ["own_result", "reference_device"]
+
+Array = npt.NDArray[Any]
+_FILES = ("DISK", "TINYFS")
+# The interpreter runs about a million operations in half a minute.
+_MUCH = 2_000_000
+
+
+def reference_device(operations: int, dtypes: Iterable[DType]) -> str:
+    """Device for references: tinygrad's interpreter, or compiled C for much work where there is a compiler.
+
+    Short floats stay with the interpreter: the CPU device emulates them, without rounding between fused operations.
+
+    Parameters
+    ----------
+    operations : int
+        Of one run of the model, roughly.
+    dtypes : iterable of DType
+        Types of its buffers.
+    """
+    short = any(d.is_float and d.numpy().itemsize < 4 for d in dtypes)
+    compiles = shutil.which(os.environ.get("CC", "clang")) is not None
+    return "CPU" if operations > _MUCH and compiles and not short else "PYTHON"
+
+
+def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") -> list[Array]:
+    """Results of a model as tinygrad computes them, flat in the order of its outputs.
+
+    Nothing of the compiler takes part: tinygrad schedules the model again, without its optimizations of loops, so that
+    sums keep their order, and runs it on `device`.  The model's tensors are as before afterwards.
+
+    Parameters
+    ----------
+    model : callable
+        What `capture` takes.
+    inputs : array, Tensor or bound Variable
+        One per parameter.
+    device : str
+        ``PYTHON`` (tinygrad's interpreter, exact but slow) or ``CPU`` (needs clang); see `reference_device`.
+
+    Raises
+    ------
+    UnsupportedError
+        When tinygrad cannot run the model on that device.
+    """
+    function = plain_function(model)
+    arrays = [i if isinstance(i, UOp) else numpy_of(i) for i in inputs]
+    specs = [i if isinstance(i, UOp) else spec_of(f"x{n}", i) for n, i in enumerate(arrays)]
+    used = _used_buffers(model, specs)
+    with _tensors_on(device, used), Context(NOOPT=1, BEAM=0, JIT=0, DEV=device):
+        try:
+            arguments = [a if isinstance(a, UOp) else _tensor(a, device) for a in arrays]
+            weights = list(reachable_tensors(model).values())
+            store_expressions(weights)
+            for weight in weights:
+                if weight.uop.device is not None:
+                    weight.realize()
+            results = list(flat_tensors(function(*arguments)))
+            return [_array(t, device) for t in results]
+        except Exception as error:
+            raise UnsupportedError(
+                f"tinygrad cannot run the model on its {device} device: {type(error).__name__}: {error}",
+                where=f"model {getattr(function, '__name__', type(function).__name__)}",
+                hint="compare with another reference",
+            ) from error
+
+
+def _used_buffers(model: Callable[..., Any], specs: list[Any]) -> set[int]:
+    """Allocations that the kernels of a model touch."""
+    arguments = [uop for call in trace(model, specs).calls for uop in get_call_arg_uops(call)]
+    return {id(uop.buffer.base) for uop in arguments if hasattr(uop.buffer, "base")}
+
+
+@contextmanager
+def _tensors_on(device: str, used: set[int]) -> Iterator[None]:
+    """Copies of the used buffers on another device, in the place of all tensors that name them."""
+    before = [(t, t.uop) for ref in list(all_tensors) if (t := ref()) is not None]
+    moved: dict[UOp, UOp] = {}
+    with unchanged_tensors():
+        for tensor, uop in before:
+            if any(u.op is Ops.BUFFER and id(u.buffer.base) in used for u in uop.toposort()):
+                tensor.uop = _moved(uop, device, moved)
+        yield
+
+
+def _moved(root: UOp, device: str, moved: dict[UOp, UOp]) -> UOp:
+    for uop in root.toposort():
+        if uop in moved:
+            continue
+        sources = tuple(moved[s] for s in uop.src)
+        if uop.op is Ops.BUFFER and not str(uop.device).startswith(_FILES):
+            moved[uop] = _buffer_on(uop, device)
+        elif uop.op is Ops.COPY and isinstance(uop.arg, str) and not uop.arg.startswith(_FILES):
+            moved[uop] = uop.replace(src=sources, arg=device)
+        elif uop.op is Ops.COPY and len(sources) == 2 and not str(uop.device).startswith(_FILES):
+            moved[uop] = uop.replace(src=(sources[0], UOp(Ops.DEVICE, arg=device)))
+        else:
+            moved[uop] = uop.replace(src=sources) if sources != uop.src else uop
+    return moved[root]
+
+
+def _buffer_on(uop: UOp, device: str) -> UOp:
+    """A new buffer with the same contents."""
+    new = UOp.new_buffer(device, uop.buffer.size, uop.dtype)
+    base = uop.buffer.base
+    contents = contents_of(base, uop.buffer.offset, uop.buffer.nbytes)
+    if contents is not None:
+        new.buffer.ensure_allocated()
+        _write(new.buffer, contents)
+    return new
+
+
+def _write(buffer: Any, contents: bytes) -> None:
+    source = memoryview(bytearray(contents))
+    if hasattr(buffer, "copyin"):
+        buffer.copyin(source)
+    else:
+        buffer.copy_from(type(buffer)("PYTHON", buffer.size, buffer.dtype, opaque=source))
+
+
+def _tensor(array: Array, device: str) -> Tensor:
+    dtype = spec_of("x", array).dtype
+    if array.dtype.isbuiltin == 1:
+        return Tensor(array.copy(), device=device).realize()
+    bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+    return Tensor(bits, device=device).bitcast(tinygrad_dtype(dtype)).contiguous().realize()
+
+
+def _array(tensor: Tensor, device: str) -> Array:
+    if tensor.dtype.name.startswith("weak"):
+        tensor = tensor.cast("float32" if tensor.dtype.name == "weakfloat" else "int32")
+    storage = DType.from_tinygrad(tensor.dtype).numpy()
+    on_device = tensor if tensor.uop.device is not None else tensor.to(device)
+    stored = on_device.contiguous().realize()
+    if storage.kind != "b" and storage.itemsize < 4:
+        # Python's buffers have no name for the short float formats.
+        stored = stored.bitcast(f"uint{8 * storage.itemsize}").contiguous().realize()
+    return np.frombuffer(bytes(stored.data()), storage).reshape([int(s) for s in tensor.shape]).copy()

@@ -6,24 +6,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tg2hdl_sim.batch import BATCH_SIZE, BatchSimulation, InputsDifferError, open_batch
     from tg2hdl_sim.engines import EngineEstimate, estimate_engines, open_simulation
     from tg2hdl_sim.model import MemoryInfo, PortInfo, SimulationModel
     from tg2hdl_sim.simulation import Simulation
     from tg2hdl_sim.version import __version__
 
 __all__ = [
+    "BATCH_SIZE",
+    "BatchSimulation",
     "EngineEstimate",
+    "InputsDifferError",
     "MemoryInfo",
     "PortInfo",
     "Simulation",
     "SimulationModel",
     "__version__",
     "estimate_engines",
+    "open_batch",
     "open_simulation",
 ]
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
 _OWNERS = {
+    "BATCH_SIZE": "batch",
+    "BatchSimulation": "batch",
+    "InputsDifferError": "batch",
+    "open_batch": "batch",
     "EngineEstimate": "engines",
     "MemoryInfo": "model",
     "PortInfo": "model",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +19,39 @@ from tg2hdl_sim.model import Elaboration
 from tg2hdl_sim.simulation import Simulation
 from tg2hdl_sim.words import Chunks
 
-__all__ = ["NativeSimulation", "is_cached", "load_model"]
+__all__ = [
+    "ADDRESSES",
+    "CHUNKS",
+    "HANDLE",
+    "SLICE",
+    "U32",
+    "U64",
+    "NativeSimulation",
+    "compiled_library",
+    "is_cached",
+    "load_model",
+]
 
 LIBRARY = "model.so"
 
 SLICE = 1 << 20  # cycles per call, so that an interrupt is seen
 
-_HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
-_CHUNKS = np.ctypeslib.ndpointer(dtype="<u4", flags="C_CONTIGUOUS")
-_ADDRESSES = np.ctypeslib.ndpointer(dtype="<u8", flags="C_CONTIGUOUS")
+HANDLE, U32, U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+CHUNKS = np.ctypeslib.ndpointer(dtype="<u4", flags="C_CONTIGUOUS")
+ADDRESSES = np.ctypeslib.ndpointer(dtype="<u8", flags="C_CONTIGUOUS")
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "tg_create": (_HANDLE, []),
-    "tg_destroy": (None, [_HANDLE]),
-    "tg_cycles": (_U64, [_HANDLE]),
-    "tg_set": (None, [_HANDLE, _U32, _CHUNKS]),
-    "tg_get": (None, [_HANDLE, _U32, _CHUNKS]),
-    "tg_step": (None, [_HANDLE, _U64]),
-    "tg_run_until": (ctypes.c_int64, [_HANDLE, _U32, _CHUNKS, _U64]),
-    "tg_write_memory": (ctypes.c_int, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
-    "tg_read_memory": (ctypes.c_int, [_HANDLE, _U32, _U64, _U64, _CHUNKS]),
-    "tg_write_stream": (None, [_HANDLE, _U32, _U32, _U32, _CHUNKS, _U64, _ADDRESSES, _CHUNKS]),
-    "tg_read_stream": (None, [_HANDLE, _U32, _U32, _U64, _ADDRESSES, _U64, _CHUNKS]),
-    "tg_open_wave": (ctypes.c_int, [_HANDLE, ctypes.c_char_p]),
+    "tg_create": (HANDLE, []),
+    "tg_destroy": (None, [HANDLE]),
+    "tg_cycles": (U64, [HANDLE]),
+    "tg_set": (None, [HANDLE, U32, CHUNKS]),
+    "tg_get": (None, [HANDLE, U32, CHUNKS]),
+    "tg_step": (None, [HANDLE, U64]),
+    "tg_run_until": (ctypes.c_int64, [HANDLE, U32, CHUNKS, U64]),
+    "tg_write_memory": (ctypes.c_int, [HANDLE, U32, U64, U64, CHUNKS]),
+    "tg_read_memory": (ctypes.c_int, [HANDLE, U32, U64, U64, CHUNKS]),
+    "tg_write_stream": (None, [HANDLE, U32, U32, U32, CHUNKS, U64, ADDRESSES, CHUNKS]),
+    "tg_read_stream": (None, [HANDLE, U32, U32, U64, ADDRESSES, U64, CHUNKS]),
+    "tg_open_wave": (ctypes.c_int, [HANDLE, ctypes.c_char_p]),
 }
 
 
@@ -160,11 +172,19 @@ def load_model(
     cache: bool,
 ) -> NativeSimulation:
     """Open a compiled model, from the cache when it is allowed."""
+    with compiled_library(key, build, cache=cache) as library:
+        return NativeSimulation(elaboration, engine, library, vcd)
+
+
+@contextmanager
+def compiled_library(key: str, build: Callable[[Path], Path], *, cache: bool) -> Iterator[Path]:
+    """Yield the library of a key, from the cache when it is allowed."""
     if cache:
-        return NativeSimulation(elaboration, engine, _cached_library(key, build), vcd)
+        yield _cached_library(key, build)
+        return
     directory = Path(tempfile.mkdtemp(prefix="tg2hdl-sim-"))
     try:
-        return NativeSimulation(elaboration, engine, build(directory), vcd)
+        yield build(directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)  # the mapped library stays usable
 

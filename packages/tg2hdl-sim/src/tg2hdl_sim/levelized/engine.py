@@ -17,7 +17,7 @@ from tg2hdl_sim.model import Elaboration, SimulationModel
 from tg2hdl_sim.sources import generator_digest, source, sources_digest
 from tg2hdl_sim.version import __version__
 
-__all__ = ["generate", "is_cached", "open_levelized"]
+__all__ = ["generate", "is_cached", "open_levelized", "recipe"]
 
 FLAGS = ("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-march=native")
 
@@ -64,6 +64,19 @@ def _key(elaboration: Elaboration, compiler: cc.Compiler, batch: int, varying: t
     )
 
 
+def recipe(
+    elaboration: Elaboration,
+    progress: Callable[[str], None],
+    *,
+    batch: int = 0,
+    varying: tuple[str, ...] = (),
+) -> tuple[str, Callable[[Path], Path]]:
+    """Return the cache key of a model, and the function that builds it in a directory."""
+    compiler = cc.find_compiler()
+    key = _key(elaboration, compiler, batch, varying)
+    return key, partial(_build, elaboration, compiler, batch, varying, progress)
+
+
 def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
     """Whether opening the model needs no build."""
     if vcd is not None:
@@ -86,9 +99,7 @@ def open_levelized(
             hint="use engine='auto', 'cxxrtl' or 'amaranth' with vcd=...",
         )
     elaboration = model.elaboration
-    compiler = cc.find_compiler()
-    build = partial(_build, elaboration, compiler, 0, (), progress)
-    key = _key(elaboration, compiler, 0, ())
+    key, build = recipe(elaboration, progress)
     return native.load_model(elaboration, "levelized", key, build, vcd=vcd, cache=cache)
 
 

@@ -1,0 +1,236 @@
+"""Many inputs at a time: one model whose data path works on them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_sim import words as w
+from tg2hdl_sim.model import Elaboration, SimulationModel
+from tg2hdl_sim.native import ADDRESSES, CHUNKS, HANDLE, SLICE, U32, U64, NativeSimulation, compiled_library
+from tg2hdl_sim.simulation import Addresses
+
+__all__ = ["BATCH_SIZE", "BatchSimulation", "InputsDifferError", "open_batch"]
+
+BATCH_SIZE = 16
+
+_SIGNATURES: dict[str, list[Any]] = {
+    "tg_lanes": [],
+    "tg_set_each": [HANDLE, U32, CHUNKS],
+    "tg_write_stream_each": [HANDLE, U32, U32, U32, CHUNKS, U64, ADDRESSES, CHUNKS],
+    "tg_read_memory_of": [HANDLE, U32, U32, U64, U64, CHUNKS],
+}
+
+
+class InputsDifferError(SimulationError):
+    """What should be the same for all inputs of a batch depends on the data: run them one by one."""
+
+
+class BatchSimulation(NativeSimulation):
+    """A simulation of several inputs side by side; made by `open_batch`.
+
+    The methods of `Simulation` give every input the same values and read those of the first.  What depends on a port
+    that varies is computed for each input, control too.
+
+    Attributes
+    ----------
+    size : int
+        Inputs side by side.
+    varying : tuple of str
+        Input ports that may have a value for each.
+    """
+
+    def __init__(self, elaboration: Elaboration, library: Path, varying: Sequence[str]) -> None:
+        self.size = BATCH_SIZE
+        self.varying = tuple(varying)
+        super().__init__(elaboration, "levelized", library)
+        for name, arguments in _SIGNATURES.items():
+            getattr(self._library, name).argtypes = arguments
+        assert self._library.tg_lanes() == self.size
+
+    # Values of each input
+
+    def set_each(self, port: str, values: Sequence[int]) -> None:
+        """Drive an input port that varies, with one value for each input of the batch."""
+        info = self._input(port)
+        self._check_varying(port)
+        self._check_count(len(values))
+        chunks = w.from_ints([self._fit(info, int(value)) for value in values], info.width)
+        self._library.tg_set_each(self._handle, self._port_index[port], chunks)
+
+    def get_each(self, port: str) -> list[int]:
+        """Return the settled value of a port for each input."""
+        info = self._port(port)
+        found = w.to_ints(self._get_all(self._port_index[port], w.chunks_of(info.width)))
+        if info.signed:
+            return [v - (1 << info.width) if v >> (info.width - 1) else v for v in found]
+        return found
+
+    def write_stream_each(
+        self, addr_port: str, data_port: str, enable_port: str, addresses: Addresses, words: Any
+    ) -> int:
+        """Write one word per edge through ports, for each input its own.
+
+        Parameters
+        ----------
+        words : array_like
+            As for `write_stream`, with one more dimension in front: the inputs.
+        """
+        self._check_varying(data_port)
+        addr, data, enable = map(self._input, (addr_port, data_port, enable_port))
+        self._check_count(len(words))
+        where = self._addresses(addr, addresses)
+        chunks = np.stack([w.to_chunks(each, data.width, f"port {data_port!r}") for each in words])
+        if chunks.shape[1] != len(where):
+            raise InputError(
+                f"{len(where)} addresses for {chunks.shape[1]} words on port {data_port!r}",
+                where=self.name,
+                hint="give one address per word",
+            )
+        on = w.from_ints([-1], enable.width)
+        index = self._port_index
+        self._library.tg_write_stream_each(
+            self._handle,
+            index[addr_port],
+            index[data_port],
+            index[enable_port],
+            on,
+            len(where),
+            where,
+            np.ascontiguousarray(chunks),
+        )
+        return len(where)
+
+    def read_stream_each(
+        self,
+        addr_port: str,
+        data_port: str,
+        addresses: Addresses,
+        latency: int = 1,
+        signed: bool | None = None,
+    ) -> list[NDArray[Any]]:
+        """Read one word per edge through ports; returns what `read_stream` does, for each input."""
+        addr, data = self._input(addr_port), self._port(data_port)
+        where = self._addresses(addr, addresses)
+        chunks = w.chunks_of(data.width)
+        index = self._port_index
+        found = self._stream_all(index[addr_port], index[data_port], where, latency, chunks)
+        is_signed = data.signed if signed is None else signed
+        return [
+            w.from_chunks(np.ascontiguousarray(found[:, lane]), data.width, is_signed)
+            for lane in range(self.size)
+        ]
+
+    def read_memory_each(self, name: str) -> list[NDArray[Any]]:
+        """Return all words of a memory for each input."""
+        info = self._memory(name)
+        found = []
+        for lane in range(self.size):
+            chunks = np.zeros((info.depth, w.chunks_of(info.width)), dtype="<u4")
+            self._library.tg_read_memory_of(
+                self._handle, self._memory_index[name], lane, 0, info.depth, chunks
+            )
+            found.append(w.from_chunks(chunks, info.width, info.signed))
+        return found
+
+    # Below the interface
+
+    def _get_all(self, port: int, chunks: int) -> w.Chunks:
+        values = np.zeros((self.size, chunks), dtype="<u4")
+        self._library.tg_get(self._handle, port, values)
+        return values
+
+    def _get(self, port: int, chunks: int) -> w.Chunks:
+        return self._get_all(port, chunks)[:1]
+
+    def _run_until(self, port: int, value: w.Chunks, limit: int) -> int | None:
+        done = 0
+        while True:
+            part = min(SLICE, limit - done)
+            used = int(self._library.tg_run_until(self._handle, port, value, part))
+            if used >= 0:
+                return done + used
+            if used == -2:
+                raise InputsDifferError(
+                    f"port {list(self.ports)[port]!r} changes in other cycles for other inputs of the batch",
+                    where=f"{self.name}, cycle {self.cycles}",
+                    hint="it depends on the data: run the inputs one by one",
+                )
+            done += part
+            if done == limit:
+                return None
+
+    def _stream_all(
+        self, addr: int, data: int, addresses: NDArray[np.uint64], latency: int, chunks: int
+    ) -> w.Chunks:
+        words = np.zeros((len(addresses), self.size, chunks), dtype="<u4")
+        if len(addresses):
+            self._library.tg_read_stream(self._handle, addr, data, len(addresses), addresses, latency, words)
+        return words
+
+    def _read_stream(
+        self, addr: int, data: int, addresses: NDArray[np.uint64], latency: int, chunks: int
+    ) -> w.Chunks:
+        return np.ascontiguousarray(self._stream_all(addr, data, addresses, latency, chunks)[:, 0])
+
+    def _check_varying(self, port: str) -> None:
+        if port not in self.varying:
+            raise InputError(
+                f"port {port!r} has the same value for all inputs of the batch",
+                where=self.name,
+                hint="name it when the batch is opened; ports that vary: "
+                + (", ".join(self.varying) or "none"),
+            )
+
+    def _check_count(self, count: int) -> None:
+        if count != self.size:
+            raise InputError(
+                f"{count} values for a batch of {self.size}", where=self.name, hint="give one for each input"
+            )
+
+
+def open_batch(
+    model: SimulationModel,
+    varying: Sequence[str],
+    *,
+    cache: bool = True,
+    progress: Callable[[str], None] = lambda message: None,
+) -> BatchSimulation:
+    """Open a simulation of `BATCH_SIZE` inputs side by side, with the levelized engine.
+
+    Parameters
+    ----------
+    model : SimulationModel
+        The design.
+    varying : sequence of str
+        Input ports with a value for each input; the others, and what depends only on them, are computed once.
+
+    Raises
+    ------
+    InputError
+        For a port that is unknown or an output.
+    ToolMissingError
+        Without a C compiler.
+    UnsupportedError
+        For a design that the levelized engine does not run.
+    """
+    from tg2hdl_sim.levelized.engine import recipe
+
+    elaboration = model.elaboration
+    for port in varying:
+        info = elaboration.ports.get(port)
+        if info is None or info.direction != "in":
+            raise InputError(
+                f"{port!r} is not an input port of the design",
+                where=model.name,
+                hint="inputs: "
+                + ", ".join(p.name for p in elaboration.ports.values() if p.direction == "in"),
+            )
+    key, build = recipe(elaboration, progress, batch=BATCH_SIZE, varying=tuple(varying))
+    with compiled_library(key, build, cache=cache) as library:
+        return BatchSimulation(elaboration, library, varying)

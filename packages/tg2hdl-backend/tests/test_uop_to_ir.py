@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, Variable, dtypes
 from tinygrad.codegen.opt import Opt, OptOps
+from tinygrad.helpers import Context
 from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend import BufferInfo, analyze_buffers, uop_to_ir, uops_to_kernel_ir
 from tg2hdl_backend.testing import operations
+from tg2hdl_backend.tinygrad_adapter.dialect import storage_of
 from tg2hdl_backend.tinygrad_adapter.reference import interpret
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
@@ -201,3 +203,16 @@ def test_unknown_dtype_is_refused_by_name():
     kernel = next(c.src[0] for c in linear.src if c.src[0].op is Ops.SINK)
     uops = [u for u in linearize(kernel)]
     assert all(u.dtype is not dtypes.fp8e4m3fnuz for u in uops if u.op is Ops.LOAD)
+
+
+def test_local_buffers_are_refused_before_planning(uops_of):
+    """Fused attention asks for local buffers even of a device without local memory."""
+    query, key, value = (Tensor.empty(1, 1, 4, 4) for _ in range(3))
+    with Context(PCONTIG=2):
+        uops = uops_of(query.scaled_dot_product_attention(key, value))
+    if not any(s is not None and s.space == "local" for s in map(storage_of, uops)):
+        pytest.skip("this tinygrad fuses attention without local buffers")
+    with pytest.raises(UnsupportedError) as error:
+        uops_to_kernel_ir(uops)
+    assert "local memory of a work group" in str(error.value)
+    assert "hint: unset PCONTIG" in str(error.value)

@@ -36,6 +36,10 @@ from tg2hdl_ir.nodes import (
 
 __all__ = ["kernel_name", "uop_to_ir", "uops_to_kernel_ir"]
 
+_WITHOUT_LOCAL = (
+    "unset PCONTIG, whose fused loops initialize their sums in every step (a wrong result on tinygrad's CPU device too), "
+    "and leave out GROUP optimizations"
+)
 _ORDERING = {Ops.SINK, Ops.GROUP, Ops.NOOP}
 _WAYS_OUT = {
     Ops.SPECIAL: "compile with HDLRenderer, which has no work groups",
@@ -166,7 +170,7 @@ class _Converter:
 
     def define(self, uop: UOp, storage: Storage) -> Storage:
         if storage.space == "local":
-            raise self.unsupported(uop, "local memory", "compile with HDLRenderer, which has no local memory")
+            raise self.unsupported(uop, "local memory of a work group", _WITHOUT_LOCAL)
         if storage.space == "register":
             dtype = self.dtype(storage.dtype, uop)
             self.registers[storage.slot] = RegisterMeta(storage.slot, dtype, storage.size)

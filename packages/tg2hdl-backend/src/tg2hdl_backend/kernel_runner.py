@@ -81,12 +81,11 @@ class KernelRunner:
             self._compute(arrays, variables)
             return None
         session = self.session()
-        program = session.compiled.program
-        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, program.buffers, strict=True)}
+        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, session.program.buffers, strict=True)}
         run = session.run({names[slot]: array for slot, array in arrays.items()}, variables)
         if run is None:
             self._compute(arrays, variables)
-            return self._took(session.compiled.predicted_cycles(variables), "golden")
+            return self._took(session.plan.cycles(dict(variables)), "golden")
         written = [m.idx for m in self.kernel.buffers if m.is_output]
         for slot, result in zip(written, run.outputs, strict=True):
             arrays[slot][:] = result
@@ -113,14 +112,12 @@ class KernelRunner:
         return CompileOptions(multipliers=self.options.multipliers)
 
     def session(self) -> KernelSession:
-        """The compiled hardware and its simulation; made at the first use."""
+        """The planned hardware and its simulation; made at the first use."""
         if self._session is None:
             from tg2hdl_backend.kernel_session import KernelSession
-            from tg2hdl_backend.plan_cache import compile_kernel_program
 
             with _golden_as_way_out():
-                compiled = compile_kernel_program(self.kernel, self._compile_options())
-            self._session = KernelSession(compiled, self.options)
+                self._session = KernelSession(self.kernel, self.options, self._compile_options())
         return self._session
 
 

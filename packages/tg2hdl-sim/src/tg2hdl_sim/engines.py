@@ -45,9 +45,11 @@ class EngineEstimate:
 
 
 def estimate_engines(
-    model: SimulationModel, expected_cycles: int, *, vcd: Path | None = None, cache: bool = True
+    model: SimulationModel | int, expected_cycles: int, *, vcd: Path | None = None, cache: bool = True
 ) -> tuple[EngineEstimate, ...]:
     """Predict the time of each engine, the quickest first.
+
+    In place of a model, which is elaborated, the number of its netlist cells will do; nothing is then taken for cached.
 
     The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the engine's
     descriptor; a cached model has nothing to build.
@@ -58,9 +60,10 @@ def estimate_engines(
         if reason is not None:
             estimates.append(EngineEstimate(engine.name, unavailable=reason))
             continue
-        cells = model.elaboration.cells
+        cells = model if isinstance(model, int) else model.elaboration.cells
         is_cached = getattr(resolve(engine.open), "is_cached", None)
-        ready = cache and is_cached is not None and is_cached(model, vcd=vcd)
+        known = not isinstance(model, int) and cache and is_cached is not None
+        ready = known and is_cached(model, vcd=vcd)
         build = 0.0 if ready else float(resolve(engine.build_seconds)(cells))
         speed = float(resolve(engine.cycles_per_second)(cells))
         estimates.append(EngineEstimate(engine.name, build, speed, build + expected_cycles / speed))

@@ -37,8 +37,8 @@ from tg2hdl_ir.nodes import (
 __all__ = ["kernel_name", "uop_to_ir", "uops_to_kernel_ir"]
 
 _WITHOUT_LOCAL = (
-    "unset PCONTIG, whose fused loops initialize their sums in every step (a wrong result on tinygrad's CPU device too), "
-    "and leave out GROUP optimizations"
+    "unset PCONTIG, whose fused loops initialize their sums in every step (tinygrad's CPU device gives the same wrong "
+    "numbers), and leave out GROUP optimizations"
 )
 _ORDERING = {Ops.SINK, Ops.GROUP, Ops.NOOP}
 _WAYS_OUT = {

@@ -75,11 +75,16 @@ def test_conflict_names_both_distributions():
     reg = Registry([])
     with reg.extended(one, distribution="dist-a"), reg.extended(two, distribution="dist-b"):
         with pytest.raises(PluginError) as error:
-            reg.op("gelu")
-        assert reg.describe()["conflicts"] == [error.value.message]
+            reg.op("sigmoid")
+        assert reg.op("gelu").arity == 1
+        assert [o.name for o in reg.ops()] == ["gelu"]
+        assert [str(p) for p in reg.problems] == [
+            "plugin 'dist-b:SimpleNamespace.0' of dist-b, hook tg2hdl_ops: op 'sigmoid' is registered by dist-a too; "
+            "neither is used; hint: rename one, or disable one with --no-plugin dist-b:SimpleNamespace.0"
+        ]
     assert str(error.value) == (
         "plugin: op 'sigmoid' is registered twice: by dist-a and by dist-b\n"
-        "  hint: uninstall one of the two distributions"
+        "  hint: disable one of them: --no-plugin dist-b:SimpleNamespace.0"
     )
     with reg.extended(one, distribution="dist-a"):
         assert reg.op("sigmoid").arity == 1
@@ -114,7 +119,7 @@ def test_tie_names_both_distributions():
     assert str(error.value) == (
         "plugin: units 'a' of dist-a and 'b' of dist-b tie for op 'add' on (fp32, fp32) -> fp32: "
         "target generic, priority 0\n"
-        "  hint: choose one explicitly: {'add': 'a'}"
+        "  hint: choose one explicitly: {'add': 'a'}, on the command line --unit add=a"
     )
 
 
@@ -146,8 +151,8 @@ def test_policy_chooses_among_the_candidates():
     with reg.extended(plugin(arithmetic_units=units), Rogue), pytest.raises(PluginError) as error:
         reg.select_unit("add", (F, F), F)
     assert str(error.value) == (
-        f"plugin: the policy hook tg2hdl_select_unit chose {unit('elsewhere')!r} for op 'add', "
-        "which is not a candidate\n"
+        "plugin: the policy tg2hdl_select_unit of plugin 'extra:Rogue.1' chose "
+        f"{unit('elsewhere')!r:.80} for op 'add', which is not a candidate\n"
         "  hint: return one of the candidates, or None"
     )
 
@@ -230,7 +235,7 @@ def test_onnx_operator_is_the_newest_that_the_opset_knows_unless_one_has_priorit
             reg.onnx_operator("Softmax", "", 13)
     assert str(error.value) == (
         "plugin: ONNX operator 'ai.onnx:Softmax-13' is registered twice: by extra and by twice\n"
-        "  hint: uninstall one of the two distributions"
+        "  hint: disable one of them: --no-plugin twice:SimpleNamespace.0"
     )
 
 
@@ -271,8 +276,11 @@ def broken_modules(tmp_path, monkeypatch):
 def test_broken_plugins_are_reported_and_fail_only_what_needs_them(broken_modules, caplog):
     reg = Registry(broken_modules)
     assert reg.op("add").name == "add"
-    fail, typo = reg.broken
-    assert str(fail) == "plugin 'dist-fail:fail' of dist-fail is broken: RuntimeError: no license"
+    fail, typo = reg.problems
+    assert str(fail) == (
+        "plugin 'dist-fail:fail' of dist-fail: loading raised RuntimeError: no license; hint: upgrade or uninstall "
+        "dist-fail, or disable it with --no-plugin dist-fail:fail"
+    )
     assert typo.reason.startswith(
         "plugin 'dist-typo:typo' of dist-typo implements a hook that does not exist"
     )
@@ -293,11 +301,12 @@ def test_hook_that_raises_breaks_its_plugin():
         plugin(ops=tg2hdl_ops, targets=[TargetDef("t", "f", "", 1, 1, 1, 1, 1)]), distribution="d"
     ):
         assert reg.ops() == ()
-        assert [str(b) for b in reg.broken] == [
-            "plugin 'd:SimpleNamespace.0' of d is broken: tg2hdl_ops raised KeyError: 'x'"
+        assert [str(p) for p in reg.problems] == [
+            "plugin 'd:SimpleNamespace.0' of d, hook tg2hdl_ops: it raised KeyError: 'x'; hint: upgrade or "
+            "uninstall d, or disable it with --no-plugin d:SimpleNamespace.0"
         ]
         assert reg.target("t").name == "t"
-    assert reg.broken == ()
+    assert reg.problems == ()
 
 
 def test_describe_lists_what_each_plugin_provides():
@@ -313,8 +322,7 @@ def test_describe_lists_what_each_plugin_provides():
                     "provides": {"tg2hdl_ops": ["a", "b"]},
                 }
             ],
-            "broken": [],
-            "conflicts": [],
+            "problems": [],
         }
 
 

@@ -1,4 +1,12 @@
-"""Hook specifications; implement them in a module named by an entry point of the group ``tg2hdl``."""
+"""Hook specifications; implement them in a module named by an entry point of the group ``tg2hdl``.
+
+A plugin module may say which version of this page it was written for: ``TG2HDL_HOOK_API = 1``.  A version that is not
+supported is one line in ``tg2hdl plugins list``, and the plugin is left out.
+
+Deprecation policy: a hook or a field of a descriptor is added without a new version.  Before one is removed or changes
+its meaning, `HOOK_API` rises, the old form works with a `DeprecationWarning` for at least one minor release of
+tg2hdl-ir, and then `OLDEST_HOOK_API` rises.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +30,11 @@ from tg2hdl_ir.plugins.descriptors import (
     TargetDef,
 )
 
-__all__ = ["ENTRY_POINT_GROUP", "hookimpl", "hookspec"]
+__all__ = ["API_ATTRIBUTE", "ENTRY_POINT_GROUP", "HOOK_API", "OLDEST_HOOK_API", "hookimpl", "hookspec"]
 
 ENTRY_POINT_GROUP = "tg2hdl"
+API_ATTRIBUTE = "TG2HDL_HOOK_API"
+HOOK_API = OLDEST_HOOK_API = 1
 hookspec = pluggy.HookspecMarker("tg2hdl")
 hookimpl = pluggy.HookimplMarker("tg2hdl")
 

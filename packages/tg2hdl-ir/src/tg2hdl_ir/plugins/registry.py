@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
-
-import pluggy
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import PluginError, UnsupportedError
-from tg2hdl_ir.plugins import hookspecs
+from tg2hdl_ir.plugins.catalog import KINDS, Catalog
+from tg2hdl_ir.plugins.description import describe_plugins
 from tg2hdl_ir.plugins.descriptors import (
     ArithmeticUnit,
     CommandDef,
@@ -31,24 +28,13 @@ from tg2hdl_ir.plugins.descriptors import (
     TargetDef,
     resolve,
 )
+from tg2hdl_ir.plugins.loader import PluginLoader
+from tg2hdl_ir.plugins.problems import PluginProblem
 from tg2hdl_ir.plugins.selection import best_lowering, best_unit
 
-__all__ = ["BrokenPlugin", "Registry", "registry", "use_registry"]
+__all__ = ["Registry", "registry", "use_registry"]
 
-log = logging.getLogger("tg2hdl")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class BrokenPlugin:
-    """A plugin that could not be loaded, or whose hook failed."""
-
-    name: str
-    distribution: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"plugin {self.name!r} of {self.distribution} is broken: {self.reason}"
 
 
 class Registry:
@@ -69,11 +55,9 @@ class Registry:
     def __init__(
         self, entry_points: Iterable[tuple[str, importlib.metadata.EntryPoint]] | None = None
     ) -> None:
-        self._entry_points = entry_points
-        self._manager = pluggy.PluginManager("tg2hdl")
-        self._manager.add_hookspecs(hookspecs)
-        self._distributions: dict[str, str] = {}
-        self._broken: list[BrokenPlugin] = []
+        self._loader = PluginLoader(entry_points)
+        self._catalog = Catalog(self._loader)
+        self._disabled: set[str] = set()
         self._loaded = False
         self._cache: dict[Any, Any] = {}
         self.generation = 0
@@ -81,45 +65,29 @@ class Registry:
     # Loading
 
     @property
-    def broken(self) -> tuple[BrokenPlugin, ...]:
-        """Plugins that failed; what they would have contributed is missing."""
+    def problems(self) -> tuple[PluginProblem, ...]:
+        """What is wrong with the plugins; all that is not named here works."""
         self._load()
-        return tuple(self._broken)
+        self._catalog.check_all()
+        return tuple(self._loader.problems)
+
+    def disable(self, *names: str) -> None:
+        """Leave out plugins, named as `plugins list` shows them, by entry point or by distribution.
+
+        Raises
+        ------
+        PluginError
+            When plugins are loaded already.
+        """
+        if self._loaded:
+            raise PluginError("plugins are loaded already", hint="disable them before the first lookup")
+        self._disabled.update(names)
 
     def _load(self) -> None:
-        if self._loaded:
-            return
-        self._loaded = True
-        entry_points = _installed() if self._entry_points is None else self._entry_points
-        for distribution, entry in entry_points:
-            name = f"{distribution}:{entry.name}"
-            try:
-                self._register(entry.load(), name, distribution)
-            except PluginError as error:
-                self._report(name, error.message)
-            except Exception as error:
-                self._distributions.setdefault(name, distribution)
-                self._report(name, f"{type(error).__name__}: {error}")
-
-    def _register(self, plugin: object, name: str, distribution: str) -> None:
-        self._distributions[name] = distribution
-        self._manager.register(plugin, name)
-        try:
-            self._manager.check_pending()
-        except pluggy.PluginValidationError as error:
-            self._manager.unregister(name=name)
-            known = ", ".join(n for n in vars(hookspecs) if n.startswith("tg2hdl_"))
-            raise PluginError(
-                f"plugin {name!r} of {distribution} implements a hook that does not exist: {error}",
-                hint=f"known hooks: {known}",
-            ) from error
-        self._changed()
-
-    def _report(self, name: str, reason: str) -> None:
-        broken = BrokenPlugin(name, self._distributions[name], reason)
-        if broken not in self._broken:
-            self._broken.append(broken)
-            log.warning("%s", broken)
+        if not self._loaded:
+            self._loaded = True
+            self._loader.load(self._disabled)
+            self._changed()
 
     @contextmanager
     def extended(self, *plugins: object, distribution: str = "extra") -> Iterator[Registry]:
@@ -132,78 +100,46 @@ class Registry:
         """
         self._load()
         names: list[str] = []
-        broken = list(self._broken)
+        problems = list(self._loader.problems)
         try:
             for number, plugin in enumerate(plugins):
                 name = f"{distribution}:{getattr(plugin, '__name__', type(plugin).__name__)}.{number}"
-                self._register(plugin, name, distribution)
+                self._loader.register(plugin, name, distribution)
                 names.append(name)
+                self._changed()
             yield self
         finally:
             for name in names:
-                if self._manager.has_plugin(name):
-                    self._manager.unregister(name=name)
-                del self._distributions[name]
-            self._broken = broken
+                self._loader.unregister(name)
+            self._loader.problems = problems
             self._changed()
 
     def _changed(self) -> None:
         self._cache.clear()
+        self._catalog.clear()
         self.generation += 1
 
     # Collecting
 
-    def _collect(self, hook: str) -> tuple[tuple[Any, str], ...]:
-        """All descriptors of a hook, each with the name of its plugin; a hook that raises breaks its plugin."""
-        self._load()
-        if hook in self._cache:
-            return self._cache[hook]  # type: ignore[no-any-return]
-        found: list[tuple[Any, str]] = []
-        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            name = implementation.plugin_name
-            try:
-                found.extend((d, name) for d in implementation.function())
-            except Exception as error:
-                self._report(name, f"{hook} raised {type(error).__name__}: {error}")
-        self._cache[hook] = result = tuple(found)
-        return result
-
-    def _named(self, hook: str) -> dict[str, tuple[Any, str]]:
-        """Descriptors of a hook by name.
-
-        Raises
-        ------
-        PluginError
-            When two have the same name.
-        """
-        key = ("named", hook)
-        if key not in self._cache:
-            table: dict[str, tuple[Any, str]] = {}
-            for descriptor, plugin in self._collect(hook):
-                if descriptor.name in table:
-                    one, two = (self._distributions[p] for p in (table[descriptor.name][1], plugin))
-                    raise PluginError(
-                        f"{_HOOKS[hook]} {descriptor.name!r} is registered twice: by {one} and by {two}",
-                        hint="uninstall one of the two distributions",
-                    )
-                table[descriptor.name] = (descriptor, plugin)
-            self._cache[key] = table
-        return self._cache[key]  # type: ignore[no-any-return]
-
     def _all(self, hook: str, _: type[T], order: Callable[[T], Any]) -> tuple[T, ...]:
-        return tuple(sorted((d for d, _ in self._named(hook).values()), key=order))
+        self._load()
+        return tuple(sorted(self._catalog.all(hook), key=order))
+
+    def plugin(self, descriptor: object) -> str:
+        """Name of the plugin that registered a descriptor."""
+        self._load()
+        owner = self._catalog.owner(descriptor)
+        if owner is None:
+            raise PluginError(f"{descriptor!r} is not registered")
+        return owner
 
     def distribution(self, descriptor: object) -> str:
         """Name of the distribution that registered a descriptor."""
-        for hook in _HOOKS:
-            for known, plugin in self._collect(hook):
-                if known is descriptor:
-                    return self._distributions[plugin]
-        raise PluginError(f"{descriptor!r} is not registered")
+        return self._loader.distributions[self.plugin(descriptor)]
 
     def notes(self) -> tuple[str, ...]:
-        """Lines about broken plugins, for an error that one of them may explain."""
-        return tuple(map(str, self.broken))
+        """Lines about faulty plugins, for an error that one of them may explain."""
+        return tuple(map(str, self.problems))
 
     # Lookups
 
@@ -214,15 +150,18 @@ class Registry:
         ------
         UnsupportedError
             When no plugin registers it.
+        PluginError
+            When two plugins do.
         """
-        table = self._named("tg2hdl_ops")
-        if name not in table:
+        self._load()
+        found = self._catalog.get("tg2hdl_ops", name)
+        if found is None:
             raise UnsupportedError(
                 f"unknown op {name!r}",
                 notes=self.notes(),
-                hint="known: " + ", ".join(sorted(table)) + "; a plugin may add others",
+                hint="known: " + ", ".join(self._catalog.names("tg2hdl_ops")) + "; a plugin may add others",
             )
-        return table[name][0]  # type: ignore[no-any-return]
+        return found  # type: ignore[no-any-return]
 
     def ops(self) -> tuple[OpDef, ...]:
         """All ops, by name."""
@@ -279,18 +218,77 @@ class Registry:
         names = _names(explicit, op)
         key = ("select", op, operands, result, target, names)
         if key not in self._cache:
-            self._cache[key] = best_unit(self, op, operands, result, target, names)
+            if names:
+                self._check_names(op, names)
+            self._cache[key] = best_unit(
+                self.units(op, operands, result),
+                target,
+                names,
+                lambda candidates: self.policy(op, operands, result, candidates),
+                self.distribution,
+            )
         return self._cache[key]  # type: ignore[no-any-return]
 
     def policy(
         self, op: str, operands: tuple[DType, ...], result: DType, candidates: list[ArithmeticUnit]
     ) -> ArithmeticUnit | None:
-        """Choice of the first policy plugin that makes one."""
+        """Choice of the first policy plugin that makes one.
+
+        Raises
+        ------
+        PluginError
+            When a policy raises; it may be what a number depends on, so that it is not passed over.
+        """
         self._load()
-        chosen: ArithmeticUnit | None = self._manager.hook.tg2hdl_select_unit(
-            op=op, operands=operands, result=result, candidates=candidates
-        )
-        return chosen
+        given = {"op": op, "operands": operands, "result": result, "candidates": candidates}
+        for plugin, implementation in reversed(self._loader.implementations("tg2hdl_select_unit")):
+            try:
+                chosen = implementation.function(*(given[name] for name in implementation.argnames))
+            except Exception as error:
+                raise PluginError(
+                    f"the policy tg2hdl_select_unit of plugin {plugin!r} raised {type(error).__name__}: {error}",
+                    where=f"op {op!r}",
+                    hint=self._loader.way_out(plugin),
+                ) from error
+            if chosen is None:
+                continue
+            if chosen not in candidates:
+                raise PluginError(
+                    f"the policy tg2hdl_select_unit of plugin {plugin!r} chose {chosen!r:.80} for op {op!r}, "
+                    "which is not a candidate",
+                    hint="return one of the candidates, or None",
+                )
+            return chosen  # type: ignore[no-any-return]
+        return None
+
+    def check_units(self, explicit: Mapping[str, str | Sequence[str]]) -> None:
+        """Check an explicit choice of units.
+
+        Raises
+        ------
+        PluginError
+            For an op that nothing registers, or a unit that is not of its op.
+        """
+        for op in explicit:
+            try:
+                self.op(op)
+            except UnsupportedError as error:
+                raise PluginError(
+                    f"a unit is chosen for op {op!r}, which nothing registers",
+                    notes=error.notes,
+                    hint=error.hint,
+                ) from error
+            self._check_names(op, _names(explicit, op))
+
+    def _check_names(self, op: str, names: Sequence[str]) -> None:
+        known = {u.name for u in self.units(op)}
+        for name in names:
+            if name not in known:
+                raise PluginError(
+                    f"no unit for op {op!r} is named {name!r}",
+                    notes=self.notes(),
+                    hint="known: " + (", ".join(sorted(known)) or "none"),
+                )
 
     def evaluation(
         self,
@@ -331,7 +329,9 @@ class Registry:
         """
         key = ("lowering", op, operands, result)
         if key not in self._cache:
-            self._cache[key] = best_lowering(self, op, operands, result)
+            self._cache[key] = best_lowering(
+                self.lowerings(op), operands, result, self.distribution, self.plugin
+            )
         return self._cache[key]  # type: ignore[no-any-return]
 
     def passes(self) -> tuple[PassDef, ...]:
@@ -360,12 +360,16 @@ class Registry:
 
     def onnx_operator(self, op_type: str, domain: str, version: int) -> OnnxOperatorDef | None:
         """Definition of an operator of ONNX files in a version of its operator set; None without one."""
+        self._load()
         key = ("onnx operators",)
         if key not in self._cache:
             found: dict[tuple[str, str], list[OnnxOperatorDef]] = {}
-            for definition, _ in self._named("tg2hdl_onnx_operators").values():
+            for definition in self._catalog.all("tg2hdl_onnx_operators"):
                 found.setdefault((definition.domain, definition.op_type), []).append(definition)
             self._cache[key] = found
+        for name in self._catalog.contested("tg2hdl_onnx_operators"):
+            if name.startswith(f"{domain or 'ai.onnx'}:{op_type}-"):
+                self._catalog.get("tg2hdl_onnx_operators", name)
         eligible = [d for d in self._cache[key].get((domain, op_type), ()) if d.since_version <= version]
         return max(eligible, key=lambda d: (d.priority, d.since_version), default=None)
 
@@ -402,81 +406,43 @@ class Registry:
         return self._one("tg2hdl_quantizers", name)  # type: ignore[no-any-return]
 
     def _one(self, hook: str, name: str) -> Any:
-        table = self._named(hook)
-        if name not in table:
+        self._load()
+        found = self._catalog.get(hook, name)
+        if found is None:
             raise PluginError(
-                f"no {_HOOKS[hook]} is named {name!r}",
+                f"no {KINDS[hook].label} is named {name!r}",
                 notes=self.notes(),
-                hint="known: " + (", ".join(sorted(table)) or "none"),
+                hint="known: " + (", ".join(self._catalog.names(hook)) or "none"),
             )
-        return table[name][0]
+        return found
+
+    def command(self, name: str) -> CommandDef | None:
+        """Return the command of a name; None without one.
+
+        Raises
+        ------
+        PluginError
+            When two plugins claim it.
+        """
+        self._load()
+        return self._catalog.get("tg2hdl_commands", name)
+
+    def unavailable(self, engine: SimulatorDef) -> str | None:
+        """Why an engine cannot run here, None when it can; one whose check raises cannot."""
+        try:
+            reason = resolve(engine.available)()
+        except Exception as error:
+            return f"plugin {self.plugin(engine)!r}: available raised {type(error).__name__}: {error}"
+        return None if reason is None else str(reason)
 
     def describe(self) -> dict[str, Any]:
-        """Plugins, what each contributes, and what is broken: plain data for ``tg2hdl plugins list --json``."""
-        self._load()
-        provides: dict[str, dict[str, list[str]]] = {name: {} for name in self._distributions}
-        conflicts: list[str] = []
-        for hook in _HOOKS:
-            for descriptor, name in self._collect(hook):
-                provides[name].setdefault(hook, []).append(descriptor.name)
-            try:
-                self._named(hook)
-            except PluginError as error:
-                conflicts.append(error.message)
-        failed = {b.name for b in self._broken}
-        plugins = [
-            {
-                "name": name,
-                "distribution": distribution,
-                "version": _version(distribution),
-                "status": "broken" if name in failed else "loaded",
-                "provides": {hook: sorted(names) for hook, names in provides[name].items()},
-            }
-            for name, distribution in sorted(self._distributions.items())
-        ]
-        broken = [{"name": b.name, "distribution": b.distribution, "reason": b.reason} for b in self._broken]
-        return {"plugins": plugins, "broken": broken, "conflicts": conflicts}
-
-
-_HOOKS = {
-    "tg2hdl_ops": "op",
-    "tg2hdl_op_lowerings": "op lowering",
-    "tg2hdl_arithmetic_units": "arithmetic unit",
-    "tg2hdl_passes": "pass",
-    "tg2hdl_simulators": "simulator",
-    "tg2hdl_targets": "target",
-    "tg2hdl_families": "family",
-    "tg2hdl_memory_kinds": "memory kind",
-    "tg2hdl_ports": "host port",
-    "tg2hdl_sequencers": "sequencer",
-    "tg2hdl_quantizers": "quantizer",
-    "tg2hdl_onnx_operators": "ONNX operator",
-    "tg2hdl_report_sections": "report section",
-    "tg2hdl_commands": "command",
-}
-"""Hooks that return descriptors, and what one of these is called."""
+        """Plugins, what each contributes and what is wrong: plain data for ``tg2hdl plugins list --json``."""
+        return describe_plugins(self._loader, self._catalog, self.problems)
 
 
 def _names(explicit: Mapping[str, str | Sequence[str]] | None, op: str) -> tuple[str, ...]:
     names = (explicit or {}).get(op, ())
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _installed() -> Iterator[tuple[str, importlib.metadata.EntryPoint]]:
-    seen: set[tuple[str, str]] = set()
-    for distribution in importlib.metadata.distributions():
-        name = distribution.metadata["Name"]
-        for entry in distribution.entry_points:
-            if entry.group == hookspecs.ENTRY_POINT_GROUP and (name, entry.name) not in seen:
-                seen.add((name, entry.name))
-                yield name, entry
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 _default = Registry()

@@ -2,77 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 
-if TYPE_CHECKING:
-    from tg2hdl_ir.plugins.registry import Registry
+__all__ = ["best_lowering", "best_unit", "format_types"]
 
-__all__ = ["best_lowering", "best_unit"]
+Owner = Callable[[object], str]
+"""Name of the distribution, or of the plugin, that registered a descriptor."""
 
 
 def best_unit(
-    registry: Registry,
-    op: str,
-    operands: tuple[DType, ...],
-    result: DType,
+    matching: Sequence[ArithmeticUnit],
     target: str,
-    names: tuple[str, ...],
+    names: Sequence[str],
+    policy: Callable[[list[ArithmeticUnit]], ArithmeticUnit | None],
+    distribution: Owner,
 ) -> ArithmeticUnit | None:
-    """Apply the rule of `Registry.select_unit`."""
-    candidates = registry.units(op, operands, result)
-    if names:
-        known = {u.name for u in registry.units(op)}
-        for name in names:
-            if name not in known:
-                raise PluginError(
-                    f"no unit for op {op!r} is named {name!r}",
-                    notes=registry.notes(),
-                    hint="known: " + (", ".join(sorted(known)) or "none"),
-                )
-        for unit in candidates:
-            if unit.name in names:
-                return unit
-    candidates = tuple(u for u in candidates if u.target in ("generic", target))
+    """Apply the rule of `Registry.select_unit` to the units of an op and its formats, highest priority first."""
+    for unit in matching:
+        if unit.name in names:
+            return unit
+    candidates = [u for u in matching if u.target in ("generic", target)]
     if not candidates:
         return None
-    chosen = registry.policy(op, operands, result, list(candidates))
+    chosen = policy(candidates)
     if chosen is not None:
-        if chosen not in candidates:
-            raise PluginError(
-                f"the policy hook tg2hdl_select_unit chose {chosen!r} for op {op!r}, which is not a candidate",
-                hint="return one of the candidates, or None",
-            )
         return chosen
-    specific = tuple(u for u in candidates if u.target != "generic") or candidates
+    specific = [u for u in candidates if u.target != "generic"] or candidates
     best = [u for u in specific if u.priority == specific[0].priority]
     if len(best) > 1:
         one, two = best[:2]
         raise PluginError(
-            f"units {one.name!r} of {registry.distribution(one)} and {two.name!r} of {registry.distribution(two)} "
-            f"tie for op {op!r} on {_formats(operands, result)}: target {one.target}, priority {one.priority}",
-            hint=f"choose one explicitly: {{{op!r}: {one.name!r}}}",
+            f"units {one.name!r} of {distribution(one)} and {two.name!r} of {distribution(two)} "
+            f"tie for op {one.op!r} on {format_types(one.operands, one.result)}: target {one.target}, "
+            f"priority {one.priority}",
+            hint=f"choose one explicitly: {{{one.op!r}: {one.name!r}}}, on the command line --unit {one.op}={one.name}",
         )
     return best[0]
 
 
 def best_lowering(
-    registry: Registry, op: str, operands: tuple[DType, ...], result: DType
+    lowerings: Sequence[OpLowering],
+    operands: tuple[DType, ...],
+    result: DType,
+    distribution: Owner,
+    plugin: Owner,
 ) -> OpLowering | None:
-    """Apply the rule of `Registry.select_lowering`."""
-    matching = [d for d in registry.lowerings(op) if resolve(d.matches)(operands, result)]
+    """Apply the rule of `Registry.select_lowering` to the lowerings of an op, highest priority first."""
+    matching = [d for d in lowerings if _matches(d, operands, result, plugin)]
     if len(matching) > 1 and matching[0].priority == matching[1].priority:
         one, two = matching[:2]
         raise PluginError(
-            f"lowerings {one.name!r} of {registry.distribution(one)} and {two.name!r} of "
-            f"{registry.distribution(two)} tie for op {op!r} on {_formats(operands, result)}: priority {one.priority}",
+            f"lowerings {one.name!r} of {distribution(one)} and {two.name!r} of {distribution(two)} tie for op "
+            f"{one.op!r} on {format_types(operands, result)}: priority {one.priority}",
             hint="give one of them a higher priority",
         )
     return matching[0] if matching else None
 
 
-def _formats(operands: tuple[DType, ...], result: DType) -> str:
+def _matches(lowering: OpLowering, operands: tuple[DType, ...], result: DType, plugin: Owner) -> bool:
+    try:
+        return bool(resolve(lowering.matches)(operands, result))
+    except Exception as error:
+        name = plugin(lowering)
+        raise PluginError(
+            f"matches of op lowering {lowering.name!r} of plugin {name!r} raised {type(error).__name__}: {error}",
+            where=f"op {lowering.op!r} on {format_types(operands, result)}",
+            hint=f"upgrade the plugin, or disable it with --no-plugin {name}",
+        ) from error
+
+
+def format_types(operands: tuple[DType, ...], result: DType) -> str:
+    """Printed form of the types of an op."""
     return f"({', '.join(map(str, operands))}) -> {result}"

@@ -1,0 +1,173 @@
+"""What the plugins contribute, by hook and name, with faults and conflicts kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.plugins import descriptors as d
+from tg2hdl_ir.plugins.loader import BUILT_IN, PluginLoader
+from tg2hdl_ir.plugins.validation import find_fault
+
+__all__ = ["KINDS", "Catalog", "Kind"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a hook contributes."""
+
+    hook: str
+    label: str
+    descriptor: type[Any]
+
+
+KINDS = {
+    kind.hook: kind
+    for kind in (
+        Kind("tg2hdl_ops", "op", d.OpDef),
+        Kind("tg2hdl_op_lowerings", "op lowering", d.OpLowering),
+        Kind("tg2hdl_arithmetic_units", "arithmetic unit", d.ArithmeticUnit),
+        Kind("tg2hdl_passes", "pass", d.PassDef),
+        Kind("tg2hdl_simulators", "simulator", d.SimulatorDef),
+        Kind("tg2hdl_targets", "target", d.TargetDef),
+        Kind("tg2hdl_families", "family", d.FamilyDef),
+        Kind("tg2hdl_memory_kinds", "memory kind", d.MemoryKindDef),
+        Kind("tg2hdl_ports", "host port", d.HostPortDef),
+        Kind("tg2hdl_sequencers", "sequencer", d.SequencerDef),
+        Kind("tg2hdl_quantizers", "quantizer", d.QuantizerDef),
+        Kind("tg2hdl_onnx_operators", "ONNX operator", d.OnnxOperatorDef),
+        Kind("tg2hdl_report_sections", "report section", d.ReportSection),
+        Kind("tg2hdl_commands", "command", d.CommandDef),
+    )
+}
+
+
+@dataclass
+class _Table:
+    """Descriptors of a hook by name, each with its plugin, and the names that several plugins claim."""
+
+    by_name: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    contested: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class Catalog:
+    """Descriptors of all hooks; what does not fit is reported to the loader and left out."""
+
+    def __init__(self, loader: PluginLoader) -> None:
+        self._loader = loader
+        self._tables: dict[str, _Table] = {}
+        self._owners: dict[int, tuple[Any, str]] = {}
+
+    def clear(self) -> None:
+        """Ask all hooks again at the next lookup."""
+        self._tables.clear()
+        self._owners.clear()
+
+    def all(self, hook: str) -> Iterable[Any]:
+        """Descriptors of a hook whose names are theirs alone."""
+        return [descriptor for descriptor, _ in self._table(hook).by_name.values()]
+
+    def get(self, hook: str, name: str) -> Any | None:
+        """Descriptor of a name, or None.
+
+        Raises
+        ------
+        PluginError
+            When two plugins claim the name.
+        """
+        table = self._table(hook)
+        if name in table.contested:
+            one, two = (self._loader.distributions[p] for p in table.contested[name])
+            raise PluginError(
+                f"{KINDS[hook].label} {name!r} is registered twice: by {one} and by {two}",
+                hint=f"disable one of them: --no-plugin {table.contested[name][1]}",
+            )
+        return table.by_name[name][0] if name in table.by_name else None
+
+    def names(self, hook: str) -> list[str]:
+        """Names that `get` finds, in order."""
+        return sorted(self._table(hook).by_name)
+
+    def contested(self, hook: str) -> list[str]:
+        """Names that two plugins claim; `get` says so."""
+        return sorted(self._table(hook).contested)
+
+    def owner(self, descriptor: object) -> str | None:
+        """Plugin that registered a descriptor."""
+        for hook in KINDS:
+            self._table(hook)
+        known, plugin = self._owners.get(id(descriptor), (None, ""))
+        return plugin if known is descriptor else None
+
+    def of_plugin(self, plugin: str) -> dict[str, list[Any]]:
+        """Descriptors of a plugin by hook, in the order of their names."""
+        found = {
+            hook: [d for d, owner in self._table(hook).by_name.values() if owner == plugin] for hook in KINDS
+        }
+        return {hook: sorted(of, key=lambda d: d.name) for hook, of in found.items() if of}
+
+    def check_all(self) -> None:
+        """Ask all hooks, so that every problem is reported."""
+        for hook in KINDS:
+            self._table(hook)
+
+    def _table(self, hook: str) -> _Table:
+        if hook not in self._tables:
+            self._tables[hook] = table = _Table()
+            collected = [(plugin, d) for plugin, d in self._collect(hook) if self._fits(hook, plugin, d)]
+            # Names of this project first: a plugin cannot take one over, whichever is loaded first.
+            collected.sort(key=lambda pair: self._loader.distributions[pair[0]] not in BUILT_IN)
+            for plugin, descriptor in collected:
+                self._add(table, hook, plugin, descriptor)
+        return self._tables[hook]
+
+    def _collect(self, hook: str) -> list[tuple[str, Any]]:
+        found: list[tuple[str, Any]] = []
+        for plugin, implementation in self._loader.implementations(hook):
+            try:
+                returned = implementation.function()
+                if isinstance(returned, str) or not isinstance(returned, Iterable):
+                    raise TypeError(f"it returned {returned!r:.60}, not a list")
+                found.extend((plugin, descriptor) for descriptor in returned)
+            except Exception as error:
+                reason = f"it raised {type(error).__name__}: {error}"
+                self._loader.report(plugin, reason, self._loader.way_out(plugin), hook)
+        return found
+
+    def _fits(self, hook: str, plugin: str, descriptor: Any) -> bool:
+        fault = find_fault(descriptor, KINDS[hook].descriptor) or self._unknown_op(hook, descriptor)
+        if fault is not None:
+            self._loader.report(plugin, *fault, hook)
+        return fault is None
+
+    def _unknown_op(self, hook: str, descriptor: Any) -> tuple[str, str] | None:
+        """A unit or a lowering for an op that no plugin has."""
+        if hook not in ("tg2hdl_arithmetic_units", "tg2hdl_op_lowerings"):
+            return None
+        ops = self._table("tg2hdl_ops")
+        # Without any op, as in a registry of units alone, there is nothing to compare with.
+        if not ops.by_name or descriptor.op in ops.by_name or descriptor.op in ops.contested:
+            return None
+        reason = (
+            f"{KINDS[hook].label} {descriptor.name!r} is for op {descriptor.op!r}, which nothing registers"
+        )
+        return reason, "return its OpDef from tg2hdl_ops, or name one of: " + ", ".join(sorted(ops.by_name))
+
+    def _add(self, table: _Table, hook: str, plugin: str, descriptor: Any) -> None:
+        self._owners[id(descriptor)] = (descriptor, plugin)
+        if descriptor.name not in table.by_name and descriptor.name not in table.contested:
+            table.by_name[descriptor.name] = (descriptor, plugin)
+            return
+        label = f"{KINDS[hook].label} {descriptor.name!r}"
+        first = table.contested.get(descriptor.name, ("",))[0] or table.by_name[descriptor.name][1]
+        owner = self._loader.distributions[first]
+        if owner in BUILT_IN:
+            hint = f"rename it, e.g. myext.{descriptor.name}"
+            self._loader.report(plugin, f"{label} is taken by {owner}; this one is left out", hint, hook)
+            return
+        hint = f"rename one, or disable one with --no-plugin {plugin}"
+        self._loader.report(plugin, f"{label} is registered by {owner} too; neither is used", hint, hook)
+        table.by_name.pop(descriptor.name, None)
+        table.contested.setdefault(descriptor.name, (first, plugin))

@@ -1,0 +1,64 @@
+"""Checks of what a hook returns, by the types of the descriptor's fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef
+
+__all__ = ["find_fault"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.+:/-]*\Z")
+_OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_factory(value: Any) -> bool:
+    return callable(value) or (isinstance(value, str) and _FACTORY.match(value) is not None)
+
+
+_EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda v: isinstance(v, str), "a string"),
+    "int": (_is_int, "an integer"),
+    "float": (lambda v: _is_int(v) or isinstance(v, float), "a number"),
+    "bool": (lambda v: isinstance(v, bool), "True or False"),
+    "DType": (lambda v: isinstance(v, DType), "a DType, e.g. DType.FP32"),
+    "tuple[DType, ...]": (
+        lambda v: isinstance(v, tuple) and all(isinstance(d, DType) for d in v),
+        "a tuple of DType, e.g. (DType.FP32, DType.FP32)",
+    ),
+    "Factory": (_is_factory, 'a callable or "module:attribute"'),
+    "Factory | None": (lambda v: v is None or _is_factory(v), 'a callable, "module:attribute" or None'),
+}
+_LEAST = {"arity": 1, "latency": 0, "ii": 1, "lut": 0, "ff": 0, "dsp": 0, "bram": 0, "bram_bits": 0}
+
+
+def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
+    """What is wrong with something that a hook for descriptors of `kind` returned, and a hint; None when it fits."""
+    if not isinstance(descriptor, kind):
+        found = f"{descriptor!r:.60} of type {type(descriptor).__name__}"
+        return f"returned {found} where {kind.__name__} belongs", f"return a list of {kind.__name__}"
+    label = f"{kind.__name__} {descriptor.name!r:.60}"
+    for field in fields(descriptor):
+        test, expected = _EXPECTED.get(str(field.type), (None, ""))
+        value = getattr(descriptor, field.name)
+        if test is not None and not test(value):
+            return f"{label} has {field.name}={value!r:.80}", f"give {expected}"
+        least = _LEAST.get(field.name)
+        if least is not None and value < least:
+            return f"{label} has {field.name}={value}", f"give at least {least}"
+    if kind is OpDef and not _OP.match(descriptor.name):
+        return f"{label} has no name for the printed IR", "use letters, digits, _ and dots: myext.sigmoid"
+    if not _NAME.match(descriptor.name):
+        return f"{label} has no usable name", "use letters, digits and . _ - + : /"
+    if isinstance(descriptor, ArithmeticUnit) and not 1 <= len(descriptor.operands) <= 3:
+        return f"{label} has {len(descriptor.operands)} operands", "give one to three"
+    return None

@@ -51,7 +51,7 @@ def test_each_command_shows_examples(command):
 
 def test_plugins_list():
     found = json.loads(call("plugins", "list", "--json").stdout)
-    assert (found["broken"], found["conflicts"]) == ([], [])
+    assert found["problems"] == []
     provides = {p["distribution"]: p["provides"] for p in found["plugins"]}
     assert provides["tg2hdl"] == {"tg2hdl_commands": ["cache", "compile", "demo", "plugins", "simulate"]}
     assert "int8" in provides["tg2hdl-quant"]["tg2hdl_quantizers"]

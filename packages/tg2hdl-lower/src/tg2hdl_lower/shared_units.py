@@ -61,9 +61,30 @@ def build_unit(unit: ArithmeticUnit) -> Any:
     Raises
     ------
     PluginError
-        When what the plugin builds has another latency than its descriptor says.
+        When the factory raises, or what it builds has other ports or another latency than the descriptor says.
     """
-    component = resolve(unit.factory)()
+    where = f"unit {unit.name!r}"
+    try:
+        component = resolve(unit.factory)()
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"its factory raised {type(error).__name__}: {error}",
+            where=where,
+            hint="choose another unit of the op, or disable the plugin that registers it",
+        ) from error
+    widths = {"en": 1, "result": unit.result.bit_width}
+    widths |= {name: dtype.bit_width for name, dtype in zip("abc", unit.operands, strict=False)}
+    for name, width in widths.items():
+        port = getattr(component, name, None)
+        if port is None or len(port) != width:
+            found = f"no port {name}" if port is None else f"a port {name} of {len(port)} bits"
+            raise PluginError(
+                f"what its factory builds has {found}; its descriptor asks for {width} bits",
+                where=where,
+                hint="run tg2hdl_ir.testing.conformance.check_unit in the plugin's tests",
+            )
     built = getattr(component, "latency", unit.latency)
     if built != unit.latency:
         raise PluginError(

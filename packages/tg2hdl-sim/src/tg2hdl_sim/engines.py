@@ -56,7 +56,7 @@ def estimate_engines(
     """
     estimates = []
     for engine in registry().simulators():
-        reason = resolve(engine.available)()
+        reason = registry().unavailable(engine)
         if reason is not None:
             estimates.append(EngineEstimate(engine.name, unavailable=reason))
             continue
@@ -139,7 +139,7 @@ def _open(
     cache: bool,
     progress: Callable[[str], None],
 ) -> Simulation:
-    reason = resolve(engine.available)()
+    reason = registry().unavailable(engine)
     if reason is not None:
         raise ToolMissingError(
             f"simulation engine {engine.name!r} cannot run here: {reason}",

@@ -13,6 +13,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR, check_contents
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
@@ -112,6 +113,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         When a kernel cannot become hardware.
     """
     options = options or CompileOptions()
+    registry().check_units(options.units)
     if not program.calls:
         raise InputError(
             f"program {program.name!r} has no kernels: its result does not depend on a computation",

@@ -435,6 +435,11 @@ class Registry:
             return f"plugin {self.plugin(engine)!r}: available raised {type(error).__name__}: {error}"
         return None if reason is None else str(reason)
 
+    def contributions(self, plugin: str) -> dict[str, list[Any]]:
+        """Descriptors of a plugin by hook."""
+        self._load()
+        return self._catalog.of_plugin(plugin)
+
     def describe(self) -> dict[str, Any]:
         """Plugins, what each contributes and what is wrong: plain data for ``tg2hdl plugins list --json``."""
         return describe_plugins(self._loader, self._catalog, self.problems)

@@ -73,6 +73,13 @@ _OPTIONS = (
         "plugins too.  [default: generic]",
     ),
     click.option(
+        "--unit",
+        "units",
+        metavar="OP=UNIT",
+        multiple=True,
+        help="Arithmetic unit of an op, e.g. add=fp32.add.fast; `tg2hdl plugins list --kind unit` shows them.",
+    ),
+    click.option(
         "--float-order",
         type=click.Choice(["strict", "relaxed"]),
         help="Float sums in the order of the program, or in trees where that is faster.  [default: strict]",
@@ -108,6 +115,7 @@ def compile_file(
     family: str | None,
     float_order: str | None,
     share_units: bool,
+    units: tuple[str, ...],
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)))
@@ -118,12 +126,25 @@ def compile_file(
             where=str(file.path),
             hint="give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file",
         )
-    further = {"target": family, "float_order": float_order, "share_units": share_units or None}
+    further = {
+        "target": family,
+        "float_order": float_order,
+        "share_units": share_units or None,
+        "units": dict(map(_unit, units)) or None,
+    }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(
         file.model, *examples, weights=weights, multipliers=multipliers, options=options, name=file.label
     )
     return file, examples, accelerator
+
+
+def _unit(text: str) -> tuple[str, str]:
+    """Op and unit of ``OP=UNIT``."""
+    op, _, unit = text.partition("=")
+    if not op or not unit:
+        raise InputError(f"--unit {text!r} is not of the form OP=UNIT", hint="e.g. --unit add=fp32.add.fast")
+    return op, unit
 
 
 def _size(text: str) -> tuple[str, int]:

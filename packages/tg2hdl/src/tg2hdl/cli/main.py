@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import CommandDef, resolve
+from tg2hdl_ir.errors import PluginError, Tg2hdlError
+from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["CommandGroup", "cli", "main"]
@@ -39,11 +39,16 @@ class CommandGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        found = self._find(cmd_name)
+        found = registry().command(cmd_name)
         if found is None:
             return None
         command = resolve(found.command)
-        assert isinstance(command, click.Command), f"{found.command!r} is not a click command"
+        if not isinstance(command, click.Command):
+            plugin = registry().plugin(found)
+            raise PluginError(
+                f"command {found.name!r} of plugin {plugin!r} is {type(command).__name__}, not a click command",
+                hint=f"decorate it with @click.command(), or disable the plugin with --no-plugin {plugin}",
+            )
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -51,13 +56,24 @@ class CommandGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(c.name, c.description) for c in registry().commands()])
 
-    @staticmethod
-    def _find(name: str) -> CommandDef | None:
-        return next((c for c in registry().commands() if c.name == name), None)
+
+def _disable(ctx: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> None:
+    if names:
+        registry().disable(*names)
 
 
 @click.group(cls=CommandGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(importlib.metadata.version("tg2hdl"), prog_name="tg2hdl")
+@click.option(
+    "--no-plugin",
+    metavar="NAME",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_disable,
+    help="Leave out a plugin, by its name in `tg2hdl plugins list`; the variable TG2HDL_DISABLE_PLUGINS takes several, "
+    "separated by commas.",
+)
 def cli() -> None:
     """Compile tinygrad models to FPGA hardware, simulate them cycle by cycle and check every bit."""
 

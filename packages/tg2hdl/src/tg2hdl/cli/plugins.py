@@ -1,50 +1,96 @@
-"""``tg2hdl plugins``: what is loaded, and what is broken."""
+"""``tg2hdl plugins``: what is loaded, and what is wrong with it."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["plugins"]
 
+_WORDS = {hook: kind.label.split()[-1] for hook, kind in KINDS.items()} | {
+    "tg2hdl_memory_kinds": "memory",
+    "tg2hdl_report_sections": "section",
+}
+"""One word for what a hook contributes."""
+
 
 @click.group()
 def plugins() -> None:
-    """Show the loaded plugins."""
-
-
-@plugins.command(
-    "list", epilog="\b\nExamples:\n  tg2hdl plugins list\n  tg2hdl plugins list --json | jq '.plugins[].name'"
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_plugins(as_json: bool) -> None:
-    """List plugins, their distributions and what each provides.
+    """Show the plugins.
 
     A plugin is an entry point of the group `tg2hdl` of any installed distribution.
     """
+
+
+@plugins.command(
+    "list",
+    epilog="\b\nExamples:\n  tg2hdl plugins list\n  tg2hdl plugins list --kind unit\n"
+    "  tg2hdl plugins list --json | jq '.plugins[].name'",
+)
+@click.option("--kind", type=click.Choice(sorted(_WORDS.values())), help="Names of what is of this kind.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_plugins(kind: str | None, as_json: bool) -> None:
+    """List plugins and how much each provides; problems are a line each."""
     found = registry().describe()
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
+    hook = next((h for h, word in _WORDS.items() if word == kind), None)
     console = Console()
-    table = Table("plugin", "distribution", "version", "provides")
+    table = Table("plugin", "version", "status", "provides")
     for plugin in found["plugins"]:
-        provides = "\n".join(
-            f"{hook.removeprefix('tg2hdl_').replace('_', ' ')}: {', '.join(names)}"
-            for hook, names in plugin["provides"].items()
-        )
-        table.add_row(plugin["name"], plugin["distribution"], plugin["version"], provides or plugin["status"])
+        names = plugin["provides"].get(hook, []) if hook else None
+        if names or names is None:
+            provides = _counts(plugin["provides"]) if names is None else ", ".join(names)
+            table.add_row(plugin["name"], plugin["version"], plugin["status"], provides)
     console.print(table)
-    for broken in found["broken"]:
-        console.print(
-            f"broken: {broken['name']} of {broken['distribution']}: {broken['reason']}",
-            style="red",
-            markup=False,
-        )
-    for conflict in found["conflicts"]:
-        console.print(f"conflict: {conflict}", style="red", markup=False)
+    _print_problems(console, found["problems"])
+
+
+@plugins.command(epilog="\b\nExamples:\n  tg2hdl plugins show tg2hdl-fp32\n  tg2hdl plugins show sigmoid")
+@click.argument("name")
+def show(name: str) -> None:
+    """Show all that a plugin provides; NAME is that of the plugin, its entry point or its distribution."""
+    found = registry().describe()
+    chosen = [
+        p for p in found["plugins"] if name in (p["name"], p["distribution"], p["name"].partition(":")[2])
+    ]
+    if not chosen:
+        known = ", ".join(p["name"] for p in found["plugins"])
+        raise InputError(f"no plugin is named {name!r}", hint=f"known: {known}")
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    for plugin in chosen:
+        console.print(f"{plugin['name']}, version {plugin['version'] or 'unknown'}, {plugin['status']}")
+        for hook, descriptors in registry().contributions(plugin["name"]).items():
+            console.print(f"  {KINDS[hook].label}:")
+            for descriptor in descriptors:
+                text = getattr(descriptor, "description", "")
+                console.print(f"    {descriptor.name}" + (f": {text}" if text else ""))
+        _print_problems(console, [p for p in found["problems"] if p["plugin"] == plugin["name"]])
+
+
+def _counts(provides: dict[str, list[str]]) -> str:
+    return ", ".join(f"{len(names)} {_plural(_WORDS[hook], len(names))}" for hook, names in provides.items())
+
+
+def _plural(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    if word == "pass":
+        return "passes"
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+def _print_problems(console: Console, problems: list[dict[str, Any]]) -> None:
+    for problem in problems:
+        hook = f", {problem['hook']}" if problem["hook"] else ""
+        line = f"problem: {problem['plugin']}{hook}: {problem['reason']}; hint: {problem['hint']}"
+        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,97 @@
+"""Model files of PyTorch: both ONNX exporters and state dicts, against what PyTorch computed (see models/make.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, nn
+
+from tg2hdl_backend import OnnxModel, capture
+from tg2hdl_backend.agreement import agreement
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.golden import evaluate_program
+
+FOLDER = Path(__file__).parent / "models"
+NAMES = ["attention", "audio", "mlp", "residual"]
+# Sums in another order, other elementary functions: single precision, through a few layers.
+TOLERANCE = 2.0**-18
+
+
+def differs(model, x: np.ndarray, y: np.ndarray) -> str:
+    captured = capture(model, x)
+    program = captured.program
+    results = evaluate_program(program, {program.buffers[captured.inputs[0].buffer].name: x})
+    got = results[program.buffers[program.outputs[0]].name].reshape(y.shape)
+    found = agreement(got, y, DType.FP32, TOLERANCE)
+    return "" if found.agrees else str(found)
+
+
+def example(name: str) -> tuple[np.ndarray, np.ndarray]:
+    data = np.load(FOLDER / f"{name}.npz")
+    return data["x"], data["y"]
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "traced"])
+@pytest.mark.parametrize("name", NAMES)
+def test_onnx_files_of_pytorch(name, exporter):
+    x, y = example(name)
+    model = OnnxModel(FOLDER / f"{name}_{exporter}.onnx")
+    assert [(s.name, s.shape) for s in model.inputs] == [("x", x.shape)]
+    assert model.output_names == ("y",)
+    assert not differs(model, x, y)
+
+
+class Mlp:
+    def __init__(self) -> None:
+        setattr(self, "0", nn.Linear(6, 8))
+        setattr(self, "2", nn.Linear(8, 3))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return getattr(self, "2")(getattr(self, "0")(x).tanh()).softmax(1)
+
+
+class Residual:
+    def __init__(self) -> None:
+        self.first = [nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), Tensor.relu]
+        self.block = [
+            nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False),
+            nn.BatchNorm2d(4),
+            Tensor.relu6,
+            nn.Conv2d(4, 4, 1),
+        ]
+        self.head = nn.Linear(4, 3)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x.sequential(self.first)
+        return self.head((x + x.sequential(self.block)).mean((2, 3)))
+
+
+class Recurrent:
+    def __init__(self) -> None:
+        self.lstm, self.head = nn.LSTMCell(4, 6), nn.Linear(6, 3)
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            setattr(self.lstm, name, state[f"lstm.{name}_l0"])
+        self.head.weight, self.head.bias = state["head.weight"], state["head.bias"]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        h = c = Tensor.zeros(1, 6)
+        for t in range(x.shape[1]):
+            h, c = self.lstm(x[:, t], (h, c))
+        return self.head(h)
+
+
+@pytest.mark.parametrize(("name", "make"), [("mlp", Mlp), ("residual", Residual), ("lstm", Recurrent)])
+def test_state_dicts_of_pytorch(name, make):
+    x, y = example(name)
+    model, state = make(), nn.state.torch_load(FOLDER / f"{name}.pth")
+    if hasattr(model, "load"):
+        model.load({key: tensor.to("CPU") for key, tensor in state.items()})
+    else:
+        nn.state.load_state_dict(
+            model, {k: t.to("CPU") for k, t in state.items()}, verbose=False, realize=False
+        )
+    assert not differs(model, x, y)

@@ -24,6 +24,7 @@ from tg2hdl_ir.nodes import (
     RegisterMeta,
 )
 from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_lower.plan.operations import UnitOp
 
 FP32, I32 = DType.FP32, DType.INT32
 CORNERS = [0.0, -0.0, 1.0, -1.5, 3.7, 1e-40, -2e38, 3e38, np.inf, -np.inf, np.nan]
@@ -107,8 +108,9 @@ def test_sums_go_round_in_a_delay_line(rows):
     """A wire, a few registers or a memory, by the turns that are left behind the adder; idle turns matter to nobody."""
     plan = check(gemv(rows, 5), contents(rows, 5, FP32))
     assert plan.ii == 1
-    (turns,) = plan.turning.values()
-    (add,) = (n for n in plan.nodes if n.unit is not None and n.op == "add")
+    (line,) = plan.accumulators.values()
+    turns = line.steps
+    (add,) = (n for n in plan.all(UnitOp) if n.op == "add")
     assert turns >= add.latency + 1
     assert plan.steps() == turns * 5 * -(-rows // turns)
 
@@ -117,4 +119,4 @@ def test_single_output_adds_in_order():
     """One sum cannot be interleaved: its II is the latency of the adder, its bits are those of the serial sum."""
     plan = check(gemv(1, 12), contents(1, 12, FP32))
     assert plan.ii > 1
-    assert "take turns" not in plan.format()
+    assert "interleaved outputs" not in plan.format()

@@ -88,14 +88,8 @@ def reference(x: np.ndarray, weight: np.ndarray, shape: Shape) -> np.ndarray:
     return result
 
 
-def measure(shape: Shape, multipliers: int, *, simulate: bool, seed: int = 1) -> dict[str, Any]:
-    """Compile and, if asked for, simulate one convolution.
-
-    Raises
-    ------
-    SystemExit
-        When a bit or the number of cycles is wrong.
-    """
+def accelerator_of(shape: Shape, multipliers: int, seed: int = 1) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The compiled convolution, its input and its weights."""
     from tinygrad import Tensor, dtypes
 
     import tg2hdl
@@ -111,7 +105,18 @@ def measure(shape: Shape, multipliers: int, *, simulate: bool, seed: int = 1) ->
         options |= {"groups": shape.groups, "dilation": shape.dilation}
         return image.cast(dtypes.int32).conv2d(kept.cast(dtypes.int32), **options)
 
-    accelerator = tg2hdl.compile(model, x, multipliers=multipliers)
+    return tg2hdl.compile(model, x, multipliers=multipliers), x, weight
+
+
+def measure(shape: Shape, multipliers: int, *, simulate: bool, seed: int = 1) -> dict[str, Any]:
+    """Compile and, if asked for, simulate one convolution.
+
+    Raises
+    ------
+    SystemExit
+        When a bit or the number of cycles is wrong.
+    """
+    accelerator, x, weight = accelerator_of(shape, multipliers, seed)
     if simulate:
         result = accelerator.simulate(x)
         right = np.array_equal(result.output, reference(x, weight, shape))

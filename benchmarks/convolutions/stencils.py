@@ -62,14 +62,8 @@ STENCILS = (
 )
 
 
-def measure(stencil: Stencil, lanes: int, *, simulate: bool, seed: int = 1) -> dict[str, Any]:
-    """Compile and, if asked for, simulate one stencil.
-
-    Raises
-    ------
-    SystemExit
-        When a bit or the number of cycles is wrong.
-    """
+def accelerator_of(stencil: Stencil, lanes: int, seed: int = 1) -> tuple[Any, np.ndarray]:
+    """The compiled stencil and its input."""
     from tinygrad import dtypes
 
     import tg2hdl
@@ -79,6 +73,18 @@ def measure(stencil: Stencil, lanes: int, *, simulate: bool, seed: int = 1) -> d
     accelerator = tg2hdl.compile(
         lambda x: stencil.function(x.cast(dtypes.int32)).cast(dtypes.int32), image, options=options
     )
+    return accelerator, image
+
+
+def measure(stencil: Stencil, lanes: int, *, simulate: bool, seed: int = 1) -> dict[str, Any]:
+    """Compile and, if asked for, simulate one stencil.
+
+    Raises
+    ------
+    SystemExit
+        When a bit or the number of cycles is wrong.
+    """
+    accelerator, image = accelerator_of(stencil, lanes, seed)
     wanted = stencil.function(image.astype(np.int32)).astype(np.int32)
     if simulate:
         result = accelerator.simulate(image)

@@ -15,7 +15,8 @@ from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel
-from tg2hdl_lower.windows import early_starts
+from tg2hdl_lower.dataflow.warm_up import with_warm_up
+from tg2hdl_lower.plan.accesses import Load, Replay
 
 CROSS = ((0, 1), (1, 0), (1, 2), (2, 1))
 SQUARE = tuple((r, c) for r in range(3) for c in range(3))
@@ -54,8 +55,7 @@ def contents(kernel):
 
 
 def reads_of(plan):
-    nodes = [plan.nodes[n] for leaf in plan.leaves for n in leaf.nodes]
-    return sum(n.kind == "load" for n in nodes), sorted(n.value for n in nodes if n.kind == "reuse")
+    return len(plan.all(Load)), sorted(n.steps for n in plan.all(Replay))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_window_without_padding_is_read_once_where_that_saves_cycles(
     kernel = stencil(taps, size)
     plan = plan_kernel(kernel)
     assert (plan.steps(), *reads_of(plan)) == (steps, loads, lines)
-    assert any("begins early" in note for note in plan.notes) == bool(lines)
+    assert any(note.startswith("warm-up") for note in plan.notes) == bool(lines)
     same_as_golden(kernel, plan, contents(kernel), runs=2)
 
 
@@ -111,7 +111,7 @@ def test_windows_of_all_shapes(taps, size, channels, data, same_as_golden):
     info = analyze_axes(canonicalize(kernel))
     lanes = {1: data.draw(st.integers(1, 3))}
     layouts = {1: Layout((channels * size[0], size[1]), (1, data.draw(st.integers(1, 3))))}
-    starts = list(early_starts(unroll(flatten(canonicalize(kernel)), info, lanes), info))
+    starts = list(with_warm_up(unroll(flatten(canonicalize(kernel)), info, lanes), info))
     assume(starts)
     before = contents(kernel)
     expected = evaluate(kernel, before)[0]

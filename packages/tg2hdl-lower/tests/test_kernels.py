@@ -24,8 +24,11 @@ from tg2hdl_ir.nodes import (
     RegisterMeta,
 )
 from tg2hdl_lower import CompiledKernel, Layout, LowerOptions, plan_kernel
-from tg2hdl_lower.bounds import bound_value
-from tg2hdl_lower.lanes import explicit_lanes
+from tg2hdl_lower.emit.control import run_time_bound
+from tg2hdl_lower.lanes.candidates import explicit_lanes
+from tg2hdl_lower.plan.accesses import FixedLane, Load
+from tg2hdl_lower.plan.bounds import bound_value
+from tg2hdl_lower.plan.operations import Op, Operation
 
 I32, I8, BOOL = DType.INT32, DType.INT8, DType.BOOL
 
@@ -178,7 +181,7 @@ def test_a_word_of_many_block_rams_has_a_register_at_its_address(same_as_golden)
     kernel = gemv(2, 1280)
     wide = {0: Layout.linear(2560, 128), 1: Layout.linear(1280, 64)}
     plan = plan_kernel(kernel, lanes={1: 128}, layouts=wide)
-    assert plan.registers.reads == {0}
+    assert plan.port_registers.reads == {0}
     same_as_golden(kernel, plan, random_contents(kernel))
 
 
@@ -187,13 +190,14 @@ def test_the_only_word_of_a_buffer_waits_in_no_registers(same_as_golden):
     kernel = gemv()
     plan = plan_kernel(kernel, LowerOptions(target="ecp5"), lanes={0: 4}, layouts={2: Layout.linear(4, 4)})
     same_as_golden(kernel, plan, random_contents(kernel), runs=2)
-    still = {n.number for n in plan.nodes if n.kind == "load" and n.buffer == 2}
-    still |= {n.number for n in plan.nodes if n.kind == "lane" and still & set(n.operands)}
-    assert len(still) == 5
-    users = [n for n in plan.nodes if n.kind == "op" and still & set(n.operands)]
-    assert any(n.stage > plan.nodes[number].stage for n in users for number in still & set(n.operands))
+    constant = {n.number for n in plan.all(Load) if n.buffer == 2}
+    constant |= {n.number for n in plan.all(FixedLane) if n.word in constant}
+    assert len(constant) == 5
+    assert constant == {n for n in plan.run_constant if not plan.nodes[n].is_fixed}
+    users = [(n.number, source) for n in plan.all(Op) for source in n.sources if source in constant]
+    assert any(plan.placement(user).stage > plan.placement(source).stage for user, source in users)
     text = rtlil.convert(CompiledKernel(plan))
-    assert not [n for n in still if f"\\v{n}_s" in text]
+    assert not [n for n in constant if f"\\v{n}_s" in text]
 
 
 @pytest.mark.parametrize("build", [scalar, gemv, padded, gather])
@@ -252,7 +256,7 @@ def test_divided_counter_needs_neither_multiplier_nor_divider():
     root = LoopIR.from_items((LoopIR.from_items((load, IRBufStore(1, i, load, I32)), counter=i),))
     kernel = KernelIR((BufferMeta(0, 24, I32, False), BufferMeta(1, 24, I32, True)), root, name="transpose")
     plan = plan_kernel(kernel)
-    assert not [n for n in plan.nodes if n.kind in ("op", "unit")]
+    assert not plan.all(Operation)
     assert (plan.ii, plan.steps()) == (1, 24)
 
 
@@ -328,8 +332,6 @@ def test_bounds_need_their_variables():
 
 def test_run_time_bound_beyond_addition_and_multiplication():
     from amaranth import Signal
-
-    from tg2hdl_lower.control import run_time_bound
 
     variable = IRVariable("n", 1, 9)
     bound = IROp("div", I32, (variable, number(2)))

@@ -18,6 +18,7 @@ from tg2hdl_ir.nodes import (
     RegisterMeta,
 )
 from tg2hdl_lower import LowerOptions, plan_kernel
+from tg2hdl_lower.plan.operations import Operation
 
 I32, I8 = DType.INT32, DType.INT8
 
@@ -92,7 +93,8 @@ def test_logic_is_not_on_the_way_to_one_of_many_multipliers(
     buffers = (BufferMeta(0, 9, I32, True), BufferMeta(1, 9, I8, False), BufferMeta(2, 9, I8, False))
     kernel = KernelIR(buffers, root, name="masked")
     plan = plan_kernel(kernel, LowerOptions(multipliers=multipliers, target="ecp5"))
-    (product,) = (n for n in plan.nodes if n.kind == "product")
-    (logic,) = (n for n in plan.nodes if n.op == "xor")
+    product, logic = (
+        plan.placement(n.number) for op in ("mul", "xor") for n in plan.all(Operation) if n.op == op
+    )
     assert (logic.level, product.issue - logic.stage) == (1, waits)
     same_as_golden(kernel, plan, {1: bytes_of(9), 2: bytes_of(9)[::-1].copy()})

@@ -1,4 +1,4 @@
-"""Sliding windows: words that an earlier step has read come from delay lines."""
+"""Sliding windows: words already fetched are replayed from delay lines."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from amaranth.sim import Simulator
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.testing.samples import padded_convolution
 from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel
-from tg2hdl_lower.buffer_use import buffer_accesses
-from tg2hdl_lower.delay_lines import delayed
-from tg2hdl_lower.lanes import packed_layouts
-from tg2hdl_lower.layout import shared_row
-from tg2hdl_lower.memories import SMALL_BITS
+from tg2hdl_lower.emit.delay_lines import delayed
+from tg2hdl_lower.lanes.candidates import packed_layouts
+from tg2hdl_lower.lanes.demand import buffer_accesses
+from tg2hdl_lower.memory.kinds import SMALL_BITS
+from tg2hdl_lower.memory.layout import Row
+from tg2hdl_lower.plan.accesses import Load, Replay
+from tg2hdl_lower.plan.delay_line import DelayLine
 
 
 def contents(kernel):
@@ -25,9 +28,8 @@ def contents(kernel):
 
 def reads_of(plan):
     """Loads of the image, and the lengths of its delay lines (steps)."""
-    nodes = [plan.nodes[n] for leaf in plan.leaves for n in leaf.nodes]
-    loads = [n for n in nodes if n.kind == "load" and n.buffer == 1]
-    return len(loads), sorted(n.value for n in nodes if n.kind == "reuse")
+    loads = [n for n in plan.all(Load) if n.buffer == 1]
+    return len(loads), sorted(n.steps for n in plan.all(Replay))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,8 @@ def test_lines_that_are_no_multiple_of_their_lanes_begin_with_a_word(same_as_gol
 )
 def test_every_element_of_a_row_is_in_one_of_its_words(consts, split, data):
     step = data.draw(st.sampled_from([n for n in range(1, split) if split % n == 0]))
-    start, words = shared_row(consts, split, step)
+    span = Row(Affine(0), Affine(0), split, step, 1, 1).span(consts)
+    start, words = span.start, span.words
     alone = len({c - c % step for c in consts})
     assert words == alone if start is None else words < alone
     if start is not None:
@@ -144,7 +147,7 @@ def test_windows_of_all_shapes(channels, size, window, data, same_as_golden):
 def test_delay_lines(cycles, width):
     m = Module()
     value = Signal(unsigned(width))
-    line = delayed(m, value, cycles, "line")
+    line = delayed(m, value, DelayLine.of(cycles, width), "line")
     # The clock is there even when the line has no register.
     m.d.sync += Signal().eq(value[0])
     values = [int(v) for v in np.random.default_rng(1).integers(0, 1 << width, 3 * cycles + 9, np.uint64)]

@@ -16,6 +16,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.hookspecs import ENTRY_POINT_GROUP
 from tg2hdl_ir.testing.samples import matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_lower.plan.values import LastFlag
 from tg2hdl_synth import part_named, show_hardware
 from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
@@ -132,7 +133,7 @@ def test_plugin_is_light_and_registered():
 def test_names_in_a_kernel():
     component = CompiledKernel(plan_kernel(matmul(2, 16, 8)))
     plan = component.plan
-    (last,) = (n.number for n in plan.nodes if n.kind == "last")
+    (last,) = (n.number for n in plan.all(LastFlag))
     for register in (f"v{last}_s7", f"v{last}_active7", f"v{last}_clear7"):
         name = f"core.{register}_TRELLIS_FF_Q_1"
         assert describe(name, component) == f"matmul: last (%{last}), registered for stage 7"

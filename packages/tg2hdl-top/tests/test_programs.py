@@ -27,6 +27,7 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower import Layout, plan_kernel
+from tg2hdl_lower.plan.operations import Product
 from tg2hdl_top import CompileOptions, TopModule, compile_program
 
 I32, I8 = DType.INT32, DType.INT8
@@ -294,7 +295,8 @@ def test_operands_of_the_first_cycle_are_not_held():
     buffers = tuple(buffer(f"y{n}", "output", size=16) for n in range(3))
     calls = tuple(KernelCall(kernel, (n,)) for n in range(3))
     compiled = check(ProgramIR("early", buffers, calls, (0, 1, 2)), {}, CompileOptions(product_latency=5))
-    assert {n.issue for plan in compiled.plans for n in plan.nodes if n.kind == "product"} == {0}
+    issues = {p.placement(n.number).issue for p in compiled.plans for n in p.all(Product)}
+    assert issues == {0}
     assert "chosen" not in rtlil.convert(compiled.top)
 
 

@@ -8,6 +8,7 @@ from tinygrad import Tensor, dtypes
 
 import tg2hdl
 from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
+from tg2hdl_lower.plan.accesses import PickedLane
 
 X = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
 
@@ -261,7 +262,7 @@ def test_of_lanes_as_fast_as_each_other_those_with_few_memory_accesses_are_taken
     acc = tg2hdl.compile(two_convolutions, image, multipliers=144)
     # All outputs of one channel, whose windows are one word, and not 16 channels of one output.
     assert [str(layout) for layout in acc.top.plans[1].layouts.values()] == ["64/4x4/4", "64/16", "192/3x3/3"]
-    assert not any(node.kind == "lane" and len(node.operands) > 1 for node in acc.top.plans[1].nodes)
+    assert not acc.top.plans[1].all(PickedLane)
     run = acc.simulate(image)
     np.testing.assert_array_equal(run.output, acc.golden(image))
     assert run.cycles.compute == acc.predicted_cycles

@@ -6,12 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tg2hdl_lower.control import build_control, create_counters
-    from tg2hdl_lower.core import CompiledKernel, KernelCore
-    from tg2hdl_lower.datapath import ArithmeticLowering, ArithResult
-    from tg2hdl_lower.layout import Layout
+    from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
+    from tg2hdl_lower.emit.control import build_control, create_counters
+    from tg2hdl_lower.emit.core import CompiledKernel, KernelCore
+    from tg2hdl_lower.emit.datapath import ArithResult
+    from tg2hdl_lower.memory.layout import Layout
     from tg2hdl_lower.options import LowerOptions
-    from tg2hdl_lower.plan import HardwarePlan
+    from tg2hdl_lower.plan.hardware_plan import HardwarePlan
     from tg2hdl_lower.planner import plan_kernel
 
 __all__ = [
@@ -29,15 +30,15 @@ __all__ = [
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
 _OWNERS = {
-    "ArithResult": "datapath",
-    "ArithmeticLowering": "datapath",
-    "CompiledKernel": "core",
-    "HardwarePlan": "plan",
-    "KernelCore": "core",
-    "Layout": "layout",
+    "ArithResult": "emit.datapath",
+    "ArithmeticLowering": "emit.arithmetic_lowering",
+    "CompiledKernel": "emit.core",
+    "HardwarePlan": "plan.hardware_plan",
+    "KernelCore": "emit.core",
+    "Layout": "memory.layout",
     "LowerOptions": "options",
-    "build_control": "control",
-    "create_counters": "control",
+    "build_control": "emit.control",
+    "create_counters": "emit.control",
     "plan_kernel": "planner",
 }
 

@@ -20,27 +20,35 @@ from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower.binding import Binder
-from tg2hdl_lower.dataflow import Dataflow, build_dataflow
-from tg2hdl_lower.delay_lines import turning_registers
-from tg2hdl_lower.demands import ReadPorts, port_registers, reason_for
-from tg2hdl_lower.dependences import recurrent_nodes, reuse_period
-from tg2hdl_lower.layout import Layout
-from tg2hdl_lower.memories import Memories, element_ranges, read_ports
+from tg2hdl_lower.dataflow.binding import Binder
+from tg2hdl_lower.dataflow.dataflow import Dataflow
+from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
+from tg2hdl_lower.dataflow.replay import replay_loads
+from tg2hdl_lower.dataflow.warm_up import with_warm_up
+from tg2hdl_lower.lanes.turns import turn_choices
+from tg2hdl_lower.memory.kinds import Memories, element_ranges, read_ports
+from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.options import FAMILY_DEFAULTS, LowerOptions
-from tg2hdl_lower.plan import HardwarePlan, MemoryPort, PlanNode
-from tg2hdl_lower.products import bind_products, product_slots
-from tg2hdl_lower.reuse import reuse_loads
-from tg2hdl_lower.schedule import schedule
-from tg2hdl_lower.shared_units import bind_shared_units, unit_slots
-from tg2hdl_lower.windows import early_starts
+from tg2hdl_lower.plan.accesses import FixedLane, Load, Replay, Store
+from tg2hdl_lower.plan.delay_line import DelayLine
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort
+from tg2hdl_lower.plan.operations import Operation, Product, UnitOp
+from tg2hdl_lower.plan.placement import Schedule
+from tg2hdl_lower.plan.registers import RegisterWrite
+from tg2hdl_lower.plan.values import Constant
+from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
+from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
+from tg2hdl_lower.schedule.modulo import schedule
+from tg2hdl_lower.schedule.ports import ReadPorts, port_registers, reason_for
+from tg2hdl_lower.sharing.multipliers import bind_products, product_slots
+from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
 
 __all__ = ["plan_kernel"]
 
 MEMORY_CYCLES = 2
 
 WORTH_A_SLOWER_UNIT = 0.8
-"""Cycles that must be left where a shorter unit is taken, whose clock may be that much slower."""
+"""Cycles that must be left where a lower-latency unit is taken, whose clock may be that much slower."""
 
 
 def plan_kernel(
@@ -81,19 +89,18 @@ def plan_kernel(
     registers = accumulator_ranges(kernel, element_ranges(memory))
     flat = unroll(flatten(kernel), info, lanes or {})
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
-    setting = _Setting(info, registers, Memories(complete, memory), options, frozenset(shared))
-    plan = _in_turns(flat, setting)
+    planning = _Planning(info, registers, Memories(complete, memory), options, frozenset(shared))
+    plan = planning.interleaved(flat)
     if plan.ii > 1:
-        flat, plan = _with_full_lines(flat, setting, plan)
-    shorter = _shorter_units(plan, options)
+        flat, plan = planning.warmed_up(flat, plan)
+    shorter = _lower_latency_units(plan, options)
     if shorter:
-        trial = _in_turns(
-            flat, replace(setting, options=replace(options, units={**options.units, **shorter}))
-        )
-        longest = {v.name: v.high for v in kernel.variables}
-        if trial.cycles(longest) <= WORTH_A_SLOWER_UNIT * plan.cycles(longest):
+        units = replace(options, units={**options.units, **shorter})
+        trial = replace(planning, options=units).interleaved(flat)
+        if _longest(trial) <= WORTH_A_SLOWER_UNIT * _longest(plan):
             names = ", ".join(sorted(shorter.values()))
-            plan = replace(trial, notes=(*trial.notes, f"sums wait less for shorter units: {names}"))
+            note = f"lower-latency units shorten accumulator stalls: {names}"
+            plan = replace(trial, notes=(*trial.notes, note))
     types = [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]
     return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
 
@@ -110,9 +117,14 @@ def _check_family(name: str) -> None:
         )
 
 
+def _longest(plan: HardwarePlan) -> int:
+    """Cycles with the largest run-time bounds."""
+    return plan.cycles({v.name: v.high for v in plan.kernel.variables})
+
+
 @dataclass(frozen=True)
-class _Setting:
-    """What stays the same while ways to run a kernel are tried."""
+class _Planning:
+    """What all trials of a kernel have in common."""
 
     info: AxisInfo
     registers: dict[int, Interval]
@@ -120,158 +132,153 @@ class _Setting:
     options: LowerOptions
     shared: frozenset[str]
 
+    def finished(self, kernel: KernelIR) -> HardwarePlan:
+        """Plan of a kernel whose loops are chosen."""
+        registers, memories, options = self.registers, self.memories, self.options
+        kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
+        known = {
+            r.idx: registers[origin]
+            for r in kernel.registers
+            if (origin := r.idx if r.origin is None else r.origin) in registers
+        }
+        kernel = clear_with_last(choose_initial_late(kernel))
+        flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
+        flow = bind_products(replay_loads(flow), options.timing.product_latency)
+        flow, lines = with_delay_lines(bind_shared_units(flow, self.shared))
+        ports = ReadPorts(
+            {
+                i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
+                for i, layout in memories.layouts.items()
+            }
+        )
+        delays = port_registers(flow, ports)
+        found = schedule(flow, options, ports, delays, lines)
+        products = product_slots(flow, found)
+        ends = [
+            found.placements[n.number].issue + (delays.delay(n) if isinstance(n, Store) else 0)
+            for n in flow.all(Store, RegisterWrite)
+        ]
+        return HardwarePlan(
+            kernel,
+            flow.leaves,
+            flow.nodes,
+            found,
+            _ports(flow, found),
+            max(ends, default=0),
+            options.timing.read_latency,
+            memories.layouts,
+            memories.storage,
+            len(products) + _unshared_products(flow),
+            products=products,
+            product_latency=options.timing.product_latency,
+            shared_units=unit_slots(flow, found),
+            port_registers=delays,
+            accumulators=accumulators(flow, found, lines),
+            delay_lines=_delay_lines(flow, found),
+            run_constant=_run_constant(flow),
+            notes=(reason_for(flow, ports, found.ii),) if found.ii > 1 else (),
+        )
 
-def _finish(kernel: KernelIR, setting: _Setting) -> HardwarePlan:
-    registers, memories, options = setting.registers, setting.memories, setting.options
-    kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
-    known = {
-        r.idx: registers[origin]
-        for r in kernel.registers
-        if (origin := r.idx if r.origin is None else r.origin) in registers
-    }
-    kernel = clear_with_last(choose_initial_late(kernel))
-    flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
-    reuse_loads(flow)
-    bind_products(flow, options.timing.product_latency)
-    bind_shared_units(flow, setting.shared)
-    limits = {
-        i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
-        for i, layout in memories.layouts.items()
-    }
-    ports = ReadPorts(limits)
-    delays = port_registers(flow, ports)
-    turning = turning_registers(kernel, flow.nodes, lambda node: reuse_period(flow, node))
-    ii = schedule(flow, options, ports, delays, turning)
-    ends = (
-        n.issue + (delays.delay(n) if n.kind == "store" else 0)
-        for n in flow.nodes
-        if n.kind in ("store", "regwrite")
-    )
-    depth = max(ends, default=0)
-    products = product_slots(flow.nodes)
-    return HardwarePlan(
-        kernel,
-        tuple(flow.leaves),
-        tuple(flow.nodes),
-        _ports(flow),
-        ii,
-        depth,
-        options.timing.read_latency,
-        memories.layouts,
-        memories.storage,
-        len(products)
-        + sum(n.kind != "product" and n.op == "mul" and _both_vary(flow, n) for n in flow.nodes),
-        products=products,
-        product_latency=options.timing.product_latency,
-        shared_units=unit_slots(flow.nodes),
-        registers=delays,
-        turning=turning,
-        notes=(reason_for(flow, ports, ii),) if ii > 1 else (),
-    )
+    def interleaved(self, flat: KernelIR) -> HardwarePlan:
+        """Plan with independent outputs interleaved under a reduction until the II is 1, if that takes fewer cycles."""
+        best = plan = self.finished(flat)
+        if plan.ii == 1 or not self.info.floats:
+            return plan
+        # The accumulators are then a memory, whose reading may take a cycle that a register does not.
+        choices = dict.fromkeys(
+            turns
+            for more in range(MEMORY_CYCLES + 1)
+            for turns in turn_choices(flat, self.info, plan.ii + more)
+        )
+        for turns in choices:
+            kernel = flat
+            for axis, tile in turns:
+                kernel = interleave(kernel, self.info, axis, tile)
+            trial = self.finished(kernel)
+            if _longest(trial) < _longest(best):
+                described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
+                best = replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
+            if best.ii == 1:
+                break
+        return best
 
-
-def _both_vary(flow: Dataflow, node: PlanNode) -> bool:
-    """Whether a product has no constant operand, which would make it a few additions."""
-    return all(flow.nodes[n].kind != "const" for n in node.operands)
-
-
-def _ports(flow: Dataflow) -> tuple[MemoryPort, ...]:
-    found: dict[tuple[int, int, bool], MemoryPort] = {}
-    for leaf in flow.leaves:
-        for node in (flow.nodes[n] for n in leaf.nodes):
-            if node.kind in ("load", "store"):
-                key = (node.buffer, node.port, node.kind == "load")
-                found[key] = MemoryPort(
-                    *key, flow.memories.storage[node.buffer], flow.memories.layouts[node.buffer]
+    def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
+        """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan."""
+        best = flat, plan
+        for early, kernel in with_warm_up(flat, self.info):
+            trial = self.interleaved(kernel)
+            if _longest(trial) < _longest(best[1]):
+                what = " and ".join(f"{count} of i{axis}" for axis, count in early.items())
+                note = (
+                    f"warm-up iterations whose results are discarded fill the line buffers: {what}; "
+                    f"a step would take {plan.ii} cycles without them"
                 )
-    return tuple(found[k] for k in sorted(found))
+                best = kernel, replace(trial, notes=(*trial.notes, note))
+        return best
 
 
-def _in_turns(flat: KernelIR, setting: _Setting) -> HardwarePlan:
-    plan = _finish(flat, setting)
-    return _interleaved(flat, setting, plan) if plan.ii > 1 and setting.info.floats else plan
+def _unshared_products(flow: Dataflow) -> int:
+    """Multiplications outside of hardware multipliers, without those by a constant, which are a few additions."""
+    return sum(
+        node.op == "mul"
+        and not isinstance(node, Product)
+        and not any(isinstance(flow.nodes[n], Constant) for n in node.sources)
+        for node in flow.all(Operation)
+    )
 
 
-def _with_full_lines(flat: KernelIR, setting: _Setting, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
-    """Let loops begin early where the reads of a window take more cycles than that, and the kernel that does so."""
-    longest = {v.name: v.high for v in flat.variables}
-    best = flat, plan
-    for early, kernel in early_starts(flat, setting.info):
-        trial = _in_turns(kernel, setting)
-        if trial.cycles(longest) < best[1].cycles(longest):
-            what = " and ".join(f"{count} of i{axis}" for axis, count in early.items())
-            note = (
-                f"begins early by {what}, so that lines keep what a window reads again; "
-                f"a step would take {plan.ii} cycles"
-            )
-            best = kernel, replace(trial, notes=(*trial.notes, note))
-    return best
+def _ports(flow: Dataflow, schedule: Schedule) -> tuple[MemoryPort, ...]:
+    memories = flow.memories
+    keys = {
+        (n.buffer, schedule.placements[n.number].port, isinstance(n, Load)) for n in flow.all(Load, Store)
+    }
+    return tuple(
+        MemoryPort(b, port, reads, memories.storage[b], memories.layouts[b])
+        for b, port, reads in sorted(keys)
+    )
 
 
-def _shorter_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
-    """Portable units by op, for ops of float sums that the family's deeper units keep waiting."""
+def _delay_lines(flow: Dataflow, schedule: Schedule) -> dict[int, DelayLine]:
+    """Delay lines of all replayed words."""
+    found: dict[int, DelayLine] = {}
+    for node in flow.all(Replay):
+        stages = (schedule.placements[n].stage for n in (node.number, node.source))
+        later, earlier = stages
+        layout = flow.memories.layouts[_buffer(flow, node)]
+        width = layout.lanes * flow.memories.storage[_buffer(flow, node)].bit_width
+        found[node.number] = DelayLine.of(node.steps * schedule.ii + later - earlier, width)
+    return found
+
+
+def _buffer(flow: Dataflow, node: Replay) -> int:
+    """Buffer of the word that a node replays."""
+    source = flow.nodes[node.source]
+    if isinstance(source, Replay):
+        return _buffer(flow, source)
+    assert isinstance(source, Load), "only loads are replayed"
+    return source.buffer
+
+
+def _run_constant(flow: Dataflow) -> frozenset[int]:
+    """Nodes that are constant during a run: the only word of a buffer that the kernel does not write, and its lanes."""
+    memories, kernel = flow.memories, flow.kernel
+    fixed = {n.number for n in flow.nodes.values() if n.is_fixed}
+    fixed |= {
+        n.number
+        for n in flow.all(Load)
+        if memories.layouts[n.buffer].words == 1 and not kernel.buffer(n.buffer).is_output
+    }
+    return frozenset(fixed | {n.number for n in flow.all(FixedLane) if n.word in fixed})
+
+
+def _lower_latency_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
+    """Portable units by op, for ops of float sums that wait for the family's deeper units."""
     found: dict[str, str] = {}
-    circular = recurrent_nodes(plan.nodes, ("op", "unit"))
+    circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
     for node in (plan.nodes[n] for n in sorted(circular)):
-        if node.unit is None or node.unit.golden is not None or node.op in options.units:
+        if not isinstance(node, UnitOp) or node.unit.golden is not None or node.op in options.units:
             continue
         unit = registry().select_unit(node.op, node.unit.operands, node.unit.result)
         if unit is not None and unit.golden is None and unit.latency < node.unit.latency:
             found[node.op] = unit.name
     return found
-
-
-def _interleaved(flat: KernelIR, setting: _Setting, plan: HardwarePlan) -> HardwarePlan:
-    """Let independent outputs take turns under a reduction until the II is 1, if that takes fewer cycles."""
-    longest = {v.name: v.high for v in flat.variables}
-    # The accumulators are then a memory, whose reading may take a cycle that a register does not.
-    choices = dict.fromkeys(
-        turns
-        for more in range(MEMORY_CYCLES + 1)
-        for turns in _turn_choices(flat, setting.info, plan.ii + more)
-    )
-    best = plan
-    for turns in choices:
-        kernel = flat
-        for axis, tile in turns:
-            kernel = interleave(kernel, setting.info, axis, tile)
-        trial = _finish(kernel, setting)
-        if trial.cycles(longest) < best.cycles(longest):
-            described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
-            best = replace(trial, notes=(*trial.notes, f"outputs take turns: {described}"))
-        if best.ii == 1:
-            break
-    return best
-
-
-def _turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tuple[int, int], ...]]:
-    """Tiles of one axis or of two nested ones that give `distance` turns, those with the fewest idle turns first."""
-    axes = _candidates(flat, info)
-    choices: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
-    for n, (axis, bound) in enumerate(axes):
-        tile, waste = _best_tile(bound, distance)
-        choices.append((waste, tile, ((axis, tile),)))
-        if bound < distance:
-            for outer, outer_bound in axes[n + 1 :]:
-                tile, waste = _best_tile(outer_bound, -(-distance // bound))
-                choices.append((waste, tile * bound, ((axis, bound), (outer, tile))))
-    return [turns for _, _, turns in sorted(choices)]
-
-
-def _best_tile(bound: int, least: int) -> tuple[int, float]:
-    """Tile of at least `least` turns with the fewest idle ones, and turns per useful turn."""
-    tiles = range(least, max(least, min(bound, 4 * least)) + 1)
-    tile = min(tiles, key=lambda t: (-(-bound // t) * t, t))
-    return tile, -(-bound // tile) * tile / bound
-
-
-def _candidates(flat: KernelIR, info: AxisInfo) -> list[tuple[int, int]]:
-    """Independent axes above other loops, with their bounds, innermost first."""
-    axes = []
-    for loop in flat.loop_tree.walk():
-        counter = loop.counter
-        if counter is None or not isinstance(loop.bound, int) or loop.bound < 2 or not loop.loops:
-            continue
-        if counter.axis in info.independent:
-            axes.append((counter.axis, loop.bound))
-    return axes[::-1]

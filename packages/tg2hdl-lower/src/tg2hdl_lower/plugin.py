@@ -11,7 +11,7 @@ __all__ = ["tg2hdl_arithmetic_units", "tg2hdl_op_lowerings"]
 @hookimpl
 def tg2hdl_op_lowerings() -> list[OpLowering]:
     """Combinational hardware of the integer and bit-pattern ops."""
-    from tg2hdl_lower.lowerings import builtin_lowerings
+    from tg2hdl_lower.ops.lowerings import builtin_lowerings
 
     return builtin_lowerings()
 
@@ -19,6 +19,6 @@ def tg2hdl_op_lowerings() -> list[OpLowering]:
 @hookimpl
 def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
     """Pipelined division of integers, and multiplication of wide ones."""
-    from tg2hdl_lower.units import builtin_units
+    from tg2hdl_lower.ops.units import builtin_units
 
     return builtin_units()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import Area, TargetDef
-from tg2hdl_lower.memories import SMALL_BITS
+from tg2hdl_lower.memory.kinds import SMALL_BITS
+from tg2hdl_lower.plan.operations import Op, UnitOp
 from tg2hdl_synth.memory_shapes import SlicedMemory
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
@@ -120,10 +121,10 @@ def _clock(plans: Iterable[Any], memories: Iterable[Area], blocks: int) -> float
 def _logic(plan: Any) -> float:
     """Period (ns) of what is made of LUTs: chained operations, declared units, and the step control of the loops."""
     period = max(_CONTROL + _LOOP * len(leaf.path) for leaf in plan.leaves)
-    for node in plan.nodes:
-        if node.kind == "op":
-            period = max(period, _STAGE + _LEVEL * node.level)
-        elif node.kind == "unit" and node.unit.fmax:
+    for node in plan.live():
+        if isinstance(node, Op):
+            period = max(period, _STAGE + _LEVEL * plan.placement(node.number).level)
+        elif isinstance(node, UnitOp) and node.unit.fmax:
             period = max(period, 1000 / node.unit.fmax)
     return period
 

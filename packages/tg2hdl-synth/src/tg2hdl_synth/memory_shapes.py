@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tg2hdl_lower.memories import SHALLOW_WORDS, SMALL_BITS
+from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, SMALL_BITS
 from tg2hdl_synth.tools import yosys_share
 
 __all__ = ["SlicedMemory", "sliced_library", "sliced_memories"]

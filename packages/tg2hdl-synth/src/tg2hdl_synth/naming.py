@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tg2hdl_lower.plan.accesses import Load
+from tg2hdl_lower.plan.operations import Operation
+
 __all__ = ["describe", "module_title"]
 
 _NODE = re.compile(r"^(?:v|u)(\d+)_([a-z]+?)(?:_s(\d+))?(?=[_.\[$]|$)")
@@ -75,7 +78,7 @@ def _in_kernel(name: str, plan: Any) -> str:
     if match:
         return _operation(int(match[1]), plan)
     match = _ADDRESS.match(name)
-    if match and int(match[1]) < len(plan.nodes):
+    if match and int(match[1]) in plan.nodes:
         return f"address {plan.nodes[int(match[1])].form}"
     for pattern, text in _SIMPLE:
         match = pattern.match(name)
@@ -85,8 +88,14 @@ def _in_kernel(name: str, plan: Any) -> str:
 
 
 def _operation(number: int, plan: Any) -> str:
-    if number >= len(plan.nodes):
+    if number not in plan.nodes:
         return f"v{number}"
     node = plan.nodes[number]
-    what = node.op or (f"{node.kind} of buffer {node.buffer}" if node.kind == "load" else node.kind)
+    match node:
+        case Operation():
+            what = node.op
+        case Load():
+            what = f"load of buffer {node.buffer}"
+        case _:
+            what = node.label
     return f"{what} (%{number})"

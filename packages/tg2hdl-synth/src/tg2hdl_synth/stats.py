@@ -8,6 +8,7 @@ from typing import Any
 from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_lower.plan.operations import SharedUnitOp, UnitOp
 from tg2hdl_synth.flow import synthesize
 from tg2hdl_synth.parts import part_named
 
@@ -80,7 +81,12 @@ def _memory_bits(design: Any) -> int:
 def _units(design: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     for plan in _plans(design):
-        for node in plan.nodes:
-            if node.kind == "unit" and node.dtype.bit_width == 32 and node.dtype.is_float:
+        for node in plan.live():
+            if (
+                isinstance(node, UnitOp)
+                and not isinstance(node, SharedUnitOp)
+                and node.dtype.bit_width == 32
+                and node.dtype.is_float
+            ):
                 found[node.op] = found.get(node.op, 0) + 1
     return found

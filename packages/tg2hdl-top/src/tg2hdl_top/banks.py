@@ -6,7 +6,7 @@ from amaranth import Elaboratable, Module, Signal, unsigned
 from amaranth.hdl import Value
 from amaranth.lib.memory import Memory
 
-from tg2hdl_lower.memories import DEEPEST_BLOCK
+from tg2hdl_lower.memory.kinds import DEEPEST_BLOCK
 
 __all__ = ["Banks"]
 

@@ -10,16 +10,16 @@ from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_lower import Layout
-from tg2hdl_lower.binding import recurrence_latency
-from tg2hdl_lower.buffer_use import BufferAccesses, buffer_accesses
-from tg2hdl_lower.lanes import (
+from tg2hdl_lower.dataflow.binding import recurrence_latency
+from tg2hdl_lower.lanes.candidates import (
     candidate_lanes,
     explicit_lanes,
     multiplications,
     packed_layouts,
     split_for_layouts,
 )
-from tg2hdl_lower.memories import read_ports
+from tg2hdl_lower.lanes.demand import BufferAccesses, buffer_accesses
+from tg2hdl_lower.memory.kinds import read_ports
 from tg2hdl_top.options import CompileOptions
 
 __all__ = [

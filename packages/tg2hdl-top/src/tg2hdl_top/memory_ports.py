@@ -11,8 +11,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from tg2hdl_lower import KernelCore
-from tg2hdl_lower.memories import DEEPEST_BLOCK, SHALLOW_WORDS, SMALL_BITS, extra_latency
-from tg2hdl_lower.selection import selected
+from tg2hdl_lower.memory.kinds import DEEPEST_BLOCK, SHALLOW_WORDS, SMALL_BITS, extra_latency
+from tg2hdl_lower.sharing.multiplexer import selected
 from tg2hdl_top.banks import Banks
 from tg2hdl_top.shared_memory import SharedMemory
 

@@ -13,7 +13,8 @@ from amaranth.hdl import Value
 
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.selection import selected
+from tg2hdl_lower.plan.operations import Product
+from tg2hdl_lower.sharing.multiplexer import selected
 from tg2hdl_top.lane_choice import total_multiplications
 from tg2hdl_top.options import CompileOptions
 
@@ -64,7 +65,8 @@ class HeldOperands:
     @classmethod
     def suit(cls, plans: Sequence[HardwarePlan]) -> bool:
         """Whether kernels may and should have them."""
-        first = min((n.issue for plan in plans for n in plan.nodes if n.kind == "product"), default=0)
+        issues = (p.placement(n.number).issue for p in plans for n in p.live() if isinstance(n, Product))
+        first = min(issues, default=0)
         users = sum(bool(plan.products) for plan in plans)
         return users >= _KERNELS and first >= cls._FIRST and plans[0].product_latency >= cls._LATENCY
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tg2hdl_ir.passes.partial_sums import LongSum, find_sum, split_sum
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_lower.binding import recurrence_latency
+from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_top.options import CompileOptions
 
 __all__ = ["with_partial_sums"]

@@ -10,7 +10,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
-from tg2hdl_lower.buffer_use import BufferAccesses
+from tg2hdl_lower.lanes.demand import BufferAccesses
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import (
     BufferLayout,
@@ -58,10 +58,9 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     plans = [plan(number) for number in range(len(program.calls))]
     if not options.share_units:
         return plans
-    users = Counter(name for p in plans for name in {n.unit.name for n in p.nodes if n.unit is not None})
+    users = Counter(name for p in plans for name in p.units)
     shared = {name for name, kernels in users.items() if kernels > 1}
-    needed = [any(n.unit is not None and n.unit.name in shared for n in p.nodes) for p in plans]
-    return [plan(number, shared) if needed[number] else p for number, p in enumerate(plans)]
+    return [plan(number, shared) if p.units & shared else p for number, p in enumerate(plans)]
 
 
 def _place(

@@ -13,9 +13,9 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
-from tg2hdl_lower.core import address_width
-from tg2hdl_lower.products import Multiplier18, pool_widths
-from tg2hdl_lower.shared_units import connect_pool
+from tg2hdl_lower.emit.core import address_width
+from tg2hdl_lower.sharing.multipliers import Multiplier18, pool_widths
+from tg2hdl_lower.sharing.units import connect_pool
 from tg2hdl_top.memory_ports import MemoryPorts
 from tg2hdl_top.operands import HeldOperands, MuxedOperands
 from tg2hdl_top.shared_memory import SharedMemory, Slot, memory_data, read_first, shared_memories

@@ -56,6 +56,6 @@ def _is_index(value: IRValue) -> bool:
 def _trips(bound: int | IRValue, variables: Mapping[str, int]) -> int:
     if isinstance(bound, int):
         return bound
-    from tg2hdl_lower.bounds import bound_value
+    from tg2hdl_lower.plan.bounds import bound_value
 
     return bound_value(bound, dict(variables))

@@ -1,0 +1,1 @@
+"""From a flattened kernel to nodes without placement."""

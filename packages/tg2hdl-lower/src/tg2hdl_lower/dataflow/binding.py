@@ -1,0 +1,111 @@
+"""Binding: each op gets combinational logic or a pipelined unit from the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import Registry, registry
+from tg2hdl_lower.ops.lowerings import TOO_SLOW
+from tg2hdl_lower.options import LowerOptions
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.operations import Op, UnitOp
+from tg2hdl_lower.plan.values import Constant
+
+__all__ = ["Binder", "Bound", "recurrence_latency"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What computes an op: the class of its node, and the fields that this class adds to those of `Operation`."""
+
+    kind: type[Op | UnitOp]
+    fields: dict[str, Any]
+
+
+class Binder:
+    """Chooses hardware for ops: the user's explicit unit, then combinational logic that is fast enough, then a unit."""
+
+    def __init__(self, options: LowerOptions, where: str, plugins: Registry | None = None) -> None:
+        self.options = options
+        self.where = where
+        self.registry = plugins or registry()
+
+    def bind(self, op: IROp, sources: Sequence[Node]) -> Bound:
+        """Hardware of an op.
+
+        Raises
+        ------
+        UnsupportedError
+            When nothing computes the op on these types.
+        """
+        exact = tuple(s.dtype for s in op.srcs)
+        slow: Bound | None = None
+        if op.op not in self.options.units:
+            bound = self._combinational(op, exact, sources)
+            if bound is not None and bound.fields["levels"] < TOO_SLOW:
+                return bound
+            slow = bound
+        unit = self.registry.select_unit(
+            op.op, exact, op.dtype, target=self.options.target, explicit=self.options.units
+        )
+        if unit is None and slow is not None:
+            return slow
+        if unit is None:
+            types = ", ".join(map(str, exact))
+            raise UnsupportedError(
+                f"no hardware computes {op.op}({types}) -> {op.dtype}",
+                where=self.where,
+                notes=self.registry.notes(),
+                hint="cast to a supported type, or install a plugin with a unit for it; "
+                "`tg2hdl plugins list` shows what is there",
+            )
+        return Bound(UnitOp, {"unit": unit})
+
+    def _combinational(self, op: IROp, exact: tuple[DType, ...], sources: Sequence[Node]) -> Bound | None:
+        lowering = self.registry.select_lowering(op.op, exact, op.dtype)
+        if lowering is None:
+            return None
+        wires = op.op in ("shl", "shr") and isinstance(sources[1], Constant)
+        narrow = tuple(_narrow(s) for s in sources)
+        levels = 0 if wires else int(resolve(lowering.levels)(narrow, op.dtype))
+        return Bound(Op, {"lowering": lowering, "levels": levels})
+
+
+def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:
+    """Cycles from a register to its next contents (1 or more), the longest way through the float units of a kernel."""
+    known = registry()
+    stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRRegStore)]
+    ways: dict[IRValue, int | None] = {}
+    stack: list[IRValue] = [s.value for s in stores]
+    while stack:
+        value = stack[-1]
+        pending = [s for s in operands(value) if s not in ways]
+        if pending and value not in ways:
+            stack.extend(pending)
+            continue
+        stack.pop()
+        if isinstance(value, IRRegLoad):
+            ways[value] = 0
+            continue
+        before = [w for s in operands(value) if (w := ways[s]) is not None]
+        latency = 0
+        if before and isinstance(value, IROp) and value.dtype.is_float:
+            types = tuple(s.dtype for s in value.srcs)
+            unit = known.select_unit(
+                value.op, types, value.dtype, target=options.target, explicit=options.units
+            )
+            latency = 0 if unit is None else unit.latency
+        ways[value] = max(before) + latency if before else None
+    return max((ways[s.value] or 0 for s in stores), default=0) or 1
+
+
+def _narrow(node: Node) -> DType:
+    if node.dtype.is_float or node.dtype.is_bool:
+        return node.dtype
+    return DType.from_width(node.width, node.signed)

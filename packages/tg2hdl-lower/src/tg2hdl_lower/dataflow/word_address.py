@@ -1,0 +1,207 @@
+"""Word addresses: from the element that a kernel asks for to a word of its memory and a lane in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import IRCounter, IRValue, const_int
+from tg2hdl_lower.dataflow.leaf_nodes import LeafNodes
+from tg2hdl_lower.memory.layout import Layout, Row, RowElement
+from tg2hdl_lower.plan.accesses import LaneChoice
+from tg2hdl_lower.plan.values import Address, DigitSplit, LaneIndex, WordPosition
+
+__all__ = ["WordAddress", "WordAddresses"]
+
+
+@dataclass(frozen=True)
+class WordAddress:
+    """Node of the word address; `lane` is fixed, or computed by `position`.
+
+    Equal words of affine addresses have the same `node`, so that lanes can share an access.
+
+    Parameters
+    ----------
+    after : int, optional
+        Node of the address of another word, in which the element is for some values of `position`.
+    choices : tuple of LaneChoice
+        What the values of `position` stand for; empty where they are the lanes.
+    """
+
+    node: int
+    lane: int = 0
+    position: int | None = None
+    affine: bool = True
+    after: int | None = None
+    choices: tuple[LaneChoice, ...] = ()
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """Nodes of the addresses of all words in which the element may be."""
+        return (self.node,) if self.after is None else (self.node, self.after)
+
+
+class WordAddresses:
+    """Builds the address nodes of a leaf.
+
+    An affine address costs a register and an adder.  Where the lane changes from step to step, its position in the
+    word is kept in a small register too, and carries into the word address.  Only data-dependent addresses, and those
+    whose digits carry, are divided by the lanes.
+
+    Parameters
+    ----------
+    value : callable
+        Number of the node of an IR value.
+    """
+
+    def __init__(self, leaf: LeafNodes, value: Callable[[IRValue], int]) -> None:
+        self.leaf = leaf
+        self.value = value
+        self._starts: dict[int, dict[Row, int]] = {}
+
+    def needs_element(self, buffer: int, addr: IRValue, gate: IRValue | None) -> bool:
+        """Whether the element address itself must be computed first."""
+        form = self.leaf.affine.of(addr)
+        layout = self.leaf.layouts[buffer]
+        if form is None:
+            return True
+        return layout.lanes > 1 and self._digits(layout, form, gate) is None
+
+    def of(self, buffer: int, addr: IRValue, gate: IRValue | None, *, loads: bool = False) -> WordAddress:
+        """Address of one access; loads of elements in a row share their words."""
+        layout = self.leaf.layouts[buffer]
+        form = self.leaf.affine.of(addr)
+        if form is not None and layout.lanes == 1:
+            return WordAddress(self._affine(form))
+        if layout.lanes == 1:
+            return WordAddress(self.value(addr), affine=False)
+        digits = None if form is None else self._digits(layout, form, gate)
+        if digits is None:
+            return self._divided(layout, addr)
+        fixed = layout.fixed_lane(digits)
+        if fixed is not None:
+            return WordAddress(self._affine(fixed[0]), fixed[1])
+        element = layout.row_element(digits) if loads else None
+        return self._moving(layout, digits) if element is None else self._in_a_row(buffer, layout, element)
+
+    def _affine(self, word: Affine) -> int:
+        if word.is_constant:
+            return self.value(const_int(word.const))
+        return self.leaf.affine_value(word, DType.INT32)
+
+    def _digits(self, layout: Layout, form: Affine, gate: IRValue | None) -> list[Affine] | None:
+        """Digits that need no division: with a fixed lane, or over counters with constant bounds."""
+        constraints = Constraints(gate, self.leaf.ranges, self.leaf.affine)
+        digits = layout.digits(form, constraints.interval)
+        if digits is None or layout.fixed_lane(digits) is not None:
+            return digits
+        constant = all(isinstance(loop.bound, int) for loop in self.leaf.path)
+        return digits if constant and all(isinstance(s, IRCounter) for s, _ in form.terms) else None
+
+    def _in_a_row(self, buffer: int, layout: Layout, element: RowElement) -> WordAddress:
+        """Address of an element whose lane changes along one dimension."""
+        row = element.row
+        start = self._starts_of(buffer).get(row, element.const - element.const % row.step)
+        ahead, offset = divmod(element.const - start, row.split)
+        digit = DigitSplit(row.terms.offset(start), row.split, row.word_stride)
+        first = self._split_address(row.word.offset(ahead * row.word_stride), (digit,), layout)
+        places = [(n, *divmod(offset + n, row.split)) for n in range(0, row.split, row.step)]
+        choices = tuple(
+            LaneChoice(n, word, element.lane + row.lane_stride * lane) for n, word, lane in places
+        )
+        after = None
+        if any(choice.word for choice in choices):
+            following = row.word.offset((ahead + 1) * row.word_stride)
+            after = self._split_address(following, (digit,), layout)
+        position = self._position(first, 0, row.split)
+        return WordAddress(first, position=position, after=after, choices=choices)
+
+    def _starts_of(self, buffer: int) -> dict[Row, int]:
+        """Where the elements that the leaf loads begin, of rows whose elements share words."""
+        if buffer not in self._starts:
+            layout = self.leaf.layouts[buffer]
+            rows: dict[Row, set[int]] = {}
+            for load in self.leaf.loads(buffer):
+                form = self.leaf.affine.of(load.addr)
+                digits = None if form is None else self._digits(layout, form, load.gate)
+                element = None if digits is None else layout.row_element(digits)
+                if element is not None:
+                    rows.setdefault(element.row, set()).add(element.const)
+            spans = ((row, row.span(consts)) for row, consts in rows.items())
+            self._starts[buffer] = {row: span.start for row, span in spans if span.start is not None}
+        return self._starts[buffer]
+
+    def _split_address(self, base: Affine, splits: tuple[DigitSplit, ...], layout: Layout) -> int:
+        words = (0, layout.words - 1)
+        return self.leaf.shared(Address, (base, splits), DType.INT32, words, form=base, digits=splits)
+
+    def _position(self, node: int, at: int, split: int) -> int:
+        """Position along a dimension in the word of an address."""
+        return self.leaf.shared(WordPosition, (node, at), DType.INT32, (0, split - 1), address=node, digit=at)
+
+    def _moving(self, layout: Layout, digits: list[Affine]) -> WordAddress:
+        """Address whose lane changes: quotients and remainders of the digits, advanced step by step."""
+        base, fixed_lane = Affine(0), 0
+        splits: list[DigitSplit] = []
+        moving: list[tuple[int, int]] = []
+        for n, (digit, split) in enumerate(zip(digits, layout.split, strict=True)):
+            stride = math.prod(layout.rows[n + 1 :])
+            weight = math.prod(layout.split[n + 1 :])
+            step = math.gcd(split, *(c for _, c in digit.terms))
+            offset = digit.const % step
+            digit = digit.offset(-offset)
+            fixed_lane += offset * weight
+            if step == split:
+                reduced = Affine(digit.const // split, tuple((s, c // split) for s, c in digit.terms))
+                base = base.plus(reduced.scaled(stride))
+            else:
+                moving.append((len(splits), weight))
+                splits.append(DigitSplit(digit, split, stride))
+        node = self._split_address(base, tuple(splits), layout)
+        positions = [self._position(node, at, splits[at].split) for at, _ in moving]
+        weights = tuple(weight for _, weight in moving)
+        if weights == (1,) and fixed_lane == 0:
+            return WordAddress(node, position=positions[0])
+        lane = self.leaf.shared(
+            LaneIndex,
+            (node, fixed_lane),
+            DType.INT32,
+            (0, layout.lanes - 1),
+            positions=tuple(positions),
+            weights=weights,
+            offset=fixed_lane,
+        )
+        return WordAddress(node, position=lane)
+
+    def _divided(self, layout: Layout, addr: IRValue) -> WordAddress:
+        """Address by division with constants, for what no counter can follow."""
+        folder = self.leaf.folder
+        word: IRValue = const_int(0, addr.dtype)
+        lane: IRValue = const_int(0, addr.dtype)
+        for n, (rows, split) in enumerate(zip(layout.rows, layout.split, strict=True)):
+            digit = self._quotient(addr, math.prod(layout.dims[n + 1 :]))
+            if n:
+                digit = self._remainder(digit, layout.dims[n])
+            word = folder.op("mul", addr.dtype, word, const_int(rows, addr.dtype))
+            word = folder.op("add", addr.dtype, word, self._quotient(digit, split))
+            lane = folder.op("mul", addr.dtype, lane, const_int(split, addr.dtype))
+            lane = folder.op("add", addr.dtype, lane, self._remainder(digit, split))
+        return WordAddress(self.value(word), position=self.value(lane), affine=False)
+
+    def _quotient(self, value: IRValue, divisor: int) -> IRValue:
+        folder, dtype = self.leaf.folder, value.dtype
+        if divisor & (divisor - 1) == 0:
+            return folder.op("shr", dtype, value, const_int(divisor.bit_length() - 1, dtype))
+        return folder.op("div", dtype, value, const_int(divisor, dtype))
+
+    def _remainder(self, value: IRValue, divisor: int) -> IRValue:
+        folder, dtype = self.leaf.folder, value.dtype
+        if divisor == 1:
+            return const_int(0, dtype)
+        if divisor & (divisor - 1) == 0:
+            return folder.op("and", dtype, value, const_int(divisor - 1, dtype))
+        return folder.op("mod", dtype, value, const_int(divisor, dtype))

@@ -1,0 +1,123 @@
+"""Address generators: affine values kept in registers and advanced by one addition a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth import Module, Mux, Signal
+from amaranth.hdl import Const, Shape, Value, signed, unsigned
+
+from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.nodes import IRCounter, LoopIR
+from tg2hdl_lower.emit.control import Control, run_time_bound
+from tg2hdl_lower.plan.graph import LeafPlan
+from tg2hdl_lower.plan.values import Address, DigitSplit, WordPosition
+
+__all__ = ["AddressGenerators"]
+
+
+class AddressGenerators:
+    """All affine values of a kernel, as registers at stage 1 of their leaf."""
+
+    def __init__(self, m: Module, control: Control, start: Value, variables: dict[str, Value]) -> None:
+        self.m = m
+        self.control = control
+        # The first values are needed at stage 1, a cycle after the first step begins.
+        self.started = Signal()
+        m.d.sync += self.started.eq(start)
+        self.variables = variables
+        self._remainders: dict[tuple[int, int], Signal] = {}
+        self._positions: dict[tuple[int, Affine, int], tuple[Signal, Value]] = {}
+
+    def add(self, node: Address, leaf: LeafPlan) -> Signal:
+        """Register that holds the value of an address at stage 1."""
+        form = node.form
+        register = Signal(signed(node.width) if node.signed else unsigned(node.width), name=f"a{node.number}")
+        jumps = [self._jump(form, leaf.path, level) for level in range(len(leaf.path))]
+        initial = self._initial(form)
+        carries: list[tuple[Value, int]] = []
+        for at, digit in enumerate(node.digits):
+            steps = [divmod(self._jump(digit.form, leaf.path, n), digit.split) for n in range(len(leaf.path))]
+            jumps = [jump + digit.stride * quotient for jump, (quotient, _) in zip(jumps, steps, strict=True)]
+            initial = initial + digit.stride * (digit.form.const // digit.split)
+            carries.append((self._remainder(node, at, digit, [r for _, r in steps], leaf), digit.stride))
+        shape = signed(node.width + 2)
+        delta = self._select(f"a{node.number}_step", shape, jumps, leaf)
+        if carries:
+            # Both sums are known a stage before the carry that chooses between them.
+            carry, stride = carries.pop()
+            beyond = [jump + stride for jump in jumps]
+            delta = Mux(carry, self._select(f"a{node.number}_carry_step", shape, beyond, leaf, stride), delta)
+        following = sum((Mux(carry, stride, 0) for carry, stride in carries), register + delta)
+        self._advance(register, initial, following, leaf)
+        return register
+
+    def position(self, node: WordPosition) -> Signal:
+        """Register with the position in the word, of an address that was added before."""
+        return self._remainders[node.address, node.digit]
+
+    def _advance(self, register: Signal, initial: Value, following: Value, leaf: LeafPlan) -> None:
+        valid = self.control.valid_at(self.m, leaf.number, 1)
+        with self.m.If(self.started):
+            self.m.d.sync += register.eq(initial)
+        with self.m.Elif(valid):
+            self.m.d.sync += register.eq(following)
+
+    def _remainder(
+        self, node: Address, at: int, digit: DigitSplit, rests: list[int], leaf: LeafPlan
+    ) -> Value:
+        """Add the register ``form % split``; returns whether this step carries into the next word."""
+        key = (leaf.number, digit.form, digit.split)
+        if key in self._positions:
+            self._remainders[node.number, at], carry = self._positions[key]
+            return carry
+        name = f"a{node.number}_lane{at}"
+        register = Signal(range(digit.split), name=name)
+        digits = unsigned((digit.split - 1).bit_length())
+        step = self._select(f"{name}_step", digits, rests, leaf)
+        room = [digit.split - rest for rest in rests]
+        threshold = self._select(f"{name}_room", unsigned(digit.split.bit_length()), room, leaf, digit.split)
+        carry = Signal(name=f"{name}_carry")
+        self.m.d.comb += carry.eq(register >= threshold)
+        following = Mux(carry, register - threshold, register + step)
+        self._advance(register, Const(digit.form.const % digit.split), following, leaf)
+        self._remainders[node.number, at] = register
+        self._positions[key] = register, carry
+        return carry
+
+    def _initial(self, form: Affine) -> Value:
+        value: Value = Const(form.const)
+        for symbol, coefficient in form.terms:
+            if not isinstance(symbol, IRCounter):
+                value = value + self.variables[symbol.name] * coefficient
+        return value
+
+    def _jump(self, form: Affine, path: tuple[LoopIR, ...], level: int) -> Value | int:
+        """Change when the loop at `level` advances and all inner ones start again."""
+        counter = path[level].counter
+        assert counter is not None, "only the root has no counter"
+        jump: Value | int = form.coefficient(counter)
+        for loop in path[level + 1 :]:
+            assert loop.counter is not None, "only the root has no counter"
+            coefficient = form.coefficient(loop.counter)
+            if not coefficient:
+                continue
+            if isinstance(loop.bound, int):
+                jump = jump - coefficient * (loop.bound - 1)
+            else:
+                jump = jump - coefficient * (run_time_bound(loop.bound, self.variables) - 1)
+        return jump
+
+    def _select(
+        self, name: str, shape: Shape, jumps: Sequence[Value | int], leaf: LeafPlan, otherwise: int = 0
+    ) -> Value:
+        """At stage 1 the entry of the loop that advances after this step, `otherwise` when none does."""
+        if all(isinstance(j, int) and j == jumps[0] for j in jumps):
+            return Const(jumps[0] if jumps else otherwise, shape)
+        register = Signal(shape, name=name, reset_less=True)
+        self.m.d.sync += register.eq(otherwise)
+        advance = self.control.advances[leaf.number]
+        for level, jump in enumerate(jumps):
+            with self.m.If(advance.at(level)):
+                self.m.d.sync += register.eq(jump)
+        return register

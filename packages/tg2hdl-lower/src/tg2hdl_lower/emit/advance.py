@@ -1,0 +1,68 @@
+"""Which loop of a leaf's path advances after a step: one-hot flags that need no chain through all loops.
+
+Between two wraps of the innermost loop the outer counters stand still.  What they say together is therefore kept in
+registers, a cycle behind, where the innermost loop takes at least two cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amaranth import Const, Module, Signal
+from amaranth.hdl import Value
+
+from tg2hdl_ir.nodes import LoopIR
+from tg2hdl_lower.plan.graph import LeafPlan
+
+__all__ = ["Advance"]
+
+
+class Advance:
+    """Flags at stage 0 of one leaf.
+
+    Parameters
+    ----------
+    last : mapping of int to Signal
+        By axis: the counter has its last value.
+    ii : int
+        Cycles from step to step.
+    """
+
+    def __init__(self, m: Module, leaf: LeafPlan, last: Mapping[int, Signal], ii: int) -> None:
+        self._last = [last[_axis(loop)] for loop in leaf.path]
+        inner = leaf.path[-1].bound if leaf.path else 1
+        early = isinstance(inner, int) and inner * ii > 1
+        advance: list[Value] = []
+        wrap: list[Value] = []
+        outer_last: Value = Const(1, 1)
+        for signal in self._last[-2::-1]:
+            advance.append(outer_last & ~signal)
+            outer_last = outer_last & signal
+            wrap.append(outer_last)
+        self._advance = [_kept(m, v, f"leaf{leaf.number}_advance{n}", early) for n, v in enumerate(advance)]
+        self._wrap = [_kept(m, v, f"leaf{leaf.number}_wrap{n}", early) for n, v in enumerate(wrap)]
+
+    def at(self, level: int) -> Value:
+        """The loop at `level` counts on, and all inner ones start again."""
+        outward = len(self._last) - 1 - level
+        return self._last[-1] & self._advance[outward - 1] if outward else ~self._last[-1]
+
+    def wraps(self, level: int) -> Value:
+        """The loop at `level` and all inner ones have their last values."""
+        if not self._last:
+            return Const(1, 1)
+        outward = len(self._last) - 1 - level
+        return self._last[-1] & self._wrap[outward - 1] if outward else self._last[-1]
+
+
+def _kept(m: Module, value: Value, name: str, early: bool) -> Value:
+    if not early:
+        return value
+    register = Signal(name=name, reset_less=True)
+    m.d.sync += register.eq(value)
+    return register
+
+
+def _axis(loop: LoopIR) -> int:
+    assert loop.counter is not None, "only the root has no counter"
+    return loop.counter.axis

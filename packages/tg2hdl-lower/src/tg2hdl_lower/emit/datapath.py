@@ -1,0 +1,107 @@
+"""What the emission of all nodes has in common: signals by node, and registers that carry them to later stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from amaranth import Module, Shape, Signal, signed, unsigned
+from amaranth.hdl import Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+
+from tg2hdl_lower.emit.addresses import AddressGenerators
+from tg2hdl_lower.emit.control import Control
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.registers import Accumulator
+
+__all__ = ["ArithResult", "Datapath", "PortSignals", "shape_of"]
+
+
+@dataclass(frozen=True)
+class PortSignals:
+    """Signals of a memory port as the kernel sees it: `enable` has a bit per lane on a write port."""
+
+    address: Signal
+    data: Signal
+    enable: Signal
+
+
+@dataclass
+class ArithResult:
+    """Signals of all nodes by number, accumulators by register, counters by axis."""
+
+    signals: dict[int, Value] = field(default_factory=dict)
+    acc: dict[int, Signal] = field(default_factory=dict)
+    counter_sigs: dict[int, Signal] = field(default_factory=dict)
+
+
+@dataclass
+class Datapath:
+    """The module that is built, what it is built from, and what is there already."""
+
+    m: Module
+    plan: HardwarePlan
+    control: Control
+    addresses: AddressGenerators
+    reads: Mapping[tuple[int, int], PortSignals]
+    variables: Mapping[str, Value]
+    products: Sequence[wiring.PureInterface]
+    shared: Sequence[wiring.PureInterface]
+    result: ArithResult
+    arrays: dict[int, Memory] = field(default_factory=dict)
+    lines: dict[int, Signal] = field(default_factory=dict)
+    connected: set[tuple[str, int]] = field(default_factory=set)
+    """Shared resources that have an operation."""
+    _delayed: dict[tuple[int, int], Value] = field(default_factory=dict)
+    _enables: dict[tuple[int, int, int, int], Signal] = field(default_factory=dict)
+
+    def at(self, number: int, stage: int) -> Value:
+        """Value of a node at a stage, through as many registers as needed."""
+        value = self.result.signals[number]
+        if number in self.plan.run_constant or stage <= self.plan.placement(number).stage:
+            return value
+        if (number, stage) not in self._delayed:
+            register = Signal(value.shape(), name=f"v{number}_s{stage}", reset_less=True)
+            self.m.d.sync += register.eq(self.at(number, stage - 1))
+            self._delayed[number, stage] = register
+        return self._delayed[number, stage]
+
+    def at_issue(self, node: Node, number: int) -> Value:
+        """Value of a node in the cycle in which another one takes its operands."""
+        return self.at(number, self.plan.placement(node.number).issue)
+
+    def named(self, node: Node, value: Value, name: str) -> Signal:
+        """The value of a node as a signal of its shape."""
+        signal = Signal(shape_of(node), name=f"v{node.number}_{name}")
+        self.m.d.comb += signal.eq(value)
+        return signal
+
+    def active(self, node: Node) -> Signal:
+        """Whether a step is in the stage of a node."""
+        return self.control.valid_at(self.m, node.leaf, self.plan.placement(node.number).issue)
+
+    def active_when(self, node: Node, flag: int | None, init: int = 0) -> Signal:
+        """Whether a step is in the stage of a node with this flag set.
+
+        A register, which a reset sets to `init`, where that is known a cycle before.
+        """
+        if flag is None:
+            return self.active(node)
+        stage = self.plan.placement(node.number).issue
+        key = node.leaf, flag, stage, init
+        if key not in self._enables:
+            known = self.plan.placement(flag).stage < stage
+            before = stage - 1 if known else stage
+            active = self.control.valid_at(self.m, node.leaf, before)
+            signal = Signal(name=f"v{flag}_{'clear' if init else 'active'}{stage}", init=init)
+            domain = self.m.d.sync if known else self.m.d.comb
+            domain += signal.eq(active & self.at(flag, before))
+            self._enables[key] = signal
+        return self._enables[key]
+
+
+def shape_of(value: Node | Accumulator) -> Shape:
+    """Shape of a node's result, or of an element of an accumulator."""
+    return signed(value.width) if value.signed else unsigned(value.width)

@@ -1,0 +1,212 @@
+"""Lanes: how many iterations of each loop run at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.analysis.axes import AxisInfo
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR, LoopIR, operands
+from tg2hdl_ir.passes.split import split_axis
+from tg2hdl_lower.lanes.demand import Access, buffer_accesses
+from tg2hdl_lower.memory.layout import Layout
+
+__all__ = [
+    "candidate_lanes",
+    "explicit_lanes",
+    "multiplications",
+    "packed_layouts",
+    "split_for_layouts",
+]
+
+MAX_CANDIDATES = 300
+MAX_SMALLER = 40
+MAX_COMBINED = 100
+MAX_LAYOUTS = 32
+MAX_SPLIT = 256
+
+
+def multiplications(kernel: KernelIR) -> int:
+    """Multipliers of one lane: products of two values that are not known at compile time, outside of addresses."""
+    seen: set[IRValue] = set()
+    stack = [
+        s.value for s in kernel.loop_tree.statements() if not isinstance(s, IRBufLoad) and hasattr(s, "value")
+    ]
+    analysis = AffineAnalysis()
+    count = 0
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, IRBufLoad):
+            stack.extend(v for v in (node.gate, node.alt) if v is not None)
+            continue
+        stack.extend(operands(node))
+        if isinstance(node, IROp) and node.op in ("mul", "mulacc") and analysis.of(node) is None:
+            count += not any(isinstance(s, IRConst) for s in node.srcs)
+    return count
+
+
+def explicit_lanes(kernel: KernelIR, info: AxisInfo, unroll: int, reduce_unroll: int) -> dict[int, int]:
+    """Lanes for `unroll_factor` on the innermost independent axis and `reduce_unroll_factor` on the reduction.
+
+    Raises
+    ------
+    InputError
+        When the kernel has no axis for a factor that is larger than 1.
+    """
+    counters = [loop.counter for loop in kernel.loop_tree.walk() if loop.counter is not None]
+    fixed = [c for c in counters if isinstance(c.bound, int)]
+    independent = [c.axis for c in fixed if c.axis in info.independent]
+    reducing = [c.axis for c in fixed if c.axis in info.reducible]
+    lanes: dict[int, int] = {}
+    for name, factor, axes in (
+        ("unroll_factor", unroll, independent),
+        ("reduce_unroll_factor", reduce_unroll, reducing),
+    ):
+        if factor == 1:
+            continue
+        if not axes:
+            kind = "independent" if name == "unroll_factor" else "integer reduction"
+            raise InputError(
+                f"{name}={factor} needs an {kind} loop, and there is none",
+                where=kernel.where,
+                hint=f"leave {name} at 1 for this kernel, or give multipliers=N for the whole model"
+                + ('; float_order="relaxed" lets lanes add floats' if name == "reduce_unroll_factor" else ""),
+            )
+        bound = next(c.bound for c in fixed if c.axis == axes[-1])
+        assert isinstance(bound, int), "only constant bounds are kept"
+        lanes[axes[-1]] = min(factor, bound)
+    return lanes
+
+
+def candidate_lanes(kernel: KernelIR, info: AxisInfo, lanes: int) -> list[dict[int, int]]:
+    """Lane vectors of at most `lanes` lanes in each loop, those with the fewest steps first."""
+    found = sorted(_vectors(kernel.loop_tree, info.independent | info.reducible, lanes), key=_Vector.order)
+    # Wide candidates may be port-bound; keep some from smaller budgets.
+    chosen = found[:MAX_CANDIDATES]
+    for budget in (lanes // n for n in range(2, lanes + 1)):
+        chosen += [entry for entry in found[MAX_CANDIDATES:] if entry.lanes <= budget][:MAX_SMALLER]
+    chosen.sort(key=_Vector.order)
+    return [dict(factors) for factors in dict.fromkeys(entry.factors for entry in chosen)]
+
+
+class _Vector(NamedTuple):
+    """Lanes of a loop and all inner ones: steps, lanes of the innermost loop with the most, and factors by axis."""
+
+    steps: int
+    lanes: int
+    factors: tuple[tuple[int, int], ...]
+
+    def order(self) -> tuple[int, int, int]:
+        """Fewest steps first, then fewest lanes."""
+        return self.steps, self.lanes, len(self.factors)
+
+
+def _vectors(loop: LoopIR, legal: Collection[int], lanes: int) -> Iterator[_Vector]:
+    """Vectors of at most so many lanes; of loops side by side some of each."""
+    bound = loop.bound if isinstance(loop.bound, int) else 1
+    axis = -1 if loop.counter is None else loop.counter.axis
+    for factor in _useful_factors(bound, lanes) if axis in legal else [1]:
+        here = ((axis, factor),) if factor > 1 else ()
+        inner: list[Iterable[_Vector]] = [_vectors(each, legal, lanes // factor) for each in loop.loops]
+        if len(inner) > 1:
+            most = round(MAX_COMBINED ** (1 / len(inner)))
+            inner = [_best(vectors, lanes // factor, most) for vectors in inner]
+        for chosen in itertools.product(*inner):
+            steps = sum(vector.steps for vector in chosen) if chosen else 1
+            widest = max((vector.lanes for vector in chosen), default=1)
+            factors = here + tuple(itertools.chain.from_iterable(v.factors for v in chosen))
+            yield _Vector(-(-bound // factor) * steps, factor * widest, factors)
+
+
+def _best(vectors: Iterable[_Vector], lanes: int, most: int) -> list[_Vector]:
+    """Those of fewest steps with so many lanes, with half as many, and so on; then more of fewest steps."""
+    found = sorted(vectors, key=_Vector.order)
+    budgets = itertools.takewhile(bool, (lanes >> n for n in itertools.count()))
+    first = [next(v for v in found if v.lanes <= budget) for budget in budgets]
+    return list(dict.fromkeys([*first, *found]))[:most]
+
+
+def _useful_factors(bound: int, lanes: int) -> list[int]:
+    """Smallest factor for each number of steps."""
+    limit = min(bound, lanes)
+    return sorted({-(-bound // -(-bound // f)) for f in range(1, limit + 1)})
+
+
+def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int) -> list[Layout]:
+    """Layouts in which lanes of an access find their elements in the same words.
+
+    A dimension along which both the outputs and the window of a convolution have lanes is packed by the elements from
+    one step to the next: the window of the next outputs then begins with a word.
+    """
+    layouts: dict[Layout, None] = {}
+    for access in found:
+        if access.form is None:
+            continue
+        strides = sorted({abs(c) for s, c in access.form.terms if isinstance(s, IRCounter)}, reverse=True)
+        ways: list[list[int]] = []
+        for stride in strides:
+            splits = {1}
+            for symbol, coefficient in access.form.terms:
+                factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
+                moved = abs(coefficient) * factor
+                if factor > 1 and coefficient % stride == 0 and moved <= MAX_SPLIT * stride:
+                    splits.add(moved // stride)
+            ways.append(sorted(splits, reverse=True))
+        for chosen in itertools.islice(itertools.product(*ways), MAX_LAYOUTS):
+            spatial = list(zip(strides, chosen, strict=True))
+            # A line that is no multiple of its lanes begins with a word only as a dimension of its own.
+            for dims in ([(s, n) for s, n in spatial if n > 1], spatial):
+                layout = _strided(dims, depth)
+                if layout is not None and layout.lanes > 1:
+                    layouts[layout] = None
+    return list(layouts)
+
+
+def _strided(spatial: list[tuple[int, int]], depth: int) -> Layout | None:
+    if not spatial:
+        return None
+    sizes: list[int] = []
+    split: list[int] = []
+    above = depth
+    for stride, lanes in spatial:
+        if stride == 0 or above % stride or above // stride < lanes:
+            return None
+        sizes.append(above // stride)
+        split.append(lanes)
+        above = stride
+    if above > 1:
+        sizes.append(above)
+        split.append(1)
+    return Layout(tuple(sizes), tuple(split))
+
+
+def split_for_layouts(kernel: KernelIR, layouts: Mapping[int, Layout]) -> KernelIR:
+    """Split the loops that run across a dimension of a packed buffer, so that each follows one dimension."""
+    while True:
+        found = _crossing(kernel, layouts)
+        if found is None:
+            return kernel
+        kernel = split_axis(kernel, *found)
+
+
+def _crossing(kernel: KernelIR, layouts: Mapping[int, Layout]) -> tuple[int, int] | None:
+    for idx, access in ((n, a) for n, use in buffer_accesses(kernel).items() for a in use.found):
+        layout = layouts.get(idx)
+        if layout is None or access.form is None:
+            continue
+        for n in range(len(layout.dims) - 1):
+            span = math.prod(layout.dims[n + 1 :])
+            for symbol, coefficient in access.form.terms:
+                if not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int) or coefficient < 1:
+                    continue
+                inner = span // coefficient
+                if span % coefficient == 0 and 1 < inner < symbol.bound and symbol.bound % inner == 0:
+                    return symbol.axis, inner
+    return None

@@ -1,0 +1,184 @@
+"""What a step of a kernel asks of a buffer: words to read and to write, and elements to pick out of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR
+from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.leaves import leaf_paths
+from tg2hdl_lower.memory.layout import Layout, Row, RowElement
+
+__all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of a leaf loop; `form` is None for a data-dependent address."""
+
+    leaf: int
+    buffer: int
+    store: bool
+    form: Affine | None
+    constraints: Constraints
+
+
+def _accesses(kernel: KernelIR) -> list[Access]:
+    ranges = RangeAnalysis()
+    analysis = AffineAnalysis(ranges)
+    leaves = enumerate(path[-1] for path in leaf_paths(flatten(kernel).loop_tree))
+    return [
+        Access(
+            leaf,
+            s.buf_idx,
+            isinstance(s, IRBufStore),
+            analysis.of(s.addr),
+            Constraints(s.gate, ranges, analysis),
+        )
+        for leaf, loop in leaves
+        for s in loop.statements()
+        if isinstance(s, IRBufLoad | IRBufStore)
+    ]
+
+
+def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:
+    """All memory accesses of a kernel, by buffer."""
+    found = _accesses(kernel)
+    return {b.idx: BufferAccesses([a for a in found if a.buffer == b.idx]) for b in kernel.buffers}
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """Distinct words that a step reads and writes, at most.
+
+    Parameters
+    ----------
+    demand : int
+        Accesses and elements to choose from, of a step of each leaf.
+    multiplexed : int
+        Elements in front of the multiplexers that pick those of a step.
+    widest : int
+        Elements in front of the widest one.
+    """
+
+    reads: int
+    writes: int
+    demand: int
+    multiplexed: int
+    widest: int
+
+    def interval(self, ports: int) -> int:
+        """Cycles of a step when a memory has so many read ports, and one for writes."""
+        return max(-(-self.reads // ports), self.writes, 1)
+
+
+class BufferAccesses:
+    """Accesses of a kernel to one of its buffers."""
+
+    def __init__(self, found: Sequence[Access]) -> None:
+        self.found = found
+        symbols = (s for a in found if a.form is not None for s, _ in a.form.terms)
+        self._axes = {s.axis for s in symbols if isinstance(s, IRCounter)}
+        self._known: dict[tuple[tuple[tuple[int, int], ...], Layout], BufferUse] = {}
+
+    def use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
+        """What a step asks for with these lanes per axis."""
+        every = any(a.form is None for a in self.found)
+        key = (tuple((n, lanes[n]) for n in sorted(lanes) if every or n in self._axes), layout)
+        if key not in self._known:
+            self._known[key] = self._use(lanes, layout)
+        return self._known[key]
+
+    def _use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
+        leaves = [self._step(number, lanes, layout) for number in sorted({a.leaf for a in self.found})]
+        return BufferUse(
+            max((use.reads for use in leaves), default=0),
+            max((use.writes for use in leaves), default=0),
+            sum(use.demand for use in leaves),
+            sum(use.multiplexed for use in leaves),
+            max((use.widest for use in leaves), default=0),
+        )
+
+    def _step(self, leaf: int, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
+        """What a step of one leaf asks for."""
+        words: dict[bool, set[object]] = {False: set(), True: set()}
+        rows: dict[Row, set[int]] = {}
+        picked: dict[tuple[bool, Affine], int] = {}
+        for number, access in enumerate(self.found):
+            if access.leaf != leaf:
+                continue
+            if access.form is None:
+                words[access.store].update((number, n) for n in range(math.prod(lanes.values())))
+                continue
+            for place in _placements(access, lanes, layout):
+                if place.fixed is not None:
+                    words[access.store].add(place.fixed[0])
+                    continue
+                picked[access.store, place.form] = layout.lanes
+                if place.element is None or access.store:
+                    words[access.store].add((place.form, number))
+                else:
+                    row = place.element.row
+                    rows.setdefault(row, set()).add(place.element.const)
+                    picked[False, place.form] = row.split // row.step
+        reads = len(words[False])
+        reads += sum(row.span(consts).words for row, consts in rows.items())
+        writes, multiplexed = len(words[True]), sum(picked.values())
+        widest = max((count for (store, _), count in picked.items() if not store), default=0)
+        return BufferUse(reads, writes, reads + writes + multiplexed, multiplexed, widest)
+
+
+def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int, int]]:
+    """Form of the first lane over the shortened counters, and per lane axis the distance of its lanes."""
+    base = Affine(form.const)
+    distances: dict[int, int] = {}
+    for symbol, coefficient in form.terms:
+        factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
+        if factor == 1 or not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int):
+            base = base.plus(Affine(0, ((symbol, coefficient),)))
+            continue
+        steps = -(-symbol.bound // factor)
+        if steps > 1:
+            shorter = IRCounter(steps, symbol.depth, symbol.axis, symbol.dtype)
+            base = base.plus(Affine(0, ((shorter, coefficient * factor),)))
+        distances[symbol.axis] = coefficient
+    return base, distances
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """Element address of a lane of an access; its word and lane where they are fixed, or its place in a row."""
+
+    form: Affine
+    fixed: tuple[Affine, int] | None
+    element: RowElement | None = None
+
+
+def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Iterator[_Placement]:
+    """Where each lane of an access finds its element."""
+    assert access.form is not None, "only affine accesses are placed"
+    base, distances = _unrolled(access.form, lanes)
+    # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
+    digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
+    parts = [_unrolled(digit, lanes) for digit in digits or ()]
+    for numbers in itertools.product(*(range(lanes[axis]) for axis in distances)):
+        at = dict(zip(distances, numbers, strict=True))
+        form = _lane(base, distances, at)
+        if layout.lanes == 1:
+            yield _Placement(form, (form, 0))
+        elif digits is None:
+            yield _Placement(form, None)
+        else:
+            placed = [_lane(*part, at) for part in parts]
+            fixed = layout.fixed_lane(placed)
+            yield _Placement(form, fixed, None if fixed else layout.row_element(placed))
+
+
+def _lane(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> Affine:
+    return base.offset(sum(distance * at[axis] for axis, distance in distances.items()))

@@ -1,0 +1,223 @@
+"""Physical layouts: which word and lane of a memory holds an element of a buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.analysis.ranges import Interval
+from tg2hdl_ir.dtype import DType
+
+__all__ = ["Layout", "Row", "RowElement", "RowSpan"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A buffer seen as a row-major array `dims`, of which `split` neighbours along each dimension share a word.
+
+    Element ``(d0, d1, ...)`` is in the word with row-major index ``d // split`` in an array of ``ceil(dims / split)``
+    and there in the lane with row-major index ``d % split``.
+
+    Parameters
+    ----------
+    dims : tuple of int
+        Sizes; their product is the depth of the buffer.
+    split : tuple of int
+        Lanes per dimension.
+    """
+
+    dims: tuple[int, ...]
+    split: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "x".join(f"{d}/{s}" if s > 1 else str(d) for d, s in zip(self.dims, self.split, strict=True))
+
+    @classmethod
+    def linear(cls, depth: int, lanes: int = 1) -> Layout:
+        """Consecutive elements, `lanes` to a word."""
+        return cls((depth,), (lanes,))
+
+    @property
+    def depth(self) -> int:
+        """Elements."""
+        return math.prod(self.dims)
+
+    @property
+    def lanes(self) -> int:
+        """Elements in a word."""
+        return math.prod(self.split)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Words along each dimension."""
+        return tuple(-(-d // s) for d, s in zip(self.dims, self.split, strict=True))
+
+    @property
+    def words(self) -> int:
+        """Words in the memory."""
+        return math.prod(self.rows)
+
+    def place(self, elements: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Word and lane of each element."""
+        digits = np.unravel_index(elements, self.dims)
+        word = np.zeros_like(elements)
+        lane = np.zeros_like(elements)
+        for digit, rows, split in zip(digits, self.rows, self.split, strict=True):
+            word = word * rows + digit // split
+            lane = lane * split + digit % split
+        return word, lane
+
+    def pack(self, array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[np.uint64]:
+        """Contents of the memory as bit patterns of shape (words, lanes); unused lanes are zero."""
+        flat = dtype.array_to_bits(np.asarray(array).reshape(-1))
+        word, lane = self.place(np.arange(self.depth, dtype=np.int64))
+        packed = np.zeros((self.words, self.lanes), dtype=np.uint64)
+        packed[word, lane] = flat
+        return packed
+
+    def unpack(self, packed: npt.NDArray[np.uint64], dtype: DType) -> npt.NDArray[Any]:
+        """Elements in order from bit patterns of shape (words, lanes); inverse of `pack`."""
+        word, lane = self.place(np.arange(self.depth, dtype=np.int64))
+        return dtype.bits_to_array(packed[word, lane])
+
+    def digits(self, form: Affine, interval: Callable[[Affine], Interval]) -> list[Affine] | None:
+        """Position along each dimension of an affine element address.
+
+        Parameters
+        ----------
+        interval : callable
+            Smallest and largest value of a form, wherever the access happens.
+
+        Returns
+        -------
+        list of Affine or None
+            None when a coefficient does not fall on one dimension, or when a digit would leave its dimension and
+            carry into the next.
+        """
+        strides = [math.prod(self.dims[n + 1 :]) for n in range(len(self.dims))]
+        parts = [Affine(0) for _ in self.dims]
+        for symbol, coefficient in form.terms:
+            at = next((n for n, s in enumerate(strides) if coefficient % s == 0), None)
+            if at is None:
+                return None
+            parts[at] = parts[at].plus(Affine(0, ((symbol, coefficient // strides[at]),)))
+        for offsets in _offsets(form.const, strides):
+            digits = [part.offset(n) for part, n in zip(parts, offsets, strict=True)]
+            inner = zip(digits[1:], self.dims[1:], strict=True)
+            if all(low >= 0 and high < dim for (low, high), dim in ((interval(d), dim) for d, dim in inner)):
+                return digits
+        return None
+
+    def fixed_lane(self, digits: list[Affine]) -> tuple[Affine, int] | None:
+        """Word address and lane of a position; None when the lane is not the same in every step."""
+        word, lane = Affine(0), 0
+        for digit, rows, split in zip(digits, self.rows, self.split, strict=True):
+            if any(coefficient % split for _, coefficient in digit.terms):
+                return None
+            offset = digit.const % split
+            reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
+            word, lane = word.scaled(rows).plus(reduced), lane * split + offset
+        return word, lane
+
+    def row_element(self, digits: list[Affine]) -> RowElement | None:
+        """Element whose lane changes along exactly one dimension; None when there is no such dimension, or more."""
+        word, lane, found = Affine(0), 0, None
+        for n, (digit, split) in enumerate(zip(digits, self.split, strict=True)):
+            stride, weight = math.prod(self.rows[n + 1 :]), math.prod(self.split[n + 1 :])
+            step = math.gcd(split, *(c for _, c in digit.terms))
+            if step == split:
+                offset = digit.const % split
+                reduced = Affine(
+                    (digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms)
+                )
+                word, lane = word.plus(reduced.scaled(stride)), lane + offset * weight
+            elif found is not None:
+                return None
+            else:
+                found = digit, split, step, stride, weight
+        if found is None:
+            return None
+        digit, split, step, stride, weight = found
+        row = Row(word, digit.offset(-digit.const), split, step, stride, weight)
+        return RowElement(row, digit.const, lane)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Elements that differ only in a constant of their position along one dimension of a layout.
+
+    Parameters
+    ----------
+    word : Affine
+        Word address by the other dimensions.
+    terms : Affine
+        Position along the dimension, without the constant.
+    split : int
+        Lanes of a word along the dimension.
+    step : int
+        What `terms` is a multiple of, modulo `split`.
+    word_stride, lane_stride : int
+        Distance of its words in the memory, and of its lanes in a word.
+    """
+
+    word: Affine
+    terms: Affine
+    split: int
+    step: int
+    word_stride: int
+    lane_stride: int
+
+    def span(self, consts: Collection[int]) -> RowSpan:
+        """How elements at these constants are fetched."""
+        alone = len({const - const % self.step for const in consts})
+        start = min(consts) - min(consts) % self.step
+        words: set[int] = set()
+        for const in consts:
+            ahead, offset = divmod(const - start, self.split)
+            words |= {ahead, ahead + 1} if offset >= self.step else {ahead}
+        return RowSpan(start, len(words)) if len(words) < alone else RowSpan(None, alone)
+
+
+@dataclass(frozen=True)
+class RowElement:
+    """Element of a row at ``terms + const``; `lane` is its lane by the other dimensions."""
+
+    row: Row
+    const: int
+    lane: int
+
+
+@dataclass(frozen=True)
+class RowSpan:
+    """Words that the elements of a row take.
+
+    Parameters
+    ----------
+    start : int, optional
+        Where the words that they share begin: element `const` is in the word ``(const - start) // split`` after that
+        of the start, or in the next one.  None where each has a word of its own in fewer accesses.
+    words : int
+        Accesses.
+    """
+
+    start: int | None
+    words: int
+
+
+def _offsets(const: int, strides: list[int]) -> Iterator[list[int]]:
+    """Ways to spread a constant over the digits: rounding down, and up as for a neighbour to the left."""
+    if not strides:
+        yield []
+        return
+    quotient, rest = divmod(const, strides[0])
+    for head, tail in ((quotient, rest), (quotient + 1, rest - strides[0])):
+        for more in _offsets(tail, strides[1:]):
+            yield [head, *more]
+        if rest == 0:
+            return

@@ -1,0 +1,1 @@
+"""Hardware of the built-in operations: combinational logic and pipelined units."""

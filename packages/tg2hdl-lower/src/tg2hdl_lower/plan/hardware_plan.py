@@ -1,0 +1,172 @@
+"""The hardware plan of a kernel: every decision about its hardware, as plain data that prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import KernelIR, LoopIR
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_lower.plan.accesses import Load, Store
+from tg2hdl_lower.plan.bounds import bound_value
+from tg2hdl_lower.plan.delay_line import DelayLine
+from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.operations import UnitOp
+from tg2hdl_lower.plan.placement import Placement, Schedule
+from tg2hdl_lower.plan.registers import Accumulator
+
+__all__ = ["HardwarePlan", "MemoryPort", "PortRegisters"]
+
+
+@dataclass(frozen=True)
+class PortRegisters:
+    """Buffers whose ports have a register: after a multiplexer of accesses, or before very many block RAMs."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+
+    def delay(self, access: Load | Store) -> int:
+        """Cycles from the issue of an access to the memory."""
+        return int(access.buffer in (self.reads if isinstance(access, Load) else self.writes))
+
+
+@dataclass(frozen=True)
+class MemoryPort:
+    """A port of the kernel to a buffer: `reads` for reading (otherwise writing) words of `lanes` elements."""
+
+    buffer: int
+    number: int
+    reads: bool
+    dtype: DType
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class HardwarePlan(NodeGraph):
+    """Everything that the emitter needs, and what the reports show.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+        After all transforms.
+    nodes : mapping of int to Node
+        In the order of their numbers.
+    schedule : Schedule
+        When each node is computed.
+    depth : int
+        Stage of the last store: cycles from the issue of a step to its last effect.
+    read_latency : int
+        Cycles from an address on a read port to its data.
+    layouts, storage : dict of int
+        Physical layout and element type of each buffer.
+    multipliers : int
+        Products of two operands that vary, where they are not computed in turns.
+    products : tuple of (int, int)
+        Operand widths of each multiplier that the top level provides (bits, signed).
+    product_latency : int
+        Cycles of these multipliers.
+    shared_units : tuple of ArithmeticUnit
+        Units that the top level provides.
+    port_registers : PortRegisters
+        Buffers with a register at their read or write ports.
+    accumulators : mapping of int to Accumulator
+        What each register of the kernel is made of.
+    delay_lines : mapping of int to DelayLine
+        Of the nodes that replay a word.
+    run_constant : frozenset of int
+        Nodes whose value does not change during a run, so that it takes no registers to keep it.
+    regrouped : bool
+        Whether float sums may be added in another order than the source's; the order is that of `kernel`.
+    """
+
+    kernel: KernelIR
+    leaves: tuple[LeafPlan, ...]
+    nodes: Mapping[int, Node]
+    schedule: Schedule
+    ports: tuple[MemoryPort, ...]
+    depth: int
+    read_latency: int
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    storage: dict[int, DType] = field(default_factory=dict)
+    multipliers: int = 0
+    notes: tuple[str, ...] = ()
+    regrouped: bool = False
+    products: tuple[tuple[int, int], ...] = ()
+    product_latency: int = 2
+    shared_units: tuple[ArithmeticUnit, ...] = ()
+    port_registers: PortRegisters = PortRegisters(frozenset(), frozenset())
+    accumulators: Mapping[int, Accumulator] = field(default_factory=dict)
+    delay_lines: Mapping[int, DelayLine] = field(default_factory=dict)
+    run_constant: frozenset[int] = frozenset()
+
+    @property
+    def ii(self) -> int:
+        """Initiation interval: cycles from one step to the next."""
+        return self.schedule.ii
+
+    @property
+    def units(self) -> frozenset[str]:
+        """Names of all arithmetic units, the shared ones included."""
+        return frozenset(n.unit.name for n in self.all(UnitOp))
+
+    def placement(self, number: int) -> Placement:
+        """When and where a node is computed."""
+        return self.schedule.placements[number]
+
+    def steps(self, variables: dict[str, int] | None = None) -> int:
+        """Steps of one run; `variables` gives the run-time bounds."""
+        return _steps(self.kernel.loop_tree, variables or {})
+
+    def cycles(self, variables: dict[str, int] | None = None) -> int:
+        """Clock cycles from the start pulse to the done pulse."""
+        return (self.steps(variables) - 1) * self.ii + self.drain + 1
+
+    @property
+    def drain(self) -> int:
+        """Cycles from the issue of the last step to the done pulse, with the last write."""
+        return max(self.depth, 1)
+
+    def format(self) -> str:
+        """All decisions, with a table of the nodes in schedule order."""
+        name, ii, depth = self.kernel.name, self.ii, self.depth
+        lines = [
+            f"PLAN {name}: ii={ii} steps={self.steps()} depth={depth} cycles={self.cycles()}"
+            if not self.kernel.variables
+            else f"PLAN {name}: ii={ii} depth={depth}"
+        ]
+        for idx, layout in self.layouts.items():
+            ends = {"read": self.port_registers.reads, "write": self.port_registers.writes}
+            registers = "".join(
+                f", register at the {end} ports" for end, found in ends.items() if idx in found
+            )
+            lines.append(f"  buffer {idx}: {self.storage[idx]} {layout}{registers}")
+        lines += [f"  r{idx}: {accumulator}" for idx, accumulator in self.accumulators.items()]
+        for leaf in self.leaves:
+            path = " > ".join(f"i{loop.counter.axis}<{_bound(loop)}" for loop in leaf.path if loop.counter)
+            lines.append(f"  leaf {leaf.number}: {path or 'one step'}")
+            for number in sorted(leaf.nodes, key=lambda n: (self.placement(n)[1:3], n)):
+                lines.append("    " + self._line(self.nodes[number]))
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _line(self, node: Node) -> str:
+        at = self.placement(node.number)
+        sign = "s" if node.signed else "u"
+        operands = " ".join(f"%{n}" for n in node.operands)
+        more = f" ({self.delay_lines[node.number]})" if node.number in self.delay_lines else ""
+        if node.number in self.run_constant and not node.is_fixed:
+            more += " (constant during a run)"
+        what = f"{node.label:<8} {node.detail.format(port=at.port)} {operands}".rstrip()
+        return f"%{node.number:<4} {f'@{at.stage}.{at.level}':<7} {sign}{node.width:<3} {what}{more}"
+
+
+def _bound(loop: LoopIR) -> str:
+    return str(loop.bound) if isinstance(loop.bound, int) else "n"
+
+
+def _steps(loop: LoopIR, variables: dict[str, int]) -> int:
+    inner = sum(_steps(child, variables) for child in loop.loops) if loop.loops else 1
+    return bound_value(loop.bound, variables) * inner

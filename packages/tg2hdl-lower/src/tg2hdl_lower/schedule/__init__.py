@@ -1,0 +1,1 @@
+"""From nodes to their placement in time."""

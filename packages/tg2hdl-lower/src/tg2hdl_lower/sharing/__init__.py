@@ -1,0 +1,1 @@
+"""Multipliers and units outside of the kernels, which kernels share."""

@@ -1,0 +1,123 @@
+"""Integer products on hardware multipliers between registers, which kernels can share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+from amaranth import Module, Signal, signed
+from amaranth.hdl import Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_lower.dataflow.dataflow import Dataflow
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.operations import Op, Product
+from tg2hdl_lower.plan.placement import Schedule
+from tg2hdl_lower.plan.values import Constant
+from tg2hdl_lower.schedule.dependences import recurrent_nodes
+
+__all__ = [
+    "Multiplier18",
+    "bind_products",
+    "pool_widths",
+    "product_signature",
+    "product_slots",
+]
+
+_WIDEST = 18
+_NARROWEST = 3
+
+
+def bind_products(flow: Dataflow, latency: int) -> Dataflow:
+    """The same with a `Product` for each multiplication that one hardware multiplier computes.
+
+    Products of a recurrence stay combinational, since more cycles there would raise the II.
+    """
+    recurrent = recurrent_nodes(flow.nodes.values())
+    found = (n for n in flow.all(Op) if n.op == "mul" and n.number not in recurrent and not n.dtype.is_bool)
+    return flow.with_nodes(
+        {
+            n.number: Product(n.number, n.leaf, n.dtype, n.interval, n.op, n.sources, latency)
+            for n in found
+            if _fits(*(flow.nodes[source] for source in n.sources))
+        }
+    )
+
+
+def _fits(*factors: Node) -> bool:
+    """Whether a product of these belongs on a hardware multiplier."""
+    widths = [_signed_width(f) for f in factors]
+    constant = any(isinstance(f, Constant) for f in factors)
+    return not constant and max(widths) <= _WIDEST and min(widths) >= _NARROWEST
+
+
+def _signed_width(node: Node) -> int:
+    return node.width + (not node.signed)
+
+
+def product_slots(flow: Dataflow, schedule: Schedule) -> tuple[tuple[int, int], ...]:
+    """Widths of the operands of each multiplier of a scheduled kernel (bits, as signed numbers)."""
+    slots: dict[int, tuple[int, int]] = {}
+    for node in flow.all(Product):
+        a, b = (_signed_width(flow.nodes[n]) for n in node.sources)
+        port = schedule.placements[node.number].port
+        before = slots.get(port, (1, 1))
+        slots[port] = (max(before[0], a), max(before[1], b))
+    return tuple(slots[n] for n in sorted(slots))
+
+
+def pool_widths(kernels: Iterable[tuple[tuple[int, int], ...]]) -> list[tuple[int, int]]:
+    """Operand widths of the multipliers that serve several kernels, of which one runs at a time."""
+    return [
+        (max(w[0] for w in slot), max(w[1] for w in slot)) for slot in zip_longest(*kernels, fillvalue=(1, 1))
+    ]
+
+
+def product_signature(widths: tuple[int, int]) -> wiring.Signature:
+    """Port of a kernel to a multiplier: `a` and `b` out, `result` in after the product latency of the plan."""
+    a, b = widths
+    return wiring.Signature({"a": Out(signed(a)), "b": Out(signed(b)), "result": In(signed(a + b))})
+
+
+class Multiplier18(wiring.Component):
+    """Signed product of at most 18 x 18 bits with the registers that hard multipliers have.
+
+    Parameters
+    ----------
+    widths : (int, int)
+        Bits of `a` and `b`.
+    latency : int
+        Cycles: a register behind the multiplier, one at its operands, a third in front of these, the others behind.
+
+    Members
+    -------
+    a, b : In(signed)
+        Factors.
+    result : Out(signed)
+        Product, `latency` cycles later.
+    """
+
+    def __init__(self, widths: tuple[int, int], latency: int) -> None:
+        self._MustUse__silence = True
+        self.latency = latency
+        a, b = widths
+        super().__init__({"a": In(signed(a)), "b": In(signed(b)), "result": Out(signed(a + b))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        a: Value = self.a
+        b: Value = self.b
+        for stage in range(min(self.latency - 1, 2)):
+            next_a = Signal.like(self.a, name=f"a_{stage}", reset_less=True)
+            next_b = Signal.like(self.b, name=f"b_{stage}", reset_less=True)
+            m.d.sync += [next_a.eq(a), next_b.eq(b)]
+            a, b = next_a, next_b
+        product: Value = a * b
+        for stage in range(max(1, self.latency - 2)):
+            register = Signal.like(self.result, name=f"product_{stage}", reset_less=True)
+            m.d.sync += register.eq(product)
+            product = register
+        m.d.comb += self.result.eq(product)
+        return m

@@ -6,7 +6,8 @@ from functools import cache
 
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.shared_units import build_unit
+from tg2hdl_lower.plan.operations import UnitOp
+from tg2hdl_lower.sharing.units import build_unit
 from tg2hdl_sim import SimulationModel
 
 __all__ = ["least_cells", "netlist_cells"]
@@ -22,7 +23,7 @@ def least_cells(plan: HardwarePlan) -> int:
 
 def netlist_cells(plan: HardwarePlan) -> int:
     """Cells of a planned kernel, within a factor of two."""
-    units = [node.unit for node in plan.nodes if getattr(node, "unit", None) is not None]
+    units = [node.unit for node in plan.all(UnitOp)]
     return least_cells(plan) + sum(_unit_cells(unit) for unit in units if unit is not None)
 
 

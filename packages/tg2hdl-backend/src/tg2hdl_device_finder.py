@@ -9,7 +9,7 @@ import sys
 __all__ = ["install"]
 
 _ALIAS = "tinygrad.runtime.ops_hdl"
-_IMPLEMENTATION = "tg2hdl_backend.tinygrad_adapter.device"
+_IMPLEMENTATION = "tg2hdl_backend.hdl_device"
 
 
 class _Finder:

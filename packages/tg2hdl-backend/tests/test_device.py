@@ -16,7 +16,7 @@ from tinygrad.helpers import Context, Target
 from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.device_options import DeviceOptions
-from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
+from tg2hdl_backend.hdl_renderer import HDLRenderer
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
 GOLDEN = "HDL::engine=golden"
@@ -45,7 +45,7 @@ def test_kernels_are_simulated_unless_that_takes_too_long(tmp_path):
         "from tinygrad import Tensor, dtypes; (Tensor.empty(3, dtype=dtypes.int32) + 1).realize()\n"
         "(Tensor.empty(3 << 22, dtype=dtypes.int8) + 1).realize()"
     )
-    lines = run(program, DEV="HDL::patience=2", DEBUG="2", TG2HDL_CACHE_DIR=str(tmp_path)).splitlines()
+    lines = run(program, DEV="HDL::patience=1", DEBUG="2", TG2HDL_CACHE_DIR=str(tmp_path)).splitlines()
     small, large = (line.split(":")[1] for line in lines if line.startswith("    hdl "))
     assert small.endswith(" cycles (amaranth)")
     assert large.startswith(" 12,582,9")

@@ -9,7 +9,6 @@ import tg2hdl_device_finder
 from tg2hdl_backend.tinygrad_adapter import (
     BufferInfo,
     CapturedProgram,
-    HDLRenderer,
     TensorSpec,
     analyze_buffers,
     capture,
@@ -26,6 +25,7 @@ from tg2hdl_backend.tinygrad_adapter import (
 
 if TYPE_CHECKING:
     from tg2hdl_backend.bench import BenchResult, run_bench
+    from tg2hdl_backend.hdl_renderer import HDLRenderer
     from tg2hdl_backend.kernel_simulation import compile_kernel, simulate_kernel
     from tg2hdl_backend.onnx import OnnxModel
     from tg2hdl_backend.schedule_compiler import (
@@ -66,6 +66,7 @@ __all__ = [
 # Loaded on demand: a program on the device HDL that only computes must not wait for Amaranth.
 _OWNERS = {
     "BenchResult": "bench",
+    "HDLRenderer": "hdl_renderer",
     "OnnxModel": "onnx",
     "KernelSpec": "schedule_compiler",
     "compile_kernel": "kernel_simulation",

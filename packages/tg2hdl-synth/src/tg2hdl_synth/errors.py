@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from tg2hdl_ir.errors import CapacityError, Tg2hdlError
 
-if TYPE_CHECKING:
-    from tg2hdl_synth.result import SynthesisResult
+__all__ = ["DesignTooLargeError", "PartialResult", "SynthesisError"]
 
-__all__ = ["DesignTooLargeError", "SynthesisError"]
+
+class PartialResult(Protocol):
+    """What was found out before the error."""
+
+    def format(self) -> str:
+        """Report as text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
 
 
 class SynthesisError(Tg2hdlError):
     """A tool that fails; `partial` has the reports of the steps that worked."""
 
     kind = "synthesis"
-    partial: SynthesisResult | None = None
+    partial: PartialResult | None = None
 
 
 class DesignTooLargeError(CapacityError):
-    """A design that needs more than its target has; `partial` has the utilization."""
+    """A design that needs more than its part has; `partial` has the utilization."""
 
-    partial: SynthesisResult | None = None
+    partial: PartialResult | None = None

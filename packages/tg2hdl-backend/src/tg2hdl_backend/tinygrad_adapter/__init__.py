@@ -6,7 +6,6 @@ from tg2hdl_backend.tinygrad_adapter.default_device import ensure_default_device
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
-from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
 from tg2hdl_backend.tinygrad_adapter.schedule import schedule_of
 from tg2hdl_backend.tinygrad_adapter.uop_table import format_uops, pretty_print_uops
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir, uops_to_kernel_ir
@@ -14,7 +13,6 @@ from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir, uops_to_kernel_
 __all__ = [
     "BufferInfo",
     "CapturedProgram",
-    "HDLRenderer",
     "TensorSpec",
     "analyze_buffers",
     "capture",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.uop.ops import UOp
 
-from tg2hdl_backend.fold_constants import FoldedProgram, fold_constants
+from tg2hdl_backend.tinygrad_adapter.fold_constants import FoldedProgram, fold_constants
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, spec_of
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import plain_function, trace

@@ -7,28 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from tinygrad.codegen import to_program
-from tinygrad.device import Compiler
 from tinygrad.helpers import Target
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_backend.tinygrad_adapter.renderer import HDLRenderer
+from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
 
 __all__ = ["linearize", "program_uops"]
-
-
-class _LinearizingRenderer(HDLRenderer):
-    """Stops after linearization."""
-
-    compiler = Compiler()
-
-    def render(self, uops: list[UOp]) -> str:
-        return ""
 
 
 def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
     """Linearized UOps of a scheduled kernel; `opts` are tinygrad's, none gives plain loops."""
     ast = ast.replace(arg=replace(ast.arg, opts_to_apply=tuple(opts)))
-    return program_uops(to_program(ast, _LinearizingRenderer(Target("HDL"))))
+    return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
 
 
 def program_uops(program: UOp) -> list[UOp]:

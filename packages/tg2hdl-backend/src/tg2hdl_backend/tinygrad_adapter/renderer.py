@@ -1,4 +1,4 @@
-"""The tinygrad renderer of sequential hardware: its output is printed kernel IR."""
+"""What tinygrad must know of hardware when it lowers a kernel: one sequential thread over flat buffers."""
 
 from __future__ import annotations
 
@@ -11,36 +11,29 @@ from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_backend.device_options import DeviceOptions
-from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS
-from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 
-__all__ = ["HDLCompiler", "HDLRenderer"]
+__all__ = ["SequentialCompiler", "SequentialRenderer"]
+
+SequentialCompiler = Compiler
+"""Base class of compilers; tinygrad's own one returns the text."""
 
 
 def _never_called(*operands: str) -> str:
     raise NotImplementedError("code_for_op only names the ops that hardware has")
 
 
-class HDLCompiler(Compiler):
-    """Plans the hardware where tinygrad compiles: in its worker processes, when there are several kernels."""
-
-    def compile(self, src: str) -> bytes:
-        """Return the source; a plan that simulated hardware needs is in the cache afterwards."""
-        KernelRunner.from_source(src).prepare()
-        return src.encode()
-
-
-class HDLRenderer(Renderer):
+class SequentialRenderer(Renderer):
     """Asks tinygrad for plain loops over flat buffers: no work groups, no shared memory, no vectors.
+
+    It renders nothing, so that it is enough for linearized UOps.
 
     Parameters
     ----------
     target : Target, optional
-        tinygrad's target; its `arch` carries the device options.
+        tinygrad's target.
     """
 
     device = "HDL"
@@ -49,7 +42,7 @@ class HDLRenderer(Renderer):
     supports_float4 = False
     global_max: tuple[int, ...] | None = None
     local_max: tuple[int, ...] | None = None
-    compiler = HDLCompiler()
+    compiler: Compiler = SequentialCompiler()
     code_for_op: dict[Ops, Any] = dict.fromkeys(NATIVE_OPERATIONS, _never_called)
 
     def __init__(self, target: Target | None = None) -> None:
@@ -60,9 +53,8 @@ class HDLRenderer(Renderer):
         return {d for d in dtypes.all if _has_counterpart(d)}
 
     def render(self, uops: list[UOp]) -> str:
-        """Printed kernel IR of linearized UOps, with the options of the target."""
-        kernel, _ = uops_to_kernel_ir(uops)
-        return KernelRunner.source(kernel, DeviceOptions.parse(self.target.arch))
+        """Nothing."""
+        return ""
 
 
 def _has_counterpart(dtype: TinygradDType) -> bool:

@@ -1,0 +1,38 @@
+"""The tinygrad renderer of the device HDL: its output is printed kernel IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tg2hdl_backend.device_options import DeviceOptions
+from tg2hdl_backend.kernel_runner import KernelRunner
+from tg2hdl_backend.tinygrad_adapter.renderer import SequentialCompiler, SequentialRenderer
+from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
+
+__all__ = ["HDLCompiler", "HDLRenderer"]
+
+
+class HDLCompiler(SequentialCompiler):
+    """Plans the hardware where tinygrad compiles: in its worker processes, when there are several kernels."""
+
+    def compile(self, src: str) -> bytes:
+        """Return the source; a plan that simulated hardware needs is in the cache afterwards."""
+        KernelRunner.from_source(src).prepare()
+        return src.encode()
+
+
+class HDLRenderer(SequentialRenderer):
+    """Renders linearized UOps as printed kernel IR.
+
+    Parameters
+    ----------
+    target : Target, optional
+        tinygrad's target; its `arch` carries the device options.
+    """
+
+    compiler = HDLCompiler()
+
+    def render(self, uops: list[Any]) -> str:
+        """Printed kernel IR of linearized UOps, with the options of the target."""
+        kernel, _ = uops_to_kernel_ir(uops)
+        return KernelRunner.source(kernel, DeviceOptions.parse(self.target.arch))

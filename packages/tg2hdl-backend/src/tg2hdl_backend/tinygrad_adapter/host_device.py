@@ -1,0 +1,92 @@
+"""A tinygrad device whose buffers are host memory; what its programs do comes from a subclass."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from tinygrad.device import Allocator, Compiled
+from tinygrad.helpers import DEBUG, DEV, NOOPT
+
+from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
+
+__all__ = ["HostAllocator", "HostDevice", "HostProgram", "shows_kernels"]
+
+
+class HostAllocator(Allocator):  # type: ignore[type-arg]
+    """Buffers in host memory; a kernel's memories are filled from them and read back."""
+
+    def _alloc(self, size: int, options: Any) -> memoryview:
+        return memoryview(bytearray(size))
+
+    def _free(self, opaque: memoryview, options: Any) -> None:
+        pass
+
+    def _as_buffer(self, src: memoryview) -> memoryview:
+        return src
+
+    def _copyin(self, dest: memoryview, src: memoryview) -> None:
+        dest[:] = src.cast("B") if src.format != "B" or src.ndim != 1 else src
+
+    def _copyout(self, dest: memoryview, src: memoryview) -> None:
+        dest[:] = src
+
+    def _map(self, buf: memoryview) -> memoryview:
+        return buf
+
+    def _offset(self, buf: memoryview, size: int, offset: int) -> memoryview:
+        return buf[offset : offset + size]
+
+
+class HostProgram(ABC):
+    """A compiled kernel, however this version of tinygrad makes and calls it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # tinygrad 0.13 passes (name, lib), 0.14 (dev, obj)
+        lib = next((a for a in args if isinstance(a, bytes)), None)
+        self.load(args[1].lib if lib is None else lib)
+
+    @abstractmethod
+    def load(self, lib: bytes) -> None:
+        """Take what the compiler returned."""
+
+    @abstractmethod
+    def run(self, buffers: Sequence[memoryview], values: Sequence[int]) -> float:
+        """Run once on the buffers and the values of the variables; returns the time (s)."""
+
+    def __call__(
+        self,
+        *bufs: memoryview,
+        global_size: Sequence[int] = (1, 1, 1),
+        local_size: Sequence[int] | None = (1, 1, 1),
+        vals: Sequence[int | None] = (),
+        wait: bool = False,
+        timeout: int | None = None,
+        **kwargs: Any,
+    ) -> float:
+        """Run once, as tinygrad calls it."""
+        return self.run(bufs, [int(value or 0) for value in vals])
+
+
+class HostDevice(Compiled):
+    """A device of one sequential thread.
+
+    Parameters
+    ----------
+    device : str
+        tinygrad's name of it, e.g. ``HDL:1``.
+    renderer, program : type
+    """
+
+    def __init__(self, device: str, renderer: type[SequentialRenderer], program: type[HostProgram]) -> None:
+        super().__init__(device, HostAllocator(self), [renderer], program)  # type: ignore[list-item]
+        # tinygrad's unrolling and upcasting is made for processors; hardware gets its lanes from plain loops.
+        if DEV.device == renderer.device and "NOOPT" not in os.environ:
+            NOOPT.value = 1
+
+
+def shows_kernels() -> bool:
+    """Whether the user asks tinygrad for a line about each kernel."""
+    return bool(DEBUG >= 2)

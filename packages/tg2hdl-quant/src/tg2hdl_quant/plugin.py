@@ -7,15 +7,26 @@ from tg2hdl_ir.plugins.hookspecs import hookimpl
 
 __all__ = ["tg2hdl_quantizers"]
 
+_CALIBRATIONS = (
+    ("minmax", "range from the smallest to the largest value"),
+    ("percentile", "range that holds 99.99 % of the values"),
+    ("mse", "range with the smallest squared error of the quantized values"),
+    ("entropy", "range with the smallest Kullback-Leibler divergence of the quantized distribution"),
+)
+
 
 @hookimpl
 def tg2hdl_quantizers() -> list[QuantizerDef]:
-    """Symmetric per-tensor quantization."""
+    """Symmetric quantization of one tensor, and methods that choose ranges from samples."""
     return [
         QuantizerDef(
             "int8", "symmetric per tensor, scale max|x| / 127", "tg2hdl_quant.symmetric:quantize_int8"
         ),
         QuantizerDef(
             "int16", "symmetric per tensor, scale max|x| / 32767", "tg2hdl_quant.symmetric:quantize_int16"
+        ),
+        *(
+            QuantizerDef(name, description, calibrate=f"tg2hdl_quant.calibration:{name}")
+            for name, description in _CALIBRATIONS
         ),
     ]

@@ -18,7 +18,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.program import ProgramIR
 
-__all__ = ["CapturedProgram", "capture"]
+__all__ = ["CapturedProgram", "capture", "describe_outputs", "substitute"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class CapturedProgram:
     def restore(self, arrays: list[npt.NDArray[Any]]) -> Any:
         """Arrays of the outputs in the structure that the model returned."""
         shaped = [a.reshape(s.shape) for a, s in zip(arrays, self.outputs, strict=True)]
-        return _substitute(self.structure, shaped)
+        return substitute(self.structure, shaped)
 
     def flat(self, result: Any) -> list[npt.NDArray[Any]]:
         """Arrays in a result of the model's structure, in the order of the outputs."""
@@ -126,7 +126,7 @@ def capture(
         builder.add_input(uop, spec)
     builder.add_calls(traced.calls)
     builder.name_weights(traced.weight_uops)
-    structure, outputs = _describe_outputs(
+    structure, outputs = describe_outputs(
         traced.result, traced.outputs, getattr(function, "output_names", None)
     )
     built = builder.build(name or model_name(function), outputs, traced.output_uops)
@@ -147,9 +147,10 @@ def capture(
     )
 
 
-def _describe_outputs(
-    result: Any, tensors: list[Tensor], names: Sequence[str] | None
+def describe_outputs(
+    result: Any, tensors: list[Tensor], names: Sequence[str] | None = None
 ) -> tuple[Any, list[TensorSpec]]:
+    """Structure of what a model returned, with a slot for each tensor, and the shapes and dtypes of these."""
     labels: list[str] = []
 
     def walk(item: Any, label: str) -> Any:
@@ -176,15 +177,16 @@ class _Slot:
     number: int
 
 
-def _substitute(structure: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+def substitute(structure: Any, arrays: Sequence[Any]) -> Any:
+    """The structure that a model returned, with values in its slots."""
     if isinstance(structure, _Slot):
         return arrays[structure.number]
     if isinstance(structure, dict):
-        return {k: _substitute(v, arrays) for k, v in structure.items()}
+        return {k: substitute(v, arrays) for k, v in structure.items()}
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(_substitute(v, arrays) for v in structure))
+        return type(structure)(*(substitute(v, arrays) for v in structure))
     if isinstance(structure, list | tuple):
-        return type(structure)(_substitute(v, arrays) for v in structure)
+        return type(structure)(substitute(v, arrays) for v in structure)
     return structure
 
 

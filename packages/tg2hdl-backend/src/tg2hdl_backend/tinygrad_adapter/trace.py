@@ -26,6 +26,7 @@ __all__ = [
     "flat_tensors",
     "plain_function",
     "reachable_tensors",
+    "result_graph",
     "store_expressions",
     "trace",
     "unchanged_tensors",
@@ -104,6 +105,34 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
         found.input_uops = [t.uop for t in found.inputs]
         found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
     return found
+
+
+def result_graph(model: Callable[..., Any], arguments: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
+    """What `model` returns for empty tensors, and the tensors in it with their graphs; nothing is scheduled.
+
+    Raises
+    ------
+    InputError
+        When the model fails, returns no tensor, or looks at the data.
+    UnsupportedError
+        When the model computes or updates a tensor while it runs.
+    """
+    found = Trace()
+    before = _tensor_uops()
+    with Context(JIT=0, TRACEMETA=2), _capture_into(found):
+        try:
+            result = _run(model, plain_function(model), list(arguments))
+            outputs = _materialized(result, model)
+        finally:
+            for tensor, uop in before.values():
+                tensor.uop = uop
+    if found.calls:
+        raise UnsupportedError(
+            "the model computes tensors while it runs",
+            where=f"model {model_name(model)}",
+            hint="remove realize() from the model, and keep no state in it",
+        )
+    return result, outputs
 
 
 def plain_function(model: Any) -> Any:

@@ -331,11 +331,21 @@ class SequencerDef:
 
 @dataclass(frozen=True)
 class QuantizerDef:
-    """A quantization method ``(array, **options) -> (integers, scale)``."""
+    """A quantization method: of one tensor, or of the ranges of tensors in a model, or both.
+
+    Parameters
+    ----------
+    quantize : Factory, optional
+        ``(array, **options) -> (integers, scale)``.
+    calibrate : Factory, optional
+        ``(values, bits) -> (low, high)``: the range that a tensor of `bits` is quantized for, from values that it took
+        on samples (float64, one axis, the smallest and the largest among them).  Deterministic.
+    """
 
     name: str
     description: str
-    quantize: Factory
+    quantize: Factory | None = None
+    calibrate: Factory | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""A graph of tensors as a function that tinygrad runs and `capture` compiles."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from tinygrad import Tensor
+from tinygrad.uop.ops import Ops
+
+from tg2hdl_backend.tinygrad_adapter.capture import substitute
+from tg2hdl_backend.tinygrad_adapter.default_device import default_device
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, tinygrad_dtype
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.tensors import TensorGraph, TensorNode
+
+__all__ = ["TensorFunction"]
+
+
+class TensorFunction:
+    """A graph that is called with Tensors.
+
+    Parameters
+    ----------
+    graph : TensorGraph
+
+    Attributes
+    ----------
+    inputs : tuple of TensorSpec
+    """
+
+    def __init__(self, graph: TensorGraph) -> None:
+        self.graph = graph
+        self.__name__ = graph.name
+        self.inputs = tuple(
+            TensorSpec(name, graph.nodes[n].shape, graph.nodes[n].dtype)
+            for name, n in zip(graph.input_names, graph.inputs, strict=True)
+        )
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(s.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for s in self.inputs]
+        )
+        device = default_device()
+        self._constants = {
+            number: Tensor(node.arg, dtype=tinygrad_dtype(node.dtype), device=device)
+            for number, node in enumerate(graph.nodes)
+            if node.op == "const" and node.arg.size > 1
+        }
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        """Results in the structure of the graph."""
+        values: dict[int, Tensor] = dict(self._constants)
+        values.update(zip(self.graph.inputs, inputs, strict=True))
+        for number, node in enumerate(self.graph.nodes):
+            if number not in values:
+                values[number] = _apply(node, [values[s] for s in node.sources])
+        outputs = [values[n] for n in self.graph.outputs]
+        return outputs[0] if self.graph.structure is None else substitute(self.graph.structure, outputs)
+
+    def named_weights(self) -> dict[str, Tensor]:
+        """Constants by the names of the graph."""
+        found: dict[str, Tensor] = {}
+        for number, tensor in self._constants.items():
+            label = self.graph.nodes[number].label or "constant"
+            found[label if label not in found else f"{label}_{number}"] = tensor
+        return found
+
+
+def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:
+    """One operation, in exactly the type of the node."""
+    if node.op == "const":
+        value = node.arg.item() if node.arg.ndim == 0 else node.arg.reshape(-1)[0].item()
+        return Tensor(value, dtype=tinygrad_dtype(node.dtype), device=default_device()).reshape(node.shape)
+    x = operands[0]
+    if node.op in _MOVEMENTS:
+        return _MOVEMENTS[node.op](x, node)
+    if node.op == "cast":
+        return x.cast(tinygrad_dtype(node.dtype))
+    if node.op == "sum":
+        return x.sum(node.arg, dtype=tinygrad_dtype(node.dtype))
+    if node.op == "max":
+        return x.max(node.arg)
+    if node.op == "prod":
+        return x.prod(node.arg)
+    if node.op == "gather":
+        return operands[0][operands[1]]
+    operation = getattr(Ops, node.op, None)
+    if operation is None:
+        raise UnsupportedError(f"no tinygrad operation for {node.op!r}", where=f"node {node.label}")
+    shaped = [t.expand(node.shape) if t.shape != node.shape else t for t in operands]
+    return _elementwise(node, shaped)
+
+
+_MOVEMENTS: dict[str, Any] = {
+    "reshape": lambda x, node: x.reshape(node.shape),
+    "expand": lambda x, node: x.expand(node.shape),
+    "permute": lambda x, node: x.permute(node.arg),
+    "pad": lambda x, node: x.pad(node.arg),
+    "shrink": lambda x, node: x.shrink(node.arg),
+    "flip": lambda x, node: x.flip(node.arg),
+}
+
+
+def _elementwise(node: TensorNode, operands: list[Tensor]) -> Tensor:
+    return _OPERATIONS[node.op](*operands)
+
+
+_OPERATIONS: dict[str, Any] = {
+    "ADD": lambda a, b: a + b,
+    "SUB": lambda a, b: a - b,
+    "MUL": lambda a, b: a * b,
+    "NEG": lambda a: -a,
+    "MAX": lambda a, b: a.maximum(b),
+    "FDIV": lambda a, b: a / b,
+    "RECIPROCAL": lambda a: a.reciprocal(),
+    "EXP2": lambda a: a.exp2(),
+    "LOG2": lambda a: a.log2(),
+    "SIN": lambda a: a.sin(),
+    "SQRT": lambda a: a.sqrt(),
+    "TRUNC": lambda a: a.trunc(),
+    "CMPLT": lambda a, b: a < b,
+    "CMPNE": lambda a, b: a != b,
+    "CMPEQ": lambda a, b: a == b,
+    "WHERE": lambda c, a, b: c.where(a, b),
+    "AND": lambda a, b: a & b,
+    "OR": lambda a, b: a | b,
+    "XOR": lambda a, b: a ^ b,
+    "SHL": lambda a, b: a << b,
+    "SHR": lambda a, b: a >> b,
+    "POW": lambda a, b: a**b,
+    "CDIV": lambda a, b: a.div(b, rounding_mode="trunc"),
+    "CMOD": lambda a, b: a - a.div(b, rounding_mode="trunc") * b,
+}

@@ -1,0 +1,195 @@
+"""The graph of a model's tensors, before tinygrad cuts it into kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor
+from tinygrad.uop.ops import Ops, UOp
+
+from tg2hdl_backend.tinygrad_adapter.capture import describe_outputs
+from tg2hdl_backend.tinygrad_adapter.default_device import default_device
+from tg2hdl_backend.tinygrad_adapter.dialect import scalar_dtype
+from tg2hdl_backend.tinygrad_adapter.model_inputs import (
+    check_arity,
+    model_name,
+    numpy_of,
+    spec_of,
+    tinygrad_dtype,
+)
+from tg2hdl_backend.tinygrad_adapter.trace import plain_function, reachable_tensors, result_graph
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, GraphBuilder, TensorGraph
+
+__all__ = ["tensor_graph"]
+
+_REDUCTIONS = {Ops.ADD: "sum", Ops.MAX: "max", Ops.MUL: "prod"}
+_SAME = {"DETACH", "CONTIGUOUS", "CONTIGUOUS_BACKWARD", "COPY"}
+_NAMES = {"IDIV": "CDIV", "MOD": "CMOD", "CAST": "cast"}
+
+
+def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph:
+    """Graph of a model's tensors for inputs of the shapes and dtypes of the examples.
+
+    Weights are constants of the graph, under the names that the model knows them by.
+
+    Raises
+    ------
+    InputError
+        For an example that is missing or that the model refuses, or a model that looks at data.
+    UnsupportedError
+        For an operation that a graph of tensors has not, such as an update in place.
+    """
+    if not callable(model):
+        raise InputError(
+            f"a model of type {type(model).__name__} cannot be called",
+            hint="pass a function of Tensors, or an object with __call__",
+        )
+    function = plain_function(model)
+    names = check_arity(function, example_inputs)
+    specs = [spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)]
+    device = default_device()
+    arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype), device=device) for s in specs]
+    weights = {tensor.uop.base: (name, tensor) for name, tensor in reachable_tensors(model).items()}
+    reader = _Reader(f"model {model_name(model)}", weights)
+    inputs = [
+        reader.add_input(argument, n, spec.name)
+        for n, (argument, spec) in enumerate(zip(arguments, specs, strict=True))
+    ]
+    result, outputs = result_graph(model, arguments)
+    structure, _ = describe_outputs(result, outputs)
+    numbers = tuple(reader.read(t.uop) for t in outputs)
+    return TensorGraph(
+        model_name(function),
+        tuple(reader.builder.nodes),
+        tuple(inputs),
+        numbers,
+        tuple(s.name for s in specs),
+        structure,
+    )
+
+
+class _Reader:
+    """Turns UOps into nodes."""
+
+    def __init__(self, where: str, weights: dict[UOp, tuple[str, Tensor]]) -> None:
+        self.builder = GraphBuilder()
+        self._known: dict[UOp, int] = {}
+        self._where = where
+        self._weights = weights
+
+    def add_input(self, tensor: Tensor, number: int, name: str) -> int:
+        dtype, shape = DType.from_tinygrad(tensor.dtype), tuple(int(s) for s in tensor.shape)
+        node = self.builder.add("input", (), shape, dtype, number, name)
+        self._known[tensor.uop] = node
+        self._known[tensor.uop.base] = self._reshape(node, tuple(int(s) for s in tensor.uop.base.shape))
+        return node
+
+    def read(self, result: UOp) -> int:
+        stack = [result]
+        while stack:
+            uop = stack[-1]
+            waiting = [s for s in self._operands(uop) if s not in self._known]
+            if uop in self._known or not waiting:
+                stack.pop()
+            if uop not in self._known:
+                if waiting:
+                    stack.extend(waiting)
+                else:
+                    self._known[uop] = self._node(uop)
+        return self._known[result]
+
+    def _operands(self, uop: UOp) -> tuple[UOp, ...]:
+        """Sources that are tensors: shapes, devices and unique numbers are none."""
+        if uop in self._weights or uop.op in (Ops.CONST, Ops.BUFFER):
+            return ()
+        one = uop.op.name.lower() in MOVEMENT or uop.op.name in _SAME or uop.op is Ops.REDUCE
+        return tuple(uop.src[:1] if one else uop.src)
+
+    def _reshape(self, source: int, shape: tuple[int, ...]) -> int:
+        node = self.builder.nodes[source]
+        return source if node.shape == shape else self.builder.add("reshape", (source,), shape, node.dtype)
+
+    def _node(self, uop: UOp) -> int:
+        if uop in self._weights:
+            name, tensor = self._weights[uop]
+            values = numpy_of(tensor).reshape(tuple(int(s) for s in uop.shape))
+            return self.builder.const(values, DType.from_tinygrad(tensor.dtype), name)
+        if uop.op is Ops.CONST:
+            return self.builder.const(np.array(uop.arg + 0 if _is_float(uop) else uop.arg), _dtype(uop))
+        if uop.op is Ops.BUFFER:
+            return self._stored(uop)
+        label = uop.metadata[0].name if uop.metadata else ""
+        shape = tuple(int(s) for s in uop.shape)
+        sources = tuple(self._known[s] for s in self._operands(uop))
+        name = uop.op.name
+        if name in _SAME:
+            return sources[0]
+        if name.lower() in MOVEMENT:
+            dtype = self.builder.nodes[sources[0]].dtype
+            return self.builder.add(name.lower(), sources, shape, dtype, _movement_arg(uop, shape), label)
+        if uop.op is Ops.REDUCE:
+            return self._reduction(uop, sources[0], shape, label)
+        name = _NAMES.get(name, name)
+        if name not in ELEMENTWISE:
+            raise UnsupportedError(
+                f"{name} of {scalar_dtype(uop)}" + (f", made by {label}" if label else ""),
+                where=self._where,
+                hint="take the operation out of the model, or compile the float model",
+            )
+        return self.builder.elementwise(name, *sources, dtype=_dtype(uop), label=label)
+
+    def _stored(self, uop: UOp) -> int:
+        if not uop.buffer.is_allocated():
+            raise UnsupportedError(
+                "a tensor that is written while the model runs",
+                where=self._where,
+                hint="remove realize() from the model, and keep no state in it",
+            )
+        values = numpy_of(Tensor(uop, device=uop.buffer.device)).reshape(-1)
+        return self.builder.const(values, _dtype(uop))
+
+    def _reduction(self, uop: UOp, source: int, shape: tuple[int, ...], label: str) -> int:
+        kind, axes = uop.arg[0], uop.arg[1]
+        if kind not in _REDUCTIONS:
+            raise UnsupportedError(f"a reduction by {kind}", where=self._where)
+        # tinygrad 0.14 counts leading axes and removes them; 0.13 names axes and keeps them with size 1.
+        removed = tuple(range(axes)) if isinstance(axes, int) else tuple(int(a) for a in axes)
+        return self._reshape(
+            self.builder.reduce(_REDUCTIONS[kind], source, removed, _dtype(uop), label), shape
+        )
+
+
+def _is_float(uop: UOp) -> bool:
+    return _dtype(uop).is_float
+
+
+def _dtype(uop: UOp) -> DType:
+    """Type of the elements; a literal without a width has that of tinygrad's default."""
+    scalar = scalar_dtype(uop)
+    name = str(scalar)
+    if "weak" in name:
+        return DType.FP32 if "float" in name else DType.INT32
+    return DType.from_tinygrad(scalar)
+
+
+def _integers(uop: UOp, count: int) -> tuple[int, ...]:
+    """Numbers of a shape; tinygrad 0.13 writes equal ones as one constant."""
+    return (int(uop.arg),) * count if uop.op is Ops.CONST else tuple(int(s.arg) for s in uop.src)
+
+
+def _movement_arg(uop: UOp, shape: tuple[int, ...]) -> Any:
+    if uop.op is Ops.PERMUTE:
+        return tuple(uop.arg)
+    if uop.op is Ops.FLIP:
+        return tuple(n for n, turned in enumerate(uop.arg) if turned)
+    if uop.op not in (Ops.PAD, Ops.SHRINK):
+        return None
+    start = _integers(uop.src[1], len(shape))
+    if uop.op is Ops.SHRINK:
+        return tuple((s, s + size) for s, size in zip(start, shape, strict=True))
+    old = tuple(int(s) for s in uop.src[0].shape)
+    return tuple((s, new - s - size) for s, size, new in zip(start, old, shape, strict=True))

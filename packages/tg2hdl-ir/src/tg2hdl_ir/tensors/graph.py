@@ -1,0 +1,148 @@
+"""Graphs of operations on whole tensors: movements, elementwise operations, reductions and lookups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+
+__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "TensorGraph", "TensorNode"]
+
+MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
+"""Operations that place elements without changing them; ``pad`` adds zeros."""
+
+ELEMENTWISE = frozenset(
+    "ADD SUB MUL NEG MAX FDIV RECIPROCAL EXP2 LOG2 SIN SQRT TRUNC CMPLT CMPNE CMPEQ WHERE AND OR XOR SHL SHR "
+    "CDIV CMOD POW cast".split()
+)
+"""Operations on elements; operands broadcast as in numpy."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorNode:
+    """One operation.
+
+    Parameters
+    ----------
+    op : str
+        ``input``, ``const``, one of `MOVEMENT` or `ELEMENTWISE`, ``sum``, ``max``, ``prod`` or ``gather``.
+    sources : tuple of int
+        Numbers of the operands' nodes, all smaller than that of this node.
+    arg : Any
+        ``input``: its number.  ``const``: the array.  ``permute``: the order of axes.  ``pad``: elements before and
+        behind by axis.  ``shrink``: start and end by axis.  ``flip``: the axes.  ``sum``, ``max``, ``prod``: the axes,
+        which are removed.  ``gather``: None; the sources are a table of one axis and an index tensor.
+    shape : tuple of int
+    dtype : DType
+    label : str
+        The method or weight that the user knows it by; empty where unknown.
+    """
+
+    op: str
+    sources: tuple[int, ...]
+    arg: Any
+    shape: tuple[int, ...]
+    dtype: DType
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorGraph:
+    """Nodes in an order in which operands come first.
+
+    Parameters
+    ----------
+    name : str
+    nodes : tuple of TensorNode
+    inputs, outputs : tuple of int
+        Their nodes.
+    input_names : tuple of str
+    structure : Any
+        What the model returns, with the number of the output in place of each tensor; None for one tensor.
+    """
+
+    name: str
+    nodes: tuple[TensorNode, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_names: tuple[str, ...]
+    structure: Any = None
+
+    def consumers(self) -> list[list[int]]:
+        """Nodes that read each node, in order, once each."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for number, node in enumerate(self.nodes):
+            for source in dict.fromkeys(node.sources):
+                found[source].append(number)
+        return found
+
+    def format(self) -> str:
+        """One line a node."""
+        lines = [f"graph {self.name}({', '.join(self.input_names)})"]
+        for number, node in enumerate(self.nodes):
+            operands = ", ".join(f"%{s}" for s in node.sources)
+            arg = "" if node.arg is None or node.op == "const" else f" {node.arg}"
+            label = f"  # {node.label}" if node.label else ""
+            lines.append(f"  %{number} = {node.op}({operands}){arg} : {node.dtype}{list(node.shape)}{label}")
+        lines.append("  return " + ", ".join(f"%{n}" for n in self.outputs))
+        return "\n".join(lines)
+
+
+class GraphBuilder:
+    """Collects nodes; equal operations on equal operands become one node."""
+
+    def __init__(self) -> None:
+        self.nodes: list[TensorNode] = []
+        self._known: dict[Any, int] = {}
+
+    def add(
+        self,
+        op: str,
+        sources: tuple[int, ...],
+        shape: tuple[int, ...],
+        dtype: DType,
+        arg: Any = None,
+        label: str = "",
+    ) -> int:
+        """Number of the node, a new one unless it is there."""
+        key = None if op == "const" else (op, sources, shape, dtype, arg)
+        if key in self._known:
+            return self._known[key]
+        self.nodes.append(TensorNode(op, sources, arg, shape, dtype, label))
+        if key is not None:
+            self._known[key] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def const(self, value: npt.ArrayLike, dtype: DType, label: str = "") -> int:
+        """A constant; equal scalars become one node."""
+        array = np.asarray(value).astype(dtype.numpy())
+        key = ("const", dtype, array.shape, array.tobytes()) if array.size <= 16 else None
+        if key is not None and key in self._known:
+            return self._known[key]
+        number = self.add("const", (), array.shape, dtype, array, label)
+        if key is not None:
+            self._known[key] = number
+        return number
+
+    def elementwise(self, op: str, *sources: int, dtype: DType, label: str = "") -> int:
+        """An operation on elements of operands that broadcast."""
+        shape = np.broadcast_shapes(*(self.nodes[s].shape for s in sources))
+        return self.add(op, sources, shape, dtype, label=label)
+
+    def cast(self, source: int, dtype: DType) -> int:
+        """The same numbers in another type; the node itself where it has the type."""
+        node = self.nodes[source]
+        return source if node.dtype == dtype else self.add("cast", (source,), node.shape, dtype)
+
+    def move(self, node: TensorNode, source: int) -> int:
+        """The movement of `node` on another operand."""
+        return self.add(node.op, (source,), node.shape, self.nodes[source].dtype, node.arg, node.label)
+
+    def reduce(self, op: str, source: int, axes: tuple[int, ...], dtype: DType, label: str = "") -> int:
+        """A reduction over axes, which are removed."""
+        shape = tuple(s for n, s in enumerate(self.nodes[source].shape) if n not in axes)
+        return self.add(op, (source,), shape, dtype, axes, label)

@@ -1,0 +1,61 @@
+"""Ranges of tensors from samples, by a registered method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
+
+__all__ = ["Observed", "observe"]
+
+MASKED = 1e8
+"""Magnitudes from here on are those of masks."""
+_KEPT = 1 << 17
+_CHUNK_ELEMENTS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Values that a tensor took: some of them, chosen at random, and the smallest and largest of all."""
+
+    values: npt.NDArray[np.float64]
+    low: float
+    high: float
+
+
+def observe(
+    graph: TensorGraph, samples: Sequence[npt.NDArray[Any]], wanted: Iterable[int], seed: int
+) -> dict[int, Observed]:
+    """Values of some nodes on the samples; infinities, which masks write, are left out."""
+    wanted = tuple(wanted)
+    rng = np.random.default_rng(seed)
+    count = len(samples[0])
+    size = sum(int(np.prod(graph.nodes[n].shape)) for n in wanted) or 1
+    step = max(1, min(count, _CHUNK_ELEMENTS // size, 64))
+    kept: dict[int, list[npt.NDArray[Any]]] = {n: [] for n in wanted}
+    bounds = {n: (np.inf, -np.inf) for n in wanted}
+    for start in range(0, count, step):
+        chunk = [s[start : start + step] for s in samples]
+        values = evaluate_nodes(graph, chunk, wanted)
+        share = max(1, _KEPT * len(chunk[0]) // count)
+        for number in wanted:
+            flat = np.asarray(values[number], np.float64).reshape(-1)
+            flat = flat[np.abs(flat) < MASKED]
+            if not flat.size:
+                continue
+            low, high = bounds[number]
+            bounds[number] = (min(low, float(flat.min())), max(high, float(flat.max())))
+            kept[number].append(flat if flat.size <= share else rng.choice(flat, share, replace=False))
+    found = {}
+    for number in wanted:
+        low, high = bounds[number]
+        if low > high:
+            low = high = 0.0
+        values_kept = np.concatenate([*kept[number], [low, high]])
+        found[number] = Observed(values_kept, low, high)
+    return found

@@ -1,0 +1,206 @@
+"""What a quantization cost: per tensor, and end to end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.tensors import TensorGraph, evaluate_graph, evaluate_nodes
+from tg2hdl_quant.graph.lower import Lowered
+from tg2hdl_quant.graph.options import QuantizeOptions
+from tg2hdl_quant.graph.ranges import Observed
+
+__all__ = ["LayerReport", "QuantizationReport", "measure"]
+
+Array = npt.NDArray[Any]
+_MEASURED = 512
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One tensor.
+
+    Parameters
+    ----------
+    name : str
+    kind : str
+        ``weights``, ``input``, ``activation``, ``table``, ``select``, ``maximum`` or ``sum``.
+    bits : int
+        Width of its integers.
+    scale : float
+        Value of one step; the largest where channels have their own.
+    scales : int
+        Number of scales.
+    sqnr : float
+        Signal to quantization noise (dB): of weights against their float values, of activations against the float
+        model on the samples, so that it has the noise of the layers before.
+    clipped : float
+        Share of the float values beyond the range.
+    accumulator_bits : int or None
+        Proven width of the sums of a layer with weights.
+    """
+
+    name: str
+    kind: str
+    bits: int
+    scale: float
+    scales: int
+    sqnr: float
+    clipped: float
+    accumulator_bits: int | None = None
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """What a quantization cost.
+
+    Parameters
+    ----------
+    layers : tuple of LayerReport
+    samples : int
+        How many samples were measured.
+    output_sqnr : float
+        Of the outputs (dB).
+    agreement : float or None
+        Share of samples with the same largest output; None where outputs are no scores.
+    float_accuracy, accuracy : float or None
+        Share of right classes, when labels were given.
+    in_float : tuple of str
+        What was left in float.
+    warnings : tuple of str
+    """
+
+    layers: tuple[LayerReport, ...]
+    samples: int
+    output_sqnr: float
+    agreement: float | None
+    float_accuracy: float | None
+    accuracy: float | None
+    in_float: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [("layer", "kind", "bits", "scale", "scales", "SQNR dB", "clipped", "sum bits")]
+        for row in self.layers:
+            rows.append(
+                (
+                    row.name,
+                    row.kind,
+                    str(row.bits),
+                    f"{row.scale:.4g}",
+                    str(row.scales),
+                    f"{row.sqnr:.1f}",
+                    f"{row.clipped:.2%}",
+                    "" if row.accumulator_bits is None else str(row.accumulator_bits),
+                )
+            )
+        widths = [max(len(r[c]) for r in rows) for c in range(len(rows[0]))]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if c < 2 else cell.rjust(w)
+                for c, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        lines.append(f"outputs: SQNR {self.output_sqnr:.1f} dB on {self.samples} samples")
+        if self.agreement is not None:
+            lines.append(f"agreement with the float model: {self.agreement:.2%}")
+        if self.accuracy is not None and self.float_accuracy is not None:
+            lines.append(f"accuracy: {self.accuracy:.2%}, float {self.float_accuracy:.2%}")
+        lines.append("left in float: " + (", ".join(self.in_float) or "nothing"))
+        lines += [f"warning: {w}" for w in self.warnings]
+        return "\n".join(lines)
+
+
+def sqnr(reference: Array, value: Array) -> float:
+    """Signal to quantization noise (dB); 200 without noise."""
+    reference = np.asarray(reference, np.float64)
+    noise = float(np.square(np.asarray(value, np.float64) - reference).sum())
+    signal = float(np.square(reference).sum())
+    if noise == 0:
+        return 200.0
+    return float(10 * np.log10(signal / noise)) if signal > 0 else -200.0
+
+
+def measure(
+    graph: TensorGraph,
+    simple: TensorGraph,
+    lowered: Lowered,
+    samples: list[Array],
+    labels: Array | None,
+    options: QuantizeOptions,
+    observed: dict[int, Observed],
+) -> QuantizationReport:
+    """Compare the integer graph with the float one on the samples."""
+    from tg2hdl_quant.graph.quantized import quantize_border
+
+    chosen = np.linspace(0, len(samples[0]) - 1, min(_MEASURED, len(samples[0]))).astype(int)
+    inputs = [s[chosen] for s in samples]
+    integers = [
+        quantize_border(lowered.graph, value, n, x)
+        for n, (value, x) in enumerate(zip(lowered.inputs, inputs, strict=True))
+    ]
+    layers = [
+        LayerReport(
+            w.name, "weights", w.bits, float(w.scale.max()), w.scale.size, sqnr(w.weights, w.integers * w.scale),
+            float((np.abs(w.weights) > ((1 << (w.bits - 1)) - 0.5) * w.scale).mean()), w.accumulator_bits,
+        )
+        for w in lowered.weights
+    ]
+    warnings = []
+    for start in range(0, len(lowered.stored), 8):
+        part = lowered.stored[start : start + 8]
+        floats = evaluate_nodes(simple, inputs, [s.source for s in part])
+        codes = evaluate_nodes(lowered.graph, integers, [s.value.node for s in part])
+        for stored in part:
+            reference = floats[stored.source]
+            got = codes[stored.value.node] * stored.value.scale + stored.value.offset
+            finite = np.abs(reference) < 1e8
+            top = stored.value.high * stored.value.scale + stored.value.offset
+            bottom = stored.value.low * stored.value.scale + stored.value.offset
+            step = np.abs(stored.value.scale)
+            beyond = ((reference > top + step / 2) | (reference < bottom - step / 2)) & finite
+            clipped = float(beyond.mean())
+            layers.append(
+                LayerReport(
+                    stored.name, stored.kind, stored.bits, float(np.max(stored.value.scale)),
+                    stored.value.scale.size, sqnr(reference[finite], got[finite]), clipped,
+                )
+            )
+            known = observed.get(stored.source)
+            if known is not None and known.low == known.high:
+                warnings.append(f"{stored.name} is constant ({known.low:.4g}) on all samples")
+            if clipped > 0.5:
+                warnings.append(f"{stored.name} saturates on {clipped:.0%} of its values")
+    got = evaluate_graph(lowered.graph, integers)
+    reference = evaluate_graph(graph, inputs)
+    values = [
+        np.asarray(g * v.scale + v.offset) for g, v in zip(got, lowered.outputs, strict=True)
+    ]
+    scores = reference[0].reshape(len(chosen), -1)
+    result = values[0].reshape(len(chosen), -1)
+    several = scores.shape[1] > 1
+    agreement = float((scores.argmax(1) == result.argmax(1)).mean()) if several else None
+    float_accuracy = accuracy = None
+    if labels is not None:
+        right = labels[chosen]
+        float_accuracy = float((_classes(scores) == right).mean())
+        accuracy = float((_classes(result) == right).mean())
+    return QuantizationReport(
+        tuple(layers), len(chosen), sqnr(reference[0], values[0].reshape(reference[0].shape)), agreement,
+        float_accuracy, accuracy, (), tuple(warnings),
+    )
+
+
+def _classes(scores: Array) -> Array:
+    """Class of the largest score; one score is a class number, or a logit."""
+    if scores.shape[1] > 1:
+        return scores.argmax(1)
+    return scores[:, 0] > 0 if scores.dtype.kind == "f" else scores[:, 0]

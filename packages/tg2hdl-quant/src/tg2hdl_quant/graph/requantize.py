@@ -1,0 +1,181 @@
+"""Sums of scaled integers to narrow integers, in integer operations only.
+
+``round(sum(q_i * s_i) / s)`` becomes ``(sum(q_i * M_i) + D + half) >> n``.  Where every ``s_i / s`` is a power of two and
+there is one term, it is a shift: ``(q + d + half) >> n``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.tensors import GraphBuilder
+from tg2hdl_quant.graph.options import QuantizeOptions
+from tg2hdl_quant.graph.values import Sum, integer_type
+
+__all__ = ["clip_to", "requantize"]
+
+Array = npt.NDArray[Any]
+
+
+def requantize(
+    builder: GraphBuilder,
+    total: Sum,
+    scale: float,
+    low: int,
+    high: int,
+    options: QuantizeOptions,
+    where: str,
+) -> int:
+    """Node with ``round(total / scale)``, clipped to [low, high], in the narrowest type.
+
+    Raises
+    ------
+    UnsupportedError
+        For a sum that needs more than 64 bits.
+    """
+    if not total.terms:
+        values = np.clip(np.rint(np.broadcast_to(total.offset, total.shape) / scale), low, high)
+        return builder.const(values, _narrow_type(low, high))
+    shifts = _shift_amounts(total, scale)
+    if shifts is not None:
+        number, reach = _by_shift(builder, total, shifts, scale, options, where)
+    else:
+        number, reach = _by_multiplier(builder, total, scale, options, where)
+    number = builder.cast(clip_to(builder, number, low, high, reach), _narrow_type(low, high))
+    if builder.nodes[number].shape != total.shape:
+        number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
+    return number
+
+
+def clip_to(builder: GraphBuilder, number: int, low: int, high: int, reach: int) -> int:
+    """Saturate, where the reach of the integers asks for it."""
+    dtype = builder.nodes[number].dtype
+    if low > -reach:
+        number = builder.elementwise("MAX", number, builder.const(low, dtype), dtype=dtype)
+    if high < reach:
+        bound = builder.const(high, dtype)
+        below = builder.elementwise("CMPLT", number, bound, dtype=DType.BOOL)
+        number = builder.elementwise("WHERE", below, number, bound, dtype=dtype)
+    return number
+
+
+def _narrow_type(low: int, high: int) -> DType:
+    dtype = integer_type(low, high)
+    assert dtype is not None
+    return dtype
+
+
+def _shift_amounts(total: Sum, scale: float) -> Array | None:
+    """Right shift of each element of a single term whose scale is a power of two of `scale`."""
+    if len(total.terms) != 1:
+        return None
+    ratio = total.terms[0].scale / scale
+    if not np.all(ratio > 0):
+        return None
+    exponents = np.rint(np.log2(ratio))
+    if not np.array_equal(np.exp2(exponents), ratio) or exponents.max() > 0 or exponents.min() < -30:
+        return None
+    return (-exponents).astype(np.int64)
+
+
+def _by_shift(
+    builder: GraphBuilder, total: Sum, shifts: Array, scale: float, options: QuantizeOptions, where: str
+) -> tuple[int, int]:
+    term = total.terms[0]
+    shifts = _smallest(shifts)
+    added = np.rint(total.offset / term.scale).astype(np.int64)
+    half = np.where(shifts > 0, np.int64(1) << np.maximum(shifts - 1, 0), 0)
+    even = options.rounding == "half_even"
+    constant = added + half - (1 if even else 0) * (shifts > 0)
+    reach = term.reach + int(np.abs(constant).max()) + 1
+    dtype = _accumulator(reach, where)
+    number = builder.cast(term.node, dtype)
+    if even:
+        number = _plus(builder, number, added, dtype)
+        lowest = builder.elementwise("SHR", number, builder.const(shifts, dtype), dtype=dtype)
+        lowest = builder.elementwise("AND", lowest, builder.const(np.minimum(shifts, 1), dtype), dtype=dtype)
+        number = builder.elementwise("ADD", number, lowest, dtype=dtype)
+        number = _plus(builder, number, constant - added, dtype)
+    else:
+        number = _plus(builder, number, constant, dtype)
+    if shifts.any():
+        number = builder.elementwise("SHR", number, builder.const(shifts, dtype), dtype=dtype)
+    return number, (reach >> int(shifts.min())) + 1
+
+
+def _by_multiplier(
+    builder: GraphBuilder, total: Sum, scale: float, options: QuantizeOptions, where: str
+) -> tuple[int, int]:
+    ratios = [t.scale / scale for t in total.terms]
+    largest = max(float(np.abs(r).max()) for r in ratios)
+    # Powers of two need no more bits than the ratio of the largest to the smallest.
+    shift = max(options.multiplier_bits - 1 - int(np.floor(np.log2(largest))), 0)
+    spare = min(_trailing_zeros(r, shift) for r in ratios)
+    shift -= min(spare, shift)
+    factors = [_smallest(np.rint(r * 2.0**shift).astype(np.int64)) for r in ratios]
+    half = (1 << shift) >> 1
+    added = np.rint(total.offset / scale * 2.0**shift)
+    if float(np.abs(added).max()) >= 2.0**62:
+        raise _too_wide(where)
+    even = options.rounding == "half_even" and shift > 0
+    constant = _smallest(added.astype(np.int64))
+    reach = int(np.abs(constant).max()) + half + 1
+    reach += sum(t.reach * int(np.abs(f).max()) for t, f in zip(total.terms, factors, strict=True))
+    dtype = _accumulator(reach, where)
+    number = None
+    for term, factor in zip(total.terms, factors, strict=True):
+        product = builder.cast(term.node, dtype)
+        if np.any(factor != 1):
+            product = builder.elementwise("MUL", product, builder.const(factor, dtype), dtype=dtype)
+        number = product if number is None else builder.elementwise("ADD", number, product, dtype=dtype)
+    assert number is not None
+    number = _plus(builder, number, constant, dtype)
+    if even:
+        lowest = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
+        lowest = builder.elementwise("AND", lowest, builder.const(1, dtype), dtype=dtype)
+        number = builder.elementwise("ADD", number, lowest, dtype=dtype)
+    number = _plus(builder, number, np.asarray(half - int(even)), dtype)
+    if shift:
+        number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
+    return number, (reach >> shift) + 1
+
+
+def _plus(builder: GraphBuilder, number: int, constant: Array, dtype: DType) -> int:
+    if not np.any(constant):
+        return number
+    return builder.elementwise("ADD", number, builder.const(_smallest(constant), dtype), dtype=dtype)
+
+
+def _smallest(array: Array) -> Array:
+    """An array of one number as a scalar."""
+    return array.reshape(-1)[:1].reshape(()) if array.min() == array.max() else array
+
+
+def _trailing_zeros(ratio: Array, shift: int) -> int:
+    """Bits by which every multiplier can be shorter without changing."""
+    whole = np.rint(ratio * 2.0**shift).astype(np.int64)
+    if not np.array_equal(whole, ratio * 2.0**shift):
+        return 0
+    lowest = np.abs(whole[whole != 0]) if np.any(whole) else np.ones(1, np.int64)
+    return int(np.log2(lowest & -lowest).min())
+
+
+def _accumulator(reach: int, where: str) -> DType:
+    if reach < 1 << 31:
+        return DType.INT32
+    if reach < 1 << 63:
+        return DType.INT64
+    raise _too_wide(where)
+
+
+def _too_wide(where: str) -> UnsupportedError:
+    return UnsupportedError(
+        "a sum can need more than 64 bits",
+        where=where,
+        hint="use fewer multiplier_bits, or requantization='shift'",
+    )

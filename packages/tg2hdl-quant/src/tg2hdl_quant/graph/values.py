@@ -1,0 +1,111 @@
+"""Integer tensors with the value of a step, and sums of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.tensors import GraphBuilder, TensorNode
+
+__all__ = ["Sum", "Value", "integer_type", "move_array"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """Integers of the quantized graph.
+
+    Parameters
+    ----------
+    node : int
+    scale : ndarray of float64
+        Value of one step; broadcasts against the tensor.
+    low, high : int
+        Bounds of the integers, proven.
+    offset : ndarray of float64
+        Added to the value of every element; zero but for inputs.
+    """
+
+    node: int
+    scale: Array
+    low: int
+    high: int
+    offset: Array = field(default_factory=lambda: np.zeros(()))
+
+    @property
+    def reach(self) -> int:
+        """Largest magnitude."""
+        return max(abs(self.low), abs(self.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """Terms of one shape, and a constant that broadcasts against it."""
+
+    terms: tuple[Value, ...]
+    offset: Array
+    shape: tuple[int, ...]
+
+    def plus(self, other: Sum, shape: tuple[int, ...]) -> Sum:
+        """Sum of two sums."""
+        return Sum(self.terms + other.terms, self.offset + other.offset, shape)
+
+    def times(self, factor: Array, shape: tuple[int, ...]) -> Sum:
+        """Product with a constant."""
+        terms = tuple(Value(t.node, t.scale * factor, t.low, t.high) for t in self.terms)
+        return Sum(terms, self.offset * factor, shape)
+
+    def moved(self, builder: GraphBuilder, node: TensorNode) -> Sum:
+        """The elements in another place."""
+        terms = []
+        for term in self.terms:
+            scale = move_array(node, term.scale, self.shape, fill=None)
+            low, high = (min(term.low, 0), max(term.high, 0)) if node.op == "pad" else (term.low, term.high)
+            source = _expanded(builder, term.node, self.shape)
+            terms.append(Value(builder.move(node, source), scale, low, high))
+        return Sum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
+
+
+def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:
+    """Smallest integer type with these bounds; None above 64 bits."""
+    for bits in (8, 16, 32, 64):
+        if bits < narrowest:
+            continue
+        for kind in ("uint", "int") if low >= 0 and bits <= 8 else ("int",):
+            dtype = DType.from_name(f"{kind}{bits}")
+            if dtype.min_value <= low and high <= dtype.max_value:
+                return dtype
+    return None
+
+
+def move_array(node: TensorNode, array: Array, shape: tuple[int, ...], fill: float | None) -> Array:
+    """What a movement makes of a constant that broadcasts; `fill` is put around it, None repeats its edge."""
+    if array.size == 1 and (fill is None or node.op != "pad" or not np.any(array)):
+        return array.reshape(())
+    full = np.broadcast_to(array, shape)
+    if node.op == "reshape":
+        return full.reshape(node.shape)
+    if node.op == "expand":
+        return np.broadcast_to(full, node.shape)
+    if node.op == "permute":
+        return full.transpose(node.arg)
+    if node.op == "pad":
+        return np.pad(full, node.arg, mode="edge") if fill is None else np.pad(full, node.arg)
+    if node.op == "shrink":
+        return full[tuple(slice(a, b) for a, b in node.arg)]
+    if node.op == "flip":
+        return np.flip(full, node.arg)
+    return full
+
+
+def _expanded(builder: GraphBuilder, number: int, shape: tuple[int, ...]) -> int:
+    """The node with all axes of a sum that it broadcasts in."""
+    node = builder.nodes[number]
+    if node.shape == shape:
+        return number
+    return builder.add("expand", (number,), shape, node.dtype)

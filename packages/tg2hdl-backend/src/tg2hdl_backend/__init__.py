@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         compile_top_module,
         count_cycles_from_schedule,
     )
+    from tg2hdl_backend.tinygrad_adapter.tensor_function import TensorFunction
+    from tg2hdl_backend.tinygrad_adapter.tensor_graph import tensor_graph
     from tg2hdl_backend.top_simulation import simulate_top
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "HDLRenderer",
     "KernelSpec",
     "OnnxModel",
+    "TensorFunction",
     "TensorSpec",
     "analyze_buffers",
     "capture",
@@ -59,6 +62,7 @@ __all__ = [
     "schedule_of",
     "simulate_kernel",
     "simulate_top",
+    "tensor_graph",
     "uop_to_ir",
     "uops_to_kernel_ir",
 ]
@@ -69,6 +73,7 @@ _OWNERS = {
     "HDLRenderer": "hdl_renderer",
     "OnnxModel": "onnx",
     "KernelSpec": "schedule_compiler",
+    "TensorFunction": "tinygrad_adapter.tensor_function",
     "compile_kernel": "kernel_simulation",
     "compile_model": "schedule_compiler",
     "compile_top_module": "schedule_compiler",
@@ -76,6 +81,7 @@ _OWNERS = {
     "run_bench": "bench",
     "simulate_kernel": "kernel_simulation",
     "simulate_top": "top_simulation",
+    "tensor_graph": "tinygrad_adapter.tensor_graph",
 }
 
 tg2hdl_device_finder.install()

@@ -1,7 +1,7 @@
 """Ranges of tensors from the values that they took on samples.
 
-Each method takes values (float64, one axis) and a width (bits), and returns the smallest and the largest number that the
-quantized tensor tells apart.
+Each method takes values (float64, one axis) and a width (bits), and returns the smallest and the largest number that
+the quantized tensor tells apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ def percentile(values: Array, bits: int) -> tuple[float, float]:
 def mse(values: Array, bits: int) -> tuple[float, float]:
     """The share of the whole range, of 60 from 0.2 to 1, whose squared error is the smallest."""
     low, high = minmax(values, bits)
-    sample = values[:: max(1, len(values) // 20000)]
     signed = low < 0
     limit = (1 << (bits - signed)) - 1
     bound = max(abs(low), abs(high))
@@ -42,8 +41,8 @@ def mse(values: Array, bits: int) -> tuple[float, float]:
 
     def error(share: float) -> float:
         step = bound * share / limit
-        kept = np.clip(np.rint(sample / step), -limit * signed, limit) * step
-        return float(np.square(kept - sample).mean())
+        kept = np.clip(np.rint(values / step), -limit * signed, limit) * step
+        return float(np.square(kept - values).mean())
 
     best = min(np.linspace(1.0, 0.2, 60), key=error)
     return max(low, -bound * float(best)), min(high, bound * float(best))

@@ -11,6 +11,7 @@ import importlib.metadata
 
 from tg2hdl.accelerator import Accelerator, Session
 from tg2hdl.accelerator import compile_model_to_hardware as compile
+from tg2hdl.quantize import QuantizedModel, quantize
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import BenchResult, run_bench
 from tg2hdl_ir.errors import Tg2hdlError
@@ -22,10 +23,12 @@ __all__ = [
     "CompileOptions",
     "Cycles",
     "KernelSummary",
+    "QuantizedModel",
     "Session",
     "SimulationResult",
     "Tg2hdlError",
     "compile",
+    "quantize",
     "run_bench",
 ]
 

@@ -13,6 +13,7 @@ import numpy as np
 from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.macs import count_macs
+from tg2hdl.quantize import QuantizedModel
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
@@ -37,8 +38,14 @@ class Accelerator:
         Plans and top level.
     """
 
-    def __init__(self, captured: CapturedProgram, compiled: CompiledProgram) -> None:
+    def __init__(
+        self,
+        captured: CapturedProgram,
+        compiled: CompiledProgram,
+        prepare: Callable[..., tuple[Any, ...]] | None = None,
+    ) -> None:
         self.captured = captured
+        self._prepare = prepare
         self.compiled = compiled
         self._sessions: dict[str, Session] = {}
         self._state: dict[str, np.ndarray] = {}
@@ -234,6 +241,8 @@ class Accelerator:
 
     def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
         buffers = self.compiled.program.buffers
+        if self._prepare is not None:
+            inputs = self._prepare(*inputs)
         inputs_by_name = {buffers[n].name: array for n, array in self.captured.bind(*inputs).items()}
         return {**self._loaded, **inputs_by_name}
 
@@ -341,7 +350,8 @@ def compile_model_to_hardware(
     Parameters
     ----------
     model : callable
-        A function of Tensors, or an object with ``__call__``; its weights are found by themselves.
+        A function of Tensors, or an object with ``__call__``; its weights are found by themselves.  Of a model from
+        `tg2hdl.quantize` the inputs may be float arrays, which the host quantizes; outputs are integers.
     example_inputs : arrays or tensors
         One per parameter; they give the shapes and dtypes.
     weights : {"rom", "loadable"}, optional
@@ -380,8 +390,11 @@ def compile_model_to_hardware(
         )
     given = {"weights": weights, "multipliers": multipliers}
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
+    prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
+    if prepare is not None:
+        example_inputs = prepare(*example_inputs)
     captured = capture(model, *example_inputs, name=name)
-    return Accelerator(captured, compile_program(rewrite_program(captured.program), options))
+    return Accelerator(captured, compile_program(rewrite_program(captured.program), options), prepare)
 
 
 def _unknown_option(name: str) -> InputError:

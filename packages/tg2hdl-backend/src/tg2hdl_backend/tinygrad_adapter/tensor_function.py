@@ -71,6 +71,8 @@ def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:
         value = node.arg.item() if node.arg.ndim == 0 else node.arg.reshape(-1)[0].item()
         return Tensor(value, dtype=tinygrad_dtype(node.dtype), device=default_device()).reshape(node.shape)
     x = operands[0]
+    if node.op == "expand" and x.shape != node.shape and len(x.shape) < len(node.shape):
+        x = x.reshape((1,) * (len(node.shape) - len(x.shape)) + tuple(x.shape))
     if node.op in _MOVEMENTS:
         return _MOVEMENTS[node.op](x, node)
     if node.op == "cast":
@@ -82,7 +84,8 @@ def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:
     if node.op == "prod":
         return x.prod(node.arg)
     if node.op == "gather":
-        return operands[0][operands[1]]
+        # In one kernel with a pad, tinygrad would read the index outside of its buffer.
+        return operands[0][operands[1]].contiguous()
     operation = getattr(Ops, node.op, None)
     if operation is None:
         raise UnsupportedError(f"no tinygrad operation for {node.op!r}", where=f"node {node.label}")

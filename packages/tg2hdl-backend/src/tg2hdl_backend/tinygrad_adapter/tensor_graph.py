@@ -133,6 +133,8 @@ class _Reader:
             return self.builder.add(name.lower(), sources, shape, dtype, _movement_arg(uop, shape), label)
         if uop.op is Ops.REDUCE:
             return self._reduction(uop, sources[0], shape, label)
+        if uop.op is Ops.STACK:
+            return self._stack(sources, shape)
         name = _NAMES.get(name, name)
         if name not in ELEMENTWISE:
             raise UnsupportedError(
@@ -141,6 +143,18 @@ class _Reader:
                 hint="take the operation out of the model, or compile the float model",
             )
         return self.builder.elementwise(name, *sources, dtype=_dtype(uop), label=label)
+
+    def _stack(self, sources: tuple[int, ...], shape: tuple[int, ...]) -> int:
+        """Tensors one behind the other on a new first axis: each in zeros, and the sum of these."""
+        total = None
+        for place, source in enumerate(sources):
+            dtype = self.builder.nodes[source].dtype
+            one = self._reshape(source, (1, *shape[1:]))
+            around = ((place, len(sources) - place - 1), *((0, 0) for _ in shape[1:]))
+            part = self.builder.add("pad", (one,), shape, dtype, around)
+            total = part if total is None else self.builder.elementwise("ADD", total, part, dtype=dtype)
+        assert total is not None
+        return total
 
     def _stored(self, uop: UOp) -> int:
         if not uop.buffer.is_allocated():

@@ -118,14 +118,9 @@ def result_graph(model: Callable[..., Any], arguments: Sequence[Tensor]) -> tupl
         When the model computes or updates a tensor while it runs.
     """
     found = Trace()
-    before = _tensor_uops()
-    with Context(JIT=0, TRACEMETA=2), _capture_into(found):
-        try:
-            result = _run(model, plain_function(model), list(arguments))
-            outputs = _materialized(result, model)
-        finally:
-            for tensor, uop in before.values():
-                tensor.uop = uop
+    with Context(JIT=0, TRACEMETA=2), _capture_into(found), unchanged_tensors():
+        result = _run(model, plain_function(model), list(arguments))
+        outputs = _materialized(result, model)
     if found.calls:
         raise UnsupportedError(
             "the model computes tensors while it runs",

@@ -1,8 +1,8 @@
 """A tensor graph in numpy, on many samples at once.
 
 Constants have no sample axis; whatever depends on an input has one in front.  Sums of products are one contraction,
-so that their products are never stored.  Integers are exact: a contraction runs in float64 only while every sum is below
-2^53, and in int64 otherwise.
+so that their products are never stored.  Integers are exact: a contraction runs in float64 only while every sum is
+below 2^53, and in int64 otherwise.
 """
 
 from __future__ import annotations
@@ -157,16 +157,16 @@ def _contract(
     for value, is_batched in operands:
         aligned = _aligned(value, is_batched, rank)
         lead = int(is_batched)
-        array = aligned if is_batched or aligned.ndim == rank else aligned.reshape(
-            *(1,) * (rank - aligned.ndim), *aligned.shape
+        array = (
+            aligned
+            if is_batched or aligned.ndim == rank
+            else aligned.reshape(*(1,) * (rank - aligned.ndim), *aligned.shape)
         )
         labels: list[int] = [rank] if lead else []
         index: list[Any] = [slice(None)] * lead
         for axis in range(rank):
             # An axis along which an operand repeats is none of its own: the contraction must not walk it.
-            if array.shape[axis + lead] == 1 or (
-                array.strides[axis + lead] == 0 and axis not in summed
-            ):
+            if array.shape[axis + lead] == 1 or (array.strides[axis + lead] == 0 and axis not in summed):
                 index.append(0)
             else:
                 index.append(slice(None))
@@ -221,7 +221,7 @@ def _elementwise(node: TensorNode, operands: list[Array]) -> Array:
     if node.op in ("CDIV", "CMOD"):
         a, b = (v.astype(np.int64) for v in operands)
         quotient = np.sign(a) * np.sign(b) * (np.abs(a) // np.maximum(np.abs(b), 1))
-        return (quotient if node.op == "CDIV" else a - quotient * b).astype(target)
+        return np.asarray(quotient if node.op == "CDIV" else a - quotient * b).astype(target)
     result = _OPERATIONS[node.op](*operands)
     return np.asarray(result).astype(target, copy=False)
 

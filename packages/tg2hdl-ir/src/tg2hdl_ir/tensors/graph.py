@@ -16,8 +16,33 @@ MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
 """Operations that place elements without changing them; ``pad`` adds zeros."""
 
 ELEMENTWISE = frozenset(
-    "ADD SUB MUL NEG MAX FDIV RECIPROCAL EXP2 LOG2 SIN SQRT TRUNC CMPLT CMPNE CMPEQ WHERE AND OR XOR SHL SHR "
-    "CDIV CMOD POW cast".split()
+    {
+        "ADD",
+        "SUB",
+        "MUL",
+        "NEG",
+        "MAX",
+        "FDIV",
+        "RECIPROCAL",
+        "EXP2",
+        "LOG2",
+        "SIN",
+        "SQRT",
+        "TRUNC",
+        "CMPLT",
+        "CMPNE",
+        "CMPEQ",
+        "WHERE",
+        "AND",
+        "OR",
+        "XOR",
+        "SHL",
+        "SHR",
+        "CDIV",
+        "CMOD",
+        "POW",
+        "cast",
+    }
 )
 """Operations on elements; operands broadcast as in numpy."""
 

@@ -13,7 +13,9 @@ from tg2hdl_ir.tensors import ELEMENTWISE, TensorGraph, TensorNode, evaluate_gra
 __all__ = ["ScalarFunction", "find_function"]
 
 Array = npt.NDArray[Any]
-_PIECEWISE_LINEAR = frozenset({"MAX", "CMPLT", "CMPNE", "CMPEQ", "WHERE", "MUL", "ADD", "cast", "AND", "OR", "XOR"})
+_PIECEWISE_LINEAR = frozenset(
+    {"MAX", "CMPLT", "CMPNE", "CMPEQ", "WHERE", "MUL", "ADD", "cast", "AND", "OR", "XOR"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +47,7 @@ def find_function(graph: TensorGraph, number: int) -> ScalarFunction | None:
     node = graph.nodes[number]
     if node.op not in ELEMENTWISE or not node.dtype.is_float:
         return None
-    front = {number}
-    bases: list[int] = []
-    while True:
-        latest = max(front)
-        operands = _operands(graph, latest)
-        if operands is None or any(graph.nodes[s].shape != node.shape for s in operands):
-            break
-        front.remove(latest)
-        front.update(operands)
-        if len(front) == 1:
-            bases.append(next(iter(front)))
+    bases = _single_operands(graph, number)
     while bases and _is_linear(graph, number, bases[-1]):
         bases.pop()
     if not bases:
@@ -70,12 +62,29 @@ def find_function(graph: TensorGraph, number: int) -> ScalarFunction | None:
     return ScalarFunction(base, function, _clip_of(function))
 
 
+def _single_operands(graph: TensorGraph, number: int) -> list[int]:
+    """Nodes below that alone decide `number`, the nearest first."""
+    shape = graph.nodes[number].shape
+    front = {number}
+    found: list[int] = []
+    while True:
+        latest = max(front)
+        operands = _operands(graph, latest)
+        if operands is None or any(graph.nodes[s].shape != shape for s in operands):
+            return found
+        front.remove(latest)
+        front.update(operands)
+        if len(front) == 1:
+            single = next(iter(front))
+            if graph.nodes[single].dtype.is_float:
+                found.append(single)
+
+
 def _operands(graph: TensorGraph, number: int) -> list[int] | None:
     """Operands that are no constants; None for a node that is no function of numbers alone."""
     node = graph.nodes[number]
-    if node.op not in ELEMENTWISE or node.op == "cast" and not graph.nodes[node.sources[0]].dtype.is_float:
-        if not (node.op == "cast" and graph.nodes[node.sources[0]].op in ELEMENTWISE):
-            return None
+    if node.op not in ELEMENTWISE:
+        return None
     found = []
     for source in node.sources:
         operand = graph.nodes[source]
@@ -89,8 +98,10 @@ def _operands(graph: TensorGraph, number: int) -> list[int] | None:
 
 def _is_affine_step(graph: TensorGraph, above: int, base: int) -> bool:
     node = graph.nodes[above]
-    return node.op in ("ADD", "MUL") and sorted(node.sources, key=lambda s: s != base)[0] == base and (
-        len([s for s in node.sources if graph.nodes[s].op != "const"]) == 1
+    return (
+        node.op in ("ADD", "MUL")
+        and sorted(node.sources, key=lambda s: s != base)[0] == base
+        and (len([s for s in node.sources if graph.nodes[s].op != "const"]) == 1)
     )
 
 

@@ -17,7 +17,6 @@ from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.scales import activation_scale, weight_scales
-from tg2hdl_quant.graph.simplify import contraction_operands
 from tg2hdl_quant.graph.steps import INTERNAL, OPERAND, OUTPUT, TABLE, Plan
 from tg2hdl_quant.graph.values import Sum, Value, integer_type
 
@@ -126,10 +125,21 @@ class Lowering:
         if OPERAND in roles:
             return self._options.bits
         if roles == {TABLE}:
-            return max(self._options.bits, 8)
+            return self._index_bits(number)
         if roles == {OUTPUT}:
             return self._options.output_bits
         return max(self._options.internal_bits, self._options.bits)
+
+    def _index_bits(self, number: int) -> int:
+        """Width of a table's index for which the table is exact enough on the samples (bits)."""
+        values = self._observed[number].values
+        functions = [f for n, f in self._plan.functions.items() if f.base == number and n in self._plan.roles]
+        for bits in TABLE_BITS:
+            scale, low, high = self._scale(number, bits, bool(values.min() >= 0))
+            rounded = np.clip(np.rint(values / scale), low, high) * scale
+            if all(_sqnr(f(values), f(rounded)) >= TABLE_SQNR for f in functions):
+                return bits
+        return TABLE_BITS[-1]
 
     def _input(self, number: int) -> Value:
         node = self._graph.nodes[number]
@@ -213,7 +223,9 @@ class Lowering:
     def _where(self, number: int) -> Value:
         node = self._graph.nodes[number]
         condition = self._exact_number(node.sources[0])
-        scale, low, high = self._scale(number, self._bits(number), False, self._constant_arms(node.sources[1:]))
+        scale, low, high = self._scale(
+            number, self._bits(number), False, self._constant_arms(node.sources[1:])
+        )
         arms = [self._at_scale(s, scale, low, high, number) for s in node.sources[1:]]
         dtype = integer_type(low, high)
         assert dtype is not None
@@ -241,9 +253,7 @@ class Lowering:
     def _is_shift(self) -> bool:
         return self._options.requantization == "shift"
 
-    def _scale(
-        self, number: int, bits: int, unsigned: bool, at_least: float = 0.0
-    ) -> tuple[float, int, int]:
+    def _scale(self, number: int, bits: int, unsigned: bool, at_least: float = 0.0) -> tuple[float, int, int]:
         """Scale of a node and the bounds of its integers."""
         observed = self._observed[number]
         low, high = (0, (1 << bits) - 1) if unsigned else (1 - (1 << (bits - 1)), (1 << (bits - 1)) - 1)
@@ -378,7 +388,7 @@ class Lowering:
                 varying = next(s for s in node.sources if s not in constants)
                 return self._sum_of(varying).times(factor, node.shape)
             return self._product(number)
-        operands = contraction_operands(graph, number)
+        operands = self._plan.contraction(number)
         if operands is None:
             return self._total(number)
         constants = [s for s in operands if graph.nodes[s].op == "const"]
@@ -475,6 +485,13 @@ class Lowering:
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
         return Sum((Value(made, kept, low, high),), offset, node.shape)
+
+
+def _sqnr(reference: Array, value: Array) -> float:
+    finite = np.isfinite(reference)
+    noise = np.square(np.nan_to_num(value[finite], posinf=3e38) - reference[finite]).sum()
+    signal = np.square(reference[finite]).sum()
+    return float(10 * np.log10(signal / noise)) if noise > 0 and signal > 0 else np.inf
 
 
 def _of_rank(array: Array, rank: int) -> Array:

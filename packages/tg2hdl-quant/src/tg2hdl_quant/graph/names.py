@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tg2hdl_quant.graph.simplify import contraction_operands
 from tg2hdl_quant.graph.steps import Plan
 
 __all__ = ["layer_names"]
@@ -19,7 +18,7 @@ def layer_names(plan: Plan) -> list[str]:
         return stem if taken[stem] == 1 else f"{stem}#{taken[stem]}"
 
     for number, node in enumerate(graph.nodes):
-        operands = contraction_operands(graph, number)
+        operands = plan.contraction(number)
         if operands is not None:
             label = next((graph.nodes[s].label for s in operands if graph.nodes[s].op == "const"), "")
             names[number] = unique(label.removesuffix(".weight") or node.label or "matmul")
@@ -45,7 +44,7 @@ def _contraction_below(plan: Plan, number: int, names: list[str]) -> str:
     while stack:
         current = stack.pop()
         node = graph.nodes[current]
-        if contraction_operands(graph, current) is not None:
+        if plan.contraction(current) is not None:
             found.append(names[current])
         elif plan.kind(current) in ("move", "sum") and (current == number or current not in plan.roles):
             stack.extend(s for s in node.sources if graph.nodes[s].op != "const")

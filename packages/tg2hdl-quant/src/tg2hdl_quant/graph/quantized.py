@@ -13,11 +13,11 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
-from tg2hdl_quant.graph.lower import Lowered, Lowering
+from tg2hdl_quant.graph.lower import Lowering
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, observe
 from tg2hdl_quant.graph.report import QuantizationReport, measure
-from tg2hdl_quant.graph.simplify import prune, simplify
+from tg2hdl_quant.graph.simplify import simplify
 from tg2hdl_quant.graph.steps import plan_storage
 from tg2hdl_quant.graph.values import Value
 
@@ -105,13 +105,9 @@ def quantize_graph(
     method = _method(options.calibration)
     float_stored = [n for n in sorted(plan.roles) if simple.nodes[n].dtype.is_float]
     observed = observe(simple, arrays, float_stored, options.seed)
-    lowered = _pruned(Lowering(plan, observed, method, options).run())
+    lowered = Lowering(plan, observed, method, options).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
     return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report)
-
-
-def _pruned(lowered: Lowered) -> Lowered:
-    return lowered
 
 
 def _method(name: str) -> Callable[[Observed, int], tuple[float, float]]:
@@ -152,7 +148,9 @@ def _checked(graph: TensorGraph, samples: Sequence[Array]) -> list[Array]:
             )
         arrays.append(array.astype(graph.nodes[number].dtype.numpy()))
     if len({len(a) for a in arrays}) != 1:
-        raise InputError("the inputs have different numbers of samples: " + ", ".join(str(len(a)) for a in arrays))
+        raise InputError(
+            "the inputs have different numbers of samples: " + ", ".join(str(len(a)) for a in arrays)
+        )
     return arrays
 
 
@@ -162,6 +160,7 @@ def _checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
     array = np.asarray(labels)
     if array.shape != (count,):
         raise InputError(
-            f"labels of shape {array.shape} for {count} samples", hint=f"expected one label a sample: ({count},)"
+            f"labels of shape {array.shape} for {count} samples",
+            hint=f"expected one label a sample: ({count},)",
         )
     return array

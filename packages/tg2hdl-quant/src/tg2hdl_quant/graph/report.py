@@ -149,8 +149,14 @@ def measure(
     ]
     layers = [
         LayerReport(
-            w.name, "weights", w.bits, float(w.scale.max()), w.scale.size, sqnr(w.weights, w.integers * w.scale),
-            float((np.abs(w.weights) > ((1 << (w.bits - 1)) - 0.5) * w.scale).mean()), w.accumulator_bits,
+            w.name,
+            "weights",
+            w.bits,
+            float(w.scale.max()),
+            w.scale.size,
+            sqnr(w.weights, w.integers * w.scale),
+            float((np.abs(w.weights) > ((1 << (w.bits - 1)) - 0.5) * w.scale).mean()),
+            w.accumulator_bits,
         )
         for w in lowered.weights
     ]
@@ -170,8 +176,13 @@ def measure(
             clipped = float(beyond.mean())
             layers.append(
                 LayerReport(
-                    stored.name, stored.kind, stored.bits, float(np.max(stored.value.scale)),
-                    stored.value.scale.size, sqnr(reference[finite], got[finite]), clipped,
+                    stored.name,
+                    stored.kind,
+                    stored.bits,
+                    float(np.max(stored.value.scale)),
+                    stored.value.scale.size,
+                    sqnr(reference[finite], got[finite]),
+                    clipped,
                 )
             )
             known = observed.get(stored.source)
@@ -181,9 +192,7 @@ def measure(
                 warnings.append(f"{stored.name} saturates on {clipped:.0%} of its values")
     got = evaluate_graph(lowered.graph, integers)
     reference = evaluate_graph(graph, inputs)
-    values = [
-        np.asarray(g * v.scale + v.offset) for g, v in zip(got, lowered.outputs, strict=True)
-    ]
+    values = [np.asarray(g * v.scale + v.offset) for g, v in zip(got, lowered.outputs, strict=True)]
     scores = reference[0].reshape(len(chosen), -1)
     result = values[0].reshape(len(chosen), -1)
     several = scores.shape[1] > 1
@@ -194,8 +203,14 @@ def measure(
         float_accuracy = float((_classes(scores) == right).mean())
         accuracy = float((_classes(result) == right).mean())
     return QuantizationReport(
-        tuple(layers), len(chosen), sqnr(reference[0], values[0].reshape(reference[0].shape)), agreement,
-        float_accuracy, accuracy, (), tuple(warnings),
+        tuple(layers),
+        len(chosen),
+        sqnr(reference[0], values[0].reshape(reference[0].shape)),
+        agreement,
+        float_accuracy,
+        accuracy,
+        (),
+        tuple(warnings),
     )
 
 

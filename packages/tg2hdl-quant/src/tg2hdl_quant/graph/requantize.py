@@ -1,7 +1,7 @@
 """Sums of scaled integers to narrow integers, in integer operations only.
 
-``round(sum(q_i * s_i) / s)`` becomes ``(sum(q_i * M_i) + D + half) >> n``.  Where every ``s_i / s`` is a power of two and
-there is one term, it is a shift: ``(q + d + half) >> n``.
+``round(sum(q_i * s_i) / s)`` becomes ``(sum(q_i * M_i) + D + half) >> n``.  Where every ``s_i / s`` is a power of two
+and there is one term, it is a shift: ``(q + d + half) >> n``.
 """
 
 from __future__ import annotations
@@ -111,10 +111,9 @@ def _by_shift(
 def _by_multiplier(
     builder: GraphBuilder, total: Sum, scale: float, options: QuantizeOptions, where: str
 ) -> tuple[int, int]:
-    ratios = [t.scale / scale for t in total.terms]
-    largest = max(float(np.abs(r).max()) for r in ratios)
-    # Powers of two need no more bits than the ratio of the largest to the smallest.
-    shift = max(options.multiplier_bits - 1 - int(np.floor(np.log2(largest))), 0)
+    terms = [t for t in total.terms if t.reach and np.any(t.scale)] or list(total.terms[:1])
+    ratios = [t.scale / scale for t in terms]
+    shift = max(_precision(t.reach, r, options.multiplier_bits) for t, r in zip(terms, ratios, strict=True))
     spare = min(_trailing_zeros(r, shift) for r in ratios)
     shift -= min(spare, shift)
     factors = [_smallest(np.rint(r * 2.0**shift).astype(np.int64)) for r in ratios]
@@ -125,10 +124,10 @@ def _by_multiplier(
     even = options.rounding == "half_even" and shift > 0
     constant = _smallest(added.astype(np.int64))
     reach = int(np.abs(constant).max()) + half + 1
-    reach += sum(t.reach * int(np.abs(f).max()) for t, f in zip(total.terms, factors, strict=True))
+    reach += sum(t.reach * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True))
     dtype = _accumulator(reach, where)
     number = None
-    for term, factor in zip(total.terms, factors, strict=True):
+    for term, factor in zip(terms, factors, strict=True):
         product = builder.cast(term.node, dtype)
         if np.any(factor != 1):
             product = builder.elementwise("MUL", product, builder.const(factor, dtype), dtype=dtype)
@@ -143,6 +142,14 @@ def _by_multiplier(
     if shift:
         number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
     return number, (reach >> shift) + 1
+
+
+def _precision(reach: int, ratio: Array, bits: int) -> int:
+    """Right shift for which a multiplier has `bits`, or is so exact that a sum errs by less than 1/16."""
+    largest = float(np.abs(ratio).max())
+    if largest == 0:
+        return 0
+    return max(min(bits - 1 - int(np.floor(np.log2(largest))), reach.bit_length() + 3), 0)
 
 
 def _plus(builder: GraphBuilder, number: int, constant: Array, dtype: DType) -> int:

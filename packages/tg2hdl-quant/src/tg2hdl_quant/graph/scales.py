@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def activation_scale(values: Array, bound: float, limit: int, low: int, power_of_two: bool) -> float:
-    """Value of a step so that `limit` steps reach `bound`; of two powers of two the one that errs less on the values."""
+    """Value of a step so that `limit` steps reach `bound`; of two powers of two the one that errs less."""
     if not bound > 0:
         return 1.0
     scale = max(bound / limit, 2.0**-60)
@@ -27,7 +27,9 @@ def activation_scale(values: Array, bound: float, limit: int, low: int, power_of
     )
 
 
-def weight_scales(weights: Array, axes: tuple[int, ...], limit: int, power_of_two: bool, search: bool) -> Array:
+def weight_scales(
+    weights: Array, axes: tuple[int, ...], limit: int, power_of_two: bool, search: bool
+) -> Array:
     """Scale of each channel: axes are those over which a channel extends.
 
     Parameters

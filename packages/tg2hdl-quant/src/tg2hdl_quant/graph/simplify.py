@@ -175,7 +175,9 @@ class _Rewriter:
             inner = self._constant(left.sources[1])
             if inner is not None:
                 total = self._new.const(inner + added, node.dtype, self._nodes[b].label)
-                return self._new.elementwise("ADD", left.sources[0], total, dtype=node.dtype, label=node.label)
+                return self._new.elementwise(
+                    "ADD", left.sources[0], total, dtype=node.dtype, label=node.label
+                )
         return self._new.elementwise("ADD", a, b, dtype=node.dtype, label=node.label)
 
     def _times(self, a: int, b: int, node: TensorNode) -> int:

@@ -1,7 +1,7 @@
 """How each node of a float graph becomes integers, and who needs it how wide.
 
-A node is *stored* when it becomes a tensor of narrow integers: inputs, operands of contractions and products, indexes of
-tables, what several nodes read, outputs.  Everything between stored nodes is one sum with a scale for each term.
+A node is *stored* when it becomes a tensor of narrow integers: inputs, operands of contractions and products, indexes
+of tables, what several nodes read, outputs.  Everything between stored nodes is one sum with a scale for each term.
 """
 
 from __future__ import annotations
@@ -37,22 +37,35 @@ class Plan:
     uses: list[int] = field(default_factory=list)
 
     def kind(self, number: int) -> str:
-        """``const``, ``input``, ``exact``, ``compare``, ``move``, ``max``, ``function``, ``where``, ``maximum`` or ``sum``."""
+        """What makes a node, which is how `Lowering` computes it; ``unknown`` without an integer form."""
         node = self.graph.nodes[number]
         if node.op in ("const", "input"):
             return node.op if node.dtype.is_float or node.op == "const" else "exact"
         if not node.dtype.is_float:
             floats = any(self.graph.nodes[s].dtype.is_float for s in node.sources)
-            return "compare" if floats and node.op in ("CMPLT", "CMPNE", "CMPEQ") else "exact"
+            if floats:
+                return "compare" if node.op in ("CMPLT", "CMPNE", "CMPEQ") else "unknown"
+            return "exact"
         if node.op == "cast":
             return "move" if self.graph.nodes[node.sources[0]].dtype.is_float else "exact"
         if node.op in MOVEMENT:
             return "move"
         if number in self.functions:
             return "function"
-        return {"max": "max", "WHERE": "where", "MAX": "maximum", "ADD": "sum", "MUL": "sum", "sum": "sum"}.get(
-            node.op, "unknown"
-        )
+        return {
+            "max": "max",
+            "WHERE": "where",
+            "MAX": "maximum",
+            "ADD": "sum",
+            "MUL": "sum",
+            "sum": "sum",
+        }.get(node.op, "unknown")
+
+    def contraction(self, number: int) -> tuple[int, int] | None:
+        """Operands of the products that a sum adds up; None where it adds up a stored node."""
+        operands = contraction_operands(self.graph, number)
+        product = self.graph.nodes[number].sources[0] if operands else number
+        return None if product in self.functions or (self.uses and self.uses[product] > 1) else operands
 
     def is_leaf(self, number: int) -> bool:
         """Whether a sum reads the node as a stored tensor, and does not compute it itself."""
@@ -161,7 +174,7 @@ def _read(plan: Plan, number: int, root: bool = False) -> None:
             for source in varying:
                 _store(plan, source, INTERNAL)
     else:
-        operands = contraction_operands(graph, number)
+        operands = plan.contraction(number)
         if operands is None:
             _store(plan, node.sources[0], INTERNAL)
         else:

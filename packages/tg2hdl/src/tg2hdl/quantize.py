@@ -1,0 +1,157 @@
+"""Any float model to integers: ``tg2hdl.quantize``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_backend import TensorFunction, tensor_graph
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.tensors import TensorGraph
+from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, QuantizeOptions, quantize_graph
+
+__all__ = ["QuantizedModel", "quantize"]
+
+Array = npt.NDArray[Any]
+
+
+class QuantizedModel:
+    """A model in integers; made by `tg2hdl.quantize`.
+
+    Called with the integers of `quantize_input` as Tensors it gives integers, and is what `tg2hdl.compile` compiles.
+    Called with a float array it quantizes on the host, runs in numpy, and gives the values of the outputs.
+
+    Attributes
+    ----------
+    graph : TensorGraph
+        Integer operations only.
+    report : QuantizationReport
+    """
+
+    def __init__(self, quantized: QuantizedGraph) -> None:
+        self._quantized = quantized
+        self._function = TensorFunction(quantized.graph)
+        self.graph: TensorGraph = quantized.graph
+        self.report: QuantizationReport = quantized.report
+        self.__name__ = self._function.__name__
+        self.__signature__ = self._function.__signature__
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Integers for Tensors of integers; float values for float arrays."""
+        if not any(isinstance(x, np.ndarray) for x in inputs):
+            return self._function(*inputs)
+        return self.dequantize(self.reference(*self.quantize_input(*inputs)))
+
+    def named_weights(self) -> Mapping[str, Any]:
+        """Integer constants by name."""
+        return self._function.named_weights()
+
+    def quantize_input(self, *inputs: npt.ArrayLike) -> tuple[Array, ...]:
+        """Integers of the inputs: rounded half to even and clipped; a missing batch axis of size 1 is added.
+
+        Raises
+        ------
+        InputError
+            For a missing input, another shape, or elements that are not finite.
+        """
+        specs = self._function.inputs
+        if len(inputs) != len(specs):
+            raise InputError(
+                f"{len(inputs)} inputs for a model of {len(specs)}",
+                hint="pass " + ", ".join(f"{s.name} {s.shape}" for s in specs),
+            )
+        found = []
+        for number, (spec, given) in enumerate(zip(specs, inputs, strict=True)):
+            array = np.asarray(given.numpy() if hasattr(given, "numpy") else given)
+            if spec.shape[:1] == (1,) and array.shape == spec.shape[1:]:
+                array = array[None]
+            if array.shape != spec.shape:
+                raise InputError(
+                    f"input {spec.name!r} has shape {array.shape}, the model was quantized for {spec.shape}",
+                    where=f"input {spec.name!r}",
+                )
+            found.append(self._quantized.quantize_input(number, array))
+        return tuple(found)
+
+    def reference(self, *integers: Array) -> Any:
+        """Integer outputs in numpy, independent of tinygrad; the bits that the hardware gives."""
+        outputs = [o[0] for o in self._quantized.reference(*(np.asarray(i)[None] for i in integers))]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def dequantize(self, outputs: Any) -> Any:
+        """Values of integer outputs, as float32; class numbers and other integers of the model stay what they are."""
+        several = isinstance(outputs, tuple | list)
+        arrays = outputs if several else (outputs,)
+        values = tuple(self._quantized.dequantize(n, array) for n, array in enumerate(arrays))
+        return values if several else values[0]
+
+
+def quantize(
+    model: Callable[..., Any],
+    samples: Any,
+    *,
+    bits: int | None = None,
+    labels: npt.ArrayLike | None = None,
+    batched: bool = True,
+    options: QuantizeOptions | None = None,
+    **further: Any,
+) -> QuantizedModel:
+    """Quantize a float model to integers, calibrated on samples.
+
+    Parameters
+    ----------
+    model : callable
+        As for `tg2hdl.compile`: a function of Tensors, an object with ``__call__`` or an `OnnxModel`.
+    samples : array, or tuple of arrays
+        One array per input; its first axis counts samples.  The model gets one sample at a time, with a batch axis of
+        size 1 in front; with ``batched=False`` exactly ``samples[i]``.
+    bits : int, optional
+        Width of activations and weights (bits, 2 to 8); 8 unless given.
+    labels : array of int, optional
+        The right class of each sample, for the accuracies of the report.
+    options : QuantizeOptions, optional
+        Everything else; single ones of its fields may be given by name.
+
+    Raises
+    ------
+    InputError
+        For samples of another shape, empty, NaN or infinite, labels of another length, or an unknown option.
+    UnsupportedError
+        For an operation that has no integer form; it is named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tg2hdl
+    >>> from tinygrad import Tensor
+    >>> w = Tensor(np.eye(4, dtype=np.float32))
+    >>> q = tg2hdl.quantize(lambda x: (x @ w).relu(), np.linspace(-1, 1, 40, dtype=np.float32).reshape(10, 4))
+    >>> acc = tg2hdl.compile(q, np.zeros(4, np.float32))
+    """
+    known = {field.name for field in fields(QuantizeOptions)}
+    unknown = [name for name in further if name not in known]
+    if unknown:
+        raise InputError(
+            f"tg2hdl.quantize has no option {unknown[0]!r}", hint="choose one of: " + ", ".join(sorted(known))
+        )
+    if bits is not None:
+        further["bits"] = bits
+    chosen = replace(options or QuantizeOptions(), **further)
+    arrays = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
+    if batched:
+        arrays = [a[:, None] for a in arrays]
+    graph = tensor_graph(model, *(a[0] for a in arrays))
+    return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
+
+
+def _array(samples: Any) -> Array:
+    array = np.asarray(samples.numpy() if hasattr(samples, "numpy") else samples)
+    if array.ndim == 0 or not len(array):
+        raise InputError(
+            f"samples of shape {array.shape} hold none", hint="pass an array whose first axis counts samples"
+        )
+    return array.astype(np.float32) if array.dtype == np.float64 else array

@@ -1,0 +1,176 @@
+"""Quantization of whole models: golden model, hardware, numpy and a hand-written reference agree bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, nn
+
+import tg2hdl
+from tg2hdl_ir.errors import InputError, UnsupportedError
+
+RNG = np.random.default_rng(0)
+
+
+def tensor(*shape: int, scale: float = 1.0) -> Tensor:
+    return Tensor((RNG.normal(size=shape) * scale).astype(np.float32))
+
+
+W1, B1, W2, B2 = tensor(12, 16), tensor(16), tensor(16, 5), tensor(5)
+CONV, BIAS, DEPTHWISE, SQUARE = tensor(4, 1, 3, 3), tensor(4), tensor(4, 1, 3, 3), tensor(6, 6)
+NORM = nn.BatchNorm(4)
+NORM.running_mean, NORM.running_var = tensor(4), tensor(4).abs() + 0.5
+NORM.weight, NORM.bias = tensor(4), tensor(4)
+CELL = nn.LSTMCell(6, 4)
+for _name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+    setattr(CELL, _name, tensor(*getattr(CELL, _name).shape, scale=0.5))
+
+
+def mlp(x: Tensor) -> Tensor:
+    return (x @ W1 + B1).relu() @ W2 + B2
+
+
+def residual(x: Tensor) -> Tensor:
+    y = NORM(x.conv2d(CONV, BIAS, padding=1)).relu()
+    return (y.conv2d(DEPTHWISE, groups=4, padding=2, dilation=2) + y).relu6().max_pool2d(2).mean((2, 3))
+
+
+def attention(x: Tensor) -> Tensor:
+    return ((x.linear(SQUARE) @ x.transpose(-1, -2)) * 0.3).softmax(-1) @ x
+
+
+def recurrent(x: Tensor) -> Tensor:
+    state = CELL(x[:, 0])
+    return CELL(x[:, 1], state)[0]
+
+
+MODELS = {
+    "mlp": (mlp, (12,), 35),
+    "residual": (residual, (1, 8, 8), 30),
+    "attention": (attention, (3, 6), 30),
+    "recurrent": (recurrent, (2, 6), 30),
+    "gelu_layernorm": (lambda x: x.linear(SQUARE).gelu().layernorm(), (3, 6), 25),
+    "cat_pad_leaky": (lambda x: x.leaky_relu().cat(x.sigmoid() * 2, dim=2).pad((1, 1)), (2, 3), 30),
+    "maximum": (lambda x: x.maximum(x.flip(2)).silu(), (2, 3), 30),
+}
+
+
+@pytest.mark.parametrize("requantization", ["shift", "multiplier"])
+@pytest.mark.parametrize("name", MODELS)
+def test_tinygrad_golden_and_numpy_agree_bit_for_bit(name: str, requantization: str) -> None:
+    model, shape, floor = MODELS[name]
+    samples = RNG.normal(size=(96, *shape)).astype(np.float32)
+    q = tg2hdl.quantize(model, samples, requantization=requantization)
+    assert q.report.output_sqnr > floor
+    assert q.report.in_float == ()
+    accelerator = tg2hdl.compile(q, samples[0])
+    floats = [
+        op.dtype
+        for call in accelerator.captured.program.calls
+        for op in call.kernel.buffers
+        if op.dtype.is_float
+    ]
+    assert floats == []
+    for sample in samples[:4]:
+        integers = q.quantize_input(sample)
+        expected = q.reference(*integers)
+        np.testing.assert_array_equal(accelerator.golden(sample), expected)
+        np.testing.assert_array_equal(q(*(Tensor(i) for i in integers)).numpy(), expected)
+        assert accelerator.golden(sample).dtype.kind in "iu"
+
+
+@pytest.mark.parametrize("requantization", ["shift", "multiplier"])
+def test_hardware_gives_the_bits_of_the_reference(requantization: str) -> None:
+    samples = RNG.normal(size=(96, 12)).astype(np.float32)
+    q = tg2hdl.quantize(mlp, samples, requantization=requantization)
+    accelerator = tg2hdl.compile(q, samples[0], multipliers=4)
+    for sample in samples[:3]:
+        result = accelerator.simulate(sample, engine="amaranth")
+        np.testing.assert_array_equal(result.output, q.reference(*q.quantize_input(sample)))
+        assert result.cycles.compute == accelerator.predicted_cycles
+        np.testing.assert_array_equal(q.dequantize(result.output), q(sample))
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+def test_a_layer_written_by_hand_has_the_same_bits(rounding: str) -> None:
+    """Integers and shift are computed here from the scales of the report alone."""
+    samples = RNG.normal(size=(200, 12)).astype(np.float32)
+    q = tg2hdl.quantize(mlp, samples, rounding=rounding, per_channel=False)
+    rows = {row.name: row for row in q.report.layers if row.kind != "weights"}
+    weights = [row for row in q.report.layers if row.kind == "weights"]
+    s_x, s_h = rows["x"].scale, next(r.scale for n, r in rows.items() if n.endswith("relu"))
+    s_1, s_2 = weights[0].scale, weights[1].scale
+    w1, w2 = (np.clip(np.rint(w.numpy() / s), -127, 127).astype(int) for w, s in ((W1, s_1), (W2, s_2)))
+    x = np.clip(np.rint(samples / s_x), -127, 127).astype(int)
+    total = x @ w1 + np.rint(B1.numpy() / (s_x * s_1)).astype(int)
+    exact = total / (s_h / (s_x * s_1))
+    rounded = np.floor(exact + 0.5) if rounding == "half_up" else np.rint(exact)
+    hidden = np.clip(rounded, 0, 255).astype(int)
+    expected = hidden @ w2 + np.rint(B2.numpy() / (s_h * s_2)).astype(int)
+    found = np.array([q.reference(*q.quantize_input(s))[0] for s in samples])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_embedding_and_class_numbers_stay_integers() -> None:
+    embedding = nn.Embedding(7, 6)
+    embedding.weight = tensor(7, 6)
+    tokens = RNG.integers(0, 7, (64, 4)).astype(np.int32)
+    model = lambda t: embedding(t).mean(1).linear(SQUARE).argmax(1)  # noqa: E731
+    q = tg2hdl.quantize(model, tokens)
+    accelerator = tg2hdl.compile(q, tokens[0])
+    expected = [model(Tensor(t[None])).item() for t in tokens]
+    found = [int(accelerator.golden(t)[0]) for t in tokens]
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 62
+
+
+def test_the_same_samples_give_the_same_bits() -> None:
+    samples = RNG.normal(size=(64, 12)).astype(np.float32)
+    first, second = (tg2hdl.quantize(mlp, samples, calibration="percentile") for _ in range(2))
+    assert first.graph.format() == second.graph.format()
+    for a, b in zip(first.graph.nodes, second.graph.nodes, strict=True):
+        assert a.op != "const" or np.array_equal(a.arg, b.arg)
+    assert str(first.report) == str(second.report)
+
+
+def test_report_names_layers_and_measures_accuracy() -> None:
+    samples = RNG.normal(size=(80, 12)).astype(np.float32)
+    labels = np.array([mlp(Tensor(s[None])).numpy().argmax() for s in samples])
+    report = tg2hdl.quantize(mlp, samples, labels=labels).report
+    assert report.float_accuracy == 1.0
+    assert report.accuracy == report.agreement > 0.9
+    text = str(report)
+    for part in ("W1", "W2", "SQNR", "left in float: nothing", "agreement with the float model"):
+        assert part in text
+
+
+def _refused(samples: object, **options: object) -> str:
+    with pytest.raises((InputError, UnsupportedError)) as caught:
+        tg2hdl.quantize(options.pop("model", mlp), samples, **options)
+    return str(caught.value)
+
+
+def test_refusals_name_the_input() -> None:
+    good = np.zeros((10, 12), np.float32)
+    bad = good.copy()
+    bad[3, 4] = np.nan
+    assert "samples of input 'x' have NaN at index (3, 0, 4)" in _refused(bad)
+    bad[3, 4] = -np.inf
+    assert "an infinity at index (3, 0, 4)" in _refused(bad)
+    assert "labels of shape (9,) for 10 samples" in _refused(good, labels=np.zeros(9, int))
+    assert "no calibration method 'median'" in _refused(good, calibration="median")
+    assert "no option 'bit'" in _refused(good, bit=3)
+    assert "bits=1 is no width" in _refused(good, bits=1)
+    assert "hold none" in _refused(good[:0])
+    assert "fails" in _refused(np.zeros((10, 13), np.float32)) or "failed" in _refused(
+        np.zeros((10, 13), np.float32)
+    )
+
+
+def test_an_operation_without_integer_form_is_named() -> None:
+    message = _refused(RNG.normal(size=(8, 6)).astype(np.float32), model=lambda x: x.cast("int32") * 2)
+    assert "cast of int32[1, 6] has no integer form" in message
+
+
+def test_constant_and_saturating_tensors_are_warned_of() -> None:
+    report = tg2hdl.quantize(mlp, np.full((10, 12), 0.5, np.float32)).report
+    assert any("x is constant (0.5) on all samples" in w for w in report.warnings)

@@ -32,7 +32,7 @@ def write_record(value: object) -> str:
     Raises
     ------
     TypeError
-        For a value that is neither a dataclass, a container, an enum member, a number, a string nor None.
+        For a value that is no dataclass, container, named tuple, enum member, number, string or None.
     """
     numbers: dict[int, int] = {}
     objects: list[Any] = []
@@ -105,6 +105,9 @@ def _encode(value: object, numbers: dict[int, int]) -> Any:
         return value
     if isinstance(value, dict):
         return {"dict": [[_encode(k, numbers), _encode(v, numbers)] for k, v in value.items()]}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        name = f"{type(value).__module__}:{type(value).__qualname__}"
+        return {"named": [name, [_encode(item, numbers) for item in value]]}
     for name, kind in (("tuple", tuple), ("list", list), ("frozenset", frozenset), ("set", set)):
         if isinstance(value, kind):
             return {name: [_encode(item, numbers) for item in value]}
@@ -150,6 +153,10 @@ def _decode(value: Any, objects: list[Any]) -> Any:
             return objects[content]
         case "enum":
             return _class(content[0], lambda cls: issubclass(cls, Enum))[content[1]]
+        case "named":
+            name, items = content
+            made = _class(name, lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields"))
+            return made(*(_decode(item, objects) for item in items))
         case "dict":
             return {_decode(k, objects): _decode(v, objects) for k, v in content}
     container = {"tuple": tuple, "list": list, "frozenset": frozenset, "set": set}[kind]

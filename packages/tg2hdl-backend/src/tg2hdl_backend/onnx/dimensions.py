@@ -100,6 +100,11 @@ def resolve_inputs(
                 where=str(file),
                 hint="export the model with shapes of inputs",
             )
+        if _is_empty(info, batch, sizes):
+            fixed[info.name] = np.zeros(
+                [d.dim_value for d in tensor.shape.dim], helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            )
+            continue
         shape = [_size(info, n, batch, sizes, used, file) for n in range(len(tensor.shape.dim))]
         for dim, size in zip(tensor.shape.dim, shape, strict=True):
             dim.Clear()
@@ -113,6 +118,7 @@ def resolve_inputs(
             where=str(file),
             hint="dimensions that need a size: " + ", ".join(symbolic),
         )
+    kept = [i for i in kept if i.name not in fixed]
     del graph.input[:]
     graph.input.extend(kept)
     graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in fixed.items())
@@ -120,6 +126,14 @@ def resolve_inputs(
         if output.type.WhichOneof("value") == "tensor_type":
             output.type.tensor_type.ClearField("shape")
     return tuple(specs)
+
+
+def _is_empty(info: ValueInfoProto, batch: int | None, sizes: dict[str, int]) -> bool:
+    """Whether an input is declared without elements, so that its contents are known."""
+    dims = info.type.tensor_type.shape.dim
+    sized = all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims)
+    given = batch is not None or any(f"{info.name}.{n}" in sizes for n in range(len(dims)))
+    return sized and any(d.dim_value == 0 for d in dims) and not given
 
 
 def _size(

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import NodeProto
+from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from tg2hdl_ir.errors import UnsupportedError
 
 __all__ = ["fold_node"]
+
+
+def _model(node: NodeProto, version: int, given: Mapping[str, npt.NDArray[Any]]) -> ModelProto:
+    """A model of the node alone, whose opset the reference implementation heeds."""
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in given.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "constant", inputs, outputs)
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version)])
 
 
 def fold_node(
@@ -28,12 +40,12 @@ def fold_node(
     given = {name: array for name, array in zip(node.input, inputs, strict=True) if name}
     try:
         with np.errstate(all="ignore"):
-            evaluator = ReferenceEvaluator(node, opsets={node.domain: version, "": version})
-            results = evaluator.run(None, given)
+            results = ReferenceEvaluator(_model(node, version, given)).run(None, given)
     except Exception as error:
         raise UnsupportedError(
             f"constant of ONNX operator {node.op_type} cannot be computed: {type(error).__name__}: {error}",
             where=where,
             hint="store the constant in the file as an initializer, e.g. with onnxsim",
         ) from error
-    return [np.asarray(r) for r in results]
+    found = iter(results)
+    return [np.asarray(next(found)) if name else np.zeros(0) for name in node.output]

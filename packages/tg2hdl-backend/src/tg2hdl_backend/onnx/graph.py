@@ -100,6 +100,14 @@ class Graph:
             return [self._size(info, inputs[0])]
         if node.op_type == "Constant" and info.domain == "":
             return [Value(node.output[0], None, lambda: _constant(info))]
+        if (
+            node.op_type == "CastLike"
+            and inputs[0] is not None
+            and inputs[0].is_known
+            and inputs[1] is not None
+        ):
+            # Only the type of the second input matters.
+            inputs = [inputs[0], inputs[1] if inputs[1].is_known else _type_of(inputs[1])]
         if all(v is None or v.is_known for v in inputs) and not node.op_type.startswith("Random"):
             return self._known(node, info, inputs)
         depends = frozenset().union(*(v.inputs for v in inputs if v is not None))
@@ -226,7 +234,8 @@ class Graph:
         if function is None:
             info = self.describe(node, inputs)
             raise info.unsupported("there is no definition of it")
-        inner = Graph({o.domain: o.version for o in function.opset_import})
+        versions = {"": onnx.defs.onnx_opset_version()}
+        inner = Graph({**versions, **{o.domain: o.version for o in function.opset_import}})
         names = list(function.input)
         for n, name in enumerate(names):
             value = inputs[n] if n < len(inputs) else None
@@ -237,7 +246,15 @@ class Graph:
         given = {a.name: a for a in node.attribute}
         defaults = {a.name: a for a in function.attribute_proto}
         inner.run(_with_attributes(function.node, {**defaults, **given}))
-        return [v.tensor for name in function.output if (v := inner.values.get(name)) is not None]
+        found = [inner.values.get(name) for name in function.output]
+        while found and found[-1] is None:
+            found.pop()
+        return [Tensor.empty(1) if v is None else v.tensor for v in found]
+
+
+def _type_of(value: Value) -> Value:
+    """Known value without elements of the type of another one."""
+    return Value(value.name, None, lambda: np.zeros(0, DType.from_tinygrad(value.tensor.dtype).numpy()))
 
 
 def definition(op_type: str, domain: str, version: int) -> tuple[Build | None, tuple[int, ...]]:

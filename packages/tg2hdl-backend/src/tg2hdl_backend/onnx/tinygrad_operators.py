@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ __all__ = ["constant_positions", "tinygrad_operator"]
 
 # Names that tinygrad has without regard to the domain.
 _OTHER_DOMAINS = {
-    "ai.onnx.ml": {"ArrayFeatureExtractor"},
     "com.microsoft": {
         "Attention",
         "BiasGelu",
@@ -27,6 +26,7 @@ _OTHER_DOMAINS = {
     },
     "ai.onnx.preview.training": {"Adagrad", "Adam", "Momentum"},
 }
+# Names of tinygrad that are not ONNX's own operators, or that compute something else.
 _ELSEWHERE = {
     "ArrayFeatureExtractor",
     "BiasGelu",
@@ -34,6 +34,7 @@ _ELSEWHERE = {
     "EmbedLayerNormalization",
     "FastGelu",
     "Gradient",
+    "ImageDecoder",
     "If",
     "QLinearAdd",
     "QLinearGlobalAveragePool",
@@ -63,8 +64,7 @@ def tinygrad_operator(op_type: str, domain: str, version: int) -> Callable[..., 
         options = {name: _option(value) for name, value in node.attributes.items()}
         if op_type == "Split":
             options.setdefault("num_outputs", len(node.outputs))
-        arguments = [_python(x) if isinstance(x, np.ndarray) else x for x in inputs]
-        return found(*arguments, **options)
+        return found(*_arguments(op_type, inputs), **options)
 
     return build
 
@@ -77,6 +77,11 @@ def _option(value: Any) -> Any:
 
 def _python(array: np.ndarray[Any, Any]) -> Any:
     return array.tolist()
+
+
+def _arguments(op_type: str, inputs: Sequence[Any]) -> list[Any]:
+    axes = op_type in ("Squeeze", "Unsqueeze") or op_type.startswith("Reduce")
+    return [_python(np.atleast_1d(x) if axes else x) if isinstance(x, np.ndarray) else x for x in inputs]
 
 
 def as_tensor(value: Any) -> Tensor:

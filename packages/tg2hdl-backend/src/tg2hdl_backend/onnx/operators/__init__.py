@@ -1,0 +1,1 @@
+"""Definitions of ONNX operators that tinygrad's importer lacks or computes differently."""

@@ -1,0 +1,63 @@
+"""Arithmetic that operators share: division as IEEE has it, rounding into an integer type, exact products of half."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+from tinygrad.uop import ops
+from tinygrad.uop.ops import Ops
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.tensors import tensor_of
+
+__all__ = ["divide", "scalar", "to_code", "wide"]
+
+
+def _ieee_division(a: float, b: float) -> float:
+    if b:
+        return a / b
+    return float("nan") if a == 0 or a != a else float("inf") * a * (1 if str(b)[0] != "-" else -1)
+
+
+# tinygrad's interpreter knows reciprocals only; its renderers and the IR have the division.
+ops.python_alu.setdefault(Ops.FDIV, _ieee_division)
+
+
+def divide(a: Tensor, b: Tensor | float) -> Tensor:
+    """Quotient rounded once; tinygrad's own ``/`` rounds the reciprocal first."""
+    if not isinstance(b, Tensor):
+        if abs(b).hex().startswith("0x1.0000000000000p"):
+            return a / b
+        b = a.full_like(b)
+    a, b = a._broadcasted(b)
+    return Tensor(a.uop.alu(Ops.FDIV, b.uop))
+
+
+def to_code(x: Tensor, zero_point: Tensor | int, dtype: Any) -> Tensor:
+    """Round half to even, add the zero point, saturate, and convert to an integer type."""
+    rounded = x.round()
+    if isinstance(zero_point, Tensor):
+        zero_point = zero_point.cast(rounded.dtype)
+    if not isinstance(zero_point, int) or zero_point:
+        rounded = rounded + zero_point
+    return rounded.clamp(dtype.min, dtype.max).cast(dtype)
+
+
+def scalar(node: OnnxNode, position: int, value: Tensor | None, default: Any = 0) -> Any:
+    """Input `position` as a number where it is a known scalar; otherwise the tensor."""
+    if value is None:
+        return default
+    known = node.known(position)
+    return known.reshape(()).item() if known is not None and known.size == 1 else value
+
+
+def wide(x: Tensor) -> Tensor:
+    """Half and bfloat16 as float32, in which their products are exact."""
+    return x.cast(dtypes.float32) if x.dtype in (dtypes.float16, dtypes.bfloat16) else x
+
+
+def constant(node: OnnxNode, array: Any) -> Tensor:
+    """Tensor of a table that is made from attributes."""
+    return tensor_of(array, node.where)

@@ -1,0 +1,146 @@
+"""Operators of ONNX Runtime (domain com.microsoft), which its quantizer and its optimizer write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code
+from tg2hdl_backend.onnx.operators.quantization import _factor, _requantized, _shifted, matmul_integer
+
+__all__ = [
+    "matmul_integer_to_float",
+    "qgemm",
+    "qlinear_add",
+    "qlinear_concat",
+    "qlinear_global_average_pool",
+    "qlinear_leaky_relu",
+    "qlinear_mul",
+    "qlinear_sigmoid",
+    "qlinear_where",
+]
+
+QTensor = tuple[Tensor, Tensor, Tensor | None]
+
+
+def _real(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    factor = scalar(node, position + 1, scale)
+    return _shifted(x, scalar(node, position + 2, zero)).cast(dtypes.float32) * factor
+
+
+def _code(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    dtype = dtypes.uint8 if zero is None else zero.dtype
+    return to_code(divide(x, scalar(node, position, scale)), scalar(node, position + 1, zero), dtype)
+
+
+def qlinear_add(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
+    """Sum of dequantized codes, quantized again."""
+    a_scale, a_zero, b, b_scale, b_zero, scale, *zero = rest
+    total = _real(node, 0, a, a_scale, a_zero) + _real(node, 3, b, b_scale, b_zero)
+    return _code(node, 6, total, scale, zero[0] if zero else None).cast(a.dtype)
+
+
+def qlinear_mul(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
+    """Product of codes; the zero point is added before the rounding, as ONNX Runtime does."""
+    a_scale, a_zero, b, b_scale, b_zero, scale, *zero = rest
+    product = _shifted(a, scalar(node, 2, a_zero)) * _shifted(b, scalar(node, 5, b_zero))
+    scaled = product.cast(dtypes.float32) * _factor(node, (1, 4, 6), (a_scale, b_scale, scale), (-1,))
+    offset = scalar(node, 7, zero[0]) if zero else 0
+    if isinstance(offset, Tensor):
+        offset = offset.cast(dtypes.float32)
+    return to_code(scaled + offset, 0, a.dtype)
+
+
+def qgemm(node: OnnxNode, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, *rest: Any) -> Tensor:
+    """Gemm of codes with an int32 bias: requantized, or float without an output scale."""
+    b_scale, b_zero, bias, y_scale, y_zero, *_ = (*rest, None, None, None)
+    if node.attribute("alpha", 1.0) != 1.0:
+        raise node.unsupported("alpha other than 1", "fold it into a scale")
+    left, right = _shifted(a, scalar(node, 2, a_zero)), _shifted(b, scalar(node, 5, b_zero))
+    left = left.transpose(0, 1) if node.attribute("transA", 0) else left
+    if node.attribute("transB", 0):
+        right = _shifted(b, _rows(scalar(node, 5, b_zero))).transpose(0, 1)
+    total = left.matmul(right, dtype=dtypes.int32)
+    total = total if bias is None else total + bias
+    if y_scale is None:
+        return total.cast(dtypes.float32) * (a_scale * b_scale)
+    factor = _factor(node, (1, 4, 7), (a_scale, b_scale, y_scale), (1, -1))
+    return _requantized(node, total, factor, 8, y_zero)
+
+
+def _rows(zero: Any) -> Any:
+    return zero.unsqueeze(-1) if isinstance(zero, Tensor) and zero.ndim == 1 else zero
+
+
+def _table(node: OnnxNode, x: Tensor, function: Callable[[Any], Any], given: tuple[Any, ...]) -> Tensor:
+    """One result per code, in a table: the scales are known."""
+    known = [node.known(p) for p in (1, 2, 3, 4)]
+    x_scale, y_scale = known[0], known[2]
+    if x_scale is None or y_scale is None:
+        raise node.unsupported("a scale that depends on data", "make scales and zero points initializers")
+    dtype = np.int8 if x.dtype == dtypes.int8 else np.uint8
+    codes = np.arange(256).astype(np.uint8).view(dtype).astype(np.float32)
+    zero = [np.float32(0 if k is None else k.reshape(()).item()) for k in (known[1], known[3])]
+    values = function((codes - zero[0]) * np.float32(x_scale.reshape(()).item()))
+    limits = np.iinfo(dtype)
+    result = np.rint(values / np.float32(y_scale.reshape(()).item())) + zero[1]
+    table = constant(node, np.clip(result, limits.min, limits.max).astype(dtype))
+    return table[x.bitcast(dtypes.uint8).cast(dtypes.int32)]
+
+
+def qlinear_sigmoid(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
+    """Sigmoid of codes from a table of 256."""
+    return _table(node, x, lambda v: 1 / (1 + np.exp(-v)), given)
+
+
+def qlinear_leaky_relu(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
+    """Leaky ReLU of codes from a table of 256."""
+    alpha = np.float32(node.attribute("alpha", 0.01))
+    return _table(node, x, lambda v: np.where(v >= 0, v, alpha * v), given)
+
+
+def qlinear_global_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
+    """Mean over the image, requantized."""
+    x_scale, x_zero, y_scale, y_zero = given
+    axes = tuple(range(1, x.ndim - 1)) if node.attribute("channels_last", 0) else tuple(range(2, x.ndim))
+    total = _shifted(x, scalar(node, 2, x_zero)).sum(axes, keepdim=True)
+    count = int(np.prod([x.shape[a] for a in axes]))
+    mean = divide(total.cast(dtypes.float32), float(count)) * scalar(node, 1, x_scale)
+    return _code(node, 3, mean, y_scale, y_zero)
+
+
+def qlinear_concat(node: OnnxNode, y_scale: Tensor, y_zero: Tensor, *parts: Any) -> Tensor:
+    """Codes of several scales, joined in one."""
+    joined = []
+    for n in range(0, len(parts), 3):
+        real = _real(node, n + 2, parts[n], parts[n + 1], parts[n + 2])
+        joined.append(_code(node, 0, real, y_scale, y_zero))
+    return joined[0].cat(*joined[1:], dim=node.attribute("axis"))
+
+
+def qlinear_where(node: OnnxNode, condition: Tensor, *given: Any) -> Tensor:
+    """Codes of two scales, chosen by a condition."""
+    x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = given
+    one = _code(node, 7, _real(node, 1, x, x_scale, x_zero), scale, zero)
+    return condition.where(one, _code(node, 7, _real(node, 4, y, y_scale, y_zero), scale, zero))
+
+
+def matmul_integer_to_float(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -> Tensor:
+    """Product of codes times both scales, in float."""
+    a_scale, b_scale, a_zero, b_zero, bias = (*given, None, None, None)[:5]
+    zeros = OnnxNode(
+        node.op_type,
+        node.domain,
+        node.version,
+        node.name,
+        node.attributes,
+        node.outputs,
+        [*node.known_inputs[:2], *node.known_inputs[4:6]],
+    )
+    total = matmul_integer(zeros, a, b, a_zero, b_zero).cast(dtypes.float32) * (a_scale * b_scale)
+    return total if bias is None else total + bias

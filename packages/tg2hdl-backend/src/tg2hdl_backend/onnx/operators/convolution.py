@@ -1,0 +1,85 @@
+"""Convolutions of any rank, exact for integers and with exact products for half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinygrad import Tensor
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators.arithmetic import wide
+
+__all__ = ["conv", "gemm", "lp_pool", "matmul", "window_padding"]
+
+
+def window_padding(
+    node: OnnxNode,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[tuple[int, int]]:
+    """Elements before and after each axis."""
+    rank, mode = len(kernel), node.attribute("auto_pad", "NOTSET")
+    pads = node.attribute("pads") or [0] * (2 * rank)
+    if mode in ("NOTSET", ""):
+        return [(pads[n], pads[n + rank]) for n in range(rank)]
+    if mode == "VALID":
+        return [(0, 0)] * rank
+    found = []
+    for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
+        total = max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
+        small, large = total // 2, total - total // 2
+        found.append((small, large) if mode == "SAME_UPPER" else (large, small))
+    return found
+
+
+def conv(node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Cross-correlation with padding, strides, dilations and groups."""
+    rank, dtype = w.ndim - 2, x.dtype
+    strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
+    padding = window_padding(node, x.shape[2:], w.shape[2:], strides, dilations)
+    flat = tuple(p for pair in reversed(padding) for p in pair)
+    options: dict[str, Any] = {
+        "groups": node.attribute("group", 1),
+        "stride": tuple(strides),
+        "dilation": tuple(dilations),
+        "padding": flat,
+    }
+    return wide(x).conv2d(wide(w), None if bias is None else wide(bias), **options).cast(dtype)
+
+
+def matmul(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product."""
+    return wide(a).matmul(wide(b)).cast(a.dtype)
+
+
+def gemm(node: OnnxNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+    """``alpha * A @ B + beta * C``."""
+    left = wide(a).transpose(0, 1) if node.attribute("transA", 0) else wide(a)
+    right = wide(b).transpose(0, 1) if node.attribute("transB", 0) else wide(b)
+    result = left @ right
+    alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    result = result if alpha == 1 else result * alpha
+    if c is not None:
+        result = result + (wide(c) if beta == 1 else wide(c) * beta)
+    return result.cast(a.dtype)
+
+
+def lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
+    """The p-norm of each window."""
+    kernel = node.attribute("kernel_shape")
+    rank, p = len(kernel), node.attribute("p", 2)
+    strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
+    if node.attribute("ceil_mode", 0):
+        raise node.unsupported("ceil_mode", "export with ceil_mode=0")
+    padding = window_padding(node, x.shape[2:], kernel, strides, dilations)
+    padded = x.abs().pad(((0, 0), (0, 0), *padding))
+    windows = padded._pool(tuple(kernel), tuple(strides), tuple(dilations))
+    axes = tuple(range(-rank, 0))
+    if p == 1:
+        return windows.sum(axes)
+    if p == 2:
+        return (windows * windows).sum(axes).sqrt()
+    return windows.pow(p).sum(axes).pow(1 / p)

@@ -1,0 +1,153 @@
+"""Elementwise operators that tinygrad's importer lacks, or computes differently at special values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
+from tg2hdl_backend.onnx.tensors import to_dtype
+
+__all__ = [
+    "bit_cast",
+    "bit_shift",
+    "cast",
+    "cast_like",
+    "celu",
+    "cum_prod",
+    "dropout",
+    "hardmax",
+    "log_softmax_flat",
+    "lp_normalization",
+    "mod",
+    "softmax",
+    "softmax_flat",
+]
+
+
+def bit_shift(node: OnnxNode, x: Tensor, amount: Tensor) -> Tensor:
+    """Shift by amounts that may depend on data, also by the width and more."""
+    bits = x.dtype.itemsize * 8
+    small = amount < bits
+    left = node.attribute("direction") == "LEFT"
+    # Behind the last bit comes zero, or the sign.
+    signed = not left and not dtypes.is_unsigned(x.dtype)
+    by = small.where(amount, amount.const_like(bits - 1 if signed else 0)).cast(x.dtype)
+    shifted = x.lshift(by) if left else x.rshift(by)
+    return shifted if signed else small.where(shifted, shifted.const_like(0))
+
+
+def bit_cast(node: OnnxNode, x: Tensor) -> Tensor:
+    """The same bits as another type of the same width."""
+    return x.bitcast(to_dtype(node.attribute("to"), node.where))
+
+
+def _converted(node: OnnxNode, x: Tensor, dtype: Any) -> Tensor:
+    if x.dtype == dtype:
+        return x
+    if dtype.name.startswith("float8"):
+        return _to_fp8(node, x, dtype)
+    return (x != 0) if dtype == dtypes.bool else x.cast(dtype)
+
+
+def _to_fp8(node: OnnxNode, x: Tensor, dtype: Any) -> Tensor:
+    """FP8 that saturates, infinities included; NaN stays."""
+    limit = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}[dtype.name]
+    if not node.attribute("saturate", 1):
+        raise node.unsupported("FP8 without saturation", "export with saturate=1")
+    real = x.cast(dtypes.float32)
+    return real.maximum(-limit).minimum(limit).cast(dtype)
+
+
+def cast(node: OnnxNode, x: Tensor) -> Tensor:
+    """Conversion to a type."""
+    return _converted(node, x, to_dtype(node.attribute("to"), node.where))
+
+
+def cast_like(node: OnnxNode, x: Tensor, like: Tensor) -> Tensor:
+    """Conversion to the type of another tensor."""
+    return _converted(node, x, like.dtype)
+
+
+def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
+    """Remainder with the sign of the divisor, or of the dividend with fmod=1."""
+    if not dtypes.is_float(a.dtype):
+        return a.fmod(b) if node.attribute("fmod", 0) else a % b
+    if not node.attribute("fmod", 0):
+        quotient = divide(wide(a), wide(b))
+        result = wide(a) - quotient.floor() * wide(b)
+        # An infinite divisor leaves what has its sign, and is the result otherwise.
+        infinite = b.isinf() & ~a.isinf() & ~a.isnan()
+        same = (a == 0) | ((a < 0) == (b < 0))
+        return infinite.where(same.where(wide(a), wide(b)), result).cast(a.dtype)
+    magnitude, divisor = wide(a).abs(), wide(b).abs()
+    rest = magnitude - divide(magnitude, divisor).trunc() * divisor
+    rest = (b.isinf() & ~a.isinf() & ~a.isnan()).where(magnitude, rest)
+    return (a < 0).where(-rest, rest).cast(a.dtype)
+
+
+def celu(node: OnnxNode, x: Tensor) -> Tensor:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    alpha = node.attribute("alpha", 1.0)
+    value = wide(x)
+    return (value.maximum(0) + (alpha * ((value / alpha).exp() - 1)).minimum(0)).cast(x.dtype)
+
+
+def lp_normalization(node: OnnxNode, x: Tensor) -> Tensor:
+    """Divided by the p-norm; a norm of zero gives zero."""
+    axis, p = node.attribute("axis", -1), node.attribute("p", 2)
+    norm = x.abs().sum(axis, keepdim=True) if p == 1 else x.square().sum(axis, keepdim=True).sqrt()
+    return (norm == 0).where(0.0, divide(x, norm)).cast(x.dtype)
+
+
+def cum_prod(node: OnnxNode, x: Tensor, axis: Any) -> Tensor:
+    """Running product."""
+    at = int(np.asarray(axis).reshape(())) % x.ndim
+    x = x.flip(at) if node.attribute("reverse", 0) else x
+    dtype = x.dtype
+    if node.attribute("exclusive", 0):
+        ones = x.const_like(1).shrink(tuple((0, 1) if n == at else (0, s) for n, s in enumerate(x.shape)))
+        x = ones.cat(x.shrink(tuple((0, s - (n == at)) for n, s in enumerate(x.shape))), dim=at)
+    result = x.cumprod(at).cast(dtype)
+    return result.flip(at) if node.attribute("reverse", 0) else result
+
+
+def softmax(node: OnnxNode, x: Tensor) -> Tensor:
+    """Softmax along an axis; half is computed in float32."""
+    return wide(x).softmax(node.attribute("axis", -1)).cast(x.dtype)
+
+
+def _rows(node: OnnxNode, x: Tensor) -> Tensor:
+    axis = node.attribute("axis", 1) % x.ndim
+    return x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+
+
+def softmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
+    """Softmax over all axes from `axis` on, as before version 13."""
+    return wide(_rows(node, x)).softmax(1).cast(x.dtype).reshape(x.shape)
+
+
+def log_softmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
+    """Logarithm of the softmax over all axes from `axis` on, as before version 13."""
+    return wide(_rows(node, x)).log_softmax(1).cast(x.dtype).reshape(x.shape)
+
+
+def hardmax(node: OnnxNode, x: Tensor) -> Tensor:
+    """One at the first largest element over all axes from `axis` on, as before version 13."""
+    rows = _rows(node, x)
+    first = rows.argmax(1, keepdim=True)
+    places = Tensor.arange(rows.shape[1]).reshape(1, -1)
+    return (places == first).cast(x.dtype).reshape(x.shape)
+
+
+def dropout(node: OnnxNode, x: Tensor, ratio: Tensor | None = None, training: Any = None) -> Any:
+    """Identity, which it is outside of training."""
+    active = bool(np.asarray(training).any()) if training is not None else False
+    active |= node.version < 7 and not node.attribute("is_test", 0)
+    if active:
+        raise node.unsupported("training mode needs random numbers", "export the model in evaluation mode")
+    return x, x.const_like(True).cast(dtypes.bool)

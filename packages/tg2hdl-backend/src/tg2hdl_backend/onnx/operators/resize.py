@@ -1,0 +1,120 @@
+"""Resizing: indices and weights of each axis are tables, computed once by ONNX's reference implementation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import helper
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_backend.onnx.fold import fold_node
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators.arithmetic import constant
+from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
+
+__all__ = ["max_unpool", "resize", "resize_10"]
+
+
+def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes: Any = None) -> Tensor:
+    """Interpolation along one axis after the other."""
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        own = tinygrad_operator("Resize", "", node.version)
+        if own is None:
+            raise node.unsupported("keep_aspect_ratio_policy", "give all sizes")
+        result: Tensor = own(
+            node, x, *(None if v is None or not np.size(v) else v for v in (roi, scales, sizes))
+        )
+        return result
+    axes = [int(a) % x.ndim for a in node.attribute("axes") or range(x.ndim)]
+    keep = {
+        k: v for k, v in node.attributes.items() if k not in ("axes", "keep_aspect_ratio_policy", "antialias")
+    }
+    if node.attribute("antialias"):
+        keep["antialias"] = node.attribute("antialias")
+    for n, axis in enumerate(axes):
+        size = None if sizes is None or not np.size(sizes) else int(sizes[n])
+        scale = None if size is not None else float(scales[n])
+        crop = None if roi is None or not np.size(roi) else (roi[n], roi[n + len(axes)])
+        cropped = (
+            crop is not None and node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+        )
+        if not cropped and (size == x.shape[axis] or scale == 1.0):
+            continue
+        matrix, offset = _interpolation(node, keep, x.shape[axis], size, scale, crop)
+        x = _along(node, x, axis, matrix, offset)
+    return x
+
+
+def _interpolation(
+    node: OnnxNode, attributes: dict[str, Any], length: int, size: int | None, scale: float | None, crop: Any
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Matrix (outputs, inputs) and offset of the resizing of one axis."""
+    area = None if crop is None else np.array([0, crop[0], 1, crop[1]], np.float32)
+    rows = np.concatenate([np.zeros((1, length), np.float32), np.eye(length, dtype=np.float32)])
+    factor = None if scale is None else np.array([1, scale], np.float32)
+    target = None if size is None else np.array([len(rows), size], np.int64)
+    given = [rows, area, factor, target]
+    names = [n if v is not None else "" for n, v in zip(("x", "roi", "scales", "sizes"), given, strict=True)]
+    call = helper.make_node("Resize", names, ["y"], **attributes)
+    result = fold_node(call, max(node.version, 11), given, node.where)[0]
+    offset = result[0]
+    # A constant behind the border has no part of the input in it.
+    return np.ascontiguousarray((result[1:] - offset).T), offset
+
+
+def _along(node: OnnxNode, x: Tensor, axis: int, matrix: Any, offset: Any) -> Tensor:
+    taps = max(1, int((matrix != 0).sum(1).max()))
+    order = np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps]
+    weights = np.take_along_axis(matrix, order, 1)
+    order = np.where(weights != 0, order, 0).astype(np.int32)
+    at = (slice(None),) * axis
+    shape = [-1 if n == axis else 1 for n in range(x.ndim)]
+    if taps == 1 and (weights == 1).all() and not offset.any():
+        return x[(*at, constant(node, order[:, 0]))]
+    real = x.cast(dtypes.float32)
+    total = None
+    for tap in range(taps):
+        part = real[(*at, constant(node, order[:, tap]))] * constant(node, weights[:, tap]).reshape(shape)
+        total = part if total is None else total + part
+    assert total is not None
+    total = total + constant(node, offset).reshape(shape) if offset.any() else total
+    if dtypes.is_int(x.dtype):
+        total = total.round().clamp(x.dtype.min, x.dtype.max)
+    return total.cast(x.dtype)
+
+
+def resize_10(node: OnnxNode, x: Tensor, scales: Any = None) -> Tensor:
+    """Version 10 and Upsample: asymmetric coordinates, rounded down."""
+    given = node.attribute("scales") if scales is None else scales
+    mode = {"mode": node.attribute("mode", "nearest"), "coordinate_transformation_mode": "asymmetric"}
+    if mode["mode"] == "nearest":
+        mode["nearest_mode"] = "floor"
+    plain = OnnxNode("Resize", "", 11, node.name, mode, node.outputs, node.known_inputs)
+    return resize(plain, x, None, np.asarray(given, np.float32))
+
+
+def max_unpool(node: OnnxNode, x: Tensor, indices: Tensor, shape: Any = None) -> Tensor:
+    """Values back at the places of the maxima; a larger output has zeros at the end of each axis."""
+    kernel = node.attribute("kernel_shape")
+    rank = len(kernel)
+    strides, pads = node.attribute("strides") or [1] * rank, node.attribute("pads") or [0] * (2 * rank)
+    sizes = [(x.shape[2 + n] - 1) * strides[n] - pads[n] - pads[n + rank] + kernel[n] for n in range(rank)]
+    count = int(np.prod(sizes))
+    places = indices.reshape(-1, 1, int(np.prod(x.shape[2:]))).cast(dtypes.int32)
+    # Indices count through the whole tensor; each channel has its own part.
+    channels = Tensor.arange(places.shape[0], dtype=dtypes.int32).reshape(-1, 1, 1)
+    local = places - (channels * count if _counts_through(node, x) else 0)
+    hit = local == Tensor.arange(count, dtype=dtypes.int32).reshape(1, -1, 1)
+    values = x.reshape(-1, 1, places.shape[2])
+    result = hit.where(values, 0).sum(-1).cast(x.dtype).reshape(*x.shape[:2], *sizes)
+    if shape is None:
+        return result
+    wanted = [int(s) for s in shape][2:]
+    return result.pad(((0, 0), (0, 0), *((0, w - s) for w, s in zip(wanted, sizes, strict=True))))
+
+
+def _counts_through(node: OnnxNode, x: Tensor) -> bool:
+    return x.shape[0] * x.shape[1] > 1

@@ -1,0 +1,99 @@
+"""Plugin: the ONNX operators of tg2hdl.  A module of its own, because it must load without tinygrad."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.plugins.descriptors import OnnxOperatorDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+__all__ = ["tg2hdl_onnx_operators"]
+
+# Domain, module: operator, first version, function, inputs that must be known.
+_TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]] = {
+    ("", "quantization"): (
+        ("QuantizeLinear", 10, "quantize_linear", ()),
+        ("DequantizeLinear", 10, "dequantize_linear", ()),
+        ("DynamicQuantizeLinear", 11, "dynamic_quantize_linear", ()),
+        ("MatMulInteger", 10, "matmul_integer", ()),
+        ("ConvInteger", 10, "conv_integer", ()),
+        ("QLinearMatMul", 10, "qlinear_matmul", ()),
+        ("QLinearConv", 10, "qlinear_conv", ()),
+    ),
+    ("", "convolution"): (
+        ("Conv", 1, "conv", ()),
+        ("MatMul", 1, "matmul", ()),
+        ("Gemm", 7, "gemm", ()),
+        ("LpPool", 2, "lp_pool", ()),
+    ),
+    ("", "recurrent"): (("RNN", 7, "rnn", ()), ("GRU", 7, "gru", ()), ("LSTM", 7, "lstm", ())),
+    ("", "indexing"): (
+        ("Pad", 1, "pad", (1, 3)),
+        ("ScatterND", 11, "scatter_nd", ()),
+        ("TensorScatter", 24, "tensor_scatter", ()),
+        ("ReverseSequence", 10, "reverse_sequence", ()),
+        ("SpaceToDepth", 1, "space_to_depth", ()),
+        ("Col2Im", 18, "col2im", (1, 2)),
+    ),
+    ("", "elementwise"): (
+        ("BitShift", 11, "bit_shift", ()),
+        ("BitCast", 26, "bit_cast", ()),
+        ("Cast", 6, "cast", ()),
+        ("CastLike", 15, "cast_like", ()),
+        ("Mod", 10, "mod", ()),
+        ("Celu", 12, "celu", ()),
+        ("LpNormalization", 1, "lp_normalization", ()),
+        ("CumProd", 26, "cum_prod", (1,)),
+        ("Softmax", 1, "softmax_flat", ()),
+        ("Softmax", 13, "softmax", ()),
+        ("LogSoftmax", 1, "log_softmax_flat", ()),
+        ("Hardmax", 1, "hardmax", ()),
+        ("Dropout", 1, "dropout", (2,)),
+    ),
+    ("", "resize"): (
+        ("Upsample", 1, "resize_10", (1,)),
+        ("Resize", 10, "resize_10", (1,)),
+        ("Resize", 11, "resize", (1, 2, 3)),
+        ("MaxUnpool", 9, "max_unpool", (2,)),
+    ),
+    ("", "functions"): (("Attention", 23, "expand", ()),),
+    ("ai.onnx.ml", "linear_models"): (
+        ("ArrayFeatureExtractor", 1, "array_feature_extractor", ()),
+        ("Binarizer", 1, "binarizer", ()),
+        ("FeatureVectorizer", 1, "feature_vectorizer", ()),
+        ("Imputer", 1, "imputer", ()),
+        ("LabelEncoder", 2, "label_encoder", ()),
+        ("LinearClassifier", 1, "linear_classifier", ()),
+        ("LinearRegressor", 1, "linear_regressor", ()),
+        ("Normalizer", 1, "normalizer", ()),
+        ("Scaler", 1, "scaler", ()),
+        ("ZipMap", 1, "zip_map", ()),
+    ),
+    ("ai.onnx.ml", "trees"): (
+        ("TreeEnsembleClassifier", 1, "tree_classifier", ()),
+        ("TreeEnsembleRegressor", 1, "tree_regressor", ()),
+    ),
+    ("com.microsoft", "contrib"): (
+        ("MatMulIntegerToFloat", 1, "matmul_integer_to_float", ()),
+        ("QGemm", 1, "qgemm", ()),
+        ("QLinearAdd", 1, "qlinear_add", ()),
+        ("QLinearConcat", 1, "qlinear_concat", ()),
+        ("QLinearGlobalAveragePool", 1, "qlinear_global_average_pool", ()),
+        ("QLinearLeakyRelu", 1, "qlinear_leaky_relu", ()),
+        ("QLinearMul", 1, "qlinear_mul", ()),
+        ("QLinearSigmoid", 1, "qlinear_sigmoid", ()),
+        ("QLinearWhere", 1, "qlinear_where", ()),
+    ),
+    ("com.microsoft", "quantization"): (
+        ("QuantizeLinear", 1, "quantize_linear", ()),
+        ("DequantizeLinear", 1, "dequantize_linear", ()),
+    ),
+}
+
+
+@hookimpl
+def tg2hdl_onnx_operators() -> list[OnnxOperatorDef]:
+    """Operators that tinygrad's importer lacks, or computes differently than ONNX says."""
+    return [
+        OnnxOperatorDef(op, f"tg2hdl_backend.onnx.operators.{module}:{function}", domain, version, constants)
+        for (domain, module), rows in _TABLE.items()
+        for op, version, function, constants in rows
+    ]

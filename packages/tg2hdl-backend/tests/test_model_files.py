@@ -14,7 +14,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate_program
 
 FOLDER = Path(__file__).parent / "models"
-NAMES = ["attention", "audio", "mlp", "residual"]
+NAMES = ["attention", "audio", "lstm", "mlp", "residual"]
 # Sums in another order, other elementary functions: single precision, through a few layers.
 TOLERANCE = 2.0**-18
 

@@ -94,7 +94,9 @@ TG_API i64 tg_run_until(void *p, u32 port, const u32 *words, u64 limit) {
     for (u64 used = 0;; used++) {
         ports[port].value(s, now);
         u32 hits = 0;
-        for (u32 lane = 0; lane < LANES; lane++) hits += !memcmp(now + lane * chunks, words, 4 * chunks);
+        for (u32 lane = 0; lane < LANES; lane++)
+            hits += now[lane * chunks] == words[0] &&
+                    (chunks == 1 || !memcmp(now + lane * chunks, words, 4 * chunks));
         if (hits) {
             result = hits == LANES ? (i64)used : -2;
             s->cycles += used;

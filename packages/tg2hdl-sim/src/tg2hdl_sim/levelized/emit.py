@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tg2hdl_sim.levelized.expressions import STATE, Expressions, Scope
+from tg2hdl_sim.levelized.phase import Phase
 from tg2hdl_sim.levelized.program import Program, refs
-from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory, UnitWrite, container
+from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory, container
 from tg2hdl_sim.words import chunks_of
 
 __all__ = ["emit"]
@@ -89,15 +90,16 @@ class _Emitter:
 
     def edge(self) -> list[str]:
         expressions = Expressions(self.program)
-        control = _Phase(self.program, expressions, varies=False, hold=self.batch > 0)
+        control = Phase(self.program, expressions, varies=False, hold=self.batch > 0)
         if self.batch:
             control.cone(*_varying_operands(self.units, _sinks(self.program, varies=True)))
+            control.close()
         control.run()
         after: list[str] = control.commits
         if not self.batch:
             return [*expressions.control.lines, *after]
         expressions.varying = Scope()
-        varying = _Phase(self.program, expressions, varies=True, hold=False)
+        varying = Phase(self.program, expressions, varies=True, hold=False)
         varying.run()
         return [
             *expressions.control.lines,
@@ -120,13 +122,13 @@ class _Emitter:
         if varies:
             expressions.varying = Scope()
         lines: list[str] = []
-        phases = {
-            phase: _Phase(self.program, expressions, varies=phase, hold=True) for phase in (False, True)
-        }
+        phases = {phase: Phase(self.program, expressions, varies=phase, hold=True) for phase in (False, True)}
         for k, word in enumerate(words):
             phases[False].cone(word, *_varying_operands(self.units, [word]))
+            phases[False].close()
             if varies:
                 phases[True].cone(word)
+                phases[True].close()
             text = expressions.value(word, "z", 32, varies) if word else "0"
             if varies:
                 lines.append(
@@ -150,9 +152,11 @@ class _Emitter:
             widths.append(sum(abs(count) for _, _, count in operand))
             fields = []
             for node, low in self.program.inputs.get(name, ()):
-                unit = self.units[self.program.places[node][0]]
+                number, lane = self.program.places[node]
+                unit = self.units[number]
+                copies = "LANES" if unit.varies else "1"
                 fields.append(
-                    f"{{offsetof(State, q{unit.number}), {unit.bits // 8}, 0, 0, {unit.width}, {low},"
+                    f"{{offsetof(State, q{number}) + {lane} * {unit.bits // 8} * {copies}, {unit.bits // 8}, 0, 0, {unit.width}, {low},"
                     f" {int(unit.form == 's')}, {int(unit.varies)}}}"
                 )
             lines.append(f"static const Field fields{index}[] = {{{', '.join([*fields, '{0}'])}}};")
@@ -250,155 +254,3 @@ def _cut(operand: Lifted, low: int, count: int) -> Lifted:
                 found.append((ref, start + first - place, last - first))
         place += size
     return tuple(found)
-
-
-class _Phase:
-    """The units of one phase in the order of execution."""
-
-    def __init__(self, program: Program, expressions: Expressions, *, varies: bool, hold: bool) -> None:
-        self.program, self.x, self.varies, self.hold = program, expressions, varies, hold
-        self.units = program.units
-        self.done: set[int] = set()
-        self.commits: list[str] = []
-        self.read_by: defaultdict[int, int] = defaultdict(int)
-        self.waiting: set[int] = set()
-        self.committed: set[int] = set()
-
-    @property
-    def lines(self) -> list[str]:
-        scope = self.x.varying if self.varies else self.x.control
-        assert scope is not None
-        return scope.lines
-
-    def run(self) -> None:
-        """Emit every register and write of the phase."""
-        writes = [w for w in self.program.writes if self.program.memories[w.memory].varies == self.varies]
-        registers = [u for u in self.units if u.op == "ff" and u.varies == self.varies]
-        for unit in self.units:
-            if unit.op != "in" and unit.varies == self.varies:
-                for register in self._registers(unit.ins) - ({unit.number} if unit.op == "ff" else set()):
-                    self.read_by[register] += 1
-        queue: deque[UnitWrite | Unit] = deque(writes)
-        seen: set[int] = set()
-        rest = deque(registers)
-        stores: list[str] = []
-        while queue or rest:
-            if not queue:
-                unit = rest.popleft()
-                if unit.number in seen:
-                    continue
-                seen.add(unit.number)
-                queue.append(unit)
-            sink = queue.popleft()
-            operands = [sink.address, sink.data, sink.enable] if isinstance(sink, UnitWrite) else sink.ins
-            reached = self.cone(*operands)
-            if isinstance(sink, UnitWrite):
-                stores += self._store(sink)
-            else:
-                self.waiting.add(sink.number)
-                self._settle([sink.number])
-            for register in sorted(reached):
-                if register not in seen:
-                    seen.add(register)
-                    queue.append(self.units[register])
-        if self.hold:
-            for number in sorted(self.waiting):
-                self._commit(number, temporary=True)
-        else:
-            while self.waiting:
-                number = min(self.waiting)
-                self._commit(number, temporary=True)
-        self.commits += stores
-
-    def _registers(self, operands: Iterable[Lifted]) -> set[int]:
-        found = set()
-        for operand in operands:
-            for ref in refs(operand):
-                if ref[0] >= 0:
-                    unit = self.units[ref[0]]
-                    if unit.op == "ff" and unit.varies == self.varies:
-                        found.add(ref[0])
-        return found
-
-    def cone(self, *operands: Lifted) -> set[int]:
-        """Emit what is combinational below some operands; returns the registers of this phase that are read."""
-        reached = self._registers(operands)
-        stack = [(ref[0], False) for operand in operands for ref in refs(operand) if ref[0] >= 0]
-        while stack:
-            number, ready = stack.pop()
-            unit = self.units[number]
-            if unit.op in STATE or unit.varies != self.varies or number in self.done:
-                continue
-            if ready:
-                self.done.add(number)
-                self._emit(unit)
-                mine = self._registers(unit.ins)
-                reached |= mine
-                self._settle(mine, read=True)
-                continue
-            stack.append((number, True))
-            for operand in unit.ins:
-                stack += [(ref[0], False) for ref in refs(operand) if ref[0] >= 0]
-        return reached
-
-    def _emit(self, unit: Unit) -> None:
-        type_ = self.x.type_of(unit.bits, unit.varies)
-        text = self.x.compute(unit)
-        self.lines.append(f"const {type_} t{unit.number} = {text};")
-
-    def _store(self, write: UnitWrite) -> list[str]:
-        memory = self.program.memories[write.memory]
-        x, bits = self.x, container(memory.width)
-        self.x.fresh += 1
-        name = f"w{self.x.fresh}"
-        array = f"s->m{memory.number}"
-        by_input = memory.varies and (x.varies(write.address) or x.varies(write.enable))
-        address = x.value(write.address, "z", 32, by_input)
-        enable = x.value(write.enable, "z", 32, by_input)
-        data = x.value(write.data, memory.form, bits, memory.varies)
-        index_type = "vu32" if by_input else "u32"
-        self.lines.append(f"const {index_type} {name}a = {address}, {name}e = {enable};")
-        self.lines.append(f"const {x.type_of(bits, memory.varies)} {name}d = {data};")
-        inside = "" if memory.rows == memory.depth else f" && {name}a < {memory.depth}u"
-        if not memory.varies:
-            return [f"if ({name}e{inside}) {array}[{name}a] = {name}d;"]
-        if not by_input:
-            return [f"if ({name}e{inside}) {array}[{name}a][k] = {name}d;"]
-        inside = inside.replace(f"{name}a", f"{name}a[l]")
-        return [
-            f"for (int l = 0; l < VECTOR; l++) if ({name}e[l]{inside})"
-            f" ((u{bits} *)&{array}[{name}a[l]][k])[l] = {name}d[l];"
-        ]
-
-    # Registers take their next values when nobody needs the old ones any more
-
-    def _settle(self, registers: Iterable[int], *, read: bool = False) -> None:
-        work = []
-        for number in registers:
-            if read:
-                self.read_by[number] -= 1
-            work.append(number)
-        if self.hold:
-            return
-        while work:
-            number = work.pop()
-            if number in self.waiting and not self.read_by[number]:
-                work += self._commit(number)
-
-    def _commit(self, number: int, *, temporary: bool = False) -> set[int]:
-        unit = self.units[number]
-        self.waiting.discard(number)
-        text = self.x.value(unit.ins[0], unit.form, unit.bits, unit.varies)
-        place = f"s->q{number}" + ("[k]" if unit.varies else "")
-        if temporary:
-            self.lines.append(f"const {self.x.type_of(unit.bits, unit.varies)} n{number} = {text};")
-            self.commits.append(f"{place} = n{number};")
-        else:
-            self.lines.append(f"{place} = {text};")
-        freed = self._registers(unit.ins) - {number}
-        for other in freed:
-            self.read_by[other] -= 1
-        if temporary and not self.hold:
-            self._settle(freed)
-            return set()
-        return freed

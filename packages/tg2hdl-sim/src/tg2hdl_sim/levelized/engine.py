@@ -19,7 +19,18 @@ from tg2hdl_sim.version import __version__
 
 __all__ = ["generate", "is_cached", "open_levelized", "recipe"]
 
-FLAGS = ("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-march=native")
+FLAGS = (
+    "-x",
+    "c",
+    "-std=gnu11",
+    "-O2",
+    "-ftree-vectorize",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-w",
+    "-march=native",
+)
 
 
 def generate(elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = ()) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 from tg2hdl_sim.levelized.program import Program
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, container
 
-__all__ = ["Expressions", "Scope", "literal"]
+__all__ = ["SAME_LANE", "STATE", "Expressions", "Scope", "literal"]
 
 STATE = frozenset(["ff", "in"])
+SAME_LANE = (1, 1, 0)
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Expressions:
 
     def scope_of(self, ref: Ref) -> Scope:
         """Return the outermost scope in which a value is known."""
-        if ref[1] != 0 or ref[0] in self.here:
+        if ref[1] != 0:
             assert self.lane is not None
             return self.lane
         if ref[0] >= 0 and self.units[ref[0]].varies:
@@ -88,9 +89,11 @@ class Expressions:
     def read(self, ref: Ref) -> str:
         """Return the variable of a reference."""
         unit = self.units[ref[0]]
-        if unit.number in self.here:
+        if unit.number in self.here and ref[1:] == SAME_LANE:
             return f"t{unit.number}"
         name = f"s->q{unit.number}" if unit.op in STATE else f"t{unit.number}"
+        if unit.lanes > 1 and unit.op not in STATE:
+            name = f"a{unit.number}"
         if unit.lanes > 1:
             name += f"[{self.index(ref)}]"
         if unit.varies and unit.op in STATE:
@@ -235,7 +238,7 @@ class Expressions:
         ((ref, low, _),) = condition
         assert ref is not None
         text = f"bc{bits}(-{self.value(condition, 'z', bits, False)})"
-        scope = self.lane if ref[1] != 0 or ref[0] in self.here else self.control
+        scope = self.lane if ref[1] != 0 else self.control
         assert scope is not None
         return self.variable(scope, ("mask", ref, low, bits), f"vu{bits}", text)
 
@@ -343,9 +346,9 @@ class Expressions:
 
     def _read_memory(self, unit: Unit) -> str:
         (address,), bits = unit.ins, unit.bits
-        places = [self.program.segment_places[segment] for segment in unit.data]
-        memory = self.program.memories[places[0][0]]
-        lane = f"[{self.memory_lane(unit)}]" if memory.lanes > 1 else ""
+        assert unit.place is not None
+        memory = self.program.memories[unit.place[0]]
+        lane = f"[{self.index(unit.place)}]" if memory.lanes > 1 else ""
         array = f"s->m{memory.number}"
         if not unit.varies:
             return f"(u{bits}){array}[{self.index_value(address)}]{lane}"
@@ -357,14 +360,6 @@ class Expressions:
         if memory.width == 1:
             return f"GATHER{bits}(-(u32){array}[at_]{lane}, {where})"
         return f"GATHER{bits}({array}[at_]{lane}, {where})"
-
-    def memory_lane(self, unit: Unit) -> str:
-        """Return which lane of its memory a unit reads."""
-        lanes = [self.program.segment_places[segment][1] for segment in unit.data]
-        if unit.lanes == 1:
-            return str(lanes[0])
-        assert lanes == list(range(unit.lanes))
-        return "i"
 
 
 def _size(*operands: Lifted) -> int:

@@ -1,22 +1,213 @@
-"""Lanes: nodes that do the same to different words."""
+"""Lanes: nodes that do the same to different words become one loop.
+
+Colour refinement finds them: nodes have one colour when they have the same operator, width and place in the order, and
+operands of the same colours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.operands import CONST, Operand, sources
 
-__all__ = ["find_lanes", "memory_groups"]
+__all__ = ["LANES", "find_lanes", "memory_groups"]
+
+LANES = 4  # fewer are not worth a loop
+ROUNDS = 64
 
 
-def memory_groups(design: Design, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+def memory_groups(design: Design, groups: Iterable[Sequence[int]]) -> list[list[int]]:
     """Return segments that are read together, and all the others alone."""
-    taken = {segment for group in groups for segment in group}
-    return [list(group) for group in groups] + [
-        [segment] for segment in range(len(design.segments)) if segment not in taken
-    ]
+    found = [list(group) for group in groups]
+    taken = {segment for group in found for segment in group}
+    return found + [[segment] for segment in range(len(design.segments)) if segment not in taken]
 
 
 def find_lanes(design: Design, order: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the groups of nodes and of memory segments."""
-    return [[n] for n in order], memory_groups(design, [])
+    """Return the groups of nodes and of memory segments; in each, lane after lane."""
+    colours = _Colours(design, order)
+    colours.refine()
+    nodes, segments = colours.groups()
+    _order_lanes(design, nodes, segments)
+    taken = {n for group in nodes for n in group}
+    return nodes + [[n] for n in order if n not in taken], memory_groups(design, segments)
+
+
+def _shape(operand: Operand) -> tuple[Any, ...]:
+    return tuple((CONST, 0, count) if node == CONST else (0, low, count) for node, low, count in operand)
+
+
+class _Colours:
+    def __init__(self, design: Design, order: Sequence[int]) -> None:
+        self.design, self.order = design, order
+        nodes = design.nodes
+        self.level: dict[int, int] = {}
+        for n in order:
+            if nodes[n].op in ("ff", "in"):
+                self.level[n] = 0
+        for n in order:
+            if nodes[n].op not in ("ff", "in"):
+                below = (self.level[s] for operand in nodes[n].ins for s in sources(operand))
+                self.level[n] = 1 + max(below, default=0)
+        self.writes: defaultdict[int, list[Any]] = defaultdict(list)
+        for write in design.writes:
+            self.writes[write.segment].append(write)
+        self.readers: defaultdict[int, list[int]] = defaultdict(list)
+        for n in order:
+            if nodes[n].op == "read":
+                self.readers[nodes[n].data].append(n)
+        self.sources = {n: [s for operand in nodes[n].ins for s in sources(operand)] for n in order}
+        self.write_sources = {
+            segment: [
+                s for w in writes for operand in (w.address, w.data, w.enable) for s in sources(operand)
+            ]
+            for segment, writes in self.writes.items()
+        }
+        self.colour: dict[int, int] = {}
+        self.segment_colour: dict[int, int] = {}
+
+    def _start(self) -> None:
+        ids: dict[Any, int] = {}
+        for n in self.order:
+            node = self.design.nodes[n]
+            match node.op:
+                case "ff":
+                    data: Any = None
+                case "read":
+                    segment = self.design.segments[node.data]
+                    data = segment.width, segment.depth
+                case "in":
+                    data = node.data[0]
+                case _:
+                    data = node.data
+            key = node.op, node.width, data, self.level[n], tuple(map(_shape, node.ins))
+            self.colour[n] = ids.setdefault(key, len(ids))
+        for number, segment in enumerate(self.design.segments):
+            ports = tuple((_shape(w.address), _shape(w.data), _shape(w.enable)) for w in self.writes[number])
+            key = "memory", segment.width, segment.depth, ports
+            self.segment_colour[number] = ids.setdefault(key, len(ids))
+
+    def _round(self) -> int:
+        """Refine once; returns the number of colours."""
+        ids: dict[Any, int] = {}
+        colour, segment_colour, nodes = self.colour, self.segment_colour, self.design.nodes
+        fresh: dict[int, int] = {}
+        for n in self.order:
+            key: Any = (colour[n], *[colour[s] for s in self.sources[n]])
+            if nodes[n].op == "read":
+                key = "read", key, segment_colour[nodes[n].data]
+            fresh[n] = ids.setdefault(key, len(ids))
+        for number in segment_colour:
+            key = (
+                "memory",
+                segment_colour[number],
+                tuple(colour[s] for s in self.write_sources.get(number, ())),
+                tuple(colour[n] for n in self.readers[number]),
+            )
+            segment_colour[number] = ids.setdefault(key, len(ids))
+        self.colour = fresh
+        return len(ids)
+
+    def refine(self) -> None:
+        """Refine until nothing changes and every colour is of one node or of enough for a loop."""
+        self._start()
+        while True:
+            count = 0
+            for _ in range(ROUNDS):
+                found = self._round()
+                if found == count:
+                    break
+                count = found
+            else:
+                self._separate(lambda members: True)
+                return
+            if not self._separate(lambda members: 1 < len(members) < LANES):
+                return
+
+    def _classes(self) -> tuple[list[list[int]], list[list[int]]]:
+        nodes: defaultdict[int, list[int]] = defaultdict(list)
+        segments: defaultdict[int, list[int]] = defaultdict(list)
+        for n, colour in self.colour.items():
+            nodes[colour].append(n)
+        for number, colour in self.segment_colour.items():
+            segments[colour].append(number)
+        return list(nodes.values()), list(segments.values())
+
+    def _separate(self, wanted: Any) -> bool:
+        """Give every member of some classes a colour of its own."""
+        nodes, segments = self._classes()
+        fresh, changed = len(self.colour) + len(self.segment_colour) + 1, False
+        for members in nodes:
+            if wanted(members):
+                changed = True
+                for n in members:
+                    self.colour[n] = fresh
+                    fresh += 1
+        for members in segments:
+            if wanted(members):
+                changed = True
+                for number in members:
+                    self.segment_colour[number] = fresh
+                    fresh += 1
+        return changed
+
+    def groups(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the classes that become loops."""
+        nodes, segments = self._classes()
+        return (
+            [sorted(members) for members in nodes if len(members) >= LANES],
+            [sorted(members) for members in segments if len(members) >= LANES],
+        )
+
+
+def _order_lanes(design: Design, groups: list[list[int]], segments: list[list[int]]) -> None:
+    """Sort the members of each group so that lane i reads lane i of its operands, where that is possible."""
+    group_of = {n: k for k, group in enumerate(groups) for n in group}
+    operands: list[list[list[int]]] = []
+    users: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for k, group in enumerate(groups):
+        columns = zip(
+            *([s for operand in design.nodes[n].ins for s in sources(operand)] for n in group), strict=True
+        )
+        operands.append([list(column) for column in columns])
+        for place, column in enumerate(operands[k]):
+            if column[0] in group_of and len(set(column)) == len(column):
+                users[group_of[column[0]]].append((k, place))
+    original = [{n: lane for lane, n in enumerate(group)} for group in groups]
+    ordered: set[int] = set()
+    for seed in sorted(range(len(groups)), key=lambda k: -len(groups[k])):
+        if seed in ordered:
+            continue
+        ordered.add(seed)
+        queue = deque([seed])
+        while queue:
+            k = queue.popleft()
+            lane = {n: place for place, n in enumerate(groups[k])}
+            rows = [original[k][n] for n in groups[k]]
+            wanted: defaultdict[int, dict[int, None]] = defaultdict(dict)
+            for column in operands[k]:
+                other = group_of.get(column[0])
+                if other is not None and other not in ordered:
+                    wanted[other] |= dict.fromkeys(column[row] for row in rows)
+            for other, members in wanted.items():
+                rest = [n for n in groups[other] if n not in members]
+                groups[other] = [*members, *rest]
+                ordered.add(other)
+                queue.append(other)
+            for other, place in users[k]:
+                if other not in ordered:
+                    column = operands[other][place]
+                    groups[other].sort(key=lambda n, o=other, c=column: lane[c[original[o][n]]])  # type: ignore[misc]
+                    ordered.add(other)
+                    queue.append(other)
+    reading = {
+        design.nodes[n].data: lane
+        for group in groups
+        for lane, n in enumerate(group)
+        if design.nodes[n].op == "read"
+    }
+    for group in segments:
+        group.sort(key=lambda segment: reading.get(segment, segment))

@@ -79,6 +79,8 @@ def build_program(design: Design, varying: Iterable[str] = (), *, roll: bool = T
         nodes = [design.nodes[n] for n in unit.members]
         unit.ins = [lifter.lift([node.ins[k] for node in nodes]) for k in range(len(nodes[0].ins))]
         unit.data = [node.data for node in nodes]
+        if unit.op == "read":
+            unit.place = lifter.reference([program.segment_places[segment] for segment in unit.data])
     for ports in _write_groups(design, program):
         writes = [design.writes[k] for k in ports]
         memory, _ = program.segment_places[writes[0].segment]
@@ -140,7 +142,7 @@ class _Lifter:
                 else:
                     found.append(((-1, 3, self.table(values), 0), 0, count))
                 continue
-            found.append((self._ref([self.program.places[n] for n, _, _ in pieces]), low, count))
+            found.append((self.reference([self.program.places[n] for n, _, _ in pieces]), low, count))
         return tuple(found)
 
     def _single(self, piece: tuple[int, int, int]) -> LiftedPiece:
@@ -150,14 +152,15 @@ class _Lifter:
         unit, lane = self.program.places[node]
         return (unit, 0, lane, 0), low, count
 
-    def _ref(self, places: list[tuple[int, int]]) -> Ref:
+    def reference(self, places: list[tuple[int, int]]) -> Ref:
+        """Return one reference for the places of all lanes."""
         unit = places[0][0]
         assert all(other == unit for other, _ in places)
         lanes = [lane for _, lane in places]
         if len(set(lanes)) == 1:
             return unit, 0, lanes[0], 0
         step = lanes[1] - lanes[0]
-        if step > 0 and all(lane == lanes[0] + step * i for i, lane in enumerate(lanes)):
+        if all(lane == lanes[0] + step * i for i, lane in enumerate(lanes)):
             return unit, 1, step, lanes[0]
         return unit, 2, self.table(tuple(lanes)), 0
 

@@ -35,6 +35,8 @@ class Unit:
         Whether the value differs among the inputs of a batch.
     form : str
         What the variable holds above the width: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
+    place : Ref, optional
+        The memory that a read reads, and the lane of it.
     """
 
     number: int
@@ -45,6 +47,7 @@ class Unit:
     data: list[Any] = field(default_factory=list)
     varies: bool = False
     form: str = "z"
+    place: Ref | None = None
 
     @property
     def lanes(self) -> int:

@@ -1,0 +1,286 @@
+"""The statements of one clock edge, in an order in which registers can change in place."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tg2hdl_sim.levelized.expressions import SAME_LANE, STATE, Expressions, Scope
+from tg2hdl_sim.levelized.program import Program, refs
+from tg2hdl_sim.levelized.units import Lifted, Unit, UnitWrite, container
+
+__all__ = ["Phase"]
+
+
+@dataclass
+class _Loop:
+    """An open loop over lanes.
+
+    Attributes
+    ----------
+    here : set of int
+        Units that it computes.
+    reads, reads_across : set of int
+        Registers that it reads; those of which it also reads other lanes.
+    after : list of str
+        Statements that follow it.
+    """
+
+    lanes: int
+    scope: Scope = field(default_factory=Scope)
+    here: set[int] = field(default_factory=set)
+    reads: set[int] = field(default_factory=set)
+    reads_across: set[int] = field(default_factory=set)
+    declarations: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+
+class Phase:
+    """The units of one phase: all of a model, or in a batch those that are the same for all inputs, or the others.
+
+    Parameters
+    ----------
+    hold : bool
+        Whether registers keep their values until `commits`.
+
+    Attributes
+    ----------
+    commits : list of str
+        Statements that come last.
+    """
+
+    def __init__(self, program: Program, expressions: Expressions, *, varies: bool, hold: bool) -> None:
+        self.program, self.x, self.varies, self.hold = program, expressions, varies, hold
+        self.units = program.units
+        self.done: set[int] = set()
+        self.commits: list[str] = []
+        self.read_by: defaultdict[int, int] = defaultdict(int)
+        self.waiting: set[int] = set()
+        self.loops: dict[int, _Loop] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """Statements outside of loops over lanes."""
+        scope = self.x.varying if self.varies else self.x.control
+        assert scope is not None
+        return scope.lines
+
+    def run(self) -> None:
+        """Emit every register and write of the phase."""
+        writes = [w for w in self.program.writes if self.program.memories[w.memory].varies == self.varies]
+        registers = [u for u in self.units if u.op == "ff" and u.varies == self.varies]
+        for unit in self.units:
+            if unit.op != "in" and unit.varies == self.varies:
+                for register in self._registers(unit.ins) - ({unit.number} if unit.op == "ff" else set()):
+                    self.read_by[register] += 1
+        queue: deque[UnitWrite | Unit] = deque(writes)
+        seen: set[int] = set()
+        rest = deque(registers)
+        stores: list[str] = []
+        while queue or rest:
+            if not queue:
+                unit = rest.popleft()
+                if unit.number in seen:
+                    continue
+                seen.add(unit.number)
+                queue.append(unit)
+            sink = queue.popleft()
+            operands = [sink.address, sink.data, sink.enable] if isinstance(sink, UnitWrite) else sink.ins
+            reached = self.cone(*operands)
+            if isinstance(sink, UnitWrite):
+                stores += self._store(sink)
+            else:
+                self.waiting.add(sink.number)
+                self._settle([sink.number])
+            for register in sorted(reached):
+                if register not in seen:
+                    seen.add(register)
+                    queue.append(self.units[register])
+        while self.waiting:
+            self._commit(min(self.waiting), temporary=True)
+        self.close()
+        self.commits += stores
+
+    def _registers(self, operands: Iterable[Lifted]) -> set[int]:
+        found = set()
+        for operand in operands:
+            for ref in refs(operand):
+                if ref[0] >= 0:
+                    unit = self.units[ref[0]]
+                    if unit.op == "ff" and unit.varies == self.varies:
+                        found.add(ref[0])
+        return found
+
+    def cone(self, *operands: Lifted) -> set[int]:
+        """Emit what is combinational below some operands; returns the registers of this phase that are read."""
+        reached = self._registers(operands)
+        stack = [(ref[0], False) for operand in operands for ref in refs(operand) if ref[0] >= 0]
+        while stack:
+            number, ready = stack.pop()
+            unit = self.units[number]
+            if unit.op in STATE or unit.varies != self.varies or number in self.done:
+                continue
+            if ready:
+                self.done.add(number)
+                self._emit(unit)
+                mine = self._registers(unit.ins)
+                reached |= mine
+                self._settle(mine, read=True)
+                continue
+            stack.append((number, True))
+            for operand in unit.ins:
+                stack += [(ref[0], False) for ref in refs(operand) if ref[0] >= 0]
+        return reached
+
+    # Loops over lanes
+
+    def close(self) -> None:
+        """End all open loops."""
+        for loop in list(self.loops.values()):
+            self._close(loop)
+
+    def _close(self, loop: _Loop) -> None:
+        del self.loops[loop.lanes]
+        self.lines.extend(loop.declarations)
+        self.lines.append(f"for (int i = 0; i < {loop.lanes}; i++) {{")
+        self.lines.extend(loop.scope.lines)
+        self.lines.append("}")
+        self.lines.extend(loop.after)
+
+    def _enter(self, lanes: int, operands: Iterable[Lifted]) -> _Loop | None:
+        """Return the loop for a statement, None for a statement outside; what it reads is computed before it."""
+        loop = None
+        if lanes > 1:
+            loop = self.loops.get(lanes)
+        for operand in operands:
+            for ref in refs(operand):
+                for other in list(self.loops.values()):
+                    if ref[0] in other.here and not (other is loop and ref[1:] == SAME_LANE):
+                        self._close(other)
+                        loop = None if other is loop else loop
+        self.x.lane, self.x.here = None, set()
+        if lanes == 1:
+            return None
+        if loop is None:
+            loop = self.loops[lanes] = _Loop(lanes)
+        for operand in operands:
+            for ref in refs(operand):
+                if ref[0] >= 0 and self.units[ref[0]].op == "ff":
+                    loop.reads.add(ref[0])
+                    if ref[1:] != SAME_LANE:
+                        loop.reads_across.add(ref[0])
+        self.x.lane, self.x.here = loop.scope, loop.here
+        return loop
+
+    def _leave(self) -> None:
+        self.x.lane, self.x.here = None, set()
+
+    def _emit(self, unit: Unit) -> None:
+        loop = self._enter(unit.lanes, unit.ins)
+        type_ = self.x.type_of(unit.bits, unit.varies)
+        text = f"const {type_} t{unit.number} = {self.x.compute(unit)};"
+        if loop is None:
+            self.lines.append(text)
+        else:
+            loop.scope.lines += [text, f"a{unit.number}[i] = t{unit.number};"]
+            loop.declarations.append(f"{type_} a{unit.number}[{unit.lanes}];")
+            loop.here.add(unit.number)
+        self._leave()
+
+    # Memories
+
+    def _store(self, write: UnitWrite) -> list[str]:
+        memory = self.program.memories[write.memory]
+        x, bits, lanes = self.x, container(memory.width), memory.lanes
+        x.fresh += 1
+        name = f"w{x.fresh}"
+        by_input = memory.varies and (x.varies(write.address) or x.varies(write.enable))
+        loop = self._enter(lanes, [write.address, write.data, write.enable])
+        values = [
+            ("a", "vu32" if by_input else "u32", x.value(write.address, "z", 32, by_input)),
+            ("e", "vu32" if by_input else "u32", x.value(write.enable, "z", 32, by_input)),
+            ("d", x.type_of(bits, memory.varies), x.value(write.data, memory.form, bits, memory.varies)),
+        ]
+        for letter, type_, text in values:
+            if loop is None:
+                self.lines.append(f"const {type_} {name}{letter} = {text};")
+            else:
+                loop.declarations.append(f"{type_} {name}{letter}[{lanes}];")
+                loop.scope.lines.append(f"{name}{letter}[i] = {text};")
+        self._leave()
+        lane = "" if loop is None else "[i]"
+        address, enable, data = (f"{name}{letter}{lane}" for letter in "aed")
+        cell = f"s->m{memory.number}[{{}}]{lane}"
+        limit = f" && {{}} < {memory.depth}u" if memory.rows != memory.depth else ""
+        if by_input:
+            address, enable, data = f"{address}[l]", f"{enable}[l]", f"{data}[l]"
+            target = f"((u{bits} *)&{cell.format(address)}[k])[l]"
+            text = f"if ({enable}{limit.format(address)}) {target} = {data};"
+            text = f"for (int l = 0; l < VECTOR; l++) {text}"
+        else:
+            each = "[k]" if memory.varies else ""
+            text = f"if ({enable}{limit.format(address)}) {cell.format(address)}{each} = {data};"
+        return [text if loop is None else f"for (int i = 0; i < {lanes}; i++) {text}"]
+
+    # Registers take their next values when nobody needs the old ones any more
+
+    def _settle(self, registers: Iterable[int], *, read: bool = False) -> None:
+        work = []
+        for number in registers:
+            if read:
+                self.read_by[number] -= 1
+            work.append(number)
+        if self.hold:
+            return
+        while work:
+            number = work.pop()
+            if number in self.waiting and not self.read_by[number]:
+                work += self._commit(number)
+
+    def _commit(self, number: int, *, temporary: bool = False) -> set[int]:
+        unit, x = self.units[number], self.x
+        self.waiting.discard(number)
+        (following,) = unit.ins
+        across = any(ref[0] == number and ref[1:] != SAME_LANE for ref in refs(following))
+        temporary = temporary or (across and unit.lanes > 1)
+        delayed: _Loop | None = None
+        if not temporary:
+            readers = [loop for loop in self.loops.values() if number in loop.reads]
+            if unit.lanes == 1 and len(readers) == 1:
+                delayed = readers[0]
+            else:
+                for loop in readers:
+                    if loop.lanes != unit.lanes or number in loop.reads_across:
+                        self._close(loop)
+        loop = self._enter(unit.lanes, [following])
+        if delayed is not None and delayed.lanes not in self.loops:
+            delayed = None  # it ended with what the next value needs
+        type_ = x.type_of(unit.bits, unit.varies)
+        text = x.value(following, unit.form, unit.bits, unit.varies)
+        each = "[k]" if unit.varies else ""
+        if loop is not None:
+            place = f"s->q{number}[i]{each}"
+            if temporary:
+                loop.declarations.append(f"{type_} n{number}[{unit.lanes}];")
+                loop.scope.lines.append(f"n{number}[i] = {text};")
+                self.commits.append(f"for (int i = 0; i < {unit.lanes}; i++) {place} = n{number}[i];")
+            else:
+                loop.scope.lines.append(f"{place} = {text};")
+        else:
+            place = f"s->q{number}{each}"
+            if temporary or delayed is not None:
+                self.lines.append(f"const {type_} n{number} = {text};")
+                (self.commits if temporary or delayed is None else delayed.after).append(
+                    f"{place} = n{number};"
+                )
+            else:
+                self.lines.append(f"{place} = {text};")
+        self._leave()
+        freed = self._registers(unit.ins) - {number}
+        for other in freed:
+            self.read_by[other] -= 1
+        if temporary and not self.hold:
+            self._settle(freed)
+            return set()
+        return freed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from tg2hdl_sim.levelized.expressions import STATE, Expressions, Scope
@@ -32,7 +33,7 @@ def emit(program: Program, ports: Sequence[str], memory_count: int, batch: int =
         Inputs side by side; 0 for a model of one.
     """
     emitter = _Emitter(program, batch)
-    edge = emitter.edge()
+    edge = _without_unused_arrays(emitter.edge())
     outputs = [emitter.output(index, program.outputs.get(name, ())) for index, name in enumerate(ports)]
     lines = [f"#define LANES {max(batch, 1)}"]
     if batch:
@@ -45,6 +46,18 @@ def emit(program: Program, ports: Sequence[str], memory_count: int, batch: int =
     lines += emitter.interface(ports, memory_count)
     lines.append('#include "levelized_interface.h"')
     return "\n".join(lines) + "\n"
+
+
+def _without_unused_arrays(lines: list[str]) -> list[str]:
+    """Drop the arrays of words that only their own loop reads."""
+    uses = Counter(name for line in lines for name in re.findall(r"\ba\d+\b", line))
+    unused = {name for name, count in uses.items() if count == 2}  # declaration and assignment
+    kept = []
+    for line in lines:
+        match = re.match(r"(?:v?u(?:32|64) )?(a\d+)\[", line)
+        if match is None or match[1] not in unused:
+            kept.append(line)
+    return kept
 
 
 class _Emitter:
@@ -154,11 +167,11 @@ class _Emitter:
             for node, low in self.program.inputs.get(name, ()):
                 number, lane = self.program.places[node]
                 unit = self.units[number]
+                size = unit.bits // 8
                 copies = "LANES" if unit.varies else "1"
-                fields.append(
-                    f"{{offsetof(State, q{number}) + {lane} * {unit.bits // 8} * {copies}, {unit.bits // 8}, 0, 0, {unit.width}, {low},"
-                    f" {int(unit.form == 's')}, {int(unit.varies)}}}"
-                )
+                place = f"offsetof(State, q{number}) + {lane} * {size} * {copies}"
+                flags = f"{int(unit.form == 's')}, {int(unit.varies)}"
+                fields.append(f"{{{place}, {size}, 0, 0, {unit.width}, {low}, {flags}}}")
             lines.append(f"static const Field fields{index}[] = {{{', '.join([*fields, '{0}'])}}};")
             lines.append(f"enum {{ FIELDS{index} = {len(fields)} }};")
         entries = [f"{{fields{k}, FIELDS{k}, port{k}, {chunks_of(widths[k])}}}" for k in range(len(ports))]

@@ -111,14 +111,15 @@ class Expressions:
 
     # Forms
 
-    @staticmethod
-    def fit(text: str, form: str, wanted: str, width: int, bits: int, vector: bool) -> str:
+    def fit(self, text: str, form: str, wanted: str, width: int, bits: int, vector: bool) -> str:
         """Bring what is above the width into a form."""
+        # In loops, gcc vectorizes shifts, and no conversion to a shorter type.
+        narrow = width == 32 or (width in (8, 16) and self.lane is None)
         if form == wanted or wanted == "d" or width == bits:
             return text
         if wanted == "z":
             return f"({text} & {literal((1 << width) - 1, bits)})"
-        if not vector and width in (8, 16, 32):
+        if narrow and not vector:
             return f"(u{bits})(i{bits})(i{width})({text})"
         v, up = "v" if vector else "", bits - width
         return f"({v}u{bits})(({v}i{bits})({text} << {up}) >> {up})"

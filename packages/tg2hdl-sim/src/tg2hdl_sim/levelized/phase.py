@@ -150,9 +150,7 @@ class Phase:
 
     def _enter(self, lanes: int, operands: Iterable[Lifted]) -> _Loop | None:
         """Return the loop for a statement, None for a statement outside; what it reads is computed before it."""
-        loop = None
-        if lanes > 1:
-            loop = self.loops.get(lanes)
+        loop = self.loops.get(lanes) if lanes > 1 else None
         for operand in operands:
             for ref in refs(operand):
                 for other in list(self.loops.values()):
@@ -197,31 +195,42 @@ class Phase:
         name = f"w{x.fresh}"
         by_input = memory.varies and (x.varies(write.address) or x.varies(write.enable))
         loop = self._enter(lanes, [write.address, write.data, write.enable])
-        values = [
-            ("a", "vu32" if by_input else "u32", x.value(write.address, "z", 32, by_input)),
-            ("e", "vu32" if by_input else "u32", x.value(write.enable, "z", 32, by_input)),
-            ("d", x.type_of(bits, memory.varies), x.value(write.data, memory.form, bits, memory.varies)),
-        ]
-        for letter, type_, text in values:
-            if loop is None:
-                self.lines.append(f"const {type_} {name}{letter} = {text};")
-            else:
-                loop.declarations.append(f"{type_} {name}{letter}[{lanes}];")
-                loop.scope.lines.append(f"{name}{letter}[i] = {text};")
+        address, enable = (
+            self._captured(loop, f"{name}{letter}", lanes, operand, by_input)
+            for letter, operand in (("a", write.address), ("e", write.enable))
+        )
+        type_ = x.type_of(bits, memory.varies)
+        text = x.value(write.data, memory.form, bits, memory.varies)
+        if loop is None:
+            self.lines.append(f"const {type_} {name}d = {text};")
+        else:
+            loop.declarations.append(f"{type_} {name}d[{lanes}];")
+            loop.scope.lines.append(f"{name}d[i] = {text};")
         self._leave()
         lane = "" if loop is None else "[i]"
-        address, enable, data = (f"{name}{letter}{lane}" for letter in "aed")
+        data = f"{name}d{lane}"
+        each = f"for (int i = 0; i < {lanes}; i++) " if loop is not None else ""
         cell = f"s->m{memory.number}[{{}}]{lane}"
         limit = f" && {{}} < {memory.depth}u" if memory.rows != memory.depth else ""
         if by_input:
             address, enable, data = f"{address}[l]", f"{enable}[l]", f"{data}[l]"
             target = f"((u{bits} *)&{cell.format(address)}[k])[l]"
             text = f"if ({enable}{limit.format(address)}) {target} = {data};"
-            text = f"for (int l = 0; l < VECTOR; l++) {text}"
-        else:
-            each = "[k]" if memory.varies else ""
-            text = f"if ({enable}{limit.format(address)}) {cell.format(address)}{each} = {data};"
-        return [text if loop is None else f"for (int i = 0; i < {lanes}; i++) {text}"]
+            return [f"{each}for (int l = 0; l < VECTOR; l++) {text}"]
+        test = f"if ({enable}{limit.format(address)}) "
+        store = f"{cell.format(address)}{'[k]' if memory.varies else ''} = {data};"
+        return [f"{each}{test}{store}" if "[i]" in test else f"{test}{each}{store}"]
+
+    def _captured(self, loop: _Loop | None, name: str, lanes: int, operand: Lifted, by_input: bool) -> str:
+        """Keep an address or an enable for the end of the phase; returns the expression for a lane."""
+        type_ = "vu32" if by_input else "u32"
+        text = self.x.value(operand, "z", 32, by_input)
+        if loop is not None and any(ref[1] != 0 for ref in refs(operand)):
+            loop.declarations.append(f"{type_} {name}[{lanes}];")
+            loop.scope.lines.append(f"{name}[i] = {text};")
+            return f"{name}[i]"
+        self.lines.append(f"const {type_} {name} = {text};")
+        return name
 
     # Registers take their next values when nobody needs the old ones any more
 

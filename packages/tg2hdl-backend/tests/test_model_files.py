@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, nn
 
-from tg2hdl_backend import OnnxModel, capture
+from tg2hdl_backend import capture
 from tg2hdl_backend.agreement import agreement
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate_program
@@ -36,6 +36,9 @@ def example(name: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("exporter", ["dynamo", "traced"])
 @pytest.mark.parametrize("name", NAMES)
 def test_onnx_files_of_pytorch(name, exporter):
+    pytest.importorskip("onnx")
+    from tg2hdl_backend import OnnxModel
+
     x, y = example(name)
     model = OnnxModel(FOLDER / f"{name}_{exporter}.onnx")
     assert [(s.name, s.shape) for s in model.inputs] == [("x", x.shape)]

@@ -14,7 +14,7 @@ from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.kernel_simulation import plan_of_kernel
 from tg2hdl_backend.netlist_size import netlist_cells
-from tg2hdl_backend.plan_cache import compile_kernel_program
+from tg2hdl_backend.plan_cache import cached_plan, compile_kernel_program
 from tg2hdl_sim import SimulationModel
 from tg2hdl_top import CompileOptions, TopModule
 
@@ -78,3 +78,11 @@ def test_size_by_the_plan_is_near_that_of_the_netlist(uops_of, make):
     design = compile_kernel_program(kernel, CompileOptions())
     counted = SimulationModel(design.top).elaboration.cells
     assert counted / 2 <= netlist_cells(plan) <= 2 * counted + 100
+
+
+def test_a_plan_from_the_cache_is_the_plan(uops_of):
+    kernel = uops_to_kernel_ir(uops_of(integers(4, 6) @ integers(6, 3)))[0]
+    made, read = (cached_plan(kernel, CompileOptions()) for _ in range(2))
+    assert read is not made
+    assert read.format() == made.format()
+    assert read.schedule == made.schedule

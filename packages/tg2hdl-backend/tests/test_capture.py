@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -280,6 +281,19 @@ def test_works_without_a_usable_tinygrad_device():
         check=True,
     )
     assert result.stdout == "HDL 1 [2, 3]\n"
+
+
+def test_importing_the_package_probes_no_device():
+    program = (
+        "import os; before = dict(os.environ); import tg2hdl_backend\n"
+        "from tinygrad.device import Device; from tinygrad.helpers import DEV\n"
+        "print(Device._opened_devices, repr(DEV.device), dict(os.environ) == before)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "DEV"}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "set() '' True\n"
 
 
 def test_a_refusal_names_the_line_where_tinygrad_knows_it():

@@ -35,6 +35,18 @@ def test_version():
     assert call("--version").stdout == f"tg2hdl, version {tg2hdl.__version__}\n"
 
 
+@pytest.mark.parametrize("arguments", ["--version", "--help", "plugins list"])
+def test_the_command_answers_without_loading_the_compiler(arguments):
+    program = (
+        "import sys; from tg2hdl.cli import main; sys.argv = ['tg2hdl', *sys.argv[1:]]\n"
+        "try: main()\n"
+        "finally: print('LOADED', sorted({'amaranth', 'tinygrad', 'tg2hdl_backend', 'tg2hdl_top'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", program, *arguments.split()]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.endswith("LOADED []\n")
+
+
 def test_help_teaches():
     text = call("--help").stdout
     assert "Examples:\n    tg2hdl demo" in text

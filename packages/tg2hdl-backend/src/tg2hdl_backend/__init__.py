@@ -12,7 +12,7 @@ from tg2hdl_backend.tinygrad_adapter import (
     TensorSpec,
     analyze_buffers,
     capture,
-    ensure_default_device,
+    choose_when_needed,
     format_uops,
     linearize,
     own_result,
@@ -85,7 +85,7 @@ _OWNERS = {
 }
 
 tg2hdl_device_finder.install()
-ensure_default_device()
+choose_when_needed()
 
 
 def __getattr__(name: str) -> Any:

@@ -7,15 +7,20 @@
 array([1, 2, 3], dtype=int32)
 """
 
-import importlib.metadata
+from __future__ import annotations
 
-from tg2hdl.accelerator import Accelerator, Session
-from tg2hdl.accelerator import compile_model_to_hardware as compile
-from tg2hdl.quantize import QuantizedModel, quantize
-from tg2hdl.results import Cycles, KernelSummary, SimulationResult
-from tg2hdl_backend import BenchResult, run_bench
-from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_top import CompileOptions
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tg2hdl.accelerator import Accelerator, Session
+    from tg2hdl.accelerator import compile_model_to_hardware as compile
+    from tg2hdl.quantization import QuantizedModel, quantize
+    from tg2hdl.results import Cycles, KernelSummary, SimulationResult
+    from tg2hdl_backend import BenchResult, run_bench
+    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_top import CompileOptions
 
 __all__ = [
     "Accelerator",
@@ -33,3 +38,32 @@ __all__ = [
 ]
 
 __version__ = importlib.metadata.version("tg2hdl")
+
+# Loaded on demand: the command line answers without tinygrad and Amaranth.
+_OWNERS = {
+    "Accelerator": "tg2hdl.accelerator",
+    "BenchResult": "tg2hdl_backend",
+    "CompileOptions": "tg2hdl_top",
+    "Cycles": "tg2hdl.results",
+    "KernelSummary": "tg2hdl.results",
+    "QuantizedModel": "tg2hdl.quantization",
+    "Session": "tg2hdl.accelerator",
+    "SimulationResult": "tg2hdl.results",
+    "Tg2hdlError": "tg2hdl_ir.errors",
+    "quantize": "tg2hdl.quantization",
+    "run_bench": "tg2hdl_backend",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "compile":
+        from tg2hdl.accelerator import compile_model_to_hardware
+
+        return compile_model_to_hardware
+    if name not in _OWNERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_OWNERS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

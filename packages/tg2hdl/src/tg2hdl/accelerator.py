@@ -13,7 +13,7 @@ import numpy as np
 from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.macs import count_macs
-from tg2hdl.quantize import QuantizedModel
+from tg2hdl.quantization import QuantizedModel
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement

@@ -2,7 +2,7 @@
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buffers
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
-from tg2hdl_backend.tinygrad_adapter.default_device import ensure_default_device
+from tg2hdl_backend.tinygrad_adapter.default_device import choose_when_needed
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
@@ -16,7 +16,7 @@ __all__ = [
     "TensorSpec",
     "analyze_buffers",
     "capture",
-    "ensure_default_device",
+    "choose_when_needed",
     "format_uops",
     "linearize",
     "own_result",

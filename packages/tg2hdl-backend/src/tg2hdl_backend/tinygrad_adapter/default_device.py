@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+from typing import Any
 
 from tinygrad.device import Device
 from tinygrad.helpers import DEV
 
-__all__ = ["default_device", "ensure_default_device"]
+__all__ = ["choose_when_needed", "default_device"]
+
+_GOLDEN = "HDL::engine=golden"
+"""The user did not ask for hardware, so that the golden model computes."""
 
 
 def default_device() -> str:
-    """Name of the device that tinygrad puts new tensors on."""
-    ensure_default_device()
+    """Name of the device that tinygrad puts new tensors on.
+
+    tinygrad's CPU device compiles with clang; without it, and without a GPU, even ``Tensor([1]) + 1`` fails.  HDL is
+    then the default device.
+    """
+    if not DEV.device and not _is_usable(_chosen()):
+        DEV.value = os.environ["DEV"] = _GOLDEN
     return str(Device.DEFAULT)
 
 
-def ensure_default_device() -> None:
-    """Make HDL the default device when the user named none and no other is usable.
+def choose_when_needed() -> None:
+    """Have tinygrad choose as `default_device` does, when it first asks for a device; nothing is probed before."""
+    inherited = vars(type(Device)).get("_select_device")
+    if not isinstance(inherited, functools.cached_property) or hasattr(inherited.func, "before_hdl"):
+        return  # a version that chooses in another way, or done before; `default_device` is enough for captures
 
-    tinygrad's CPU device compiles with clang; without it, and without a GPU, even ``Tensor([1]) + 1`` fails.  The
-    user did not ask for hardware, so that the golden model computes.
-    """
-    if DEV.device:
-        return
+    def select(device: Any) -> str:
+        try:
+            chosen = str(inherited.func(device))
+        except RuntimeError:
+            chosen = ""
+        if not _is_usable(chosen):
+            DEV.value = os.environ["DEV"] = _GOLDEN
+            return "HDL"
+        return chosen
+
+    select.before_hdl = inherited.func  # type: ignore[attr-defined]
+    choice = functools.cached_property(select)
+    choice.__set_name__(type(Device), "_select_device")
+    type(Device)._select_device = choice  # type: ignore[method-assign,assignment]
+
+
+def _chosen() -> str:
     try:
-        usable = Device.DEFAULT != "CPU" or shutil.which(os.environ.get("CC", "clang")) is not None
+        return str(Device.DEFAULT)
     except RuntimeError:
-        usable = False
-    if not usable:
-        DEV.value = os.environ["DEV"] = "HDL::engine=golden"
+        return ""
+
+
+def _is_usable(device: str) -> bool:
+    return bool(device) and (device != "CPU" or shutil.which(os.environ.get("CC", "clang")) is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +100,11 @@ def test_state_dicts_of_pytorch(name, make):
             model, {k: t.to("CPU") for k, t in state.items()}, verbose=False, realize=False
         )
     assert not differs(model, x, y)
+
+
+def test_a_missing_reader_of_onnx_files_is_named():
+    program = "import sys; sys.modules['onnx'] = None; from tg2hdl_backend import OnnxModel"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "missing tool: ONNX files are read by the package onnx" in result.stderr
+    assert "hint: pip install tg2hdl-backend[onnx]" in result.stderr

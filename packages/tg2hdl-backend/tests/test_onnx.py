@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tg2hdl_backend import OnnxModel, capture
+from tg2hdl_backend import capture
 from tg2hdl_backend.testing import compare_with_interpreter
 from tg2hdl_backend.testing.hardware import compare_with_hardware
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
+from tg2hdl_backend import OnnxModel  # noqa: E402  (needs onnx)
+
 TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
 RNG = np.random.default_rng(11)
 

@@ -22,6 +22,7 @@ from tg2hdl_backend.tinygrad_adapter import (
     uop_to_ir,
     uops_to_kernel_ir,
 )
+from tg2hdl_ir.errors import ToolMissingError
 
 if TYPE_CHECKING:
     from tg2hdl_backend.bench import BenchResult, run_bench
@@ -91,4 +92,12 @@ choose_when_needed()
 def __getattr__(name: str) -> Any:
     if name not in _OWNERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise ToolMissingError(
+            "ONNX files are read by the package onnx, which is not installed",
+            hint="pip install tg2hdl-backend[onnx]",
+        ) from None

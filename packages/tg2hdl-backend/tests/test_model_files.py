@@ -108,3 +108,29 @@ def test_a_missing_reader_of_onnx_files_is_named():
     assert result.returncode == 1
     assert "missing tool: ONNX files are read by the package onnx" in result.stderr
     assert "hint: pip install tg2hdl-backend[onnx]" in result.stderr
+
+
+SKLEARN = sorted(p.stem.removeprefix("sklearn_") for p in FOLDER.glob("sklearn_*.onnx"))
+
+
+@pytest.mark.parametrize("name", SKLEARN)
+def test_onnx_files_of_scikit_learn(name):
+    pytest.importorskip("onnx")
+    from tg2hdl_backend import OnnxModel
+
+    data = np.load(FOLDER / f"sklearn_{name}.npz")
+    model = OnnxModel(FOLDER / f"sklearn_{name}.onnx", batch=len(data["x"]))
+    captured = capture(model, data["x"])
+    program = captured.program
+    results = evaluate_program(program, {program.buffers[captured.inputs[0].buffer].name: data["x"]})
+    found = [
+        results[program.buffers[n].name].reshape(s.shape)
+        for n, s in zip(program.outputs, captured.outputs, strict=True)
+    ]
+    if "probabilities" in data:
+        assert model.output_names == ("label", "probabilities")
+        np.testing.assert_array_equal(found[0].reshape(-1), data["predicted"])
+        np.testing.assert_allclose(found[1], data["probabilities"], atol=2e-6)
+    else:
+        assert model.output_names == ("variable",)
+        np.testing.assert_allclose(found[0].reshape(-1), data["predicted"].reshape(-1), rtol=2e-6)

@@ -26,6 +26,7 @@ from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
 from tg2hdl_lower.lanes.turns import turn_choices
+from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.kinds import Memories, element_ranges, read_ports
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.options import FAMILY_DEFAULTS, LowerOptions
@@ -39,7 +40,7 @@ from tg2hdl_lower.plan.values import Constant
 from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 from tg2hdl_lower.schedule.modulo import schedule
-from tg2hdl_lower.schedule.ports import ReadPorts, port_registers, reason_for
+from tg2hdl_lower.schedule.ports import least_ii, port_registers
 from tg2hdl_lower.sharing.multipliers import bind_products, product_slots
 from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
 
@@ -145,12 +146,10 @@ class _Planning:
         flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
         flow = bind_products(replay_loads(flow), options.timing.product_latency)
         flow, lines = with_delay_lines(bind_shared_units(flow, self.shared))
-        ports = ReadPorts(
-            {
-                i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
-                for i, layout in memories.layouts.items()
-            }
-        )
+        ports = {
+            i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
+            for i, layout in memories.layouts.items()
+        }
         delays = port_registers(flow, ports)
         found = schedule(flow, options, ports, delays, lines)
         products = product_slots(flow, found)
@@ -176,7 +175,7 @@ class _Planning:
             accumulators=accumulators(flow, found, lines),
             delay_lines=_delay_lines(flow, found),
             run_constant=_run_constant(flow),
-            notes=(reason_for(flow, ports, found.ii),) if found.ii > 1 else (),
+            notes=(_reason(found.ii, least_ii(flow, ports)),) if found.ii > 1 else (),
         )
 
     def interleaved(self, flat: KernelIR) -> HardwarePlan:
@@ -215,6 +214,12 @@ class _Planning:
                 )
                 best = kernel, replace(trial, notes=(*trial.notes, note))
         return best
+
+
+def _reason(ii: int, least: StepInterval) -> str:
+    """Why a schedule has this II."""
+    limit = least.limit if least.cycles == ii else "a step waits for a result of the one before"
+    return f"a step every {ii} cycles: {limit}"
 
 
 def _unshared_products(flow: Dataflow) -> int:

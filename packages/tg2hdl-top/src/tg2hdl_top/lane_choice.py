@@ -19,6 +19,7 @@ from tg2hdl_lower.lanes.candidates import (
     split_for_layouts,
 )
 from tg2hdl_lower.lanes.demand import BufferAccesses, buffer_accesses
+from tg2hdl_lower.memory.demand import port_interval
 from tg2hdl_lower.memory.kinds import read_ports
 from tg2hdl_top.options import CompileOptions
 
@@ -171,14 +172,8 @@ class LaneChooser:
 
     def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
-        interval, limit = 1, ""
-        for idx, layout in layouts.items():
-            use, ports = self.accesses[idx].use(lanes, layout), self._ports(idx)
-            if use.interval(ports) > interval:
-                interval = use.interval(ports)
-                limit = f"{use.reads} reads of buffer {idx}, which has {ports} port{'s' if ports > 1 else ''}"
-                if use.writes == interval:
-                    limit = f"{use.writes} writes of buffer {idx}, which has 1 port"
+        uses = ((idx, self.accesses[idx].use(lanes, layout)) for idx, layout in layouts.items())
+        interval, limit = port_interval(uses, {idx: self._ports(idx) for idx in layouts})
         return LaneChoice(
             self.kernel, self.accesses, lanes, layouts, interval, self._cycles(interval, lanes), limit
         )
@@ -201,7 +196,7 @@ class LaneChooser:
 
         def cost(layout: Layout) -> tuple[bool, int, int, int]:
             use = accesses.use(lanes, layout)
-            return use.widest > MAX_CHOICE, use.interval(ports), use.demand, layout.lanes
+            return use.widest > MAX_CHOICE, use.interval(ports), use.cost, layout.lanes
 
         return min([Layout.linear(depth), *packed_layouts(accesses.found, lanes, depth)], key=cost)
 
@@ -243,7 +238,7 @@ def memory_demand(
     accesses: dict[int, BufferAccesses], lanes: dict[int, int], layouts: dict[int, Layout]
 ) -> int:
     """Words that a step touches, and elements in front of lane multiplexers."""
-    return sum(accesses[idx].use(lanes, layout).demand for idx, layout in layouts.items())
+    return sum(accesses[idx].use(lanes, layout).cost for idx, layout in layouts.items())
 
 
 def total_multiplications(kernel: KernelIR) -> int:

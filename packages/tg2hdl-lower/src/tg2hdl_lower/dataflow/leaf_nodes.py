@@ -12,13 +12,11 @@ from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
     IRCounter,
-    IRRegStore,
     IRStatement,
-    IRValue,
     LoopIR,
-    operands,
 )
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_lower.memory.demand import needed_values
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.values import Address, Constant, Counter
@@ -52,7 +50,7 @@ class LeafNodes:
         self.ranges = ranges
         self.affine = AffineAnalysis(ranges)
         self.folder = Folder()
-        self.needed = _needed(self.statements)
+        self.needed = needed_values(self.statements)
         self.stored = {s.buf_idx for s in self.statements if isinstance(s, IRBufStore)}
         self.nodes: dict[int, Node] = {}
         self.following = first
@@ -91,14 +89,3 @@ class LeafNodes:
     def loads(self, buffer: int) -> list[IRBufLoad]:
         """Loads of a buffer that something needs."""
         return [s for s in self.needed if isinstance(s, IRBufLoad) and s.buf_idx == buffer]
-
-
-def _needed(statements: tuple[IRStatement, ...]) -> set[IRValue]:
-    seen: set[IRValue] = set()
-    stack = [v for s in statements if isinstance(s, IRBufStore | IRRegStore) for v in operands(s)]
-    while stack:
-        value = stack.pop()
-        if value not in seen:
-            seen.add(value)
-            stack.extend(operands(value))
-    return seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
+from tg2hdl_lower.memory.demand import BufferDemand, needed_values
 from tg2hdl_lower.memory.layout import Layout, Row, RowElement
 
 __all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
@@ -32,7 +34,7 @@ class Access:
 def _accesses(kernel: KernelIR) -> list[Access]:
     ranges = RangeAnalysis()
     analysis = AffineAnalysis(ranges)
-    leaves = enumerate(path[-1] for path in leaf_paths(flatten(kernel).loop_tree))
+    leaves = [tuple(path[-1].statements()) for path in leaf_paths(flatten(kernel).loop_tree)]
     return [
         Access(
             leaf,
@@ -41,9 +43,10 @@ def _accesses(kernel: KernelIR) -> list[Access]:
             analysis.of(s.addr),
             Constraints(s.gate, ranges, analysis),
         )
-        for leaf, loop in leaves
-        for s in loop.statements()
-        if isinstance(s, IRBufLoad | IRBufStore)
+        for leaf, statements in enumerate(leaves)
+        for needed in [needed_values(statements)]
+        for s in statements
+        if isinstance(s, IRBufStore) or (isinstance(s, IRBufLoad) and s in needed)
     ]
 
 
@@ -54,28 +57,22 @@ def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:
 
 
 @dataclass(frozen=True)
-class BufferUse:
-    """Distinct words that a step reads and writes, at most.
+class BufferUse(BufferDemand):
+    """Words that a step of the busiest leaf reads and writes, at most, and what lies around its lanes.
 
     Parameters
     ----------
-    demand : int
+    cost : int
         Accesses and elements to choose from, of a step of each leaf.
     multiplexed : int
-        Elements in front of the multiplexers that pick those of a step.
+        Inputs of the multiplexers that pick the elements of a step.
     widest : int
-        Elements in front of the widest one.
+        Inputs of the widest one.
     """
 
-    reads: int
-    writes: int
-    demand: int
+    cost: int
     multiplexed: int
     widest: int
-
-    def interval(self, ports: int) -> int:
-        """Cycles of a step when a memory has so many read ports, and one for writes."""
-        return max(-(-self.reads // ports), self.writes, 1)
 
 
 class BufferAccesses:
@@ -100,7 +97,7 @@ class BufferAccesses:
         return BufferUse(
             max((use.reads for use in leaves), default=0),
             max((use.writes for use in leaves), default=0),
-            sum(use.demand for use in leaves),
+            sum(use.cost for use in leaves),
             sum(use.multiplexed for use in leaves),
             max((use.widest for use in leaves), default=0),
         )
@@ -108,6 +105,7 @@ class BufferAccesses:
     def _step(self, leaf: int, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
         """What a step of one leaf asks for."""
         words: dict[bool, set[object]] = {False: set(), True: set()}
+        stored: Counter[tuple[Affine, int]] = Counter()
         rows: dict[Row, set[int]] = {}
         picked: dict[tuple[bool, Affine], int] = {}
         for number, access in enumerate(self.found):
@@ -116,7 +114,10 @@ class BufferAccesses:
             if access.form is None:
                 words[access.store].update((number, n) for n in range(math.prod(lanes.values())))
                 continue
-            for place in _placements(access, lanes, layout):
+            places = list(_placements(access, lanes, layout))
+            if access.store:
+                stored.update({place.fixed for place in places if place.fixed is not None})
+            for place in places:
                 if place.fixed is not None:
                     words[access.store].add(place.fixed[0])
                     continue
@@ -129,7 +130,11 @@ class BufferAccesses:
                     picked[False, place.form] = row.split // row.step
         reads = len(words[False])
         reads += sum(row.span(consts).words for row, consts in rows.items())
-        writes, multiplexed = len(words[True]), sum(picked.values())
+        # Each time that an element is stored again, its word is written again.
+        again: dict[Affine, int] = {}
+        for (word, _), times in stored.items():
+            again[word] = max(again.get(word, 0), times - 1)
+        writes, multiplexed = len(words[True]) + sum(again.values()), sum(picked.values())
         widest = max((count for (store, _), count in picked.items() if not store), default=0)
         return BufferUse(reads, writes, reads + writes + multiplexed, multiplexed, widest)
 

@@ -26,7 +26,7 @@ from tg2hdl_lower.schedule.dependences import (
     recurrent_nodes,
 )
 from tg2hdl_lower.schedule.late_loads import sink_loads
-from tg2hdl_lower.schedule.ports import ReadPorts, least_ii
+from tg2hdl_lower.schedule.ports import least_ii
 
 __all__ = ["schedule"]
 
@@ -38,7 +38,7 @@ RECURRENCE_LEVELS = 8
 def schedule(
     flow: Dataflow,
     options: LowerOptions,
-    ports: ReadPorts,
+    ports: Mapping[int, int],
     registers: PortRegisters,
     lines: Mapping[int, int],
 ) -> Schedule:
@@ -56,7 +56,7 @@ def schedule(
     """
     edges = loop_edges(flow, lines) + memory_edges(flow, registers)
     rules = _rules(flow, options, registers)
-    for ii in range(least_ii(flow, ports), options.max_ii + 1):
+    for ii in range(least_ii(flow, ports).cycles, options.max_ii + 1):
         attempt = _Attempt(flow, rules, edges, ports, ii)
         if attempt.run():
             attempt.assign_products()
@@ -91,7 +91,7 @@ def _rules(flow: Dataflow, options: LowerOptions, registers: PortRegisters) -> S
 
 class _Attempt:
     def __init__(
-        self, flow: Dataflow, rules: StageRules, edges: list[Edge], ports: ReadPorts, ii: int
+        self, flow: Dataflow, rules: StageRules, edges: list[Edge], ports: Mapping[int, int], ii: int
     ) -> None:
         self.flow = flow
         self.rules = replace(rules, recurrence_levels=max(rules.levels, -(-RECURRENCE_LEVELS // ii)))
@@ -163,7 +163,7 @@ class _Attempt:
                 if isinstance(node, kind):
                     by_buffer.setdefault(node.buffer, []).append(node)
             for buffer, accesses in by_buffer.items():
-                limit = self.ports.of(buffer) if kind is Load else 1
+                limit = self.ports[buffer] if kind is Load else 1
                 moved |= self._assign(accesses, limit)
         return moved
 

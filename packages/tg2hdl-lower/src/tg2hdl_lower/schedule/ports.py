@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from tg2hdl_lower.dataflow.dataflow import Dataflow
+from tg2hdl_lower.memory.demand import BufferDemand, Interval, port_interval
 from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, WIDE_BITS
 from tg2hdl_lower.plan.accesses import Load, Store
+from tg2hdl_lower.plan.graph import NodeGraph
 from tg2hdl_lower.plan.hardware_plan import PortRegisters
 from tg2hdl_lower.plan.operations import UnitOp
 
-__all__ = ["ReadPorts", "least_ii", "port_registers", "reason_for"]
+__all__ = ["least_ii", "port_demands", "port_registers"]
 
 
-@dataclass(frozen=True)
-class ReadPorts:
-    """Ports that may read a buffer in one cycle."""
-
-    limit: dict[int, int]
-    default: int = 2
-
-    def of(self, buffer: int) -> int:
-        """Number of ports of a buffer."""
-        return self.limit.get(buffer, self.default)
-
-
-def port_registers(flow: Dataflow, ports: ReadPorts) -> PortRegisters:
+def port_registers(flow: Dataflow, ports: Mapping[int, int]) -> PortRegisters:
     """Ports with more accesses than can have one for themselves, and those that reach very many block RAMs."""
     loads = Counter(load.buffer for load in flow.all(Load))
     stores = Counter(store.buffer for store in flow.all(Store))
     return PortRegisters(
-        frozenset(b for b, count in loads.items() if count > ports.of(b) or _is_wide(flow, b)),
+        frozenset(b for b, count in loads.items() if count > ports[b] or _is_wide(flow, b)),
         frozenset(b for b, count in stores.items() if count > 1),
     )
 
@@ -44,24 +34,21 @@ def _is_wide(flow: Dataflow, buffer: int) -> bool:
     )
 
 
-def _demands(flow: Dataflow, ports: ReadPorts) -> list[tuple[int, str]]:
-    """Cycles between two steps that units and ports ask for, and why."""
-    found = [(n.unit.ii, f"{n.unit.name} starts every {n.unit.ii} cycles") for n in flow.all(UnitOp)]
+def port_demands(flow: NodeGraph) -> list[tuple[int, BufferDemand]]:
+    """What a step of each leaf asks of each buffer."""
+    found: list[tuple[int, BufferDemand]] = []
     for leaf in flow.leaves:
-        accesses = [n for n in (flow.nodes[n] for n in leaf.nodes) if isinstance(n, Load | Store)]
-        counts = Counter((isinstance(n, Load), n.buffer) for n in accesses)
-        for (reads, buffer), count in counts.items():
-            limit, what = (ports.of(buffer), "reads") if reads else (1, "writes")
-            found.append((-(-count // limit), f"{count} {what} of buffer {buffer}, which has {limit} ports"))
+        nodes = [flow.nodes[n] for n in leaf.nodes]
+        reads = Counter(n.buffer for n in nodes if isinstance(n, Load))
+        writes = Counter(n.buffer for n in nodes if isinstance(n, Store))
+        found += [(b, BufferDemand(reads[b], writes[b])) for b in dict.fromkeys([*reads, *writes])]
     return found
 
 
-def least_ii(flow: Dataflow, ports: ReadPorts) -> int:
-    """Lower bound of the II from ports and units."""
-    return max((cycles for cycles, _ in _demands(flow, ports)), default=1)
-
-
-def reason_for(flow: Dataflow, ports: ReadPorts, ii: int) -> str:
-    """Why a schedule has this II, which is above 1."""
-    causes = [why for cycles, why in _demands(flow, ports) if cycles == ii]
-    return f"a step every {ii} cycles: " + (causes or ["a step waits for a result of the one before"])[0]
+def least_ii(flow: Dataflow, ports: Mapping[int, int]) -> Interval:
+    """Lower bound of the II from ports and units, and the reason for it."""
+    found = port_interval(port_demands(flow), ports)
+    for node in flow.all(UnitOp):
+        if node.unit.ii > found.cycles:
+            found = Interval(node.unit.ii, f"{node.unit.name} starts every {node.unit.ii} cycles")
+    return found

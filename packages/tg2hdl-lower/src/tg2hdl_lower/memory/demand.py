@@ -1,0 +1,60 @@
+"""The cost of memory accesses: words that a step asks of a buffer, and the cycles that its ports take for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tg2hdl_ir.nodes import IRBufStore, IRRegStore, IRStatement, IRValue, operands
+
+__all__ = ["BufferDemand", "Interval", "needed_values", "port_interval"]
+
+
+@dataclass(frozen=True)
+class BufferDemand:
+    """Words of a buffer that a step reads and writes."""
+
+    reads: int
+    writes: int
+
+    def interval(self, ports: int) -> int:
+        """Cycles of a step when the memory has so many read ports, and one for writes."""
+        return max(-(-self.reads // ports), self.writes, 1)
+
+
+class Interval(NamedTuple):
+    """Cycles from step to step, and which accesses ask for more than one."""
+
+    cycles: int
+    limit: str
+
+
+def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[int, int]) -> Interval:
+    """Interval that the memories ask for: of (buffer, demand), those of all leaf loops, by the ports of each buffer.
+
+    The choice of lanes estimates with this function, and the scheduler starts from it.
+    """
+    found = Interval(1, "")
+    for buffer, demand in demands:
+        cycles = demand.interval(ports[buffer])
+        if cycles <= found.cycles:
+            continue
+        writes = demand.writes == cycles
+        count, what = (demand.writes, "writes") if writes else (demand.reads, "reads")
+        number = 1 if writes else ports[buffer]
+        plural = "s" if number > 1 else ""
+        found = Interval(cycles, f"{count} {what} of buffer {buffer}, which has {number} port{plural}")
+    return found
+
+
+def needed_values(statements: Iterable[IRStatement]) -> set[IRValue]:
+    """Values that the stores of a leaf depend on; loads of others are not made."""
+    seen: set[IRValue] = set()
+    stack = [v for s in statements if isinstance(s, IRBufStore | IRRegStore) for v in operands(s)]
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            stack.extend(operands(value))
+    return seen

@@ -1,0 +1,116 @@
+"""Models of scikit-learn as skl2onnx writes them, against ONNX Runtime and scikit-learn itself."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the onnx package reads the files")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
+pytest.importorskip("sklearn", reason="scikit-learn fits the models")
+skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx writes the files")
+from sklearn import ensemble, linear_model, naive_bayes, neural_network, pipeline, preprocessing, svm, tree  # noqa: E402
+
+from tg2hdl_backend import OnnxModel  # noqa: E402
+from tg2hdl_backend.testing.hardware import compare_with_hardware  # noqa: E402
+from tg2hdl_backend.testing.onnx_files import golden, runtime  # noqa: E402
+from tg2hdl_ir.errors import UnsupportedError  # noqa: E402
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(120, 4)).astype(np.float32)
+THREE = (X[:, 0] + X[:, 1] > 0).astype(int) + (X[:, 2] > 0.5)
+TWO = (X[:, 0] * X[:, 1] > 0).astype(int)
+REAL = (X[:, 0] - 2 * X[:, 3] + X[:, 1] ** 2).astype(np.float32)
+ROWS = X[:7]
+
+CLASSIFIERS = {
+    "logistic": (linear_model.LogisticRegression(), THREE),
+    "logistic_two_classes": (linear_model.LogisticRegression(), TWO),
+    "labels_that_are_no_numbers_of_classes": (linear_model.LogisticRegression(), THREE * 10 + 5),
+    "scaled_logistic": (
+        pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression()),
+        THREE,
+    ),
+    "mlp": (neural_network.MLPClassifier((6,), max_iter=50, random_state=0), THREE),
+    "mlp_two_classes": (
+        neural_network.MLPClassifier((6,), activation="tanh", max_iter=50, random_state=0),
+        TWO,
+    ),
+    "tree": (tree.DecisionTreeClassifier(max_depth=4, random_state=0), THREE),
+    "tree_two_classes": (tree.DecisionTreeClassifier(max_depth=3, random_state=0), TWO),
+    "forest": (ensemble.RandomForestClassifier(5, max_depth=3, random_state=0), THREE),
+    "boosting_two_classes": (ensemble.GradientBoostingClassifier(n_estimators=4, random_state=0), TWO),
+    "boosting": (ensemble.GradientBoostingClassifier(n_estimators=3, random_state=0), THREE),
+    "linear_svm": (svm.LinearSVC(random_state=0), THREE),
+}
+REGRESSORS = {
+    "linear": linear_model.LinearRegression(),
+    "scaled": pipeline.make_pipeline(preprocessing.MinMaxScaler(), linear_model.Ridge()),
+    "normalized": pipeline.make_pipeline(preprocessing.Normalizer(), linear_model.Ridge()),
+    "mlp": neural_network.MLPRegressor(hidden_layer_sizes=(5,), max_iter=50, random_state=0),
+    "tree": tree.DecisionTreeRegressor(max_depth=4, random_state=0),
+    "forest": ensemble.RandomForestRegressor(4, max_depth=3, random_state=0),
+    "boosting": ensemble.GradientBoostingRegressor(n_estimators=4, random_state=0),
+}
+
+
+def convert(path, model, target, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, target)
+        proto = skl2onnx.to_onnx(model, X[:1], **options)
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers(tmp_path, name):
+    model, target = CLASSIFIERS[name]
+    options = {} if name == "linear_svm" else {"options": {"zipmap": False}}
+    path = convert(tmp_path / "m.onnx", model, target, **options)
+    label, scores = golden(OnnxModel(path, batch=len(ROWS)), ROWS)
+    expected = runtime(path, X=ROWS)
+    np.testing.assert_array_equal(label, expected[0])
+    np.testing.assert_array_equal(label, model.predict(ROWS))
+    np.testing.assert_allclose(scores, expected[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors(tmp_path, name):
+    model = REGRESSORS[name]
+    path = convert(tmp_path / "m.onnx", model, REAL)
+    result = golden(OnnxModel(path, batch=len(ROWS)), ROWS)[0]
+    np.testing.assert_allclose(result, runtime(path, X=ROWS)[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result.reshape(-1), model.predict(ROWS), rtol=1e-4, atol=1e-4)
+
+
+def test_probabilities_in_dictionaries_are_a_matrix(tmp_path):
+    model, target = CLASSIFIERS["logistic"]
+    path = convert(tmp_path / "m.onnx", model, target)
+    scores = golden(OnnxModel(path, batch=len(ROWS)), ROWS)[1]
+    np.testing.assert_allclose(scores, model.predict_proba(ROWS), rtol=1e-4, atol=1e-6)
+
+
+def test_labels_that_are_strings_are_refused(tmp_path):
+    model = linear_model.LogisticRegression()
+    path = convert(tmp_path / "m.onnx", model, np.array(["no", "yes"])[TWO])
+    with pytest.raises(UnsupportedError) as error:
+        OnnxModel(path, batch=1)
+    assert error.value.message == "ONNX operator LinearClassifier: labels are strings"
+    assert error.value.hint == "fit the model on integer classes, or take the scores as output"
+
+
+def test_bayes(tmp_path):
+    model = naive_bayes.GaussianNB()
+    path = convert(tmp_path / "m.onnx", model, THREE, options={"zipmap": False})
+    label, scores = golden(OnnxModel(path, batch=len(ROWS)), ROWS)
+    np.testing.assert_array_equal(label, model.predict(ROWS))
+    np.testing.assert_allclose(scores, model.predict_proba(ROWS), rtol=1e-3, atol=1e-5)
+
+
+def test_tree_in_hardware(tmp_path):
+    model = tree.DecisionTreeRegressor(max_depth=3, random_state=0)
+    path = convert(tmp_path / "m.onnx", model, REAL)
+    assert compare_with_hardware(OnnxModel(path, batch=2), ROWS[:2]).mismatches == ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
     from tg2hdl_synth.estimate import Estimate, estimate_design
+    from tg2hdl_synth.fits import Fit, check_weights_fit, design_fits
     from tg2hdl_synth.flow import synthesize
     from tg2hdl_synth.parts import PARTS, part_named
     from tg2hdl_synth.result import CriticalStep, SynthesisResult
@@ -19,8 +20,11 @@ __all__ = [
     "CriticalStep",
     "DesignTooLargeError",
     "Estimate",
+    "Fit",
     "SynthesisError",
     "SynthesisResult",
+    "check_weights_fit",
+    "design_fits",
     "estimate_design",
     "part_named",
     "show_hardware",
@@ -34,8 +38,11 @@ _OWNERS = {
     "CriticalStep": "result",
     "DesignTooLargeError": "errors",
     "Estimate": "estimate",
+    "Fit": "fits",
     "SynthesisError": "errors",
     "SynthesisResult": "result",
+    "check_weights_fit": "fits",
+    "design_fits": "fits",
     "estimate_design": "estimate",
     "part_named": "parts",
     "show_hardware": "schematic",

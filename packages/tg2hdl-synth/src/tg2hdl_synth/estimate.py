@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tg2hdl_synth.memory_shapes import SlicedMemory
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 
-__all__ = ["LUTS", "Estimate", "convert", "estimate_design", "memory_area"]
+__all__ = ["ERRORS", "LUTS", "Estimate", "convert", "estimate_design", "memory_area"]
 
 # Periods (ns) on speed grade 6, after place and route.
 _READ = 6.8
@@ -26,24 +26,30 @@ _SPREAD = 0.25
 """For each block along the edge of the area that they cover."""
 _STAGE, _LEVEL = 3.0, 0.95
 _CONTROL, _LOOP = 4.5, 0.85
+_PACKED, _PACKED_SPREAD, _PACKED_UNIT = 3.8, 0.15, 5.2
+"""With registers in block RAMs and multipliers: the period, for each block along the edge, and of a float unit."""
 _DEEPEST = 16384
 """Words of a block RAM of one bit."""
 
 LUTS = {
-    "add": 1.0,
-    "inner": 1.75,
-    "compare": 0.85,
-    "equal": 0.65,
-    "logic": 0.1,
-    "choice": 1.2,
+    "add": 1.37,
+    "inner": 1.13,
+    "compare": 2.0,
+    "equal": 0.3,
+    "logic": 0.38,
+    "choice": 0.3,
     "mux": 0.3,
-    "shift": 0.3,
+    "shift": 0.2,
     "reduce": 0.05,
 }
-"""LUTs per bit of `tg2hdl_synth.words.Words`, fitted by benchmarks/synth/fit.py."""
+"""LUTs per bit of `tg2hdl_synth.words.Words`, fitted by benchmarks/synth/fit_table.py."""
 
-_SOFT_PRODUCT = 1.1
-_LUT_RAM = 6
+ERRORS = {False: {"lut": 0.09, "fmax": 0.05}, True: {"lut": 0.09, "fmax": 0.05}}
+"""Median errors on the benchmark table, without and with registers in blocks, as benchmarks/synth/fit_table.py
+prints them; that of LUTs for workloads that are left out of the fit."""
+
+_SOFT_PRODUCT = 0.66
+_LUT_RAM = 8
 """LUTs of 16 words of 4 bits, with the two that write."""
 
 
@@ -65,20 +71,29 @@ class Estimate:
         )
 
 
-def estimate_design(top: Any, part: TargetDef, rtlil: str | None = None) -> Estimate | None:
+def estimate_design(
+    top: Any, part: TargetDef, rtlil: str | None = None, *, pack_registers: bool = False
+) -> Estimate | None:
     """Estimate of a TopModule or CompiledKernel; None for another component or another family.
 
     Parameters
     ----------
     rtlil : str, optional
         The design, when it has been converted before.
+    pack_registers : bool
+        Whether registers will be moved into block RAMs and multipliers.
     """
     plans = getattr(top, "plans", None) or ([top.plan] if hasattr(top, "plan") else None)
     if plans is None or part.family != "ecp5":
         return None
     text = rtlil or convert(top)
     modules = count_words(text)
-    memories = [memory_area(m) for words in modules.values() for m in words.memories.values() if m.reads]
+    memories = [
+        memory_area(m, pack_registers=pack_registers)
+        for words in modules.values()
+        for m in words.memories.values()
+        if m.reads
+    ]
     soft = soft_products(text, part.dsp)
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
@@ -91,18 +106,20 @@ def estimate_design(top: Any, part: TargetDef, rtlil: str | None = None) -> Esti
         ff=bits["register"] + sum(m.ff for m in memories),
         dsp=dsp,
         bram=sum(m.bram for m in memories),
-        fmax=round(_clock(plans, memories, dsp), 1),
+        fmax=round(_clock(plans, memories, dsp, pack_registers), 1),
     )
 
 
-def memory_area(memory: WordMemory) -> Area:
+def memory_area(memory: WordMemory, *, pack_registers: bool = False) -> Area:
     """Block RAMs, or LUTs and flip-flops, of a memory."""
     bits = memory.width * memory.depth
     block = memory.style == "block" or (not memory.style and bits > SMALL_BITS and memory.depth > 32)
     if memory.synchronous and block:
         sliced = SlicedMemory("", "", memory.width, memory.depth)
         deep = math.ceil(memory.width / sliced.slice_width) * math.ceil(memory.depth / _DEEPEST)
-        return Area(bram=memory.reads * (math.ceil(memory.width / 36) if memory.depth <= 512 else deep))
+        if memory.depth <= 512 and not pack_registers:
+            deep = math.ceil(memory.width / 36)
+        return Area(bram=memory.reads * deep)
     rows = math.ceil(memory.depth / 16)
     cells = rows * math.ceil(memory.width / 4) * _LUT_RAM if memory.written else rows * memory.width / 2
     choice = memory.width * (rows - 1) / 2
@@ -110,12 +127,21 @@ def memory_area(memory: WordMemory) -> Area:
     return Area(lut=luts, ff=memory.reads * memory.width if memory.synchronous else 0)
 
 
-def _clock(plans: Iterable[Any], memories: Iterable[Area], blocks: int) -> float:
+def _clock(plans: Iterable[Any], memories: Sequence[Area], blocks: int, packed: bool) -> float:
+    if packed:
+        spread = math.sqrt(blocks + sum(memory.bram for memory in memories))
+        return 1000 / max(_PACKED + _PACKED_SPREAD * spread, *(_units(plan) for plan in plans))
     largest = max((memory.bram for memory in memories), default=0)
     period = _READ + _SPREAD * math.sqrt(largest) if largest else 0.0
     if blocks:
         period = max(period, _MULTIPLY + _SPREAD * math.sqrt(blocks))
     return 1000 / max(period, *(_logic(plan) for plan in plans))
+
+
+def _units(plan: Any) -> float:
+    """Period (ns) of float units between registers of blocks."""
+    units = any(node.unit is not None and node.unit.result.is_float for node in plan.nodes)
+    return _PACKED_UNIT if units else 0.0
 
 
 def _logic(plan: Any) -> float:

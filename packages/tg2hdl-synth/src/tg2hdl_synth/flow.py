@@ -9,7 +9,7 @@ from typing import Any
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
-from tg2hdl_synth.estimate import convert, estimate_design
+from tg2hdl_synth.estimate import Estimate, convert, estimate_design
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist, synthesize_netlist
 from tg2hdl_synth.parts import FAMILIES, part_named
@@ -75,7 +75,8 @@ def synthesize(
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
     netlist = synthesize_netlist(rtlil, part, pack_registers=pack_registers, progress=report)
-    result = _netlist_result(netlist, part, speed, top, rtlil)
+    estimate = estimate_design(top, part, rtlil, pack_registers=pack_registers)
+    result = _netlist_result(netlist, part, speed, top, rtlil, estimate)
     _check_size(result, part)
     if not place:
         return result
@@ -103,7 +104,9 @@ def _checked(part: str | TargetDef, speed: int, seeds: int) -> TargetDef:
     return part
 
 
-def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any, rtlil: str) -> SynthesisResult:
+def _netlist_result(
+    netlist: Netlist, part: TargetDef, speed: int, top: Any, rtlil: str, estimate: Estimate | None
+) -> SynthesisResult:
     kernels = {
         module_title(name, top): netlist.modules[name] for name in sorted(netlist.modules, key=_place) if name
     }
@@ -118,7 +121,7 @@ def _netlist_result(netlist: Netlist, part: TargetDef, speed: int, top: Any, rtl
         critical_path=(),
         versions=tool_versions("yosys", f"nextpnr-{part.family}"),
         folder=netlist.folder,
-        estimate=estimate_design(top, part, rtlil),
+        estimate=estimate,
         notes=_notes(netlist, part, rtlil),
     )
 

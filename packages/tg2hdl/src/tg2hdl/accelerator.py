@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, write_text
+from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, with_memory_files, write_text
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.macs import count_macs
+from tg2hdl.memory_map import MemoryMap
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture, own_result, reference_device
@@ -215,6 +216,30 @@ class Accelerator:
             session.close()
         self._sessions.clear()
 
+    # Memories and parts
+
+    @property
+    def memory(self) -> MemoryMap:
+        """The memories: bits, words, ports and layouts; prints as a table."""
+        return MemoryMap(self.compiled)
+
+    def pack(self, name: str, array: Any) -> np.ndarray:
+        """Words of a memory (Python integers) for an array of the model; see `MemoryMap.pack`."""
+        return self.memory.pack(name, array)
+
+    def unpack(self, name: str, words: Any) -> np.ndarray:
+        """Array of the model from the words of a memory; see `MemoryMap.unpack`."""
+        return self.memory.unpack(name, words)
+
+    def fits(self, part: str = "ecp5-45k") -> Any:
+        """Whether the design fits a part, with the figures and what would help; see `tg2hdl_synth.design_fits`.
+
+        No synthesis runs: memories are known by the plan, the rest is an estimate whose error is stated.
+        """
+        from tg2hdl_synth import design_fits
+
+        return design_fits(self.compiled, part, pack_registers=self.options.target == "ecp5")
+
     # Synthesis
 
     def synthesize(self, part: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
@@ -229,9 +254,21 @@ class Accelerator:
 
     # Files
 
-    def verilog(self, path: str | PathLike[str] | None = None) -> str:
-        """Verilog of the design; written to `path` when given."""
-        return write_text(verilog_text(self.rtlil()), path)
+    def verilog(
+        self, path: str | PathLike[str] | None = None, *, memories: str | PathLike[str] | None = None
+    ) -> str:
+        """Verilog of the design; written to `path` when given.
+
+        Parameters
+        ----------
+        memories : path, optional
+            Folder for the contents of memories, one ``.hex`` file each, which the Verilog then reads with
+            ``$readmemh`` by its name alone.
+        """
+        text = verilog_text(self.rtlil())
+        if memories is not None:
+            text = with_memory_files(text, memories)
+        return write_text(text, path)
 
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""
@@ -343,6 +380,7 @@ def compile_model_to_hardware(
     multipliers: int | None = None,
     options: CompileOptions | None = None,
     name: str | None = None,
+    part: str | None = None,
     **unknown: Any,
 ) -> Accelerator:
     """Compile a tinygrad model to hardware.
@@ -362,6 +400,8 @@ def compile_model_to_hardware(
         Everything else.  Only ``float_order="relaxed"`` changes a number.
     name : str, optional
         Name of the design; that of the model otherwise.
+    part : str, optional
+        FPGA part that the weights must fit; said before anything is planned.
     unknown
         Refused by name.
 
@@ -371,6 +411,8 @@ def compile_model_to_hardware(
         For an example input that is missing or unfit, or an unknown option.
     UnsupportedError
         For an op or dtype without hardware; it is named.
+    CapacityError
+        When the weights alone are more than the memory of `part`.
 
     Examples
     --------
@@ -394,6 +436,10 @@ def compile_model_to_hardware(
     if prepare is not None:
         example_inputs = prepare(*example_inputs)
     captured = capture(model, *example_inputs, name=name)
+    if part is not None:
+        from tg2hdl_synth import check_weights_fit
+
+        check_weights_fit(captured.program, part)
     return Accelerator(captured, compile_program(rewrite_program(captured.program), options), prepare)
 
 
@@ -404,5 +450,5 @@ def _unknown_option(name: str) -> InputError:
         notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
         hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
         if name in further
-        else "choose one of: weights, multipliers, options, name",
+        else "choose one of: weights, multipliers, options, name, part",
     )

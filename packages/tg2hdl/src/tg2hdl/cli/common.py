@@ -116,6 +116,7 @@ def compile_file(
     float_order: str | None,
     share_units: bool,
     units: tuple[str, ...],
+    part: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)))
@@ -134,7 +135,13 @@ def compile_file(
     }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(
-        file.model, *examples, weights=weights, multipliers=multipliers, options=options, name=file.label
+        file.model,
+        *examples,
+        weights=weights,
+        multipliers=multipliers,
+        options=options,
+        name=file.label,
+        part=part,
     )
     return file, examples, accelerator
 

@@ -7,11 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+
 from rich.console import Console
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
+from tg2hdl.cli.families import PART
 from tg2hdl_backend import TensorSpec
+from tg2hdl_ir.errors import CapacityError
 
 __all__ = ["compile_command"]
 
@@ -27,8 +30,14 @@ Examples:
 @click.command("compile", epilog=_EPILOG)
 @with_model_options
 @click.option("-o", "--output", metavar="FOLDER", help="Where to write.  [default: build/NAME]")
+@click.option("--part", type=PART, help="FPGA part: say whether the design fits, before anything is written.")
+@click.option(
+    "--memory-files", is_flag=True, help="Write memory contents as .hex files, read with $readmemh."
+)
 def compile_command(
     output: str | None,
+    part: str | None,
+    memory_files: bool,
     **model_options: Any,
 ) -> None:
     """Compile a model to Verilog and RTLIL.
@@ -39,21 +48,35 @@ def compile_command(
     """
     console = Console()
     with stage(console, f"compiling {model_options['model']}"):
-        file, _, accelerator = compile_file(**model_options)
+        file, _, accelerator = compile_file(**model_options, part=part)
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
     for kernel in accelerator.kernels:
         for note in kernel.notes:
             console.print(f"{kernel.name}: {note}", highlight=False)
+    console.print(_memory_line(accelerator), highlight=False)
+    if part is not None:
+        with stage(console, f"estimating for {part}"):
+            fit = accelerator.fits(part)
+        console.print(str(fit), highlight=False, markup=False)
+        if not fit:
+            raise CapacityError(f"the design does not fit {part}", notes=fit.lines, hint=fit.hint)
     folder = output_folder(output, file.label)
     with stage(console, "writing"):
-        accelerator.verilog(folder / f"{file.label}.v")
+        accelerator.verilog(folder / f"{file.label}.v", memories=folder if memory_files else None)
         accelerator.rtlil(folder / f"{file.label}.il")
         (folder / f"{file.label}.plan").write_text(accelerator.plan() + "\n")
         (folder / f"{file.label}.json").write_text(json.dumps(_summary(accelerator), indent=2) + "\n")
     for suffix in ("v", "il", "plan", "json"):
         console.print(f"wrote {folder / file.label}.{suffix}", highlight=False)
+
+
+def _memory_line(accelerator: Accelerator) -> str:
+    """Bits of all memories, by role."""
+    bits = accelerator.memory.bits
+    parts = ", ".join(f"{role} {count:,}" for role, count in bits.items())
+    return f"memory: {sum(bits.values()):,} bits ({parts})"
 
 
 def _summary(accelerator: Accelerator) -> dict[str, object]:
@@ -62,7 +85,21 @@ def _summary(accelerator: Accelerator) -> dict[str, object]:
         "predicted_cycles": accelerator.predicted_cycles,
         "inputs": [_tensor(s) for s in accelerator.captured.inputs],
         "outputs": [_tensor(s) for s in accelerator.captured.outputs],
+        "ports": _ports(accelerator),
+        **accelerator.memory.describe(),
         "kernels": [asdict(k) | {"ratio": k.ratio} for k in accelerator.kernels],
+    }
+
+
+def _ports(accelerator: Accelerator) -> dict[str, dict[str, object]]:
+    """Direction and width (bits) of every port of the top module."""
+    from amaranth.hdl import Shape
+
+    members = accelerator.top.signature.members
+    clock = {"clk": {"direction": "in", "width": 1}, "rst": {"direction": "in", "width": 1}}
+    return clock | {
+        name: {"direction": member.flow.name.lower(), "width": Shape.cast(member.shape).width}
+        for name, member in members.items()
     }
 
 

@@ -55,7 +55,7 @@ def synth(
     console = Console()
     part = part_for(model_options["family"], part)
     with stage(console, f"compiling {model_options['model']}"):
-        _, _, accelerator = compile_file(**model_options)
+        _, _, accelerator = compile_file(**model_options, part=part)
     packing = pack_registers or model_options["family"] == "ecp5"
     try:
         with stage(console, f"synthesizing {accelerator.name} for {part}") as report:

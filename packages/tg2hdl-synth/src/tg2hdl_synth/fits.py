@@ -1,0 +1,186 @@
+"""Whether a design fits a part, by figures that need no synthesis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tg2hdl_lower.memories import SHALLOW_WORDS, SMALL_BITS
+
+from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+from tg2hdl_synth.estimate import ERRORS, convert, estimate_design, memory_area
+from tg2hdl_synth.parts import PARTS, part_named
+from tg2hdl_synth.words import WordMemory
+
+__all__ = ["Fit", "check_weights_fit", "design_fits", "memory_blocks"]
+
+_LUT_BITS = 16
+"""Bits that a LUT can hold."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a design needs of a part.
+
+    Parameters
+    ----------
+    part : str
+    needs, has : dict of str to int
+        Block RAMs, and unless these are too many also LUTs, flip-flops and multipliers.
+    fmax : float or None
+        Expected clock (MHz); None where it was not estimated.
+    lines : tuple of str
+        The figures for a reader, with the errors to expect.
+    hint : str
+        What would make it fit; empty when it does.
+    """
+
+    part: str
+    needs: dict[str, int]
+    has: dict[str, int]
+    fmax: float | None
+    lines: tuple[str, ...]
+    hint: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.hint
+
+    def __str__(self) -> str:
+        verdict = f"fits {self.part}" if self else f"does not fit {self.part}"
+        return "\n".join(
+            [verdict, *(f"  {line}" for line in self.lines), *([f"  hint: {self.hint}"] if self.hint else [])]
+        )
+
+
+def check_weights_fit(program: ProgramIR, part: str) -> None:
+    """Refuse a program whose weights alone are more than all memory of a part; takes no time.
+
+    Raises
+    ------
+    CapacityError
+        With the figures, and what would help.
+    """
+    chosen = part_named(part)
+    bits = sum(b.depth * b.dtype.bit_width for b in _weights(program))
+    if bits <= _capacity(chosen):
+        return
+    largest = sorted(_weights(program), key=lambda b: -b.depth * b.dtype.bit_width)[:3]
+    raise CapacityError(
+        f"the weights are {bits:,} bits, the memory of {part} is {_capacity(chosen):,} bits",
+        where=f"program {program.name}",
+        notes=(
+            *(
+                f"{b.name}: {b.depth:,} elements of {b.dtype}, {b.depth * b.dtype.bit_width:,} bits"
+                for b in largest
+            ),
+            "fewer multipliers do not change this",
+        ),
+        hint=_hint_for_weights(program, chosen, bits),
+    )
+
+
+def design_fits(compiled: Any, part: str, *, pack_registers: bool = False) -> Fit:
+    """Figures of a compiled program on a part: block RAMs by the plan, then the rest by the words of the RTLIL.
+
+    The second step is left out where the block RAMs are too many, or the family is not `ecp5`.
+
+    Parameters
+    ----------
+    compiled : CompiledProgram
+    pack_registers : bool
+        Whether registers will be moved into block RAMs, which then have half the width.
+    """
+    chosen = part_named(part)
+    blocks = memory_blocks(compiled.top, pack_registers=pack_registers) if chosen.family == "ecp5" else {}
+    needs, has = {"bram": sum(blocks.values())}, {"bram": chosen.bram}
+    most = ", ".join(f"{n} {b}" for n, b in sorted(blocks.items(), key=lambda i: -i[1])[:3] if b)
+    lines = [f"block RAMs: {needs['bram']} of {chosen.bram}" + (f" ({most})" if most else "")]
+    if chosen.family != "ecp5":
+        bits = sum(m.layout.words * m.word_width for m in compiled.top.memories)
+        lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
+        enough = bits <= _capacity(chosen)
+        return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(compiled, chosen))
+    if needs["bram"] > chosen.bram:
+        return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(compiled, chosen))
+    estimate = estimate_design(compiled.top, chosen, convert(compiled.top), pack_registers=pack_registers)
+    assert estimate is not None, "a compiled program has plans"
+    needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp, "bram": estimate.bram}
+    has |= {"lut": chosen.lut, "ff": chosen.ff, "dsp": chosen.dsp}
+    error = ERRORS[pack_registers]
+    lines[0] = f"block RAMs: {estimate.bram} of {chosen.bram}" + (f" ({most})" if most else "")
+    lines += [
+        f"multipliers: {estimate.dsp} of {chosen.dsp}",
+        f"LUTs: {estimate.comb:,} of {chosen.lut:,} (median error {error['lut']:.0%})",
+        f"flip-flops: {estimate.ff:,} of {chosen.ff:,}",
+        f"clock: {estimate.fmax:.0f} MHz (median error {error['fmax']:.0%})",
+    ]
+    hint = ""
+    if estimate.bram > chosen.bram:
+        hint = _hint_for_memory(compiled, chosen)
+    elif estimate.comb > chosen.lut or estimate.ff > chosen.ff:
+        hint = "compile with fewer multipliers: lanes are what takes LUTs and flip-flops"
+    return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
+
+
+def memory_blocks(top: Any, *, pack_registers: bool = False) -> dict[str, int]:
+    """Block RAMs of each memory of a TopModule on an ECP5, by the plan."""
+    return {memory.name: _blocks(top, memory, pack_registers) for memory in top.memories}
+
+
+def _blocks(top: Any, memory: Any, packed: bool) -> int:
+    ports = {
+        port.number
+        for kernel, slot in memory.slots
+        for port in top.plans[kernel].ports
+        if port.reads and port.buffer == slot
+    }
+    if memory.output:
+        ports.add(0)
+    large = memory.word_width * memory.layout.words > SMALL_BITS and memory.layout.words > SHALLOW_WORDS
+    written = bool(memory.writers or memory.external)
+    shape = WordMemory(memory.word_width, memory.layout.words, "block" if large else "distributed")
+    shape.reads, shape.written = len(ports), written
+    return memory_area(shape, pack_registers=packed).bram
+
+
+def _weights(program: ProgramIR) -> list[ProgramBuffer]:
+    used = {n for call in program.calls for n in call.buffers}
+    found = [
+        b for n, b in enumerate(program.buffers) if n in used and b.role == "weight" and b.initial is not None
+    ]
+    # Synthesis makes nothing of a memory whose elements are all the same.
+    return [b for b in found if b.initial is not None and not np.all(b.initial == b.initial.flat[0])]
+
+
+def _capacity(part: TargetDef) -> int:
+    return part.bram * part.bram_bits + part.lut * _LUT_BITS
+
+
+def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
+    larger = [p.name for p in PARTS if p.family == part.family and _capacity(p) >= bits]
+    if larger:
+        return f"choose a larger part: {larger[0]}"
+    quarter = sum(b.depth * min(8, b.dtype.bit_width) for b in _weights(program))
+    fitting = [p.name for p in (part, *PARTS) if _capacity(p) >= quarter]
+    if quarter < bits and fitting:
+        return f"weights of 8 bits would take {quarter:,} bits, which {fitting[0]} has: quantize the model"
+    return f"no part known here has so much memory; weights of 8 bits would take {quarter:,} bits"
+
+
+def _hint_for_memory(compiled: Any, part: TargetDef) -> str:
+    weights = sum(
+        compiled.memory(n).layout.words * compiled.memory(n).word_width
+        for n in compiled.slots
+        if compiled.program.buffers[n].role == "weight"
+    )
+    total = sum(m.layout.words * m.word_width for m in compiled.top.memories)
+    larger = [p.name for p in PARTS if p.family == part.family and p.bram > part.bram]
+    if total <= part.bram * part.bram_bits * 0.8:
+        return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"
+    reason = "the weights" if 2 * weights > total else "the buffers"
+    return f"{reason} are the reason, not the multipliers: " + (
+        f"choose {larger[0]}, or quantize the model" if larger else "quantize the model, or make it smaller"
+    )

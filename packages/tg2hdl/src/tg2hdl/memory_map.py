@@ -1,0 +1,205 @@
+"""The memories of a design as its user sees them: size, ports, and where each element is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_lower import Layout
+from tg2hdl_top import CompiledProgram
+
+__all__ = ["MemoryEntry", "MemoryMap"]
+
+
+@dataclass(frozen=True)
+class MemoryEntry:
+    """A memory of the design.
+
+    Element `i` of a buffer is at position ``d = unravel(i, dims)`` (C order). Its word is number
+    ``ravel(d // split, ceil(dims / split))``, and in it its lowest bit is number
+    ``ravel(d % split, split) * element_bits``. Bits that belong to no element are 0.
+
+    Parameters
+    ----------
+    name : str
+        Of the buffer in the model.
+    role : {"input", "weight", "temporary", "output"}
+    shape : tuple of int
+    dtype : str
+        Type of the elements in the model.
+    element_type, element_bits : str, int
+        Type and bits in the memory, which may be narrower.
+    words, word_bits : int
+    dims, split : tuple of int
+        Which elements are in a word; see above.
+    read_ports : int
+        Words that kernels read at once; a block RAM is there once for each.
+    write_ports, read_back_ports : tuple of str
+        Ports of the top module through which the host writes (``wen``, ``waddr``, ``wdata``) and reads
+        (``raddr``, ``rdata``) while the design is idle; none where it cannot.
+    """
+
+    name: str
+    role: str
+    shape: tuple[int, ...]
+    dtype: str
+    element_type: str
+    element_bits: int
+    words: int
+    word_bits: int
+    dims: tuple[int, ...]
+    split: tuple[int, ...]
+    read_ports: int
+    write_ports: tuple[str, ...]
+    read_back_ports: tuple[str, ...]
+
+    @property
+    def bits(self) -> int:
+        """Bits of the memory, without copies for further read ports."""
+        return self.words * self.word_bits
+
+
+class MemoryMap(Sequence[MemoryEntry]):
+    """All memories of a design, in the order of its buffers; prints as a table."""
+
+    def __init__(self, compiled: CompiledProgram) -> None:
+        self._compiled = compiled
+        self._entries = tuple(_entry(compiled, number) for number in sorted(compiled.slots))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._entries[index]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        rows = [
+            (
+                e.name,
+                e.role,
+                e.dtype,
+                "x".join(map(str, e.shape)),
+                str(e.words),
+                str(e.word_bits),
+                f"{e.bits:,}",
+            )
+            for e in self._entries
+        ]
+        rows = [("memory", "role", "dtype", "shape", "words", "word bits", "bits"), *rows]
+        widths = [max(len(row[n]) for row in rows) for n in range(7)]
+        return "\n".join(
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
+
+    @property
+    def bits(self) -> dict[str, int]:
+        """Bits of all memories, by role."""
+        roles = dict.fromkeys(e.role for e in self._entries)
+        return {role: sum(e.bits for e in self._entries if e.role == role) for role in roles}
+
+    def pack(self, name: str, array: Any) -> npt.NDArray[np.object_]:
+        """Words of a memory, in the order of their addresses, as Python integers.
+
+        Raises
+        ------
+        InputError
+            For an unknown name, or an array of another size or dtype.
+        """
+        layout, stored, dtype = self._place(name)
+        given = np.asarray(array)
+        if given.size != layout.depth or given.dtype != dtype.numpy():
+            raise InputError(
+                f"{name!r} has {layout.depth} elements of {dtype.numpy()}, not {given.size} of {given.dtype}",
+                hint="give the array in the shape and dtype of the model",
+            )
+        if stored != dtype and (given.astype(stored.numpy()).astype(given.dtype) != given).any():
+            raise InputError(
+                f"an element of {name!r} does not fit {stored}", hint="keep to the range of the model"
+            )
+        packed = layout.pack(given.reshape(-1).astype(stored.numpy()), stored).astype(object)
+        shifts = np.array([1 << (n * stored.bit_width) for n in range(layout.lanes)], dtype=object)
+        return np.asarray((packed * shifts).sum(axis=1), dtype=object)
+
+    def unpack(self, name: str, words: Any) -> npt.NDArray[Any]:
+        """Array of a memory from its words, in the shape and dtype of the model; inverse of `pack`.
+
+        Raises
+        ------
+        InputError
+            For an unknown name, or another number of words.
+        """
+        layout, stored, dtype = self._place(name)
+        values = [int(word) for word in words]
+        if len(values) != layout.words:
+            raise InputError(f"{name!r} has {layout.words} words, not {len(values)}", hint="give all of them")
+        mask, width = (1 << stored.bit_width) - 1, stored.bit_width
+        lanes = [[(word >> (n * width)) & mask for n in range(layout.lanes)] for word in values]
+        flat = layout.unpack(np.array(lanes, dtype=np.uint64), stored)
+        entry = next(e for e in self._entries if e.name == name)
+        return flat.astype(dtype.numpy()).reshape(entry.shape)
+
+    def describe(self) -> dict[str, Any]:
+        """What a host needs to know, as plain data: each memory with its ports, and the order of a run."""
+        loads = [e.name for e in self._entries if e.write_ports]
+        results = [self._compiled.program.buffers[n].name for n in self._compiled.program.outputs]
+        top = self._compiled.top
+        return {
+            "memories": [{**asdict(e), "bits": e.bits} for e in self._entries],
+            "load_order": [n for n in loads if self._role(n) == "weight"]
+            + [n for n in loads if self._role(n) != "weight"],
+            "read_order": results,
+            "read_latency": top.read_latency,
+            "steps": [
+                "while busy is 0, write every memory of load_order: one word a cycle, wen with waddr and wdata",
+                "set start for one cycle, then wait until done is 1 for one cycle",
+                "one cycle later set raddr; the word is on rdata read_latency cycles after its address",
+            ],
+        }
+
+    def _role(self, name: str) -> str:
+        return next(e.role for e in self._entries if e.name == name)
+
+    def _place(self, name: str) -> tuple[Layout, DType, DType]:
+        """Layout, element type in the memory and element type in the model."""
+        for number in self._compiled.slots:
+            buffer = self._compiled.program.buffers[number]
+            if buffer.name == name:
+                memory = self._compiled.memory(number)
+                return memory.layout, memory.dtype, buffer.dtype
+        names = ", ".join(e.name for e in self._entries)
+        raise InputError(f"no memory is named {name!r}", hint=f"the memories are {names}")
+
+
+def _entry(compiled: CompiledProgram, number: int) -> MemoryEntry:
+    buffer, memory = compiled.program.buffers[number], compiled.memory(number)
+    ports = {
+        port.number
+        for kernel, slot in memory.slots
+        for port in compiled.top.plans[kernel].ports
+        if port.reads and port.buffer == slot
+    }
+    if memory.output:
+        ports.add(0)
+    names = tuple(f"{memory.name}_{port}" for port in ("wen", "waddr", "wdata"))
+    reading = tuple(f"{memory.name}_{port}" for port in ("raddr", "rdata"))
+    return MemoryEntry(
+        name=buffer.name,
+        role=buffer.role,
+        shape=buffer.shape,
+        dtype=str(buffer.dtype),
+        element_type=str(memory.dtype),
+        element_bits=memory.dtype.bit_width,
+        words=memory.layout.words,
+        word_bits=memory.word_width,
+        dims=memory.layout.dims,
+        split=memory.layout.split,
+        read_ports=len(ports),
+        write_ports=names if memory.external else (),
+        read_back_ports=reading if memory.output else (),
+    )

@@ -140,7 +140,7 @@ def _clock(plans: Iterable[Any], memories: Sequence[Area], blocks: int, packed: 
 
 def _units(plan: Any) -> float:
     """Period (ns) of float units between registers of blocks."""
-    units = any(node.unit is not None and node.unit.result.is_float for node in plan.nodes)
+    units = any(isinstance(node, UnitOp) and node.unit.result.is_float for node in plan.live())
     return _PACKED_UNIT if units else 0.0
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tg2hdl_lower.memories import SHALLOW_WORDS, SMALL_BITS
 
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, SMALL_BITS
 from tg2hdl_synth.estimate import ERRORS, convert, estimate_design, memory_area
 from tg2hdl_synth.parts import PARTS, part_named
 from tg2hdl_synth.words import WordMemory

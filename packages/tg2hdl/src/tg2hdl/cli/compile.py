@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-
 from rich.console import Console
 
 from tg2hdl.accelerator import Accelerator

@@ -15,6 +15,7 @@ def tg2hdl_commands() -> list[CommandDef]:
         CommandDef("cache", "Show or clear the cache of compiled results.", "tg2hdl.cli.cache:cache"),
         CommandDef("demo", "Classify handwritten digits on simulated hardware.", "tg2hdl.cli.demo:demo"),
         CommandDef("compile", "Compile a model to Verilog and RTLIL.", "tg2hdl.cli.compile:compile_command"),
+        CommandDef("quantize", "Quantize a float model to integers.", "tg2hdl.cli.quantize:quantize_command"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
     ]

@@ -174,3 +174,16 @@ def test_an_operation_without_integer_form_is_named() -> None:
 def test_constant_and_saturating_tensors_are_warned_of() -> None:
     report = tg2hdl.quantize(mlp, np.full((10, 12), 0.5, np.float32)).report
     assert any("x is constant (0.5) on all samples" in w for w in report.warnings)
+
+
+def test_features_of_different_ranges_have_scales_of_their_own() -> None:
+    ranges = np.geomspace(1e-3, 1e3, 12)
+    samples = (RNG.uniform(0.5, 1, (300, 12)) * ranges).astype(np.float32)
+    weights = Tensor((RNG.normal(size=(12, 5)) / ranges[:, None]).astype(np.float32))
+    model = lambda x: (x @ weights).relu()  # noqa: E731
+    q = tg2hdl.quantize(model, samples)
+    one = tg2hdl.quantize(model, samples, input_scales="one")
+    assert q.report.output_sqnr > 35 > 15 > one.report.output_sqnr
+    np.testing.assert_array_equal(
+        tg2hdl.compile(q, samples[0]).golden(samples[5]), q.reference(*q.quantize_input(samples[5]))
+    )

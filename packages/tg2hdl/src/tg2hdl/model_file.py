@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.quantized_file import load_quantized
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError
 
@@ -80,6 +81,10 @@ def load_model_file(
         raise InputError(
             f"no file {str(path)!r}", hint="give a Python file that defines a model, e.g. model.py:model"
         )
+    if path.suffix == ".npz":
+        quantized = load_quantized(path)
+        examples = tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
+        return ModelFile(path, "model", quantized, examples)
     if path.suffix == ".onnx":
         return _load_onnx(path, batch, dims, fixed)
     if batch is not None or dims or fixed:

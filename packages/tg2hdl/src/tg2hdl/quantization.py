@@ -27,16 +27,21 @@ class QuantizedModel:
 
     Attributes
     ----------
+    quantized : QuantizedGraph
+        The integer graph with the scales at its borders.
     graph : TensorGraph
         Integer operations only.
+    inputs : tuple of TensorSpec
+        Shapes and integer types of the inputs.
     report : QuantizationReport
     """
 
     def __init__(self, quantized: QuantizedGraph) -> None:
-        self._quantized = quantized
+        self.quantized = quantized
         self._function = TensorFunction(quantized.graph)
         self.graph: TensorGraph = quantized.graph
         self.report: QuantizationReport = quantized.report
+        self.inputs = self._function.inputs
         self.__name__ = self._function.__name__
         self.__signature__ = self._function.__signature__
 
@@ -74,19 +79,29 @@ class QuantizedModel:
                     f"input {spec.name!r} has shape {array.shape}, the model was quantized for {spec.shape}",
                     where=f"input {spec.name!r}",
                 )
-            found.append(self._quantized.quantize_input(number, array))
+            found.append(self.quantized.quantize_input(number, array))
         return tuple(found)
 
     def reference(self, *integers: Array) -> Any:
         """Integer outputs in numpy, independent of tinygrad; the bits that the hardware gives."""
-        outputs = [o[0] for o in self._quantized.reference(*(np.asarray(i)[None] for i in integers))]
+        outputs = [o[0] for o in self.quantized.reference(*(np.asarray(i)[None] for i in integers))]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def evaluate(self, *samples: npt.ArrayLike) -> Any:
+        """Values of the outputs for many samples, in numpy: arrays as `quantize` was given them."""
+        integers = []
+        for number, (spec, given) in enumerate(zip(self._function.inputs, samples, strict=True)):
+            array = np.asarray(given)
+            array = array.reshape(len(array), *spec.shape)
+            integers.append(self.quantized.quantize_input(number, array))
+        outputs = self.quantized.reference(*integers)
+        return self.dequantize(outputs[0] if len(outputs) == 1 else tuple(outputs))
 
     def dequantize(self, outputs: Any) -> Any:
         """Values of integer outputs, as float32; class numbers and other integers of the model stay what they are."""
         several = isinstance(outputs, tuple | list)
         arrays = outputs if several else (outputs,)
-        values = tuple(self._quantized.dequantize(n, array) for n, array in enumerate(arrays))
+        values = tuple(self.quantized.dequantize(n, array) for n, array in enumerate(arrays))
         return values if several else values[0]
 
 

@@ -54,7 +54,9 @@ class TensorFunction:
             if number not in values:
                 values[number] = _apply(node, [values[s] for s in node.sources])
         outputs = [values[n] for n in self.graph.outputs]
-        return outputs[0] if self.graph.structure is None else substitute(self.graph.structure, outputs)
+        if self.graph.structure is not None:
+            return substitute(self.graph.structure, outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def named_weights(self) -> dict[str, Tensor]:
         """Constants by the names of the graph."""

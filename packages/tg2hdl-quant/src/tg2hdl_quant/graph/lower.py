@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
+from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorGraph
 from tg2hdl_quant.graph.names import layer_names
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
@@ -143,11 +143,62 @@ class Lowering:
 
     def _input(self, number: int) -> Value:
         node = self._graph.nodes[number]
-        scale, low, high = self._scale(number, self._bits(number), self._observed[number].low >= 0)
+        bits = self._bits(number)
+        offset: Array = np.zeros(())
+        if self._has_feature_scales(number):
+            bits = self._options.bits
+            observed = self._observed[number]
+            assert observed.lows is not None
+            assert observed.highs is not None
+            high = (1 << (bits - 1)) - 1
+            low = -high
+            width = observed.highs - observed.lows
+            # A feature that samples do not vary has the smallest step, not to widen the range of the weights.
+            scale = np.where(width > 0, width, width[width > 0].min()) / (2 * high)
+            offset = (observed.highs + observed.lows) / 2
+        else:
+            one, low, high = self._scale(number, bits, self._observed[number].low >= 0)
+            scale = np.asarray(one)
         dtype = integer_type(low, high)
         assert dtype is not None
         made = self._builder.add("input", (), node.shape, dtype, node.arg, node.label)
-        return self._keep(number, "input", Value(made, np.asarray(scale), low, high))
+        return self._keep(number, "input", Value(made, scale, low, high, offset))
+
+    def _has_feature_scales(self, number: int) -> bool:
+        """Whether the features of an input get scales of their own, which the weights that read them take up."""
+        observed, shape = self._observed[number], self._graph.nodes[number].shape
+        if self._options.input_scales == "one" or len(shape) != 2 or shape[0] != 1 or observed.lows is None:
+            return False
+        assert observed.highs is not None
+        spread = np.maximum(np.abs(observed.lows), np.abs(observed.highs))
+        spread = spread[observed.highs > observed.lows]
+        if not spread.size or spread.max() < 8 * np.median(spread):
+            return False
+        return self._feeds_only_weights(number)
+
+    def _feeds_only_weights(self, number: int) -> bool:
+        """Whether only layers with weights read a node, and constants are all that is added and multiplied between."""
+        readers = self._graph.consumers()
+        stack = [number]
+        while stack:
+            for reader in readers[stack.pop()]:
+                node = self._graph.nodes[reader]
+                constant = any(self._graph.nodes[s].op == "const" for s in node.sources)
+                weighted = [self._plan.contraction(r) is not None for r in readers[reader]]
+                if node.op == "MUL" and constant and weighted and all(weighted):
+                    continue
+                moved = node.op in ("reshape", "permute", "expand")
+                if reader in self._plan.functions or not (moved or (node.op in ("ADD", "MUL") and constant)):
+                    return False
+                stack.append(reader)
+        return True
+
+    def _is_input(self, made: int) -> bool:
+        """Whether a node of the new graph is an input, perhaps in another shape."""
+        node = self._builder.nodes[made]
+        while node.op in MOVEMENT:
+            node = self._builder.nodes[node.sources[0]]
+        return node.op == "input"
 
     def _const(self, number: int) -> Value:
         node = self._graph.nodes[number]
@@ -216,6 +267,10 @@ class Lowering:
 
     def _sum(self, number: int) -> Value:
         total = self._sum_of(number, root=True)
+        term = total.terms[0]
+        if len(total.terms) == 1 and term.scale.size > 1 and self._is_input(term.node):
+            # The weights take up an affine function of features that have scales of their own.
+            return Value(term.node, term.scale, term.low, term.high, total.offset)
         if self._plan.roles.get(number) == {OUTPUT} and self._is_plain(total):
             return self._plain_output(number, total)
         return self._requantized(number, total, (-np.inf, np.inf))

@@ -40,6 +40,10 @@ class QuantizeOptions:
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).
     output_bits : int
         Width of outputs that are no plain sum with one scale (bits, 8 to 16).
+    input_scales : {"auto", "one"}
+        ``auto``: the features of a two-dimensional input that only layers with weights read have a scale and an offset
+        each where the largest range is 8 times the median or more; the weights take them up.  ``one``: one scale for
+        an input.
     seed : int
         Of the random choice of calibration values.
     """
@@ -54,6 +58,7 @@ class QuantizeOptions:
     multiplier_bits: int = 15
     internal_bits: int = 12
     output_bits: int = 16
+    input_scales: str = "auto"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -71,6 +76,7 @@ class QuantizeOptions:
         choices = (
             ("requantization", self.requantization, REQUANTIZATIONS),
             ("rounding", self.rounding, ROUNDINGS),
+            ("input_scales", self.input_scales, ("auto", "one")),
         )
         for name, chosen, known in choices:
             if chosen not in known:

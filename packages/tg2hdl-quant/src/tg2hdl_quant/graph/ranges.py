@@ -21,11 +21,23 @@ _CHUNK_ELEMENTS = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Values that a tensor took: some of them, chosen at random, and the smallest and largest of all."""
+    """Values that a tensor took.
+
+    Parameters
+    ----------
+    values : ndarray
+        Some of them, chosen at random, with the smallest and the largest.
+    low, high : float
+        The smallest and the largest of all.
+    lows, highs : ndarray, optional
+        Of each element of an input.
+    """
 
     values: npt.NDArray[np.float64]
     low: float
     high: float
+    lows: npt.NDArray[np.float64] | None = None
+    highs: npt.NDArray[np.float64] | None = None
 
 
 def observe(
@@ -57,5 +69,10 @@ def observe(
         if low > high:
             low = high = 0.0
         values_kept = np.concatenate([*kept[number], [low, high]])
-        found[number] = Observed(values_kept, low, high)
+        node = graph.nodes[number]
+        if node.op == "input":
+            array = np.asarray(samples[node.arg], np.float64)
+            found[number] = Observed(values_kept, low, high, array.min(0), array.max(0))
+        else:
+            found[number] = Observed(values_kept, low, high)
     return found

@@ -1,0 +1,84 @@
+"""``tg2hdl quantize``: a float model and samples to an integer model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+
+from tg2hdl.cli.common import stage
+from tg2hdl.model_file import load_model_file
+from tg2hdl.quantize import quantize
+from tg2hdl.quantized_file import save_quantized
+from tg2hdl_ir.errors import InputError
+from tg2hdl_quant.graph import REQUANTIZATIONS, ROUNDINGS
+
+__all__ = ["quantize_command"]
+
+_EPILOG = """\b
+Examples:
+  tg2hdl quantize net.onnx --samples x.npz                       writes net.q.npz and net.q.json
+  tg2hdl quantize net.onnx --samples x.npy --labels y.npy --weight-bits 4 -o net4.q.npz
+  tg2hdl compile net.q.npz --multipliers 64                      integer hardware
+"""
+
+
+@click.command("quantize", epilog=_EPILOG)
+@click.argument("model", metavar="FILE[:NAME]")
+@click.option(
+    "--samples",
+    required=True,
+    metavar="FILE",
+    help="Inputs, the first axis counts samples: .npy, or .npz with one array per input.",
+)
+@click.option("--labels", metavar="FILE", help="The right class of each sample (.npy), for accuracies.")
+@click.option("--bits", type=int, default=8, show_default=True, help="Width of activations and weights.")
+@click.option("--weight-bits", type=int, help="Width of weights.  [default: --bits]")
+@click.option("--per-tensor", is_flag=True, help="One scale for the weights of a layer.")
+@click.option("--calibration", default="minmax", show_default=True, help="Method that chooses ranges.")
+@click.option("--requantization", type=click.Choice(REQUANTIZATIONS), default="shift", show_default=True)
+@click.option("--rounding", type=click.Choice(ROUNDINGS), default="half_up", show_default=True)
+@click.option("-o", "--output", metavar="FILE", help="Quantized model.  [default: NAME.q.npz]")
+def quantize_command(
+    model: str, samples: str, labels: str | None, per_tensor: bool, output: str | None, **options: Any
+) -> None:
+    """Quantize a float model to integers, calibrated on samples.
+
+    FILE is a Python or an ONNX file, as for `compile`. Prints what each layer and the whole cost, and writes a model
+    that `tg2hdl compile` and `tg2hdl simulate` take.
+    """
+    console = Console()
+    file = load_model_file(model, batch=1 if model.endswith(".onnx") else None)
+    arrays = _arrays(samples)
+    targets = None if labels is None else _arrays(labels)[0]
+    with stage(console, f"quantizing {file.label}"):
+        q = quantize(file.model, arrays, labels=targets, per_channel=not per_tensor, **options)
+    console.print(str(q.report), highlight=False, soft_wrap=True)
+    target = Path(output or f"{file.label}.q.npz")
+    if target.suffix != ".npz":
+        raise InputError(
+            f"{target.name} does not end in .npz",
+            hint=f"write {target.with_suffix('.npz').name}, which compile reads",
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    save_quantized(q, target)
+    target.with_suffix(".json").write_text(json.dumps(q.report.to_dict(), indent=2) + "\n")
+    for path in (target, target.with_suffix(".json")):
+        console.print(f"wrote {path}", highlight=False)
+
+
+def _arrays(path: str) -> tuple[np.ndarray, ...]:
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"no file {path!r}", hint="give a .npy or .npz file of numpy")
+    try:
+        loaded = np.load(file, allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise InputError(
+            f"{file.name} is no array file of numpy: {error}", hint="write it with numpy.save or numpy.savez"
+        ) from error
+    return (loaded,) if isinstance(loaded, np.ndarray) else tuple(loaded[name] for name in loaded.files)

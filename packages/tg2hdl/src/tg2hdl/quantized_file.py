@@ -1,0 +1,110 @@
+"""Quantized models on disk: an ``.npz`` file with the graph as JSON and its constants as arrays."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tg2hdl.quantize import QuantizedModel
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.tensors import TensorGraph, TensorNode
+from tg2hdl_quant.graph import LayerReport, QuantizationReport, QuantizedGraph, Value
+
+__all__ = ["load_quantized", "save_quantized"]
+
+_FORMAT = 1
+
+
+def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
+    """Write a quantized model; several outputs become a tuple."""
+    quantized = model.quantized
+    arrays: dict[str, np.ndarray] = {}
+    nodes = []
+    for number, node in enumerate(quantized.graph.nodes):
+        if node.op == "const":
+            arrays[f"node{number}"] = node.arg
+        arg = None if node.op == "const" else node.arg
+        nodes.append([node.op, node.sources, arg, node.shape, node.dtype.name, node.label])
+    borders = {}
+    for kind, values in (("inputs", quantized.inputs), ("outputs", quantized.outputs)):
+        for n, value in enumerate(values):
+            arrays[f"{kind}{n}_scale"], arrays[f"{kind}{n}_offset"] = value.scale, value.offset
+        borders[kind] = [[v.node, v.low, v.high] for v in values]
+    document = {
+        "format": _FORMAT,
+        "name": quantized.graph.name,
+        "input_names": quantized.graph.input_names,
+        "nodes": nodes,
+        "report": asdict(quantized.report),
+        **borders,
+    }
+    with open(path, "wb") as file:
+        np.savez_compressed(file, document=np.array(json.dumps(document)), **arrays)
+
+
+def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
+    """Read what `save_quantized` wrote.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing, or is no quantized model.
+    """
+    try:
+        with np.load(Path(path), allow_pickle=False) as archive:
+            arrays = dict(archive)
+        document = json.loads(str(arrays.pop("document")))
+        version = document["format"]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{Path(path).name} is no quantized model: {type(error).__name__}: {error}",
+            where=str(path),
+            hint="write one with tg2hdl quantize MODEL --samples FILE -o NAME.q.npz",
+        ) from error
+    if version != _FORMAT:
+        raise InputError(
+            f"{Path(path).name} has format {version}, this version reads {_FORMAT}",
+            where=str(path),
+            hint="quantize the model again",
+        )
+    nodes = tuple(
+        TensorNode(
+            op,
+            tuple(sources),
+            arrays[f"node{number}"] if op == "const" else _tuples(arg),
+            tuple(shape),
+            DType.from_name(dtype),
+            label,
+        )
+        for number, (op, sources, arg, shape, dtype, label) in enumerate(document["nodes"])
+    )
+    inputs, outputs = (
+        tuple(
+            Value(node, arrays[f"{kind}{n}_scale"], low, high, arrays[f"{kind}{n}_offset"])
+            for n, (node, low, high) in enumerate(document[kind])
+        )
+        for kind in ("inputs", "outputs")
+    )
+    graph = TensorGraph(
+        document["name"],
+        nodes,
+        tuple(v.node for v in inputs),
+        tuple(v.node for v in outputs),
+        tuple(document["input_names"]),
+    )
+    report = document["report"]
+    layers = tuple(LayerReport(**row) for row in report.pop("layers"))
+    lists = {k: tuple(v) if isinstance(v, list) else v for k, v in report.items()}
+    return QuantizedModel(QuantizedGraph(graph, inputs, outputs, QuantizationReport(layers=layers, **lists)))
+
+
+def _tuples(item: Any) -> Any:
+    """JSON's lists as tuples."""
+    return tuple(_tuples(i) for i in item) if isinstance(item, list) else item

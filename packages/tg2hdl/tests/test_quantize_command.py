@@ -70,8 +70,8 @@ def test_a_file_gives_the_same_integers(folder: Path) -> None:
 def test_refusals(folder: Path) -> None:
     with pytest.raises(InputError, match="no file 'none.npy'"):
         run("quantize", "net.py", "--samples", "none.npy")
-    with pytest.raises(InputError, match=r"net.q.onnx does not end in \.npz"):
+    with pytest.raises(InputError, match=r"net\.q\.onnx does not end in \.npz"):
         run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.onnx")
     np.savez(folder / "other.npz", a=np.zeros(3))
-    with pytest.raises(InputError, match=r"other.npz is no quantized model"):
+    with pytest.raises(InputError, match=r"other\.npz is no quantized model"):
         run("compile", "other.npz")

@@ -68,7 +68,7 @@ def test_a_file_gives_the_same_integers(folder: Path) -> None:
 
 
 def test_refusals(folder: Path) -> None:
-    with pytest.raises(InputError, match="no file 'none.npy'"):
+    with pytest.raises(InputError, match=r"no file 'none\.npy'"):
         run("quantize", "net.py", "--samples", "none.npy")
     with pytest.raises(InputError, match=r"net\.q\.onnx does not end in \.npz"):
         run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.onnx")

@@ -115,8 +115,9 @@ class OpLowering:
     build : Factory
         ``(m: amaranth.Module, operands: list[Value], operand dtypes, result dtype) -> Value``.
     levels : Factory
-        ``(operand dtypes, result dtype) -> int``: logic depth in units of one LUT level with routing; a carry chain
-        of 16 bits counts as two.  The scheduler chains ops up to its stage budget.
+        ``(operand dtypes, result dtype) -> float or None``: logic depth in units of one LUT level with routing; a carry
+        chain of 16 bits counts as two.  The scheduler chains ops up to its stage budget; infinity takes a stage of its
+        own, and None leaves the op to a pipelined unit where there is one.
     """
 
     name: str

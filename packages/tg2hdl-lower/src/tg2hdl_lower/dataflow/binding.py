@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,6 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import Registry, registry
-from tg2hdl_lower.ops.lowerings import TOO_SLOW
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op, UnitOp
@@ -47,8 +47,8 @@ class Binder:
         exact = tuple(s.dtype for s in op.srcs)
         slow: Bound | None = None
         if op.op not in self.options.units:
-            bound = self._combinational(op, exact, sources)
-            if bound is not None and bound.fields["levels"] < TOO_SLOW:
+            bound, fast = self._combinational(op, exact, sources)
+            if bound is not None and fast:
                 return bound
             slow = bound
         unit = self.registry.select_unit(
@@ -67,14 +67,18 @@ class Binder:
             )
         return Bound(UnitOp, {"unit": unit})
 
-    def _combinational(self, op: IROp, exact: tuple[DType, ...], sources: Sequence[Node]) -> Bound | None:
+    def _combinational(
+        self, op: IROp, exact: tuple[DType, ...], sources: Sequence[Node]
+    ) -> tuple[Bound | None, bool]:
+        """Combinational hardware of an op, and whether it is to be preferred to a unit."""
         lowering = self.registry.select_lowering(op.op, exact, op.dtype)
         if lowering is None:
-            return None
+            return None, False
         wires = op.op in ("shl", "shr") and isinstance(sources[1], Constant)
         narrow = tuple(_narrow(s) for s in sources)
-        levels = 0 if wires else int(resolve(lowering.levels)(narrow, op.dtype))
-        return Bound(Op, {"lowering": lowering, "levels": levels})
+        levels = 0 if wires else resolve(lowering.levels)(narrow, op.dtype)
+        fields = {"lowering": lowering, "levels": math.inf if levels is None else levels}
+        return Bound(Op, fields), levels is not None
 
 
 def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:

@@ -30,15 +30,15 @@ class Operation(Node):
 
 @dataclass(frozen=True, eq=False)
 class Op(Operation):
-    """An operation of combinational logic, of so many levels."""
+    """An operation of combinational logic; of infinite levels, it fills a stage."""
 
     lowering: OpLowering
-    levels: int
+    levels: float
     label: ClassVar[str] = "op"
     takes_operands_late: ClassVar[bool] = True
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
-        levels = min(self.levels, rules.levels)
+        levels = int(min(self.levels, rules.levels))
         limit = rules.recurrence_levels if self.number in rules.recurrent else rules.levels
         stage, level, _ = ready
         if level and level + levels > limit:

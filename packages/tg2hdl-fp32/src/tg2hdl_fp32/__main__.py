@@ -1,14 +1,17 @@
-"""Print latency, cost and accuracy of a core: ``python -m tg2hdl_fp32 OP --format FP32 --profile balanced``."""
+"""The command ``tg2hdl-fp32``: cost, Verilog and a testbench of a core."""
 
-__all__ = ["OPERATIONS", "describe", "main"]
+__all__ = ["OPERATIONS", "describe", "main", "make_core"]
 
 import argparse
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .core import TARGETS
-from .errors import FloatParameterError, one_of
+from .errors import FloatParameterError, ToolNotInstalledError, one_of
 from .format import FORMATS, Format, format_by_name
+from .modes import RoundingMode
 from .timing import PROFILES
 
 _ROUNDED = "correctly rounded"
@@ -34,17 +37,38 @@ OPERATIONS = {
     "sqrt": ("Sqrt", _ROUNDED),
     "sub": ("Sub", _ROUNDED),
 }
+_COMMANDS = {
+    "describe": "latency, cost and accuracy of a core; also the default",
+    "verilog": "Verilog of a core",
+    "testbench": "Verilog that checks the core against exact results",
+}
+_EPILOG = """\
+examples:
+  tg2hdl-fp32 describe mul --format BF16 --profile fast
+  tg2hdl-fp32 verilog mul --format bf16 --profile fast -o mul.v
+  tg2hdl-fp32 testbench mul --format bf16 --profile fast -o mul_tb.v
+  tg2hdl-fp32 verilog float_to_int --set width=16 --set overflow=wrap -o to_int.v
+"""
 
 
-def describe(operation: str, format: Format, profile: str, target: str) -> str:
+def make_core(operation: str, format: Format, profile: str, target: str, **parameters: Any) -> Any:
+    """Return the core of an operation."""
+    if operation not in OPERATIONS:
+        raise FloatParameterError(f"unknown operation {operation!r}; use one of {one_of(OPERATIONS)}")
+    made = getattr(import_module("tg2hdl_fp32"), OPERATIONS[operation][0])
+    try:
+        return made(format, profile=profile, target=target, **parameters)
+    except TypeError as error:
+        raise FloatParameterError(f"{operation} has no such parameter: {error}") from None
+
+
+def describe(operation: str, format: Format, profile: str, target: str, **parameters: Any) -> str:
     """Return latency, cost and accuracy of a core as text.
 
     The cost is counted in the core's netlist: registers exactly, multipliers as 18x18 blocks.
     """
-    if operation not in OPERATIONS:
-        raise FloatParameterError(f"unknown operation {operation!r}; use one of {one_of(OPERATIONS)}")
+    core = make_core(operation, format, profile, target, **parameters)
     name, accuracy = OPERATIONS[operation]
-    core = getattr(import_module("tg2hdl_fp32"), name)(format, profile=profile, target=target)
     registers, multipliers, memory = _cost(core)
     return "\n".join(
         [
@@ -88,17 +112,72 @@ def _cost(core: Any) -> tuple[int, int, int]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m tg2hdl_fp32", description=__doc__)
-    parser.add_argument("operation", help=one_of(OPERATIONS))
-    parser.add_argument("--format", default="FP32", help=f"{one_of(FORMATS)}, or E<exponent>M<fraction>")
-    parser.add_argument("--profile", default="balanced", help=one_of(PROFILES))
-    parser.add_argument("--target", default="generic", help=one_of(TARGETS))
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] not in _COMMANDS and not arguments[0].startswith("-"):
+        arguments = ["describe", *arguments]
+    parser = argparse.ArgumentParser(
+        prog="tg2hdl-fp32",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in _COMMANDS.items():
+        _add_options(commands.add_parser(name, help=text, description=text), name)
     options = parser.parse_args(arguments)
     try:
-        text = describe(options.operation, format_by_name(options.format), options.profile, options.target)
-    except FloatParameterError as error:
+        parameters = dict(map(_parameter, options.set))
+        core = (options.operation, format_by_name(options.format), options.profile, options.target)
+        text = _text(options, core, parameters)
+        if options.command != "describe" and options.output:
+            Path(options.output).write_text(text)
+            return
+    except (FloatParameterError, ToolNotInstalledError, OSError) as error:
         parser.error(str(error))
-    print(text)
+    print(text, end="\n" if options.command == "describe" else "")
+
+
+def _add_options(command: argparse.ArgumentParser, name: str) -> None:
+    command.add_argument("operation", help=one_of(OPERATIONS))
+    command.add_argument("--format", default="FP32", help=f"{one_of(FORMATS)}, or E<exponent>M<fraction>")
+    command.add_argument("--profile", default="balanced", help=one_of(PROFILES))
+    command.add_argument("--target", default="generic", help=one_of(TARGETS))
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="parameter of the core, such as rounding=RTZ, flags=true, width=16",
+    )
+    if name != "describe":
+        command.add_argument("--module", help="name of the module [the operation]")
+        command.add_argument("-o", "--output", help="file to write [standard output]")
+    if name == "testbench":
+        command.add_argument("--count", type=int, default=200, help="random operands [200]")
+
+
+def _text(options: argparse.Namespace, core: tuple[str, Format, str, str], parameters: dict[str, Any]) -> str:
+    if options.command == "describe":
+        return describe(*core, **parameters)
+    built, module = make_core(*core, **parameters), options.module or options.operation
+    if options.command == "verilog":
+        from .verilog import verilog
+
+        return verilog(built, module)
+    from .testbench import write_testbench
+
+    return write_testbench(built, options.operation, module, count=options.count)
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise FloatParameterError(f"--set {text!r} is not of the form NAME=VALUE")
+    if value in ("true", "false"):
+        return name, value == "true"
+    if value in RoundingMode.__members__:
+        return name, RoundingMode[value]
+    return name, int(value) if value.isdecimal() else value
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Errors raised for parameters that a core or a format cannot take."""
 
-__all__ = ["FloatParameterError", "FloatTypeError", "one_of"]
+__all__ = ["FloatParameterError", "FloatTypeError", "ToolNotInstalledError", "one_of"]
 
 from collections.abc import Iterable
 
@@ -11,6 +11,10 @@ class FloatParameterError(ValueError):
 
 class FloatTypeError(TypeError):
     """A parameter has the wrong type; the message names the expected one."""
+
+
+class ToolNotInstalledError(RuntimeError):
+    """A tool is not there; the message has the command that installs it."""
 
 
 def one_of(allowed: Iterable[object]) -> str:

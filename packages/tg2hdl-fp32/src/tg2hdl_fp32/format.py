@@ -253,7 +253,8 @@ FORMATS = {f.name: f for f in (FP32, FP16, BF16, FP64, FP8_E4M3, FP8_E5M2)}
 
 
 def format_by_name(name: str) -> Format:
-    """Return a named format, or one given as ``E<exponent>M<fraction>``, such as ``E6M9``."""
+    """Return a named format, in upper or lower case, or one given as ``E<exponent>M<fraction>``, such as ``E6M9``."""
+    name = name.upper()
     if name in FORMATS:
         return FORMATS[name]
     exponent, separator, fraction = name.removeprefix("E").partition("M")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.quantize import QuantizedModel
+from tg2hdl.quantization import QuantizedModel
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph, TensorNode

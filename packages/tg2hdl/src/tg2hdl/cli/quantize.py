@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tg2hdl.cli.common import stage
 from tg2hdl.model_file import load_model_file
-from tg2hdl.quantize import quantize
+from tg2hdl.quantization import quantize
 from tg2hdl.quantized_file import save_quantized
 from tg2hdl_ir.errors import InputError
 from tg2hdl_quant.graph import REQUANTIZATIONS, ROUNDINGS

@@ -13,10 +13,14 @@ from packaging.requirements import Requirement
 TEST_REQUIREMENTS = ("pytest", "hypothesis", "mpmath", "numpy", "ml_dtypes")
 
 
-def required(names: tuple[str, ...]) -> set[str]:
-    """Distributions that some distributions need, themselves included."""
+EXTRAS = {"tg2hdl": ("all",), "tg2hdl-sim": ("yosys",), "tg2hdl-synth": ("tools",)}
+"""What the tests of a package need beyond its core; those of other extras are skipped without them."""
+
+
+def required(names: tuple[str, ...], extras: tuple[str, ...] = ()) -> set[str]:
+    """Distributions that some distributions need, themselves included; `extras` are those of the first."""
     found: set[str] = set()
-    pending = [(name, frozenset[str]()) for name in names]
+    pending = [(name, frozenset(extras if name == names[0] else ())) for name in names]
     seen = set(pending)
     while pending:
         name, extras = pending.pop()
@@ -41,7 +45,7 @@ def main(names: list[str]) -> int:
         wheels.mkdir()
         built = {name: build_wheel(folder, wheels) for name, folder in folders.items()}
         for name in names or folders:
-            needed = required((name, *TEST_REQUIREMENTS))
+            needed = required((name, *TEST_REQUIREMENTS), EXTRAS.get(name, ()))
             environment = Environment(Path(temporary) / name, only=needed)
             environment.install(*(built[n] for n in built if n in needed))
             siblings = ", ".join(n for n in built if n in needed and n != name)

@@ -118,15 +118,15 @@ class Lstm:
 
 MODELS: dict[str, tuple[str, Callable[[], Any], int]] = {
     "MLP, MNIST": ("mnist_flat", lambda: Mlp(784, 128, 10), 12),
-    "LeNet-5, MNIST": ("mnist_images", LeNet5, 8),
+    "LeNet-5, MNIST": ("mnist_images", LeNet5, 5),
     "MLP, digits": ("digits_flat", lambda: Mlp(64, 32, 10), 40),
-    "CNN, digits": ("digits_images", Cnn, 30),
+    "CNN, digits": ("digits_images", Cnn, 20),
     "MLP, wine": ("wine", lambda: Mlp(13, 16, 3), 150),
     "MLP, breast cancer": ("cancer", lambda: Mlp(30, 16, 2), 100),
-    "residual CNN, digits 32x32": ("digits_upsampled", Residual, 25),
-    "depthwise CNN, digits 32x32": ("digits_upsampled", Depthwise, 25),
-    "transformer, digits": ("digits_rows", Transformer, 60),
-    "LSTM, digits": ("digits_rows", Lstm, 40),
+    "residual CNN, digits 32x32": ("digits_upsampled", Residual, 15),
+    "depthwise CNN, digits 32x32": ("digits_upsampled", Depthwise, 15),
+    "transformer, digits": ("digits_rows", Transformer, 40),
+    "LSTM, digits": ("digits_rows", Lstm, 30),
 }
 """Data, model and epochs."""
 

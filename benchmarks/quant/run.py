@@ -1,6 +1,7 @@
 """Accuracy of quantized models on real data, beside float and ONNX Runtime's static quantization.
 
-``python benchmarks/quant/run.py`` trains the models, quantizes them, and writes ``accuracy.json`` and ``accuracy.md``.
+``python benchmarks/quant/run.py`` trains the models, quantizes them, and writes ``accuracy.json`` and ``accuracy.md``;
+with names of models only their rows are made anew.
 Training needs a device of tinygrad that computes, e.g. ``DEV=CPU`` with clang.
 """
 
@@ -104,15 +105,16 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help="names of models; all without")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
     arguments = parser.parse_args()
-    rows = []
-    for name in arguments.models or MODELS:
-        rows.append(measure(name))
-        print(name, json.dumps({k: v for k, v in rows[-1].items() if k != "settings"}), flush=True)
-        print("   ", {k: round(v["accuracy"], 4) for k, v in rows[-1]["settings"].items()}, flush=True)
     arguments.output.mkdir(exist_ok=True, parents=True)
-    document = {"versions": versions(), "rows": rows}
-    (arguments.output / "accuracy.json").write_text(json.dumps(document, indent=1) + "\n")
-    (arguments.output / "accuracy.md").write_text(table(rows))
+    path = arguments.output / "accuracy.json"
+    known = {row["model"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
+    for name in arguments.models or MODELS:
+        known[name] = row = measure(name)
+        print(name, f"float {row['float']:.4f}", f"ONNX Runtime {row['onnxruntime']}", flush=True)
+        print("   ", {k: round(v["accuracy"], 4) for k, v in row["settings"].items()}, flush=True)
+        rows = [known[n] for n in MODELS if n in known]
+        path.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=1) + "\n")
+        (arguments.output / "accuracy.md").write_text(table(rows))
 
 
 if __name__ == "__main__":

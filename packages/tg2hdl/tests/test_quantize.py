@@ -187,3 +187,17 @@ def test_features_of_different_ranges_have_scales_of_their_own() -> None:
     np.testing.assert_array_equal(
         tg2hdl.compile(q, samples[0]).golden(samples[5]), q.reference(*q.quantize_input(samples[5]))
     )
+
+
+def test_bias_correction_takes_the_mean_error_of_each_channel_away() -> None:
+    samples = RNG.uniform(0, 1, (400, 2, 6, 6)).astype(np.float32)
+    kernel = Tensor(RNG.normal(size=(5, 2, 3, 3)).astype(np.float32))
+    model = lambda x: x.conv2d(kernel, padding=1)  # noqa: E731
+
+    def mean_error(**options: object) -> float:
+        q = tg2hdl.quantize(model, samples, weight_bits=3, **options)
+        expected = np.stack([model(Tensor(s[None])).numpy()[0] for s in samples[:40]])
+        error = q.evaluate(samples[:40]).reshape(expected.shape) - expected
+        return float(np.abs(error.mean((0, 2, 3))).max())
+
+    assert mean_error(bias_correction=True) < 0.15 * mean_error()

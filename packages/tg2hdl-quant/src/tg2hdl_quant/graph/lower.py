@@ -72,11 +72,19 @@ class Lowering:
         Values of stored nodes and of what tables are computed from.
     range_of : callable
         ``(observed, bits) -> (low, high)``: the calibration method.
+    mean : mapping of int to ndarray, optional
+        Means of the operands of layers with weights, for the correction of their biases.
     """
 
     def __init__(
-        self, plan: Plan, observed: Mapping[int, Observed], range_of: RangeOf, options: QuantizeOptions
+        self,
+        plan: Plan,
+        observed: Mapping[int, Observed],
+        range_of: RangeOf,
+        options: QuantizeOptions,
+        mean: Mapping[int, Array] | None = None,
     ) -> None:
+        self._mean = mean or {}
         self._plan = plan
         self._graph = plan.graph
         self._observed = observed
@@ -518,14 +526,20 @@ class Lowering:
         offset = np.zeros(())
         if np.any(value.offset):
             offset = np.asarray((_of_rank(value.offset, rank) * weights + np.zeros(shape)).sum(node.arg))
+        float_weights, taken_up = weights, np.ones(())
         if value.scale.size > 1:
-            weights = weights * _of_rank(value.scale, rank)
+            taken_up = _of_rank(value.scale, rank)
+            weights = weights * taken_up
         name = self._names[number]
         bits = self._options.layers.get(name, self._options.weights)
         limit = (1 << (bits - 1)) - 1
         axes = node.arg if self._options.per_channel else tuple(range(rank))
         scale = weight_scales(weights, axes, limit, self._is_shift, search=bits < 6)
         integers = np.clip(np.rint(weights / scale), -limit, limit)
+        if varying in self._mean:
+            offset = offset + _lost_mean(
+                self._mean[varying], float_weights, integers * scale / taken_up, node.arg
+            )
         low, high = _bounds(integers, value, shape, node.arg)
         dtype = integer_type(low, high, narrowest=32)
         assert dtype is not None
@@ -551,6 +565,13 @@ def _sqnr(reference: Array, value: Array) -> float:
 
 def _of_rank(array: Array, rank: int) -> Array:
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def _lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
+    """What rounding of the weights takes from the mean of each output channel."""
+    lost = (_of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
+    repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
+    return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))
 
 
 def _bounds(integers: Array, value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int]:

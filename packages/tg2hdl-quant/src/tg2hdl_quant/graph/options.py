@@ -40,6 +40,8 @@ class QuantizeOptions:
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).
     output_bits : int
         Width of outputs that are no plain sum with one scale (bits, 8 to 16).
+    bias_correction : bool
+        Add to each output channel of a layer what rounding of its weights took from its mean on the samples.
     input_scales : {"auto", "one"}
         ``auto``: the features of a two-dimensional input that only layers with weights read have a scale and an offset
         each where the largest range is 8 times the median or more; the weights take them up.  ``one``: one scale for
@@ -58,6 +60,7 @@ class QuantizeOptions:
     multiplier_bits: int = 15
     internal_bits: int = 12
     output_bits: int = 16
+    bias_correction: bool = False
     input_scales: str = "auto"
     seed: int = 0
 

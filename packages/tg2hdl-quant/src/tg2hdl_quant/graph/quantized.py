@@ -15,7 +15,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph.lower import Lowering
 from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.ranges import Observed, observe
+from tg2hdl_quant.graph.ranges import Observed, means, observe
 from tg2hdl_quant.graph.report import QuantizationReport, measure
 from tg2hdl_quant.graph.simplify import simplify
 from tg2hdl_quant.graph.steps import plan_storage
@@ -105,7 +105,8 @@ def quantize_graph(
     method = _method(options.calibration)
     float_stored = [n for n in sorted(plan.roles) if simple.nodes[n].dtype.is_float]
     observed = observe(simple, arrays, float_stored, options.seed)
-    lowered = Lowering(plan, observed, method, options).run()
+    mean = means(simple, arrays, plan.weighted_operands()) if options.bias_correction else None
+    lowered = Lowering(plan, observed, method, options, mean).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
     return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 
-__all__ = ["Observed", "observe"]
+__all__ = ["Observed", "means", "observe"]
 
 MASKED = 1e8
 """Magnitudes from here on are those of masks."""
@@ -76,3 +76,17 @@ def observe(
         else:
             found[number] = Observed(values_kept, low, high)
     return found
+
+
+def means(
+    graph: TensorGraph, samples: Sequence[npt.NDArray[Any]], wanted: Iterable[int]
+) -> dict[int, npt.NDArray[np.float64]]:
+    """Mean of each element of some nodes over the samples."""
+    wanted = tuple(wanted)
+    totals: dict[int, Any] = dict.fromkeys(wanted, 0.0)
+    count = len(samples[0])
+    for start in range(0, count, 32):
+        values = evaluate_nodes(graph, [s[start : start + 32] for s in samples], wanted)
+        for number in wanted:
+            totals[number] = totals[number] + values[number].sum(0, dtype=np.float64)
+    return {number: total / count for number, total in totals.items()}

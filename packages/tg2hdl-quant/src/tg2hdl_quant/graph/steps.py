@@ -67,6 +67,16 @@ class Plan:
         product = self.graph.nodes[number].sources[0] if operands else number
         return None if product in self.functions or (self.uses and self.uses[product] > 1) else operands
 
+    def weighted_operands(self) -> list[int]:
+        """Operands of all contractions with weights."""
+        found = []
+        for number in range(len(self.graph.nodes)):
+            operands = self.contraction(number) or ()
+            varying = [s for s in operands if self.graph.nodes[s].op != "const"]
+            if len(varying) == 1 and varying[0] not in found:
+                found.append(varying[0])
+        return found
+
     def is_leaf(self, number: int) -> bool:
         """Whether a sum reads the node as a stored tensor, and does not compute it itself."""
         if self.kind(number) == "move":

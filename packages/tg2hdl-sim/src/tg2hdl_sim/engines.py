@@ -62,8 +62,7 @@ def estimate_engines(
             continue
         cells = model if isinstance(model, int) else model.elaboration.cells
         is_cached = getattr(resolve(engine.open), "is_cached", None)
-        known = not isinstance(model, int) and cache and is_cached is not None
-        ready = known and is_cached(model, vcd=vcd)
+        ready = cache and is_cached is not None and not isinstance(model, int) and is_cached(model, vcd=vcd)
         build = 0.0 if ready else float(resolve(engine.build_seconds)(cells))
         speed = float(resolve(engine.cycles_per_second)(cells))
         estimates.append(EngineEstimate(engine.name, build, speed, build + expected_cycles / speed))

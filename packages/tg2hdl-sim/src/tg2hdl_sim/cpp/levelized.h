@@ -67,13 +67,14 @@ static NOINLINE u64 wide_div(int n, int which, int remainder, const u64 *words) 
     return remainder ? r[which] : q[which];
 }
 
-#ifdef BATCH
 #if defined(__AVX512BW__) || defined(__AVX2__)
 #define VECTOR 8
 #else
 #define VECTOR 4
 #endif
+#define UNROLLED _Pragma("GCC unroll 16")
 #define CHUNKS (LANES / VECTOR)
+#define PADDED(N) (((N) + VECTOR - 1) / VECTOR * VECTOR)
 
 #define VECTORS(B) \
     typedef u##B vu##B __attribute__((vector_size(VECTOR * B / 8))); \
@@ -117,7 +118,7 @@ static NOINLINE vu64 wide_divv(int n, int which, int remainder, const vu64 *word
 #define GATHER(B, ELEMENT, WHERE) __extension__({ \
     const vu32 where_ = (WHERE); \
     vu##B found_; \
-    for (int l_ = 0; l_ < VECTOR; l_++) { \
+    UNROLLED for (int l_ = 0; l_ < VECTOR; l_++) { \
         const u32 at_ = where_[l_]; \
         found_[l_] = (u##B)(ELEMENT); \
     } \
@@ -125,7 +126,49 @@ static NOINLINE vu64 wide_divv(int n, int which, int remainder, const vu64 *word
 })
 #define GATHER32(ELEMENT, WHERE) GATHER(32, ELEMENT, WHERE)
 #define GATHER64(ELEMENT, WHERE) GATHER(64, ELEMENT, WHERE)
-#endif
+
+// Lanes of one input in a vector.  Arrays are padded to whole vectors; what is beyond the lanes is never used.
+#define UNALIGNED(T) typedef T v##T##_at __attribute__((vector_size(VECTOR * sizeof(T)), aligned(1), may_alias));
+UNALIGNED(u8) UNALIGNED(i8) UNALIGNED(u16) UNALIGNED(i16) UNALIGNED(u32) UNALIGNED(i32) UNALIGNED(u64) UNALIGNED(i64)
+#define LOAD32(FIRST) ((vu32)*(const vu32_at *)&(FIRST))
+#define LOAD64(FIRST) ((vu64)*(const vu64_at *)&(FIRST))
+#define STORE32(FIRST, VALUE) (*(vu32_at *)&(FIRST) = (vu32_at)(VALUE))
+#define STORE64(FIRST, VALUE) (*(vu64_at *)&(FIRST) = (vu64_at)(VALUE))
+#define LOAD_AS(T, B, FIRST) ((vu##B)__builtin_convertvector(*(const v##T##_at *)&(FIRST), vi##B))
+#define LOAD_u8_32(FIRST) LOAD_AS(u8, 32, FIRST)
+#define LOAD_i8_32(FIRST) LOAD_AS(i8, 32, FIRST)
+#define LOAD_u16_32(FIRST) LOAD_AS(u16, 32, FIRST)
+#define LOAD_i16_32(FIRST) LOAD_AS(i16, 32, FIRST)
+#define LOAD_u32_32(FIRST) LOAD32(FIRST)
+#define LOAD_i32_32(FIRST) LOAD32(FIRST)
+#define LOAD_u64_64(FIRST) LOAD64(FIRST)
+#define LOAD_i64_64(FIRST) LOAD64(FIRST)
+
+// An element for each lane from i on; ELEMENT is an expression in i, and in the address at_ of the lane.
+#define PICK(B, ELEMENT) __extension__({ \
+    vu##B found_; \
+    const int first_ = i; \
+    UNROLLED for (int l_ = 0; l_ < VECTOR; l_++) { \
+        const int i = first_ + l_; \
+        found_[l_] = (u##B)(ELEMENT); \
+    } \
+    found_; \
+})
+#define PICK_AT(B, ELEMENT, WHERE) __extension__({ \
+    const vu32 where_ = (WHERE); \
+    vu##B found_; \
+    const int first_ = i; \
+    UNROLLED for (int l_ = 0; l_ < VECTOR; l_++) { \
+        const int i = first_ + l_; \
+        const u32 at_ = where_[l_]; \
+        found_[l_] = (u##B)(ELEMENT); \
+    } \
+    found_; \
+})
+#define PICK32(ELEMENT) PICK(32, ELEMENT)
+#define PICK64(ELEMENT) PICK(64, ELEMENT)
+#define PICK_AT32(ELEMENT, WHERE) PICK_AT(32, ELEMENT, WHERE)
+#define PICK_AT64(ELEMENT, WHERE) PICK_AT(64, ELEMENT, WHERE)
 
 typedef struct Field {
     size_t offset, bytes, stride, unused;

@@ -54,7 +54,7 @@ def _without_unused_arrays(lines: list[str]) -> list[str]:
     unused = {name for name, count in uses.items() if count == 2}  # declaration and assignment
     kept = []
     for line in lines:
-        match = re.match(r"(?:v?u(?:32|64) )?(a\d+)\[", line)
+        match = re.match(r"(?:v?u(?:32|64) |STORE(?:32|64)\()?(a\d+)\[", line)
         if match is None or match[1] not in unused:
             kept.append(line)
     return kept
@@ -72,21 +72,21 @@ class _Emitter:
         for number, table in enumerate(self.program.tables):
             type_ = "u64" if max(table) >> 32 else "u32"
             text = ", ".join(map(hex, table))
-            lines.append(f"static const {type_} table{number}[] = {{{text}}};")
+            lines.append(f"static const {type_} table{number}[PADDED({len(table)})] = {{{text}}};")
         return lines
 
     def structure(self) -> list[str]:
         lines = ["typedef struct State {"]
         for unit in self.units:
             if unit.op in STATE:
-                lanes = f"[{unit.lanes}]" if unit.lanes > 1 else ""
+                lanes = f"[PADDED({unit.lanes})]" if unit.lanes > 1 else ""
                 inputs = "[CHUNKS]" if unit.varies else ""
                 lines.append(f"  {self._type(unit)} q{unit.number}{lanes}{inputs};")
         for memory in self.program.memories:
             lanes = f"[{memory.lanes}]" if memory.lanes > 1 else ""
             inputs = "[CHUNKS]" if memory.varies else ""
             lines.append(f"  {self._element(memory)} m{memory.number}[{memory.rows}]{lanes}{inputs};")
-        return [*lines, "  u64 cycles;", "} State;", *_INTERFACE_TYPES]
+        return [*lines, "  u64 cycles;", "  u64 tail[VECTOR];", "} State;", *_INTERFACE_TYPES]
 
     @staticmethod
     def _type(unit: Unit) -> str:
@@ -96,8 +96,7 @@ class _Emitter:
     def _element(memory: UnitMemory) -> str:
         if memory.varies:
             return f"vu{container(memory.width)}"
-        size = next(size for size in (8, 16, 32, 64) if memory.width <= size)
-        return f"{'i' if memory.form == 's' else 'u'}{size}"
+        return memory.element
 
     # One clock edge
 

@@ -36,7 +36,7 @@ FLAGS = (
 def generate(elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = ()) -> str:
     """Return the C of a design."""
     design = lower(elaboration)
-    program = build_program(design, varying)
+    program = build_program(design, varying, batch=batch > 0)
     return emit(program, list(elaboration.ports), len(elaboration.memories), batch)
 
 

@@ -82,7 +82,7 @@ class Expressions:
         if kind == 0:
             return str(a)
         if kind == 1:
-            product = "i" if a == 1 else f"{a} * i"
+            product = "i" if a == 1 else f"{a} * (i)"
             return f"{product} + {b}" if b else product
         return f"table{a}[i]"
 
@@ -91,18 +91,32 @@ class Expressions:
         unit = self.units[ref[0]]
         if unit.number in self.here and ref[1:] == SAME_LANE:
             return f"t{unit.number}"
-        name = f"s->q{unit.number}" if unit.op in STATE else f"t{unit.number}"
-        if unit.lanes > 1 and unit.op not in STATE:
-            name = f"a{unit.number}"
+        name = ("s->q" if unit.op in STATE else "a" if unit.lanes > 1 else "t") + str(unit.number)
         if unit.lanes > 1:
+            if self.is_vector(ref) and not unit.varies:
+                return self.load(name, ref, unit.bits)
             name += f"[{self.index(ref)}]"
         if unit.varies and unit.op in STATE:
             name += "[k]"
         return name
 
+    def load(self, array: str, ref: Ref, bits: int) -> str:
+        """Return the lanes of an array that lanes i, i + 1, ... refer to."""
+        if ref[1] == 1 and ref[2] == 1:
+            return f"LOAD{bits}({array}[{self.index(ref)}])"
+        return f"PICK{bits}({array}[{self.index(ref)}])"
+
     def varies(self, operand: Lifted) -> bool:
         """Whether an operand differs among the inputs of a batch."""
         return any(r is not None and r[0] >= 0 and self.units[r[0]].varies for r, _, _ in operand)
+
+    def is_vector(self, ref: Ref) -> bool:
+        """Whether the value of a reference is a vector here."""
+        return (ref[0] >= 0 and self.units[ref[0]].varies) or (ref[1] != 0 and not self.program.batch)
+
+    def has_vectors(self, operand: Lifted) -> bool:
+        """Whether an operand is a vector here."""
+        return any(ref is not None and self.is_vector(ref) for ref, _, _ in operand)
 
     @staticmethod
     def type_of(bits: int, vector: bool) -> str:
@@ -128,10 +142,11 @@ class Expressions:
         """Return all of a unit in a form; converted once."""
         unit = self.units[ref[0]]
         text = self.read(ref)
-        fitted = self.fit(text, unit.form, wanted, unit.width, unit.bits, unit.varies)
+        vector = self.is_vector(ref)
+        fitted = self.fit(text, unit.form, wanted, unit.width, unit.bits, vector)
         if fitted == text:
             return text
-        type_ = self.type_of(unit.bits, unit.varies)
+        type_ = self.type_of(unit.bits, vector)
         return self.variable(self.scope_of(ref), (ref, wanted), type_, fitted)
 
     @staticmethod
@@ -152,7 +167,7 @@ class Expressions:
         ref, low, count = piece
         assert ref is not None
         unit = self.units[ref[0]]
-        own, vector = unit.bits, unit.varies
+        own, vector = unit.bits, self.is_vector(ref)
         if low == 0 and count == unit.width:
             form = "z" if wanted == "d" and bits > own else wanted
             return self.convert(self.whole(ref, form), own, bits, wanted == "s", vector)
@@ -194,10 +209,13 @@ class Expressions:
                 place += size
                 continue
             if ref[1] == 3:
-                text = f"(u{bits})table{ref[2]}[i]"
+                lanes = self.is_vector(ref)
+                wide = self.table_bits(ref[2])
+                text = self.load(f"table{ref[2]}", (-1, 1, 1, 0), wide) if lanes else f"table{ref[2]}[i]"
+                text = self.convert(text, wide, bits, False, lanes)
                 if last and wanted == "s":
-                    text = self.fit(text, "z", "s", size, bits, False)
-                scalars.append(f"({text} << {place})" if place else text)
+                    text = self.fit(text, "z", "s", size, bits, lanes)
+                (vectors if lanes else scalars).append(f"({text} << {place})" if place else text)
                 place += size
                 continue
             following = operand[number + 1] if not last else None
@@ -211,13 +229,13 @@ class Expressions:
                 form = "s" if top and wanted in ("s", "d") else "z"
                 text = self.slice(piece, "s", bits)
                 if form == "z":
-                    text = self.fit(text, "s", "z", total, bits, self.units[ref[0]].varies)
+                    text = self.fit(text, "s", "z", total, bits, self.is_vector(ref))
             else:
                 form = wanted if top else "z"
                 text = self.slice(piece, form, bits)
             if place:
                 text = f"({text} << {place})"
-            (vectors if self.units[ref[0]].varies else scalars).append(text)
+            (vectors if self.is_vector(ref) else scalars).append(text)
             place += size
         if constant or not (scalars or vectors):
             scalars.append(literal(constant, bits))
@@ -229,12 +247,12 @@ class Expressions:
         return terms[0] if len(terms) == 1 else "(" + " | ".join(terms) + ")"
 
     def index_value(self, operand: Lifted) -> str:
-        """Return an operand that is the same for all inputs as a scalar of 32 bits."""
+        """Return an operand that is no vector, as 32 bits."""
         return self.value(operand, "z", 32, False)
 
     def mask(self, condition: Lifted, bits: int) -> str:
         """Return a vector of all ones where a bit is 1."""
-        if self.varies(condition):
+        if self.has_vectors(condition):
             return self.convert(self.value(condition, "s", 32, True), 32, bits, True, True)
         ((ref, low, _),) = condition
         assert ref is not None
@@ -248,10 +266,10 @@ class Expressions:
     def compute(self, unit: Unit) -> str:
         """Return the value of a combinational unit in its form."""
         text, form = self._operator(unit)
-        return self.fit(text, form, unit.form, unit.width, unit.bits, unit.varies)
+        return self.fit(text, form, unit.form, unit.width, unit.bits, unit.vector)
 
     def _operator(self, unit: Unit) -> tuple[str, str]:
-        ins, bits, vector, op = unit.ins, unit.bits, unit.varies, unit.op
+        ins, bits, vector, op = unit.ins, unit.bits, unit.vector, unit.op
         v = "v" if vector else ""
         match op:
             case "+" | "-" | "*":
@@ -323,12 +341,12 @@ class Expressions:
         return f"(vu32){test}", "s"
 
     def _shift(self, unit: Unit) -> str:
-        (x, amount), bits, vector, op = unit.ins, unit.bits, unit.varies, unit.op
+        (x, amount), bits, vector, op = unit.ins, unit.bits, unit.vector, unit.op
         form = {"shl": "d", "shr": "z", "sar": "s"}[op]
         text = self.value(x, form, bits, vector)
         v = "v" if vector else ""
         limit = (1 << sum(abs(count) for _, _, count in amount)) - 1
-        by_input = vector and self.varies(amount)
+        by_input = vector and self.has_vectors(amount)
         by = self.value(amount, "z", bits if by_input else 32, by_input)
         symbol = "<<" if op == "shl" else ">>"
         if op == "sar":
@@ -349,10 +367,18 @@ class Expressions:
         (address,), bits = unit.ins, unit.bits
         assert unit.place is not None
         memory = self.program.memories[unit.place[0]]
-        lane = f"[{self.index(unit.place)}]" if memory.lanes > 1 else ""
         array = f"s->m{memory.number}"
-        if not unit.varies:
+        lane = f"[{self.index(unit.place)}]" if memory.lanes > 1 else ""
+        if not unit.vector:
             return f"(u{bits}){array}[{self.index_value(address)}]{lane}"
+        if not unit.varies:
+            size = memory.element
+            if not self.has_vectors(address):
+                row = f"{array}[{self.index_value(address)}]"
+                if unit.place[1:] == SAME_LANE:
+                    return f"LOAD_{size}_{bits}({row}[i])"
+                return f"PICK{bits}({row}{lane})"
+            return f"PICK_AT{bits}({array}[at_]{lane}, {self.value(address, 'z', 32, True)})"
         if not self.varies(address):
             return f"{array}[{self.index_value(address)}]{lane}[k]"
         where = self.value(address, "z", 32, True)
@@ -361,6 +387,10 @@ class Expressions:
         if memory.width == 1:
             return f"GATHER{bits}(-(u32){array}[at_]{lane}, {where})"
         return f"GATHER{bits}({array}[at_]{lane}, {where})"
+
+    def table_bits(self, number: int) -> int:
+        """Return the bits of the C type of a table."""
+        return 64 if max(self.program.tables[number]) >> 32 else 32
 
 
 def _size(*operands: Lifted) -> int:

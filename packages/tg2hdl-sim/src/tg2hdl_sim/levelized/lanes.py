@@ -7,7 +7,7 @@ operands of the same colours.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tg2hdl_sim.levelized.nodes import Design
@@ -83,7 +83,7 @@ class _Colours:
                     data = node.data[0]
                 case _:
                     data = node.data
-            key = node.op, node.width, data, self.level[n], tuple(map(_shape, node.ins))
+            key: Any = node.op, node.width, data, self.level[n], tuple(map(_shape, node.ins))
             self.colour[n] = ids.setdefault(key, len(ids))
         for number, segment in enumerate(self.design.segments):
             ports = tuple((_shape(w.address), _shape(w.data), _shape(w.enable)) for w in self.writes[number])
@@ -163,51 +163,63 @@ class _Colours:
         )
 
 
-def _order_lanes(design: Design, groups: list[list[int]], segments: list[list[int]]) -> None:
+def _order_lanes(design: Design, nodes: list[list[int]], segments: list[list[int]]) -> None:
     """Sort the members of each group so that lane i reads lane i of its operands, where that is possible."""
-    group_of = {n: k for k, group in enumerate(groups) for n in group}
+    # Segments of memories are members as well, with negative numbers: reads use them, and they use what is written.
+    groups = [*nodes, *([-2 - segment for segment in group] for group in segments)]
+    group_of = {member: k for k, group in enumerate(groups) for member in group}
+    inputs = _inputs(design)
     operands: list[list[list[int]]] = []
     users: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for k, group in enumerate(groups):
-        columns = zip(
-            *([s for operand in design.nodes[n].ins for s in sources(operand)] for n in group), strict=True
-        )
-        operands.append([list(column) for column in columns])
+        operands.append([list(column) for column in zip(*map(inputs, group), strict=True)])
         for place, column in enumerate(operands[k]):
             if column[0] in group_of and len(set(column)) == len(column):
                 users[group_of[column[0]]].append((k, place))
-    original = [{n: lane for lane, n in enumerate(group)} for group in groups]
+    original = [{member: lane for lane, member in enumerate(group)} for group in groups]
     ordered: set[int] = set()
-    for seed in sorted(range(len(groups)), key=lambda k: -len(groups[k])):
+    # From the narrow end of adder trees, so that the operands of each level are two halves of the one below.
+    for seed in sorted(range(len(groups)), key=lambda k: len(groups[k])):
         if seed in ordered:
             continue
         ordered.add(seed)
         queue = deque([seed])
         while queue:
             k = queue.popleft()
-            lane = {n: place for place, n in enumerate(groups[k])}
-            rows = [original[k][n] for n in groups[k]]
+            lane = {member: place for place, member in enumerate(groups[k])}
+            rows = [original[k][member] for member in groups[k]]
             wanted: defaultdict[int, dict[int, None]] = defaultdict(dict)
             for column in operands[k]:
                 other = group_of.get(column[0])
                 if other is not None and other not in ordered:
                     wanted[other] |= dict.fromkeys(column[row] for row in rows)
             for other, members in wanted.items():
-                rest = [n for n in groups[other] if n not in members]
-                groups[other] = [*members, *rest]
+                groups[other] = [*members, *(m for m in groups[other] if m not in members)]
                 ordered.add(other)
                 queue.append(other)
             for other, place in users[k]:
                 if other not in ordered:
                     column = operands[other][place]
-                    groups[other].sort(key=lambda n, o=other, c=column: lane[c[original[o][n]]])  # type: ignore[misc]
+                    places = {m: lane[column[row]] for m, row in original[other].items()}
+                    groups[other] = sorted(groups[other], key=places.__getitem__)
                     ordered.add(other)
                     queue.append(other)
-    reading = {
-        design.nodes[n].data: lane
-        for group in groups
-        for lane, n in enumerate(group)
-        if design.nodes[n].op == "read"
-    }
-    for group in segments:
-        group.sort(key=lambda segment: reading.get(segment, segment))
+    nodes[:] = groups[: len(nodes)]
+    segments[:] = [[-2 - member for member in group] for group in groups[len(nodes) :]]
+
+
+def _inputs(design: Design) -> Callable[[int], list[int]]:
+    """Return the function that gives what a node or a segment of a memory depends on."""
+    written: defaultdict[int, list[int]] = defaultdict(list)
+    for write in design.writes:
+        for operand in (write.address, write.data, write.enable):
+            written[write.segment] += sources(operand)
+
+    def inputs(member: int) -> list[int]:
+        if member < 0:
+            return written[-2 - member]
+        node = design.nodes[member]
+        found = [source for operand in node.ins for source in sources(operand)]
+        return [*found, -2 - node.data] if node.op == "read" else found
+
+    return inputs

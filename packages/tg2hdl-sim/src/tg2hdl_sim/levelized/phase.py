@@ -143,7 +143,8 @@ class Phase:
     def _close(self, loop: _Loop) -> None:
         del self.loops[loop.lanes]
         self.lines.extend(loop.declarations)
-        self.lines.append(f"for (int i = 0; i < {loop.lanes}; i++) {{")
+        step = "i++" if self.program.batch else "i += VECTOR"
+        self.lines.append(f"for (int i = 0; i < {loop.lanes}; {step}) {{")
         self.lines.extend(loop.scope.lines)
         self.lines.append("}")
         self.lines.extend(loop.after)
@@ -171,18 +172,29 @@ class Phase:
         self.x.lane, self.x.here = loop.scope, loop.here
         return loop
 
+    def _keep(self, loop: _Loop, array: str, bits: int, varies: bool, text: str) -> None:
+        """Store the lanes of a value in an array of the function."""
+        loop.declarations.append(f"{self.x.type_of(bits, varies)} {array}[PADDED({loop.lanes})];")
+        self._assign(loop, f"{array}[i]", bits, text)
+
+    def _assign(self, loop: _Loop, place: str, bits: int, text: str) -> None:
+        if self.program.batch:
+            loop.scope.lines.append(f"{place} = {text};")
+        else:
+            loop.scope.lines.append(f"STORE{bits}({place}, {text});")
+
     def _leave(self) -> None:
         self.x.lane, self.x.here = None, set()
 
     def _emit(self, unit: Unit) -> None:
         loop = self._enter(unit.lanes, unit.ins)
-        type_ = self.x.type_of(unit.bits, unit.varies)
+        type_ = self.x.type_of(unit.bits, unit.vector)
         text = f"const {type_} t{unit.number} = {self.x.compute(unit)};"
         if loop is None:
             self.lines.append(text)
         else:
-            loop.scope.lines += [text, f"a{unit.number}[i] = t{unit.number};"]
-            loop.declarations.append(f"{type_} a{unit.number}[{unit.lanes}];")
+            loop.scope.lines.append(text)
+            self._keep(loop, f"a{unit.number}", unit.bits, unit.varies, f"t{unit.number}")
             loop.here.add(unit.number)
         self._leave()
 
@@ -196,16 +208,15 @@ class Phase:
         by_input = memory.varies and (x.varies(write.address) or x.varies(write.enable))
         loop = self._enter(lanes, [write.address, write.data, write.enable])
         address, enable = (
-            self._captured(loop, f"{name}{letter}", lanes, operand, by_input)
+            self._captured(loop, f"{name}{letter}", operand, by_input)
             for letter, operand in (("a", write.address), ("e", write.enable))
         )
-        type_ = x.type_of(bits, memory.varies)
-        text = x.value(write.data, memory.form, bits, memory.varies)
+        vector = memory.varies or (loop is not None and not self.program.batch)
+        text = x.value(write.data, memory.form, bits, vector)
         if loop is None:
-            self.lines.append(f"const {type_} {name}d = {text};")
+            self.lines.append(f"const {x.type_of(bits, memory.varies)} {name}d = {text};")
         else:
-            loop.declarations.append(f"{type_} {name}d[{lanes}];")
-            loop.scope.lines.append(f"{name}d[i] = {text};")
+            self._keep(loop, f"{name}d", bits, memory.varies, text)
         self._leave()
         lane = "" if loop is None else "[i]"
         data = f"{name}d{lane}"
@@ -221,15 +232,13 @@ class Phase:
         store = f"{cell.format(address)}{'[k]' if memory.varies else ''} = {data};"
         return [f"{each}{test}{store}" if "[i]" in test else f"{test}{each}{store}"]
 
-    def _captured(self, loop: _Loop | None, name: str, lanes: int, operand: Lifted, by_input: bool) -> str:
+    def _captured(self, loop: _Loop | None, name: str, operand: Lifted, by_input: bool) -> str:
         """Keep an address or an enable for the end of the phase; returns the expression for a lane."""
-        type_ = "vu32" if by_input else "u32"
-        text = self.x.value(operand, "z", 32, by_input)
+        text = self.x.value(operand, "z", 32, by_input or self.x.has_vectors(operand))
         if loop is not None and any(ref[1] != 0 for ref in refs(operand)):
-            loop.declarations.append(f"{type_} {name}[{lanes}];")
-            loop.scope.lines.append(f"{name}[i] = {text};")
+            self._keep(loop, name, 32, by_input, text)
             return f"{name}[i]"
-        self.lines.append(f"const {type_} {name} = {text};")
+        self.lines.append(f"const {'vu32' if by_input else 'u32'} {name} = {text};")
         return name
 
     # Registers take their next values when nobody needs the old ones any more
@@ -259,23 +268,22 @@ class Phase:
             if unit.lanes == 1 and len(readers) == 1:
                 delayed = readers[0]
             else:
-                for loop in readers:
-                    if loop.lanes != unit.lanes or number in loop.reads_across:
-                        self._close(loop)
+                for reader in readers:
+                    if reader.lanes != unit.lanes or number in reader.reads_across:
+                        self._close(reader)
         loop = self._enter(unit.lanes, [following])
         if delayed is not None and delayed.lanes not in self.loops:
             delayed = None  # it ended with what the next value needs
         type_ = x.type_of(unit.bits, unit.varies)
-        text = x.value(following, unit.form, unit.bits, unit.varies)
+        text = x.value(following, unit.form, unit.bits, unit.vector)
         each = "[k]" if unit.varies else ""
         if loop is not None:
             place = f"s->q{number}[i]{each}"
             if temporary:
-                loop.declarations.append(f"{type_} n{number}[{unit.lanes}];")
-                loop.scope.lines.append(f"n{number}[i] = {text};")
+                self._keep(loop, f"n{number}", unit.bits, unit.varies, text)
                 self.commits.append(f"for (int i = 0; i < {unit.lanes}; i++) {place} = n{number}[i];")
             else:
-                loop.scope.lines.append(f"{place} = {text};")
+                self._assign(loop, place, unit.bits, text)
         else:
             place = f"s->q{number}{each}"
             if temporary or delayed is not None:

@@ -27,6 +27,7 @@ class Program:
         Lane numbers, and constants, that follow no rule.
     """
 
+    batch: bool = False
     units: list[Unit] = field(default_factory=list)
     memories: list[UnitMemory] = field(default_factory=list)
     writes: list[UnitWrite] = field(default_factory=list)
@@ -45,13 +46,17 @@ def refs(operand: Lifted) -> Iterator[Ref]:
             yield ref
 
 
-def build_program(design: Design, varying: Iterable[str] = (), *, roll: bool = True) -> Program:
+def build_program(
+    design: Design, varying: Iterable[str] = (), *, batch: bool = False, roll: bool = True
+) -> Program:
     """Group nodes into units.
 
     Parameters
     ----------
     varying : iterable of str
         Inputs whose values differ among the inputs of a batch.
+    batch : bool
+        Whether vectors hold the inputs of a batch; otherwise they hold lanes.
     roll : bool
         Whether lanes that do the same become loops.
     """
@@ -61,7 +66,7 @@ def build_program(design: Design, varying: Iterable[str] = (), *, roll: bool = T
     groups, memory_sets = (
         find_lanes(design, order) if roll else ([[n] for n in order], memory_groups(design, []))
     )
-    program = Program(inputs=design.inputs, segments=design.segments)
+    program = Program(batch=batch, inputs=design.inputs, segments=design.segments)
     for members in memory_sets:
         first = design.segments[members[0]]
         number = len(program.memories)
@@ -96,6 +101,8 @@ def build_program(design: Design, varying: Iterable[str] = (), *, roll: bool = T
     for name, operand in design.outputs.items():
         program.outputs[name] = lifter.lift([operand])
     _mark_varying(program, design, set(varying))
+    for unit in program.units:
+        unit.vector = unit.varies or (not batch and unit.lanes > 1)
     _choose_forms(program)
     return program
 
@@ -218,7 +225,7 @@ def _choose_forms(program: Program) -> None:
 
     def pick(unit: Unit) -> str:
         if unit.width == 1:
-            return "s" if unit.varies else "z"
+            return "s" if unit.vector else "z"
         found = wishes[unit.number]
         if not found["s"] and not found["z"]:
             return "d"
@@ -257,12 +264,13 @@ def _choose_forms(program: Program) -> None:
     for memory in program.memories:
         found = memory_wishes[memory.number]
         if memory.width == 1:
-            memory.form = "s" if memory.varies else "z"
+            vector = memory.varies or (not program.batch and memory.lanes > 1)
+            memory.form = "s" if vector else "z"
         else:
             memory.form = "s" if found["s"] > found["z"] else "z"
     for unit in units:
         if unit.width == 1:
-            unit.form = "s" if unit.varies else "z"
+            unit.form = "s" if unit.vector else "z"
         elif unit.op in ("ff", "mux"):
             unit.form = pick(unit)
         elif unit.op == "read":

@@ -35,6 +35,8 @@ class Unit:
         Whether the value differs among the inputs of a batch.
     form : str
         What the variable holds above the width: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
+    vector : bool
+        Whether a variable holds a vector: of inputs of a batch, or of lanes in a model of one input.
     place : Ref, optional
         The memory that a read reads, and the lane of it.
     """
@@ -47,6 +49,7 @@ class Unit:
     data: list[Any] = field(default_factory=list)
     varies: bool = False
     form: str = "z"
+    vector: bool = False
     place: Ref | None = None
 
     @property
@@ -75,6 +78,12 @@ class UnitMemory:
     def lanes(self) -> int:
         """How many segments it has."""
         return len(self.members)
+
+    @property
+    def element(self) -> str:
+        """C type of an element that is the same for all inputs."""
+        size = next(size for size in (8, 16, 32, 64) if self.width <= size)
+        return f"{'i' if self.form == 's' else 'u'}{size}"
 
     @property
     def rows(self) -> int:

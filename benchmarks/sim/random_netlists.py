@@ -1,0 +1,219 @@
+"""Random netlists on the levelized engine and Amaranth's simulator: ``python benchmarks/sim/random_netlists.py 10000``.
+
+Every netlist has inputs, registers with enables and resets, memories with several ports, and expressions of all
+operators over words of 1 to 200 bits, signed and unsigned.  Outputs and memories must be equal after every step.  With
+``--cxxrtl N``, the first N designs run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file.
+"""
+
+import argparse
+import json
+import random
+import time
+from pathlib import Path
+
+from amaranth.hdl import Array, Cat, EnableInserter, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_sim import SimulationModel, open_simulation
+
+HERE = Path(__file__).parent
+SIDE_BY_SIDE = 25  # netlists in one design, so that the compiler starts less often
+STEPS = 20
+
+
+def shape(rng):
+    width = rng.choice([1, 1, 2, 3, 5, 8, 13, 16, 31, 32, 33, 47, 63, 64, 65, 96, 127, 128, 129, 200])
+    width = rng.randint(1, 200) if rng.random() < 0.2 else width
+    return signed(width) if rng.random() < 0.4 else unsigned(width)
+
+
+class RandomNetlist(wiring.Component):
+    """One netlist; the same for the same seed."""
+
+    def __init__(self, seed):
+        self.seed = seed
+        rng = random.Random(seed)
+        self.shapes = [shape(rng) for _ in range(3)]
+        members = {f"i{n}": In(s) for n, s in enumerate(self.shapes)}
+        super().__init__(
+            members | {"en": In(1), "clear": In(1), "o0": Out(shape(rng)), "o1": Out(shape(rng))}
+        )
+
+    def elaborate(self, platform):
+        rng = random.Random(self.seed + 1)
+        m = Module()
+        values = [self.i0, self.i1, self.i2]
+
+        def pick(limit=None):
+            value = rng.choice(values)
+            return value if limit is None or len(value) <= limit else value[:limit]
+
+        inner = Module()
+        registers = []
+        for number in range(3):
+            s = shape(rng)
+            init = rng.getrandbits(s.width) - ((1 << s.width >> 1) if s.signed else 0)
+            reset_less = rng.random() < 0.3
+            registers.append(Signal(s, init=init, reset_less=reset_less, name=f"r{number}"))
+        values += registers
+        if rng.random() < 0.6:
+            memory = Memory(
+                shape=unsigned(rng.choice([1, 8, 12, 33, 70])),
+                depth=rng.choice([1, 4, 8, 11]),
+                init=[rng.getrandbits(1) for _ in range(1)],
+            )
+            inner.submodules.memory = memory
+            width = memory.shape.width
+            granularity = rng.choice([g for g in (1, 2, 3, 4, 11, width) if width % g == 0])
+            write = memory.write_port(granularity=granularity)
+            inner.d.comb += [write.addr.eq(pick()), write.data.eq(pick()), write.en.eq(pick())]
+            ports = [write]
+            if rng.random() < 0.4:
+                ports.append(memory.write_port())
+                inner.d.comb += [
+                    ports[1].addr.eq(pick()),
+                    ports[1].data.eq(pick()),
+                    ports[1].en.eq(pick()[0]),
+                ]
+            # Beyond the depth, what a transparent port shows of a write is undefined.
+            whole = memory.depth & (memory.depth - 1) == 0
+            transparent = [port for port in ports if whole and rng.random() < 0.5]
+            read = memory.read_port(transparent_for=transparent)
+            inner.d.comb += [read.addr.eq(pick()), read.en.eq(pick()[0])]
+            values.append(read.data)
+            if rng.random() < 0.5:
+                query = memory.read_port(domain="comb")
+                inner.d.comb += query.addr.eq(pick())
+                values.append(query.data)
+        operators = [
+            lambda: pick() + pick(),
+            lambda: pick() - pick(),
+            lambda: pick(100) * pick(100),
+            lambda: pick() & pick(),
+            lambda: pick() | pick(),
+            lambda: pick() ^ ~pick(),
+            lambda: pick() < pick(),
+            lambda: pick() <= pick(),
+            lambda: pick() > pick(),
+            lambda: pick() >= pick(),
+            lambda: pick() == pick(),
+            lambda: pick() != pick(),
+            lambda: Mux(pick(), pick(), pick()),
+            lambda: Cat(pick(), pick(), pick()[0])[:200],
+            lambda: pick(64) << pick(5).as_unsigned(),
+            lambda: pick() >> pick(8).as_unsigned(),
+            lambda: pick(90) // pick(80),
+            lambda: pick(90) % pick(80),
+            lambda: pick().bit_select(pick(8).as_unsigned(), rng.randint(1, 9)),
+            lambda: pick().word_select(pick(4).as_unsigned(), rng.randint(1, 9)),
+            lambda: Array([pick(), pick(), pick()])[pick(2).as_unsigned()],
+            lambda: -pick(),
+            lambda: abs(pick().as_signed()),
+            lambda: pick().as_signed() >> rng.randint(0, 9),
+            lambda: pick().xor(),
+            lambda: pick().any(),
+            lambda: pick().all(),
+            lambda: pick(3).as_unsigned().matches(1, 3),
+            lambda: pick().rotate_left(rng.randint(0, 9)),
+        ]
+        for number in range(10):
+            node = Signal(shape(rng), name=f"n{number}")
+            inner.d.comb += node.eq(rng.choice(operators)())
+            values.append(node)
+        for register in registers:
+            with inner.If(pick().xor()):
+                inner.d.sync += register.eq(register + pick())
+            with inner.Elif(~pick()[0]):
+                inner.d.sync += register.eq(pick())
+            with inner.If(pick()[0]), inner.Switch(pick(2)):
+                with inner.Case(0):
+                    inner.d.sync += register[: len(register) // 2].eq(pick())
+                with inner.Case(1, 0):
+                    inner.d.sync += register.eq(pick())
+        inner.d.comb += self.o0.eq(pick() ^ pick())
+        inner.d.sync += self.o1.eq(pick() ^ pick())
+        wrapped = ResetInserter(self.clear)(inner) if rng.random() < 0.5 else inner
+        m.submodules.inner = EnableInserter(self.en)(wrapped) if rng.random() < 0.5 else wrapped
+        return m
+
+
+class SideBySide(wiring.Component):
+    """Several netlists; each has ports of its own."""
+
+    def __init__(self, seeds):
+        self.parts = [RandomNetlist(seed) for seed in seeds]
+        super().__init__({f"p{k}": Out(part.signature) for k, part in enumerate(self.parts)})
+
+    def elaborate(self, platform):
+        m = Module()
+        for k, part in enumerate(self.parts):
+            m.submodules[f"part{k}"] = part
+            wiring.connect(m, wiring.flipped(getattr(self, f"p{k}")), part)
+        return m
+
+
+def trace(seeds, engine):
+    """Outputs after every step, and the memories at the end."""
+    rng = random.Random(seeds[0])
+    seen = []
+    with open_simulation(SimulationModel(SideBySide(seeds)), engine, cache=False) as sim:
+        inputs = [port for port in sim.ports.values() if port.direction == "in"]
+        outputs = [port.name for port in sim.ports.values() if port.direction == "out"]
+        for _ in range(STEPS):
+            for port in inputs:
+                value = rng.choice(
+                    [rng.getrandbits(port.width), rng.getrandbits(port.width), 0, 1, (1 << port.width) - 1]
+                )
+                sim.set(port.name, value)
+            seen.append({name: sim.get(name) for name in outputs})
+            sim.step(rng.choice([1, 1, 2]))
+            seen.append({name: sim.get(name) for name in outputs})
+        seen.append({name: sim.read_memory(name).tolist() for name in sim.memories})
+    return seen
+
+
+def differences(one, two):
+    """Names of what differs."""
+    return sorted({name for a, b in zip(one, two, strict=True) for name in a if a[name] != b[name]})
+
+
+def main() -> None:
+    """Compare, and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("netlists", type=int)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first")
+    parser.add_argument("--cxxrtl", type=int, default=0, help="so many on CXXRTL as well")
+    arguments = parser.parse_args()
+    started = time.process_time()
+    bad, on_cxxrtl = [], 0
+    last = arguments.first + arguments.netlists
+    for first in range(arguments.first, last, SIDE_BY_SIDE):
+        seeds = range(first, min(first + SIDE_BY_SIDE, last))
+        expected = trace(seeds, "amaranth")
+        engines = ["levelized"]
+        if on_cxxrtl < arguments.cxxrtl:
+            engines.append("cxxrtl")
+            on_cxxrtl += len(seeds)
+        for engine in engines:
+            found = differences(expected, trace(seeds, engine))
+            if found:
+                bad.append({"engine": engine, "first seed": first, "ports": found})
+                print(bad[-1], flush=True)
+        print(f"{seeds[-1] + 1 - arguments.first} netlists, {len(bad)} designs differ", flush=True)
+    result = {
+        "netlists": arguments.netlists,
+        "first seed": arguments.first,
+        "steps each": STEPS,
+        "also on CXXRTL": on_cxxrtl,
+        "designs that differ": bad,
+        "CPU seconds": round(time.process_time() - started),
+    }
+    (HERE / "random_netlists.json").write_text(json.dumps(result, indent=2) + "\n")
+    print(f"{arguments.netlists} netlists, {len(bad)} designs differ")
+    raise SystemExit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()

@@ -130,3 +130,10 @@ def test_weights_that_cannot_be_loaded_are_refused():
         accelerator.load_weights({"v": array(6, 8)})
     with pytest.raises(InputError, match="weight 'w' has 5 elements of float32, expected 48 of fp32"):
         accelerator.load_weights({"w": array(5)})
+
+
+def test_weights_that_tinygrad_made_at_random_can_be_loaded():
+    model, x, weight = nn.Linear(6, 4), array(2, 6), array(4, 6)
+    accelerator = tg2hdl.compile(model, x, weights="loadable")
+    accelerator.load_weights({"weight": weight, "bias": np.zeros(4, np.float32)})
+    np.testing.assert_allclose(accelerator.golden(x), x @ weight.T, rtol=1e-5, atol=1e-6)

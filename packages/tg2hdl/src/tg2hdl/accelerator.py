@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, with_memory_files, write_text
+from tg2hdl.layers import layer_of, weight_origins
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.macs import count_macs
 from tg2hdl.memory_map import MemoryMap
@@ -23,6 +24,7 @@ from tg2hdl_backend.program_simulation import ProgramSimulation
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.pipeline import rewrite_program
+from tg2hdl_lower import HardwarePlan
 from tg2hdl_top import CompiledProgram, CompileOptions, TopModule, compile_program
 
 __all__ = ["Accelerator", "Session", "compile_model_to_hardware"]
@@ -76,7 +78,8 @@ class Accelerator:
     @property
     def kernels(self) -> tuple[KernelSummary, ...]:
         """The kernels in execution order, as planned."""
-        variables = self.captured.var_vals
+        variables, program = self.captured.var_vals, self.compiled.program
+        origins = weight_origins((self.captured.preparation, self.compiled.preparation))
         return tuple(
             KernelSummary(
                 kernel.name,
@@ -85,10 +88,20 @@ class Accelerator:
                 plan.cycles(variables),
                 plan.multipliers,
                 count_macs(kernel, variables),
-                plan.notes,
+                (*plan.notes, *self._excess(plan)),
+                layer_of(call, program, origins),
             )
-            for kernel, plan in zip(self.compiled.kernels, self.compiled.plans, strict=True)
+            for kernel, plan, call in zip(
+                self.compiled.kernels, self.compiled.plans, program.calls, strict=True
+            )
         )
+
+    def _excess(self, plan: HardwarePlan) -> tuple[str, ...]:
+        """Note about a kernel that takes more multipliers than asked for."""
+        asked = self.options.multipliers or 1
+        if plan.multipliers <= asked or not self.options.chooses_lanes:
+            return ()
+        return (f"one step needs {plan.multipliers} multipliers, which is more than multipliers={asked}",)
 
     @property
     def predicted_cycles(self) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top import CompiledProgram
 
 __all__ = ["check_weights", "loaded_buffers"]
@@ -35,7 +34,6 @@ def check_weights(
         )
     programs = [p for p in (captured.preparation, captured.program) if p is not None]
     known = {b.name: b for p in reversed(programs) for b in p.buffers if b.role == "weight"}
-    computed = set() if captured.preparation is None else _results(captured.preparation)
     result = {}
     for name, value in given.items():
         if name in captured.frozen:
@@ -44,8 +42,8 @@ def check_weights(
                 where=where,
                 hint="compile the model again with the new contents",
             )
-        if name not in known or name in computed:
-            names = ", ".join(sorted(known.keys() - computed - captured.frozen))
+        if name not in known:
+            names = ", ".join(sorted(known.keys() - captured.frozen))
             raise InputError(f"no weight is named {name!r}", where=where, hint=f"the weights are {names}")
         buffer, array = known[name], np.asarray(value)
         if array.size != buffer.depth or array.dtype != buffer.dtype.numpy():
@@ -65,14 +63,11 @@ def loaded_buffers(
     """Contents of the buffers of the design that differ from its initial ones, given the model's own weights."""
     contents = dict(weights)
     for preparation in (captured.preparation, compiled.preparation):
-        if preparation is not None and contents.keys() & {b.name for b in preparation.buffers}:
-            names = {b.name for b in preparation.buffers if b.role == "weight"}
-            given = {name: array for name, array in contents.items() if name in names}
+        names = set() if preparation is None else {b.name for b in preparation.buffers if b.role == "weight"}
+        given = {name: array for name, array in contents.items() if name in names}
+        if preparation is not None and given:
             target, units = compiled.options.target, compiled.options.units
-            contents |= evaluate_program(preparation, given, target=target, units=units)
+            # A tensor that was computed when the model was captured may be given as well.
+            contents = evaluate_program(preparation, given, target=target, units=units) | contents
     named = {b.name for b in compiled.program.buffers}
     return {name: array.reshape(-1) for name, array in contents.items() if name in named}
-
-
-def _results(program: ProgramIR) -> set[str]:
-    return {program.buffers[n].name for n in program.outputs}

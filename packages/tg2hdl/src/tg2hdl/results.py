@@ -27,6 +27,8 @@ class KernelSummary:
         Multiplications that the kernel executes.
     notes : tuple of str
         What the planner chose, and why.
+    layer : str
+        Modules of the model whose weights it reads, or what made it in the user's program; may be empty.
     """
 
     name: str
@@ -36,6 +38,7 @@ class KernelSummary:
     multipliers: int
     macs: int
     notes: tuple[str, ...] = ()
+    layer: str = ""
 
     @property
     def ratio(self) -> float | None:

@@ -195,13 +195,13 @@ def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]
 
 def kernel_table(accelerator: Accelerator, title: str) -> Table:
     """Table of the planned kernels."""
-    table = Table("kernel", title=title, title_justify="left")
+    table = Table("kernel", "layer", title=title, title_justify="left")
     for column in ("steps", "II", "cycles", "multipliers", "MACs", "cycles x mult / MAC"):
         table.add_column(column, justify="right")
     for kernel in accelerator.kernels:
         ratio = "" if kernel.ratio is None else f"{kernel.ratio:.3f}"
         row = (kernel.steps, kernel.ii, kernel.cycles, kernel.multipliers, kernel.macs)
-        table.add_row(kernel.name, *(f"{n:,}" for n in row), ratio)
+        table.add_row(kernel.name, kernel.layer, *(f"{n:,}" for n in row), ratio)
     return table
 
 

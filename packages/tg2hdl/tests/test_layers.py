@@ -1,0 +1,40 @@
+"""Kernels say which layers of the model they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from tinygrad import Tensor, nn
+
+import tg2hdl
+
+
+class Net:
+    def __init__(self):
+        self.first, self.norm, self.second = nn.Linear(6, 8), nn.BatchNorm(8), nn.Linear(8, 4)
+        rng = np.random.default_rng(1)
+        self.norm.running_var = Tensor(rng.uniform(0.5, 2, 8).astype(np.float32))
+        self.table = Tensor(rng.uniform(0.5, 2, 4).astype(np.float32))
+
+    def __call__(self, x):
+        return self.second(self.norm(self.first(x)).relu()) + self.table.softmax()
+
+
+def test_kernels_have_the_names_of_modules():
+    layers = [k.layer for k in tg2hdl.compile(Net(), np.zeros((2, 6), np.float32)).kernels]
+    assert sorted({name for layer in layers for name in layer.split(", ")}) == [
+        "first",
+        "norm",
+        "second",
+        "table",
+    ]
+    assert "first" in layers[0]
+    assert layers[-1].startswith("second")
+
+
+def test_a_kernel_that_takes_more_multipliers_than_asked_for_says_so():
+    accelerator = tg2hdl.compile(
+        lambda x, y: x * y + (x + 1) * (y + 2), np.ones(4, np.float32), np.ones(4, np.float32)
+    )
+    (kernel,) = accelerator.kernels
+    assert kernel.multipliers == 2
+    assert "one step needs 2 multipliers, which is more than multipliers=1" in kernel.notes

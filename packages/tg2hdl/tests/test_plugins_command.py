@@ -163,8 +163,7 @@ def test_a_unit_is_chosen_by_name(model, tmp_path):
         arguments = [
             "compile",
             str(model),
-            "--input",
-            "float32:4",
+            *TWO,
             "--unit",
             f"add={unit.name}",
             "-o",

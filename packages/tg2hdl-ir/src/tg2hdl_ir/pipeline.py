@@ -1,58 +1,125 @@
-"""The rewrites that bring a kernel into the form that planning starts from, in order."""
+"""The one table of all rewrites from capture to plan, in order; what a kernel becomes is read here from top to bottom.
+
+The planner tries some of the passes of the plan several times, with different lanes and turns; it only chooses among
+what they make.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from tg2hdl_ir.errors import PluginError, Tg2hdlError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.alternatives import add_alternatives
+from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.clearing import clear_with_last
+from tg2hdl_ir.passes.cut_kernel import cut_kernel
+from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.guarded_loops import guard_loops
+from tg2hdl_ir.passes.hold import hold_overwritten_loads
+from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
+from tg2hdl_ir.passes.instrument import IRPass, finish_pass, pass_of
+from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.mulacc import expand_mulacc
+from tg2hdl_ir.passes.partial_sums import split_sum
+from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
+from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.split_loops import split_loops
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.passes.unroll import unroll
+from tg2hdl_ir.plugins.descriptors import PassDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["CANONICAL", "IRPass", "canonicalize", "rewrite_kernel", "rewrite_program"]
+__all__ = [
+    "CANONICAL",
+    "PIPELINE",
+    "ChangeLog",
+    "canonicalize",
+    "pass_names",
+    "rewrite_kernel",
+    "rewrite_program",
+]
 
 
-@dataclass(frozen=True)
-class IRPass:
-    """A rewrite that keeps every result of a kernel."""
-
-    name: str
-    description: str
-    run: Callable[[KernelIR], KernelIR]
+def _table(*functions: Callable[..., Any]) -> tuple[IRPass, ...]:
+    return tuple(map(pass_of, functions))
 
 
-CANONICAL: tuple[IRPass, ...] = (
-    IRPass("expand-mulacc", "mulacc becomes a multiplication and an addition", expand_mulacc),
-    IRPass("choose-signs", "products with a sign become a choice of both signs", choose_signs),
-    IRPass("add-alternatives", "gated loads without an alternative get zero", add_alternatives),
-    IRPass("drop-single-indices", "arrays of one register become registers", drop_single_indices),
-    IRPass("guard-loops", "loops that take more steps than they run are masked", guard_loops),
-    IRPass("set-initial-registers", "registers that are read first start at zero", set_initial_registers),
-    IRPass("split-loops", "counters that are divided by constants become two nested loops", split_loops),
+CANONICAL: tuple[IRPass, ...] = _table(
+    expand_mulacc,
+    choose_signs,
+    add_alternatives,
+    drop_single_indices,
+    guard_loops,
+    set_initial_registers,
+    split_loops,
+)
+"""Bring a kernel into the form that analyses and planning start from."""
+
+PIPELINE: tuple[IRPass, ...] = (
+    # First the passes of plugins, by their own `order`: see `rewrite_program`.
+    *CANONICAL,
+    # A program: one kernel becomes two where that takes fewer cycles; both are canonicalized again.
+    *_table(cut_kernel, split_sum),
+    # A plan: the loops of the chosen lanes, then one flat sequence of steps.
+    *_table(split_axis, hold_overwritten_loads, flatten, unroll, lead_in, interleave),
+    # The registers of that sequence.
+    *_table(forward_registers, balance, choose_initial_late, clear_with_last),
 )
 
 
 def canonicalize(kernel: KernelIR) -> KernelIR:
-    """Apply all passes of the table."""
+    """Apply the passes of `CANONICAL`."""
     for entry in CANONICAL:
         kernel = entry.run(kernel)
     return kernel
 
 
 def rewrite_kernel(kernel: KernelIR) -> KernelIR:
-    """Run the passes of all plugins in order, verifying after each."""
+    """Run the passes of all plugins in order, verifying after each.
+
+    Raises
+    ------
+    PluginError
+        When a pass raises, or returns something else than a kernel that keeps the rules of the IR.
+    """
     for definition in registry().passes():
-        kernel = verify(resolve(definition.run)(kernel))
+        made = _run(definition, kernel)
+        finish_pass(definition.name, kernel, made)
+        kernel = made
     return kernel
+
+
+def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
+    plugin = registry().plugin(definition)
+
+    def failure(what: str, notes: tuple[str, ...] = ()) -> PluginError:
+        return PluginError(
+            f"pass {definition.name!r} of plugin {plugin!r} {what}",
+            where=kernel.where,
+            notes=notes,
+            hint=f"upgrade the plugin, or disable it with --no-plugin {plugin}",
+        )
+
+    run = resolve(definition.run)
+    try:
+        made = run(kernel)
+    except Exception as error:
+        raise failure(f"raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, KernelIR):
+        raise failure(f"returned {type(made).__name__}, not a KernelIR")
+    try:
+        return verify(made)
+    except Tg2hdlError as error:
+        notes = (error.message, *((f"at {error.where}",) if error.where else ()))
+        raise failure("broke the rules of the IR", notes) from error
 
 
 def rewrite_program(program: ProgramIR) -> ProgramIR:
@@ -61,3 +128,22 @@ def rewrite_program(program: ProgramIR) -> ProgramIR:
         return program
     kernels = {kernel: rewrite_kernel(kernel) for kernel in {c.kernel: None for c in program.calls}}
     return replace(program, calls=tuple(replace(c, kernel=kernels[c.kernel]) for c in program.calls))
+
+
+def pass_names() -> list[str]:
+    """Names of all passes in order, those of plugins first."""
+    return [*(d.name for d in registry().passes()), *(entry.name for entry in PIPELINE)]
+
+
+@dataclass
+class ChangeLog:
+    """A watcher that notes which passes changed which kernel, in the order of their first change."""
+
+    changes: dict[str, list[str]] = field(default_factory=dict)
+
+    def __call__(self, name: str, before: KernelIR, after: KernelIR) -> None:
+        """Compare the printed forms."""
+        if after is not before and after.format() != before.format():
+            found = self.changes.setdefault(after.name, [])
+            if name not in found:
+                found.append(name)

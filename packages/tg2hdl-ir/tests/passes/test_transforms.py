@@ -24,6 +24,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
@@ -273,3 +274,33 @@ def test_partial_sums(parts):
 def test_sums_that_change_what_others_add_are_left_alone():
     assert find_sum(float_sums(0)) is not None
     assert find_sum(float_sums(1)) is None
+
+
+def test_turns_leave_registers_alone_that_live_outside_of_their_loop():
+    """Flattening moves the initialization of r0 into the first step of i0, which has nothing else to do with it."""
+    kernel = verify(
+        parse_kernel(
+            """\
+kernel outside
+  b0: int32[3] output
+  b1: int32[8] output
+  r0: int32
+ 0  SET r0 = 7:int32
+ 1  RANGE i0 < 3 loop
+ 2    STORE int32 b0[i0] = i0
+ 3  END i0
+ 4  RANGE i1 < 4 reduce
+ 5    %0 = GET int32 r0
+ 6    %1 = add int32 %0, i1
+ 7    SET r0 = %1
+ 8  END i1
+ 9  %2 = GET int32 r0
+10  STORE int32 b1[0:int32] = %2
+"""
+        )
+    )
+    flat = flatten(kernel)
+    turned = verify(interleave(flat, analyze_axes(kernel), 0, 2))
+    buffers = {0: np.zeros(3, np.int32), 1: np.zeros(8, np.int32)}
+    assert evaluate(turned, buffers)[1][0] == 7 + 6
+    same_results(kernel, turned, buffers, {})

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRItem, IRStatement, KernelIR, LoopIR
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["add_alternatives"]
 
 
+@ir_pass("add-alternatives", "gated loads without an alternative get zero")
 def add_alternatives(kernel: KernelIR) -> KernelIR:
     """Give every gated load the alternative that the golden model takes."""
     statements = kernel.loop_tree.statements()

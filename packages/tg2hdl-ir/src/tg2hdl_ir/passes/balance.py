@@ -11,6 +11,7 @@ from dataclasses import replace
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRValue, KernelIR, operands
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["balance"]
@@ -18,6 +19,7 @@ __all__ = ["balance"]
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
+@ir_pass("balance", "chains of an associative op become trees with the register last")
 def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
     """Regroup integer chains, whose results do not depend on the grouping.
 

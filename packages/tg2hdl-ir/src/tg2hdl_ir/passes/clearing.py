@@ -20,12 +20,14 @@ from tg2hdl_ir.nodes import (
     operands,
 )
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.leaves import leaf_paths, replace_leaves
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["clear_with_last"]
 
 
+@ir_pass("clear-with-last", "accumulators are cleared after their last addition")
 def clear_with_last(kernel: KernelIR) -> KernelIR:
     """Make ``r + x``, then ``r = where(last, 0, sum)``, of ``where(first, 0, r) + x``, then ``r = sum``.
 

@@ -21,6 +21,7 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.passes.dead_loads import without_dead_loads
 from tg2hdl_ir.passes.flat_address import flat_address
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import loads_used_by, operands
 from tg2hdl_ir.verifier import verify
@@ -56,6 +57,7 @@ def cut_places(kernel: KernelIR) -> Iterator[CutPlace]:
             yield CutPlace(path, registers)
 
 
+@ir_pass("cut-kernel", "a kernel becomes two, with a buffer between them")
 def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, tuple[BufferMeta, ...]]:
     """The two kernels of a cut, and the buffers between them; the order of every sum stays.
 

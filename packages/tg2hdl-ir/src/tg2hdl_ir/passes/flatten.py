@@ -24,12 +24,14 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.hold import hold_overwritten_loads
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.leaves import replace_leaves
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["flatten"]
 
 
+@ir_pass("flatten", "loops hold either statements or loops, so that the kernel is one sequence of steps")
 def flatten(kernel: KernelIR) -> KernelIR:
     """Move all statements into leaf loops; each leaf gets its own copy of the loads that it uses.
 

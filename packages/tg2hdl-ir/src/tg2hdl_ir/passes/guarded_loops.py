@@ -25,6 +25,7 @@ from tg2hdl_ir.nodes import (
     const_int,
 )
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["BOUND_OPS", "guard_loops"]
@@ -33,6 +34,7 @@ BOUND_OPS = frozenset({"add", "sub", "mul", "min", "max", "shl", "shr", "and", "
 """Operations that control computes in the bound of a loop."""
 
 
+@ir_pass("guard-loops", "loops that take more steps than they run are masked")
 def guard_loops(kernel: KernelIR) -> KernelIR:
     """Remove loops without iterations, and mask the steps of those that hardware runs too often."""
     if all(_is_exact(loop.bound) for loop in kernel.loop_tree.walk()):

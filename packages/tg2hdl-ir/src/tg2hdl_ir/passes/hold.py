@@ -18,6 +18,7 @@ from tg2hdl_ir.nodes import (
     loads_used_by,
     operands,
 )
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["hold_overwritten_loads"]
@@ -29,6 +30,7 @@ class _Placed:
     order: int
 
 
+@ir_pass("hold-overwritten-loads", "loads whose place is overwritten before their use get a register")
 def hold_overwritten_loads(kernel: KernelIR) -> KernelIR:
     """Copy such loads to a new register right where they execute, and read that register where they are used.
 

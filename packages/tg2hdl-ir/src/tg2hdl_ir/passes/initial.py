@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRValue, KernelIR
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["choose_initial_late"]
 
 
+@ir_pass("choose-initial-late", "initial values of extrema are selected beside the comparison")
 def choose_initial_late(kernel: KernelIR) -> KernelIR:
     """Make ``where(first, x, max(r, x))`` of ``max(where(first, initial, r), x)``, for min too.
 

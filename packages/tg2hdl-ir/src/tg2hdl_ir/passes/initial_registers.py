@@ -15,10 +15,12 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.passes.instrument import ir_pass
 
 __all__ = ["set_initial_registers"]
 
 
+@ir_pass("set-initial-registers", "registers that are read first start at zero")
 def set_initial_registers(kernel: KernelIR) -> KernelIR:
     """Store zero first to every register that has an element which is not certainly written before it is read."""
     order = list(kernel.loop_tree.statements())

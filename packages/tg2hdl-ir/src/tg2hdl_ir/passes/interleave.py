@@ -17,13 +17,16 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     const_int,
 )
+from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 
 __all__ = ["interleave"]
 
 
+@ir_pass("interleave", "independent outputs take turns inside a reduction")
 def interleave(kernel: KernelIR, info: AxisInfo, axis: int, tile: int) -> KernelIR:
     """Make `tile` iterations of an independent axis the innermost loop of every leaf below it.
 
@@ -67,7 +70,13 @@ class _Interleaver:
         self.private = self._touched() & self._private(info, counter.axis)
 
     def _touched(self) -> set[int]:
-        return {s.reg for s in self.target.statements() if isinstance(s, IRRegLoad | IRRegStore)}
+        """Registers of the target that nothing else uses: flattening moves initializations of others into it."""
+        own = set(self.target.statements())
+        inside, outside = set(), set()
+        for statement in self.kernel.loop_tree.statements():
+            if isinstance(statement, IRRegLoad | IRRegStore):
+                (inside if statement in own else outside).add(statement.reg)
+        return inside - outside
 
     def _private(self, info: AxisInfo, axis: int) -> set[int]:
         # Lanes made copies of private registers: every register of the nest that does not live outside it.
@@ -81,7 +90,8 @@ class _Interleaver:
         registers = tuple(
             replace(r, size=r.size * self.tile) if r.idx in self.private else r for r in self.kernel.registers
         )
-        root = LoopIR.from_items(self._items(self.kernel.loop_tree, counter))
+        # Where all iterations take turns, the loop itself goes, and those inside are a level higher.
+        root = number_depths(LoopIR.from_items(self._items(self.kernel.loop_tree, counter)))
         return replace(self.kernel, loop_tree=root, registers=registers)
 
     def _items(self, loop: LoopIR, counter: IRCounter) -> tuple[IRItem, ...]:

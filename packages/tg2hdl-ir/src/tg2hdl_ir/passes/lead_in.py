@@ -24,11 +24,13 @@ from tg2hdl_ir.nodes import (
     const_int,
 )
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["lead_in"]
 
 
+@ir_pass("lead-in", "loops start with warm-up iterations that fill line buffers")
 def lead_in(kernel: KernelIR, early: Mapping[int, int], reading: Collection[IRBufLoad]) -> KernelIR:
     """Let loops begin early.
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from tg2hdl_ir.nodes import IROp, IRValue, KernelIR
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["expand_mulacc"]
 
 
+@ir_pass("expand-mulacc", "mulacc becomes a multiplication and an addition")
 def expand_mulacc(kernel: KernelIR) -> KernelIR:
     """Replace ``mulacc(a, b, c)`` by ``add(mul(a, b), c)``; integer results are the same."""
     folder = Folder()

@@ -26,6 +26,7 @@ from tg2hdl_ir.nodes import (
     loads_used_by,
 )
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 
@@ -123,6 +124,7 @@ def _works_in_place(kernel: KernelIR, home: LoopIR) -> bool:
     return any(isinstance(s, IRBufLoad) and s.buf_idx in stored for s in inner)
 
 
+@ir_pass("split-sum", "a long float sum becomes partial sums and a kernel that adds them")
 def split_sum(kernel: KernelIR, found: LongSum, parts: int) -> tuple[KernelIR, KernelIR, BufferMeta]:
     """Kernels of the partial sums and of their sum, and the buffer between them.
 

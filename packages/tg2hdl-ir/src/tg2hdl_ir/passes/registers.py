@@ -19,11 +19,13 @@ from tg2hdl_ir.nodes import (
     operands,
 )
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["forward_registers"]
 
 
+@ir_pass("forward-registers", "a step reads each register once first and writes it once last")
 def forward_registers(kernel: KernelIR) -> KernelIR:
     """Forward registers inside every leaf of a flattened kernel.
 

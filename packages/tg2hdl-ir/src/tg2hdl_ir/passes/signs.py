@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR, const_int, is_const
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["choose_signs"]
 
 
+@ir_pass("choose-signs", "products with -1, 0 or 1 become selections")
 def choose_signs(kernel: KernelIR) -> KernelIR:
     """Replace integer products of `x` with a choice of -1, 0 and 1 by the choice of -`x`, 0 and `x`."""
     folder = Folder()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tg2hdl_ir.nodes import IRItem, IRRegLoad, IRRegStore, IRStatement, KernelIR, LoopIR
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["drop_single_indices"]
 
 
+@ir_pass("drop-single-indices", "arrays of one register become registers")
 def drop_single_indices(kernel: KernelIR) -> KernelIR:
     """Remove the index from accesses to registers that have one element."""
     single = {r.idx for r in kernel.registers if r.size == 1}

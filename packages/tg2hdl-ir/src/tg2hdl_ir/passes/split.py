@@ -7,11 +7,13 @@ from dataclasses import replace
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import IRCounter, IRItem, KernelIR, LoopIR, const_int
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["split_axis"]
 
 
+@ir_pass("split-axis", "a loop becomes two nested loops")
 def split_axis(kernel: KernelIR, axis: int, inner: int) -> KernelIR:
     """Split an axis; the order of the iterations stays.
 

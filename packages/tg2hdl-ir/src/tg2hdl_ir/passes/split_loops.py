@@ -10,6 +10,7 @@ from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, KernelIR, const_int, operands
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.split import split_axis
 
@@ -18,6 +19,7 @@ __all__ = ["split_loops"]
 MAX_SPLITS = 16
 
 
+@ir_pass("split-loops", "counters that are divided by constants become two nested loops")
 def split_loops(kernel: KernelIR) -> KernelIR:
     """Split loops until no counter is divided by a divisor of its bound; divisions of sums are simplified on the way.
 

@@ -21,12 +21,15 @@ from tg2hdl_ir.nodes import (
     const_int,
     is_const,
 )
+from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
 __all__ = ["mask_statements", "unroll"]
 
 
+@ir_pass("unroll", "several iterations of a loop run in one step, as lanes")
 def unroll(kernel: KernelIR, info: AxisInfo, factors: Mapping[int, int]) -> KernelIR:
     """Give axes several lanes.
 
@@ -74,9 +77,9 @@ class _Unroller:
 
     def run(self) -> KernelIR:
         items = self._level(self.kernel.loop_tree, {}, ())
-        return replace(
-            self.kernel, loop_tree=LoopIR.from_items(items), registers=tuple(self.registers.values())
-        )
+        # A loop whose iterations are all lanes is gone.
+        tree = number_depths(LoopIR.from_items(items))
+        return replace(self.kernel, loop_tree=tree, registers=tuple(self.registers.values()))
 
     def _level(
         self, loop: LoopIR, values: dict[IRCounter, IRValue], lanes: tuple[IRCounter, ...]

@@ -12,6 +12,7 @@ from rich.console import Console
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
 from tg2hdl.cli.families import PART
+from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.errors import CapacityError
 
@@ -23,11 +24,13 @@ Examples:
   tg2hdl compile model.py:net --input int8:1x784 another name, and a shape
   tg2hdl compile net.onnx --batch 1              an ONNX file with a symbolic batch
   tg2hdl compile model.py --multipliers 16 --weights loadable -o build/fast
+  tg2hdl compile model.py --print-changes        which passes changed which kernel
 """
 
 
 @click.command("compile", epilog=_EPILOG)
 @with_model_options
+@with_pass_options
 @click.option("-o", "--output", metavar="FOLDER", help="Where to write.  [default: build/NAME]")
 @click.option("--part", type=PART, help="FPGA part: say whether the design fits, before anything is written.")
 @click.option(
@@ -37,6 +40,9 @@ def compile_command(
     output: str | None,
     part: str | None,
     memory_files: bool,
+    verify_each: bool,
+    print_after: tuple[str, ...],
+    print_changes: bool,
     **model_options: Any,
 ) -> None:
     """Compile a model to Verilog and RTLIL.
@@ -46,7 +52,8 @@ def compile_command(
     prints the cycles of each kernel.
     """
     console = Console()
-    with stage(console, f"compiling {model_options['model']}"):
+    watched = watched_passes(verify_each, print_after, print_changes)
+    with stage(console, f"compiling {model_options['model']}"), watched:
         file, _, accelerator = compile_file(**model_options, part=part)
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")

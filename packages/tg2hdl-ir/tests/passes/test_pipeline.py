@@ -1,0 +1,68 @@
+"""The table of passes, and what watches them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+
+import pytest
+
+import tg2hdl_ir.passes
+from tg2hdl_ir import IRVerificationError, KernelIR
+from tg2hdl_ir.passes.instrument import IRPass, ir_pass, watch_passes
+from tg2hdl_ir.pipeline import CANONICAL, PIPELINE, ChangeLog, canonicalize, pass_names
+from tg2hdl_ir.testing.samples import matmul
+
+
+def marked() -> dict[str, IRPass]:
+    found = {}
+    for info in pkgutil.iter_modules(tg2hdl_ir.passes.__path__):
+        module = importlib.import_module(f"tg2hdl_ir.passes.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, type(canonicalize)) and "ir_pass" in vars(value):
+                found[value.__dict__["ir_pass"].name] = value.__dict__["ir_pass"]
+    return found
+
+
+def test_every_pass_stands_in_the_table_once():
+    names = [entry.name for entry in PIPELINE]
+    assert len(set(names)) == len(names)
+    assert set(names) == set(marked())
+    assert pass_names()[-len(names) :] == names
+    assert all(entry.description for entry in PIPELINE)
+
+
+def some_kernel() -> KernelIR:
+    return matmul(2, 3, 4)
+
+
+def test_watchers_see_each_pass_in_order():
+    seen = []
+    with watch_passes(lambda name, before, after: seen.append(name)):
+        canonicalize(some_kernel())
+    canonicalize(some_kernel())
+    inner = {"split-axis"}
+    assert [name for name in seen if name not in inner] == [entry.name for entry in CANONICAL]
+
+
+@ir_pass("break", "makes a wrong kernel")
+def broken(kernel: KernelIR) -> KernelIR:
+    return replace(kernel, loop_tree=replace(kernel.loop_tree, depth=5))
+
+
+def test_a_pass_that_breaks_the_rules_is_named(monkeypatch):
+    monkeypatch.setenv("TG2HDL_VERIFY_EACH", "1")
+    with pytest.raises(IRVerificationError) as caught:
+        broken(some_kernel())
+    assert caught.value.notes == ("pass break made it of a kernel that it was given",)
+    monkeypatch.setenv("TG2HDL_VERIFY_EACH", "0")
+    assert broken(some_kernel()).loop_tree.depth == 5
+
+
+def test_the_log_names_passes_that_changed_something():
+    log, kernel = ChangeLog(), some_kernel()
+    log("same", kernel, kernel)
+    log("equal", kernel, replace(kernel))
+    log("other", kernel, replace(kernel, registers=(), buffers=kernel.buffers[:1]))
+    assert log.changes == {kernel.name: ["other"]}

@@ -1,0 +1,90 @@
+"""Options that show what the passes do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from tg2hdl.cli import cli
+from tg2hdl_ir import DType, IRConst, IROp, PassDef, Registry, hookimpl, registry
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+
+@pytest.fixture
+def compiled(tmp_path, monkeypatch):
+    monkeypatch.delenv("TG2HDL_VERIFY_EACH", raising=False)
+    (tmp_path / "model.py").write_text("def model(x): return (x * 3).sum(1)\n")
+
+    def run(*options: str):
+        arguments = [
+            "compile",
+            str(tmp_path / "model.py"),
+            "--input",
+            "int8:4x8",
+            "-o",
+            str(tmp_path / "out"),
+        ]
+        return CliRunner().invoke(cli, [*arguments, *options])
+
+    return run
+
+
+def test_the_passes_that_changed_a_kernel_are_named(compiled):
+    (line,) = [line for line in compiled("--print-changes").stderr.splitlines() if "changed by" in line]
+    names = line.partition(": changed by ")[2].split(", ")
+    assert "flatten" in names
+    assert "expand-mulacc" not in names
+
+
+def test_a_kernel_is_printed_after_a_pass(compiled):
+    error = compiled("--print-after", "flatten").stderr
+    assert error.startswith("after flatten:\nkernel ")
+    assert "RANGE" in error
+
+
+def test_an_unknown_pass_is_refused_with_the_known_ones(compiled):
+    result = compiled("--print-after", "flaten")
+    assert result.exit_code == 2
+    assert "'flaten' is not one of expand-mulacc, choose-signs," in result.output.replace("\n", " ")
+
+
+def _wrong_type(kernel):
+    """A pass that gives products a constant of the wrong type."""
+
+    def replaced(op: IROp):
+        return IROp("mul", op.dtype, (op.srcs[0], IRConst(1.5, DType.FP32))) if op.op == "mul" else None
+
+    return replace(kernel, loop_tree=Rewriter(replace=replaced).loop(kernel.loop_tree))
+
+
+def _raises(kernel):
+    raise KeyError("axis")
+
+
+FAULTS = {
+    "raises": (_raises, "raised KeyError: 'axis'"),
+    "none": (lambda kernel: None, "returned NoneType, not a KernelIR"),
+    "types": (_wrong_type, "broke the rules of the IR"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_pass_of_a_plugin_is_named(compiled, fault):
+    run, text = FAULTS[fault]
+
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [PassDef("mine", "", run)]
+
+    known: Registry = registry()
+    with known.extended(Plugin(), distribution="dist-bad"):
+        result = compiled()
+    assert str(result.exception).startswith(
+        f"plugin: pass 'mine' of plugin 'dist-bad:Plugin.0' {text}\n  at: kernel "
+    )
+    assert str(result.exception).endswith(
+        "hint: upgrade the plugin, or disable it with --no-plugin dist-bad:Plugin.0"
+    )

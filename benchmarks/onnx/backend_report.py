@@ -7,7 +7,7 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from tg2hdl_backend.testing.onnx_cases import CaseResult
+from backend_case import CaseResult
 
 STATUSES = ("right", "wrong", "refused", "error", "time limit")
 
@@ -40,8 +40,7 @@ def write_report(folder: Path, found: list[CaseResult], limit: float) -> None:
         f"| {len(found)} | " + " | ".join(str(counts[s]) for s in STATUSES) + " |",
         "",
         f"In {len(fixed)} tests inputs that mean shapes, axes or counts are fixed to the test's values, as a user "
-        "would with `--fix`; `SHAPE_INPUTS` of `tg2hdl_backend.testing.onnx_cases` says which may be. All others stay "
-        "inputs.",
+        "would with `--fix`; `SHAPE_INPUTS` in `backend_case.py` says which may be. All others stay inputs.",
         "",
     ]
     if simulated:

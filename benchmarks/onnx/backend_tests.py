@@ -14,9 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from backend_case import CaseResult, load_cases, run_case
 from backend_report import write_report
-
-from tg2hdl_backend.testing.onnx_cases import CaseResult, load_cases, run_case
 
 FOLDER = Path(__file__).parent
 

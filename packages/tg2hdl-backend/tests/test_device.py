@@ -179,7 +179,7 @@ def test_a_kernel_without_hardware_is_refused_with_a_way_out(uops_of, monkeypatc
     def refuse(*_: object) -> None:
         raise UnsupportedError("no hardware computes sin(fp64) -> fp64", where="kernel E_3", hint="cast")
 
-    monkeypatch.setattr(plan_cache, "plan_of_kernel", refuse)
+    monkeypatch.setattr(plan_cache, "compile_program", refuse)
     monkeypatch.setattr(plan_cache.ContentCache, "read", lambda *_: None)
     runner = KernelRunner.from_source(HDLRenderer().render(uops_of(Tensor.empty(3) + 1)))
     with pytest.raises(UnsupportedError) as error:

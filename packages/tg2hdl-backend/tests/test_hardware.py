@@ -200,31 +200,27 @@ def test_device_kernel_on_simulated_hardware(uops_of):
 
 def test_plans_of_device_kernels_are_kept_on_disk(uops_of, tmp_path, monkeypatch):
     from tg2hdl_backend import plan_cache
-    from tg2hdl_backend.optional_use import may_stay_unused
 
     kernel, _ = uops_to_kernel_ir(uops_of(gemv()))
     store = ContentCache("plans", root=tmp_path)
-    first = plan_cache.compile_kernel_program(kernel, CompileOptions(), store)
-    may_stay_unused(first.top)
+    first = plan_cache.cached_design(kernel, CompileOptions(), store)
     again, _ = uops_to_kernel_ir(uops_of(gemv()))
 
     def never(*_: object) -> None:
         raise AssertionError("planned again")
 
-    planned = plan_cache.plan_of_kernel
-    monkeypatch.setattr(plan_cache, "plan_of_kernel", never)
-    second = plan_cache.compile_kernel_program(again, CompileOptions(), store)
-    may_stay_unused(second.top)
-    assert second.plans[0].format() == first.plans[0].format()
+    planned = plan_cache.compile_program
+    monkeypatch.setattr(plan_cache, "compile_program", never)
+    second = plan_cache.cached_design(again, CompileOptions(), store)
+    assert second.format() == first.format()
     with pytest.raises(AssertionError, match="planned again"):
-        plan_cache.compile_kernel_program(again, CompileOptions(multipliers=2), store)
+        plan_cache.cached_design(again, CompileOptions(multipliers=2), store)
     for file in tmp_path.rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes()[:50])
-    monkeypatch.setattr(plan_cache, "plan_of_kernel", planned)
-    third = plan_cache.compile_kernel_program(again, CompileOptions(), store)
-    may_stay_unused(third.top)
-    assert third.plans[0].format() == first.plans[0].format()
+    monkeypatch.setattr(plan_cache, "compile_program", planned)
+    third = plan_cache.cached_design(again, CompileOptions(), store)
+    assert third.format() == first.format()
 
 
 class _Doubling:

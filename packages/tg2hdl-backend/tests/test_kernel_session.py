@@ -12,9 +12,8 @@ from tinygrad import Tensor, dtypes
 from tg2hdl_backend import uops_to_kernel_ir
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.kernel_runner import KernelRunner
-from tg2hdl_backend.kernel_simulation import plan_of_kernel
 from tg2hdl_backend.netlist_size import netlist_cells
-from tg2hdl_backend.plan_cache import cached_plan, compile_kernel_program
+from tg2hdl_backend.plan_cache import cached_design
 from tg2hdl_sim import SimulationModel
 from tg2hdl_top import CompileOptions, TopModule
 
@@ -39,7 +38,7 @@ def test_a_run_on_the_golden_model_elaborates_nothing(uops_of, monkeypatch):
     run = large.run(arrays, {})
     assert run is not None
     assert run.engine == "golden"
-    assert run.cycles == plan_of_kernel(large.kernel, CompileOptions()).cycles()
+    assert run.cycles == cached_design(large.kernel, CompileOptions()).predicted_cycles()
     assert arrays[0][:3].tolist() == [1, 2, 3]
 
 
@@ -48,7 +47,7 @@ def test_few_simulations_stay_open(uops_of):
     designs = []
     for n, kernel in enumerate(runners, 3):
         kernel.run({slot: np.zeros(n, np.int32) for slot in (0, 1)}, {})
-        designs.append(weakref.ref(kernel.session().compiled.top))
+        designs.append(weakref.ref(kernel.session().model.top))
     gc.collect()
     assert sum(design() is not None for design in designs) <= 8
     # A kernel whose design was given up runs again.
@@ -72,17 +71,17 @@ def test_few_simulations_stay_open(uops_of):
 def test_size_by_the_plan_is_near_that_of_the_netlist(uops_of, make):
     kernel = uops_to_kernel_ir(uops_of(make()))[0]
     try:
-        plan = plan_of_kernel(kernel, CompileOptions())
+        design = cached_design(kernel, CompileOptions(cut_kernels=False))
     except Exception as error:
         pytest.skip(f"no unit: {error}")
-    design = compile_kernel_program(kernel, CompileOptions())
-    counted = SimulationModel(design.top).elaboration.cells
-    assert counted / 2 <= netlist_cells(plan) <= 2 * counted + 100
+    counted = SimulationModel(design.emit()).elaboration.cells
+    assert counted / 2 <= netlist_cells(design.kernels[0]) <= 2 * counted + 100
 
 
-def test_a_plan_from_the_cache_is_the_plan(uops_of):
+def test_a_design_from_the_cache_is_the_design(uops_of):
     kernel = uops_to_kernel_ir(uops_of(integers(4, 6) @ integers(6, 3)))[0]
-    made, read = (cached_plan(kernel, CompileOptions()) for _ in range(2))
+    made, read = (cached_design(kernel, CompileOptions()) for _ in range(2))
     assert read is not made
     assert read.format() == made.format()
-    assert read.schedule == made.schedule
+    assert read.to_json() == made.to_json()
+    assert read.kernels[0].schedule == made.kernels[0].schedule

@@ -10,7 +10,7 @@ import pytest
 from tinygrad import Tensor, UOp, Variable
 
 from tg2hdl_backend import capture
-from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.runner import Runner
 from tg2hdl_top import compile_program
 
 X = np.random.default_rng(3).integers(-9, 9, (3, 7))
@@ -38,7 +38,7 @@ def test_one_design_for_all_values(name, dtype):
     x = X.astype(dtype)
     captured = capture(program, x, Variable("n", 1, 7).bind(5))
     compiled = compile_program(captured.program)
-    with ProgramSimulation(compiled, "amaranth") as simulation:
+    with Runner(compiled, "amaranth") as simulation:
         for n in VALUES:
             run = simulation.run({"x": x}, {"n": n})
             np.testing.assert_array_equal(run.outputs[0], np.ravel(expected(x, n)))
@@ -49,7 +49,7 @@ def test_negative_values():
     x = X.astype(np.int32)
     captured = capture(lambda x, n: x[:, : n + 3].sum(1) + n, x, Variable("n", -2, 4).bind(1))
     compiled = compile_program(captured.program)
-    with ProgramSimulation(compiled, "amaranth") as simulation:
+    with Runner(compiled, "amaranth") as simulation:
         for n in (-2, -1, 0, 4):
             run = simulation.run({"x": x}, {"n": n})
             np.testing.assert_array_equal(run.outputs[0], x[:, : n + 3].sum(1) + n)

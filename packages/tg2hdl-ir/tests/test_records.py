@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 
+import ml_dtypes
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from tg2hdl_ir import DType, IRBufStore, IRConst, IROp, KernelIR, LoopIR
+from tg2hdl_ir.content_cache import Found as ContentFound
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import BufferMeta
 from tg2hdl_ir.records import read_record, write_record
@@ -70,3 +73,13 @@ def test_truncated_records_are_refused():
 def test_what_has_no_place_in_a_record_is_refused():
     with pytest.raises(TypeError, match=r"has no place in a record"):
         write_record({"a": object()})
+
+
+def test_arrays_and_named_tuples_come_back_as_they_were():
+    array = np.arange(6, dtype=np.int8).astype(ml_dtypes.bfloat16).reshape(2, 3)
+    named = ContentFound(*range(len(ContentFound._fields)))
+    found = read_record(write_record((array, named)))
+    np.testing.assert_array_equal(found[0], array)
+    assert found[0].dtype == array.dtype
+    assert type(found[1]) is ContentFound
+    assert found[1] == named

@@ -69,7 +69,7 @@ def run(plan, buffers, variables=None, *, runs=1, reset_after=None):
 
     async def bench(ctx):
         for name, value in variables.items():
-            ctx.set(getattr(dut, f"var_{name}"), value)
+            ctx.set(getattr(dut.variables, name), value)
         await load(ctx)
         if reset_after is not None:
             ctx.set(dut.start, 1)

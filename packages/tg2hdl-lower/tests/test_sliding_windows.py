@@ -14,9 +14,9 @@ from tg2hdl_ir.testing.samples import padded_convolution
 from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.emit.delay_lines import delayed
+from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.lanes.candidates import packed_layouts
 from tg2hdl_lower.lanes.demand import buffer_accesses
-from tg2hdl_lower.memory.kinds import SMALL_BITS
 from tg2hdl_lower.memory.layout import Row
 from tg2hdl_lower.plan.accesses import Load, Replay
 from tg2hdl_lower.plan.delay_line import DelayLine
@@ -54,7 +54,7 @@ def test_a_long_line_is_block_ram(same_as_golden):
     kernel = padded_convolution(1, (3, 260), (3, 1), (1, 0))
     plan = plan_kernel(kernel, lanes={3: 3}, layouts={2: Layout.linear(3, 3)})
     assert reads_of(plan) == (2, [260])
-    assert SMALL_BITS < 260 * 8
+    assert GENERIC.memory.lut_bits < 260 * 8
     same_as_golden(kernel, plan, contents(kernel))
 
 

@@ -85,11 +85,12 @@ def words(packed, width):
 
 def simulate(compiled, inputs):
     """Outputs, and cycles from start to done."""
-    top, outputs, count = compiled.top, [], 0
+    top, outputs, count = compiled.emit(), [], 0
 
     async def bench(ctx):
         nonlocal count
-        for memory, packed in compiled.loads(inputs):
+        for number, packed in compiled.loads(inputs).items():
+            memory = compiled.memory(number)
             port = top.ext_write_ports[memory.slots[0]]
             ctx.set(port["wen"], 1)
             for address, word in enumerate(words(packed, memory.dtype.bit_width)):
@@ -109,14 +110,14 @@ def simulate(compiled, inputs):
         for index in compiled.program.outputs:
             memory = compiled.memory(index)
             port, layout, width = (
-                top.output_rports[compiled.slots[index]],
+                top.output_rports[memory.slots[0]],
                 memory.layout,
                 memory.dtype.bit_width,
             )
             packed = np.zeros((layout.words, layout.lanes), np.uint64)
             for address in range(layout.words):
                 ctx.set(port["raddr"], address)
-                await ctx.tick().repeat(top.read_latency)
+                await ctx.tick().repeat(memory.read_latency)
                 word = ctx.get(port["rdata"])
                 packed[address] = [(word >> (n * width)) & ((1 << width) - 1) for n in range(layout.lanes)]
             outputs.append(layout.unpack(packed, memory.dtype))
@@ -144,7 +145,7 @@ def test_chain():
     buffers = (buffer("x", "input"), buffer("t", "temporary"), buffer("y", "output"))
     calls = (KernelCall(elementwise("mul", 1), (1, 0)), KernelCall(elementwise("add", 1), (2, 1)))
     compiled = check(ProgramIR("chain", buffers, calls, (2,)), {"x": X})
-    assert [m.name for m in compiled.top.memories if m.external] == ["x"]
+    assert [m.name for m in compiled.buffers if m.role.host_writes] == ["x"]
     assert compiled.load_cycles() == SIZE
 
 
@@ -189,9 +190,9 @@ def layer():
 def test_weights_and_lanes(weights, multipliers):
     program, w, x = layer()
     compiled = check(program, {"x": x}, CompileOptions(multipliers=multipliers, weights=weights))
-    external = {m.name for m in compiled.top.memories if m.external}
+    external = {m.name for m in compiled.buffers if m.role.host_writes}
     assert external == ({"x", "w"} if weights == "loadable" else {"x"})
-    assert compiled.plans[0].multipliers <= multipliers
+    assert compiled.kernels[0].multipliers <= multipliers
     if weights == "loadable":
         other = {"x": x, "w": w[::-1].copy()}
         outputs, _ = simulate(compiled, other)
@@ -231,7 +232,7 @@ def test_memories_of_one_word(read, weights, unroll):
     )
     options = CompileOptions(unroll_factor=unroll, read_latency=read, weights=weights)
     compiled = check(ProgramIR("words", buffers, calls, (y,)), {"x": X}, options)
-    text = rtlil.convert(compiled.top)
+    text = rtlil.convert(compiled.emit())
     # The output keeps the registers that the host's reads go through.
     assert re.findall(r"wire width 192 \\([xwts])_r0_", text) == []
     assert len(re.findall(r"wire width 192 \\y_r0_", text)) == (read - 1 if unroll == SIZE else 0)
@@ -252,7 +253,7 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
     program = ProgramIR("two", buffers, calls, (3, 4))
     x = rng.integers(-128, 128, 20).astype(np.int8)
     compiled = check(program, {"x": x}, CompileOptions(multipliers=4, share_multipliers=share))
-    assert rtlil.convert(compiled.top).count("cell $mul ") == multipliers
+    assert rtlil.convert(compiled.emit()).count("cell $mul ") == multipliers
 
 
 @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, 
     x = rng.integers(-128, 128, 16).astype(np.int8)
     options = CompileOptions(**latencies)
     compiled = check(ProgramIR("many", buffers, calls, outputs), {"x": x}, options)
-    text = rtlil.convert(compiled.top)
+    text = rtlil.convert(compiled.emit())
     assert text.count("cell $mul ") == options.multipliers * (1 if options.share_multipliers else kernels)
     assert len(set(re.findall(r"wire width 1 \\(chosen\d+)$", text, re.MULTILINE))) == choices
 
@@ -295,9 +296,9 @@ def test_operands_of_the_first_cycle_are_not_held():
     buffers = tuple(buffer(f"y{n}", "output", size=16) for n in range(3))
     calls = tuple(KernelCall(kernel, (n,)) for n in range(3))
     compiled = check(ProgramIR("early", buffers, calls, (0, 1, 2)), {}, CompileOptions(product_latency=5))
-    issues = {p.placement(n.number).issue for p in compiled.plans for n in p.all(Product)}
+    issues = {p.placement(n.number).issue for p in compiled.kernels for n in p.all(Product)}
     assert issues == {0}
-    assert "chosen" not in rtlil.convert(compiled.top)
+    assert "chosen" not in rtlil.convert(compiled.emit())
 
 
 def test_memories_deeper_than_a_block_are_banks():
@@ -311,7 +312,7 @@ def test_memories_deeper_than_a_block_are_banks():
     table = np.random.default_rng(8).integers(-128, 128, depth).astype(np.int8)
     buffers = (buffer("y", "output", size=16, dtype=I8), buffer("w", "weight", table, depth, I8))
     compiled = check(ProgramIR("deep", buffers, (KernelCall(kernel, (0, 1)),), (0,)), {})
-    text = rtlil.convert(compiled.top)
+    text = rtlil.convert(compiled.emit())
     assert text.count("memory width 8 size 16384 ") == 2
     assert text.count("memory width 8 size 7232 ") == 1
 

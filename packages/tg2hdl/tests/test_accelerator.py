@@ -290,7 +290,7 @@ def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
         return wide.conv2d(first).relu() + wide.conv2d(second).relu()
 
     image = np.zeros((1, 1, 40, 80), np.int8)
-    one, two, nine = (tg2hdl.compile(edges, image, multipliers=n).compiled.plans[0] for n in (2, 4, 18))
+    one, two, nine = (tg2hdl.compile(edges, image, multipliers=n).design.kernels[0] for n in (2, 4, 18))
     assert (one.ii, two.ii, two.steps()) == (1, 1, one.steps() // 2)
     # Nine lanes of each, not nine of both together.
     assert (nine.ii, nine.multipliers, nine.steps()) == (1, 18, one.steps() // 9)
@@ -299,8 +299,8 @@ def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
 def test_a_window_is_not_picked_out_of_very_wide_words():
     weight = Tensor(np.ones((1, 1, 3, 3), np.int8)).cast(dtypes.int32)
     image = np.zeros((1, 1, 64, 64), np.int8)
-    compiled = tg2hdl.compile(lambda x: x.cast(dtypes.int32).conv2d(weight), image, multipliers=9).compiled
-    plan = compiled.plans[0]
+    compiled = tg2hdl.compile(lambda x: x.cast(dtypes.int32).conv2d(weight), image, multipliers=9).design
+    plan = compiled.kernels[0]
     assert (plan.ii, plan.steps()) == (1, 62 * 63)  # 62 x 62 would take words of three rows
     assert max(layout.lanes for layout in plan.layouts.values()) == 3
 

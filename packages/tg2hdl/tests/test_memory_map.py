@@ -143,6 +143,6 @@ def test_the_command_says_what_fits_and_describes_the_ports(tmp_path):
     assert "fits ecp5-25k" in done.output
     assert "memory: 1,120 bits" in done.output
     summary = json.loads((tmp_path / "out" / "model.json").read_text())
-    assert summary["ports"]["x_waddr"] == {"direction": "in", "width": 4}
+    assert summary["ports"]["buffers__x__waddr"] == {"direction": "in", "width": 4}
     assert summary["read_order"] == ["output"]
     assert (tmp_path / "out" / "memory_w.hex").exists()

@@ -10,10 +10,9 @@ from typing import Any
 import numpy.typing as npt
 
 from tg2hdl_backend.agreement import agreement
-from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.tinygrad_adapter import capture
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result
-from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["BenchResult", "run_bench"]
@@ -76,11 +75,11 @@ def run_bench(
     started = time.perf_counter()
     references = own_result(build_fn, *input_arrays)
     tg_wall = time.perf_counter() - started
-    compiled = compile_program(rewrite_program(captured.program), options)
+    design = compile_program(captured.program, options)
     contents = {captured.program.buffers[n].name: a for n, a in captured.bind(*input_arrays).items()}
     started = time.perf_counter()
-    with ProgramSimulation(compiled, engine) as simulation:
-        run = simulation.run(contents, captured.var_vals)
+    with Runner(design, engine) as runner:
+        run = runner.run(contents, captured.var_vals)
     wall = time.perf_counter() - started
     outputs = [array.reshape(spec.shape) for array, spec in zip(run.outputs, captured.outputs, strict=True)]
     found = [

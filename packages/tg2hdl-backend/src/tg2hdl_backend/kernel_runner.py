@@ -18,7 +18,7 @@ from tg2hdl_ir.pipeline import rewrite_kernel
 
 if TYPE_CHECKING:
     from tg2hdl_backend.kernel_session import KernelSession
-    from tg2hdl_top import CompileOptions
+    from tg2hdl_top import Design
 
 __all__ = ["KernelRun", "KernelRunner"]
 
@@ -57,6 +57,7 @@ class KernelRunner:
     kernel: KernelIR
     options: DeviceOptions = field(default_factory=DeviceOptions)
     _session: KernelSession | None = field(default=None, repr=False)
+    _computed: KernelIR | None = field(default=None, repr=False)
 
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
@@ -65,9 +66,9 @@ class KernelRunner:
 
     @classmethod
     def from_source(cls, text: str) -> KernelRunner:
-        """Read the text of `source` and let the passes of plugins rewrite the kernel."""
+        """Read the text of `source`."""
         header, _, body = text.partition("\n")
-        return cls(rewrite_kernel(parse_kernel(body)), DeviceOptions.parse(header.removeprefix(_HEADER)))
+        return cls(parse_kernel(body), DeviceOptions.parse(header.removeprefix(_HEADER)))
 
     def run(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> KernelRun | None:
         """Run once on the buffers by slot, which are changed in place.
@@ -81,19 +82,26 @@ class KernelRunner:
             self._compute(arrays, variables)
             return None
         session = self.session()
-        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, session.program.buffers, strict=True)}
+        buffers = session.design.program.buffers
+        names = {m.idx: b.name for m, b in zip(self.kernel.buffers, buffers, strict=True)}
         run = session.run({names[slot]: array for slot, array in arrays.items()}, variables)
         if run is None:
             self._compute(arrays, variables)
-            return self._took(session.plan.cycles(dict(variables)), "golden")
+            return self._took(session.design.predicted_cycles(variables), "golden")
         written = [m.idx for m in self.kernel.buffers if m.is_output]
         for slot, result in zip(written, run.outputs, strict=True):
             arrays[slot][:] = result
         return self._took(run.compute, session.engine)
 
     def _compute(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> None:
-        for slot, result in evaluate(self.kernel, dict(arrays), dict(variables)).items():
+        for slot, result in evaluate(self._rewritten(), dict(arrays), dict(variables)).items():
             arrays[slot][:] = result
+
+    def _rewritten(self) -> KernelIR:
+        """The kernel after the passes of plugins, as hardware computes it."""
+        if self._computed is None:
+            self._computed = rewrite_kernel(self.kernel)
+        return self._computed
 
     def _took(self, cycles: int, engine: str) -> KernelRun:
         return KernelRun(cycles, cycles / (self.options.clock_mhz * 1e6), engine)
@@ -101,23 +109,22 @@ class KernelRunner:
     def prepare(self) -> None:
         """Plan the hardware, so that the first run finds it in the cache."""
         if self.options.engine != "golden":
-            from tg2hdl_backend.plan_cache import cached_plan
+            self._design()
 
-            with _golden_as_way_out():
-                cached_plan(self.kernel, self._compile_options())
-
-    def _compile_options(self) -> CompileOptions:
+    def _design(self) -> Design:
+        from tg2hdl_backend.plan_cache import cached_design
         from tg2hdl_top import CompileOptions
 
-        return CompileOptions(multipliers=self.options.multipliers)
+        with _golden_as_way_out():
+            options = CompileOptions(multipliers=self.options.multipliers, cut_kernels=False)
+            return cached_design(self.kernel, options)
 
     def session(self) -> KernelSession:
         """The planned hardware and its simulation; made at the first use."""
         if self._session is None:
             from tg2hdl_backend.kernel_session import KernelSession
 
-            with _golden_as_way_out():
-                self._session = KernelSession(self.kernel, self.options, self._compile_options())
+            self._session = KernelSession(self._design(), self.options)
         return self._session
 
 

@@ -9,13 +9,10 @@ from typing import Any
 import numpy.typing as npt
 
 from tg2hdl_backend.device_options import DeviceOptions
-from tg2hdl_backend.kernel_simulation import program_of_kernel
 from tg2hdl_backend.netlist_size import least_cells, netlist_cells
-from tg2hdl_backend.plan_cache import cached_plan, compile_kernel_program
-from tg2hdl_backend.program_simulation import ProgramRun, ProgramSimulation
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_backend.runner import Run, Runner, expected_cycles
 from tg2hdl_sim import SimulationModel, estimate_engines
-from tg2hdl_top import CompiledProgram, CompileOptions
+from tg2hdl_top import Design
 
 __all__ = ["OPEN_DESIGNS", "KernelSession"]
 
@@ -35,44 +32,37 @@ class KernelSession:
 
     Parameters
     ----------
-    kernel : KernelIR
-        All of its buffers are written and read by the host.
+    design : Design
     options : DeviceOptions
         With an engine other than ``golden``.
-    compile_options : CompileOptions
     """
 
-    def __init__(self, kernel: KernelIR, options: DeviceOptions, compile_options: CompileOptions) -> None:
-        self.kernel = kernel
+    def __init__(self, design: Design, options: DeviceOptions) -> None:
+        self.design = design
         self.options = options
-        self.compile_options = compile_options
-        self.program = program_of_kernel(kernel)
-        self.plan = cached_plan(kernel, compile_options)
-        self._compiled: CompiledProgram | None = None
         self._model: SimulationModel | None = None
-        self._simulation: ProgramSimulation | None = None
+        self._simulation: Runner | None = None
         self._runs = 0
         self._opening = self._running = 0.0
 
     @property
-    def compiled(self) -> CompiledProgram:
-        """The design; made when it is not there."""
-        if self._compiled is None:
-            self._compiled = compile_kernel_program(self.kernel, self.compile_options)
-            self._model = SimulationModel(self._compiled.top)
+    def model(self) -> SimulationModel:
+        """The emitted design; made when it is not there."""
+        if self._model is None:
+            self._model = SimulationModel(self.design.emit())
         if self in _open:
             _open.remove(self)
         _open.append(self)
         while len(_open) > OPEN_DESIGNS:
             _open[0].free()
-        return self._compiled
+        return self._model
 
     @property
     def engine(self) -> str:
         """Engine that ran last; ``golden`` before the first run."""
         return self._simulation.engine if self._simulation is not None else "golden"
 
-    def run(self, inputs: Mapping[str, npt.NDArray[Any]], variables: Mapping[str, int]) -> ProgramRun | None:
+    def run(self, inputs: Mapping[str, npt.NDArray[Any]], variables: Mapping[str, int]) -> Run | None:
         """Run once; None when it would take too long."""
         if self.options.engine == "auto":
             if self._takes_too_long(variables):
@@ -90,7 +80,7 @@ class KernelSession:
     def free(self) -> None:
         """End the simulation and give the design up; the next run makes them anew."""
         self._close()
-        self._compiled = self._model = None
+        self._model = None
         if self in _open:
             _open.remove(self)
 
@@ -99,22 +89,19 @@ class KernelSession:
             self._simulation.close()
         self._simulation = None
 
-    def _opened(self) -> ProgramSimulation:
-        compiled = self.compiled
+    def _opened(self) -> Runner:
+        model = self.model
         if self._simulation is None:
             started = time.perf_counter()
-            self._simulation = ProgramSimulation(
-                compiled, self.options.engine, runs=2 * self._runs + 1, model=self._model
-            )
+            self._simulation = Runner(self.design, self.options.engine, runs=2 * self._runs + 1, model=model)
             self._opening, self._running = time.perf_counter() - started, 0.0
         return self._simulation
 
     def _takes_too_long(self, variables: Mapping[str, int]) -> bool:
         """Whether no engine is predicted to finish in time, by the plan alone."""
-        words = sum(self.plan.layouts[b.idx].words * (1 + b.is_output) for b in self.kernel.buffers)
-        cycles = self.plan.cycles(dict(variables)) + words
+        cycles = expected_cycles(self.design, variables)
         # The cells of units are counted only where the rest of the design does not decide.
         return any(
-            estimate_engines(cells(self.plan), cycles)[0].seconds > self.options.patience
+            estimate_engines(sum(map(cells, self.design.kernels)), cycles)[0].seconds > self.options.patience
             for cells in (least_cells, netlist_cells)
         )

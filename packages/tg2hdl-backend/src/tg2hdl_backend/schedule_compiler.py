@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tg2hdl_backend.execution_order import ordered_calls
-from tg2hdl_backend.optional_use import may_stay_unused
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo
 from tg2hdl_backend.tinygrad_adapter.schedule import program_of_schedule
-from tg2hdl_ir.pipeline import rewrite_program
-from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import CompiledKernel
-from tg2hdl_top import CompileOptions, TopModule
-from tg2hdl_top.placement import place_program
+from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 
 __all__ = ["KernelSpec", "compile_model", "compile_top_module", "count_cycles_from_schedule"]
 
@@ -59,8 +55,8 @@ def compile_model(
     UnsupportedError
         For an op or dtype without hardware.
     """
-    program, uops, _ = _program(schedule)
-    return _specs(program, uops, _options(unroll_factor, reduce_unroll_factor))
+    design, initial, uops, _ = _design(schedule, _options(unroll_factor, reduce_unroll_factor))
+    return _specs(design, initial, uops)
 
 
 def compile_top_module(
@@ -75,53 +71,46 @@ def compile_top_module(
         Slots that are the same buffer.
     kernel_specs : list of KernelSpec
     """
-    program, uops, _ = _program(schedule)
-    specs = _specs(program, uops, _options(unroll_factor, reduce_unroll_factor))
-    connections = _connections(specs)
-    depths = {(k, info.idx): info.depth for k, spec in enumerate(specs) for info in spec.buf_infos}
-    initial = {(k, slot): array for k, spec in enumerate(specs) for slot, array in spec.initial.items()}
-    written = {b for spec in specs for b in _written(spec)}
-    contents = {s: a for s, a in initial.items() if specs[s[0]].buf_map[s[1]] in written}
-    top = TopModule(
-        [s.kernel.plan for s in specs],
-        connections,
-        depths,
-        contents=contents,
-        external=sorted(contents),
-    )
-    return may_stay_unused(top), connections, specs
+    design, initial, uops, _ = _design(schedule, _options(unroll_factor, reduce_unroll_factor))
+    specs = _specs(design, initial, uops)
+    return TopModule(design), _connections(specs), specs
 
 
 def count_cycles_from_schedule(schedule: Any) -> int:
     """Clock cycles of a schedule from start to done, without simulation; exact."""
-    program, _, var_vals = _program(schedule)
-    return sum(plan.cycles(var_vals) for plan in place_program(program, CompileOptions()))
+    design, _, _, var_vals = _design(schedule, CompileOptions())
+    return design.predicted_cycles(var_vals)
 
 
-def _program(schedule: Any) -> tuple[ProgramIR, tuple[tuple[Any, ...], ...], dict[str, int]]:
+def _design(
+    schedule: Any, options: CompileOptions
+) -> tuple[Design, tuple[Any, ...], tuple[tuple[Any, ...], ...], dict[str, int]]:
+    """Design into which the host loads all that no kernel produces, contents, UOps of each kernel, and variables."""
     built, var_vals = program_of_schedule(schedule)
     program, uops = ordered_calls(built.program, built.uops)
-    return rewrite_program(program), uops, var_vals
+    written = set().union(*(call.accesses()[1] for call in program.calls))
+    initial = tuple(b.initial for b in program.buffers)
+    buffers = tuple(
+        b if b.initial is None else replace(b, role="input", initial=b.initial if n in written else None)
+        for n, b in enumerate(program.buffers)
+    )
+    last = program.calls[-1]
+    output = next(last.slots[meta.idx] for meta in last.kernel.buffers if meta.is_output)
+    program = replace(program, buffers=buffers, outputs=(output,))
+    return compile_program(program, replace(options, cut_kernels=False)), initial, uops, var_vals
 
 
 def _options(unroll_factor: int, reduce_unroll_factor: int) -> CompileOptions:
     return CompileOptions(unroll_factor=unroll_factor, reduce_unroll_factor=reduce_unroll_factor)
 
 
-def _specs(
-    program: ProgramIR, uops: tuple[tuple[Any, ...], ...], options: CompileOptions
-) -> list[KernelSpec]:
+def _specs(design: Design, contents: tuple[Any, ...], uops: tuple[tuple[Any, ...], ...]) -> list[KernelSpec]:
     specs = []
-    for call, plan, origin in zip(program.calls, place_program(program, options), uops, strict=True):
+    for call, plan, origin in zip(design.program.calls, design.kernels, uops, strict=True):
         infos = [BufferInfo.from_meta(m) for m in call.kernel.buffers]
-        buf_map = {m.idx: number for m, number in zip(call.kernel.buffers, call.buffers, strict=True)}
-        initial = {
-            slot: array
-            for slot, number in buf_map.items()
-            if (array := program.buffers[number].initial) is not None
-        }
-        kernel = may_stay_unused(CompiledKernel(plan, infos))
-        specs.append(KernelSpec(kernel, origin, infos, buf_map, initial))
+        buf_map = call.slots
+        initial = {slot: array for slot, number in buf_map.items() if (array := contents[number]) is not None}
+        specs.append(KernelSpec(CompiledKernel(plan, infos), origin, infos, buf_map, initial))
     return specs
 
 
@@ -141,7 +130,3 @@ def _connections(specs: list[KernelSpec]) -> list[tuple[int, int, int, int]]:
 
 def _written_slots(spec: KernelSpec) -> list[int]:
     return [info.idx for info in spec.buf_infos if info.is_output]
-
-
-def _written(spec: KernelSpec) -> list[int]:
-    return [spec.buf_map[slot] for slot in _written_slots(spec)]

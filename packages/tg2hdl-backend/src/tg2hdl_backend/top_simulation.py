@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_backend.memory_words import from_words, to_words
+from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.schedule_compiler import KernelSpec
 from tg2hdl_ir.errors import InputError
-from tg2hdl_sim import Simulation, SimulationModel, open_simulation
-from tg2hdl_top import SharedMemory, TopModule
+from tg2hdl_top import TopModule
 
 __all__ = ["simulate_top"]
 
@@ -57,88 +56,54 @@ def simulate_top(
     """
     if clock_period <= 0:
         raise InputError(f"clock_period is {clock_period} s", hint="give a positive time, e.g. 1e-8")
-    contents = _contents(top, input_data, kernel_specs)
+    inputs = _inputs(top, input_data, kernel_specs)
     started = time.perf_counter()
-    highest = {v.name: v.high for plan in top.plans for v in plan.kernel.variables}
-    limit = 2 * sum(top.predicted_cycles(highest)) + 1000
-    words = sum(m.layout.words for m in top.memories if m.external or m.output)
-    with open_simulation(SimulationModel(top), engine=engine, expected_cycles=limit + words) as simulation:
-        load = sum(
-            _load(simulation, memory, contents[memory.name]) for memory in top.memories if memory.external
-        )
-        for name, value in (variables or {}).items():
-            simulation.set(f"var_{name}", value)
-        simulation.set("start", 1)
-        simulation.step()
-        simulation.set("start", 0)
-        kernels = [
-            simulation.run_until(f"kernel_{number}_done", limit=limit) for number in range(len(top.plans))
-        ]
-        kernels[0] += 1
-        compute = sum(kernels)
-        before = simulation.cycles
-        simulation.step()  # in the cycle of done the last write is still on its way
-        output = _read(simulation, top, top.memory(top.outputs[0]))
-        readback = simulation.cycles - before
-    states = {f"kernel{n}": cycles for n, cycles in enumerate(kernels)}
+    with Runner(top.design, engine, component=top) as runner:
+        run = runner.run(inputs, variables)
     counts = {
-        "load": load,
-        "compute": compute,
-        "readback": readback,
-        "total": load + compute + readback,
-        "states": states,
+        "load": run.load,
+        "compute": run.compute,
+        "readback": run.readback,
+        "total": run.total,
+        "states": {f"kernel{n}": cycles for n, cycles in enumerate(run.kernels)},
     }
-    return output, counts, time.perf_counter() - started
+    return run.outputs[0], counts, time.perf_counter() - started
 
 
-def _contents(
+def _inputs(
     top: TopModule, input_data: Mapping[Slot, npt.NDArray[Any]], specs: Sequence[KernelSpec]
 ) -> dict[str, npt.NDArray[Any]]:
-    known = {s: m for m in top.memories for s in m.slots}
-    found: dict[str, npt.NDArray[Any]] = {}
-    for number, spec in enumerate(specs):
-        for slot, array in spec.initial.items():
-            found[known[number, slot].name] = array
+    """Contents of the program's buffers by name."""
+    design = top.design
+    buffers = {
+        slot: design.program.buffers[n]
+        for n, memory in design.memories.items()
+        if memory.role.host_writes
+        for slot in memory.slots
+    }
+    found = {
+        buffers[number, slot].name: array
+        for number, spec in enumerate(specs)
+        for slot, array in spec.initial.items()
+    }
     for slot, array in input_data.items():
-        if slot not in known or not known[slot].external:
+        if slot not in buffers:
             raise InputError(
                 f"{slot} is no input of the design",
-                hint="inputs (kernel, buf): " + ", ".join(str(s) for s in top.ext_write_ports),
+                hint="inputs (kernel, buf): " + ", ".join(map(str, buffers)),
             )
-        memory = known[slot]
+        buffer, dtype = buffers[slot], buffers[slot].dtype.numpy()
         array = np.asarray(array)
-        dtype = top.plans[slot[0]].kernel.buffer(slot[1]).dtype.numpy()
-        if array.size != memory.layout.depth or array.dtype != dtype:
+        if array.size != buffer.depth or array.dtype != dtype:
             raise InputError(
-                f"input {slot} has {memory.layout.depth} elements of {dtype}, "
-                f"got {array.size} of {array.dtype}",
+                f"input {slot} has {buffer.depth} elements of {dtype}, got {array.size} of {array.dtype}",
                 hint="reshape or convert the array",
             )
-        found[memory.name] = array
-    missing = [m.slots[0] for m in top.memories if m.external and m.name not in found]
+        found[buffer.name] = array
+    missing = {buffer.name: slot for slot, buffer in reversed(buffers.items()) if buffer.name not in found}
     if missing:
         raise InputError(
-            "no data for input " + ", ".join(str(s) for s in missing),
+            "no data for input " + ", ".join(str(slot) for slot in reversed(missing.values())),
             hint="pass input_data={(kernel, buf): array}, and kernel_specs=... for what tinygrad knows",
         )
     return found
-
-
-def _load(simulation: Simulation, memory: SharedMemory, array: npt.NDArray[Any]) -> int:
-    name, layout = memory.name, memory.layout
-    words = to_words(layout.pack(array, memory.dtype), memory.dtype.bit_width)
-    addresses = np.arange(layout.words)
-    return simulation.write_stream(f"{name}_waddr", f"{name}_wdata", f"{name}_wen", addresses, words)
-
-
-def _read(simulation: Simulation, top: TopModule, memory: SharedMemory) -> npt.NDArray[Any]:
-    words = simulation.read_stream(
-        f"{memory.name}_raddr",
-        f"{memory.name}_rdata",
-        np.arange(memory.layout.words),
-        latency=top.read_latency,
-        signed=False,
-    )
-    kernel, buffer = memory.slots[0]
-    dtype = top.plans[kernel].kernel.buffer(buffer).dtype.numpy()
-    return from_words(words, memory.layout, memory.dtype).astype(dtype)

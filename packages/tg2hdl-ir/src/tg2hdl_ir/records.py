@@ -7,12 +7,16 @@ only and runs none of their code.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
+
+import ml_dtypes  # noqa: F401  its dtypes by name
+import numpy as np
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
@@ -32,7 +36,7 @@ def write_record(value: object) -> str:
     Raises
     ------
     TypeError
-        For a value that is no dataclass, container, named tuple, enum member, number, string or None.
+        For a value that is no dataclass, container, array, named tuple, enum member, number, string or None.
     """
     numbers: dict[int, int] = {}
     objects: list[Any] = []
@@ -103,6 +107,9 @@ def _encode(value: object, numbers: dict[int, int]) -> Any:
         return {"enum": [f"{type(value).__module__}:{type(value).__qualname__}", value.name]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray):
+        text = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {"array": [str(value.dtype), list(value.shape), text]}
     if isinstance(value, dict):
         return {"dict": [[_encode(k, numbers), _encode(v, numbers)] for k, v in value.items()]}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -157,6 +164,10 @@ def _decode(value: Any, objects: list[Any]) -> Any:
             name, items = content
             made = _class(name, lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields"))
             return made(*(_decode(item, objects) for item in items))
+        case "array":
+            dtype, shape, text = content
+            data = np.frombuffer(base64.b64decode(text), np.dtype(dtype))
+            return data.reshape(shape).copy()
         case "dict":
             return {_decode(k, objects): _decode(v, objects) for k, v in content}
     container = {"tuple": tuple, "list": list, "frozenset": frozenset, "set": set}[kind]

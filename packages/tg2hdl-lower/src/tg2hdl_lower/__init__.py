@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
+    from tg2hdl_lower.emit.compiled_kernel import CompiledKernel
     from tg2hdl_lower.emit.control import build_control, create_counters
-    from tg2hdl_lower.emit.core import CompiledKernel, KernelCore
+    from tg2hdl_lower.emit.core import KernelCore
     from tg2hdl_lower.emit.datapath import ArithResult
     from tg2hdl_lower.memory.layout import Layout
     from tg2hdl_lower.options import LowerOptions
@@ -32,7 +33,7 @@ __all__ = [
 _OWNERS = {
     "ArithResult": "emit.datapath",
     "ArithmeticLowering": "emit.arithmetic_lowering",
-    "CompiledKernel": "emit.core",
+    "CompiledKernel": "emit.compiled_kernel",
     "HardwarePlan": "plan.hardware_plan",
     "KernelCore": "emit.core",
     "Layout": "memory.layout",

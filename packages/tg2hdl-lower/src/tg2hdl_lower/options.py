@@ -7,14 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower.families import family_named
 
-__all__ = ["FAMILY_DEFAULTS", "LowerOptions", "Timing"]
-
-FAMILY_DEFAULTS = {
-    "generic": {"stage_levels": 4, "read_latency": 2, "product_latency": 2},
-    "ecp5": {"stage_levels": 2, "read_latency": 2, "product_latency": 4},
-}
-"""What 0 means for the options that depend on the family."""
+__all__ = ["LowerOptions", "Timing"]
 
 _FAR = 96
 """Multipliers from which a way to one of them takes a cycle."""
@@ -79,9 +75,15 @@ class LowerOptions:
         return (self.multipliers or 0) >= _FAR
 
     @property
+    def family(self) -> FamilyDef:
+        """Figures of the family `target`."""
+        return family_named(self.target)
+
+    @property
     def timing(self) -> Timing:
         """Levels and latencies, those chosen where an option is 0."""
-        chosen = dict(FAMILY_DEFAULTS.get(self.target, FAMILY_DEFAULTS["generic"]))
+        family = self.family
+        chosen = {name: getattr(family, name) for name in Timing._fields}
         for name, many, least in _SPREAD:
             if (self.multipliers or 0) >= many:
                 chosen[name] = max(chosen[name], least)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
@@ -27,9 +27,10 @@ from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
 from tg2hdl_lower.lanes.turns import turn_choices
 from tg2hdl_lower.memory.demand import Interval as StepInterval
-from tg2hdl_lower.memory.kinds import Memories, element_ranges, read_ports
 from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_lower.options import FAMILY_DEFAULTS, LowerOptions
+from tg2hdl_lower.memory.memories import Memories, element_ranges
+from tg2hdl_lower.memory.use import MemoryRole
+from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, Replay, Store
 from tg2hdl_lower.plan.delay_line import DelayLine
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort
@@ -60,6 +61,7 @@ def plan_kernel(
     layouts: dict[int, Layout] | None = None,
     storage: dict[int, DType] | None = None,
     shared: Collection[str] = (),
+    roles: Mapping[int, MemoryRole] | None = None,
 ) -> HardwarePlan:
     """Plan the hardware of a kernel.
 
@@ -73,6 +75,8 @@ def plan_kernel(
         Narrower element type per buffer, for buffers whose values are known to fit.
     shared : collection of str, optional
         Names of the units that the kernel finds outside.
+    roles : mapping of int to MemoryRole, optional
+        Who else uses each buffer; the host writes and reads it when absent.
 
     Raises
     ------
@@ -90,7 +94,8 @@ def plan_kernel(
     registers = accumulator_ranges(kernel, element_ranges(memory))
     flat = unroll(flatten(kernel), info, lanes or {})
     complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
-    planning = _Planning(info, registers, Memories(complete, memory), options, frozenset(shared))
+    memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
+    planning = _Planning(info, registers, memories, options, frozenset(shared))
     plan = planning.interleaved(flat)
     if plan.ii > 1:
         flat, plan = planning.warmed_up(flat, plan)
@@ -107,14 +112,15 @@ def plan_kernel(
 
 
 def _check_family(name: str) -> None:
-    if name in FAMILY_DEFAULTS:
-        return
     plugins = registry()
-    known = {part.family for part in plugins.targets()} | {unit.target for unit in plugins.units()}
+    known = {family.name for family in plugins.families()}
+    if name in known:
+        return
+    known |= {part.family for part in plugins.targets()} | {unit.target for unit in plugins.units()}
     if name not in known:
         raise InputError(
             f"target={name!r} is unknown",
-            hint=f"choose a family: {', '.join(sorted(known | set(FAMILY_DEFAULTS)))}",
+            hint=f"choose a family: {', '.join(sorted(known))}",
         )
 
 
@@ -146,10 +152,7 @@ class _Planning:
         flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
         flow = bind_products(replay_loads(flow), options.timing.product_latency)
         flow, lines = with_delay_lines(bind_shared_units(flow, self.shared))
-        ports = {
-            i: read_ports(layout.words * layout.lanes * memories.storage[i].bit_width)
-            for i, layout in memories.layouts.items()
-        }
+        ports = {i: memories.read_ports(i) for i in memories.layouts}
         delays = port_registers(flow, ports)
         found = schedule(flow, options, ports, delays, lines)
         products = product_slots(flow, found)
@@ -175,6 +178,8 @@ class _Planning:
             accumulators=accumulators(flow, found, lines),
             delay_lines=_delay_lines(flow, found),
             run_constant=_run_constant(flow),
+            family=options.family.name,
+            latencies={i: memories.read_latency(i) for i in memories.layouts},
             notes=(_reason(found.ii, least_ii(flow, ports)),) if found.ii > 1 else (),
         )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, FamilyDef, MemoryKindDef, OpLowering
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_arithmetic_units", "tg2hdl_op_lowerings"]
+__all__ = ["tg2hdl_arithmetic_units", "tg2hdl_families", "tg2hdl_memory_kinds", "tg2hdl_op_lowerings"]
 
 
 @hookimpl
@@ -22,3 +22,25 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
     from tg2hdl_lower.ops.units import builtin_units
 
     return builtin_units()
+
+
+@hookimpl
+def tg2hdl_families() -> list[FamilyDef]:
+    """Generic figures, and those of the families with open tools."""
+    from tg2hdl_lower.families import FAMILIES
+
+    return list(FAMILIES)
+
+
+@hookimpl
+def tg2hdl_memory_kinds() -> list[MemoryKindDef]:
+    """Block RAM, LUT RAM, words that are constant during a run, and banks of ROM."""
+    folder = "tg2hdl_lower.memory"
+    return [
+        MemoryKindDef("lut", "LUT RAM, for small memories", f"{folder}.lut:LutRam"),
+        MemoryKindDef("block", "block RAM", f"{folder}.block:BlockRam", 10),
+        MemoryKindDef(
+            "run-constant", "one word that no kernel updates", f"{folder}.run_constant:RunConstant", 20
+        ),
+        MemoryKindDef("banked", "ROM that is deeper than a block", f"{folder}.banked:BankedRom", 30),
+    ]

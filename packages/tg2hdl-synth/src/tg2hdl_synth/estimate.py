@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import Area, TargetDef
-from tg2hdl_lower.memory.kinds import SMALL_BITS
+from tg2hdl_lower.families import ECP5
 from tg2hdl_lower.plan.operations import Op, UnitOp
 from tg2hdl_synth.memory_shapes import SlicedMemory
 from tg2hdl_synth.soft_multipliers import soft_products
@@ -113,7 +113,9 @@ def estimate_design(
 def memory_area(memory: WordMemory, *, pack_registers: bool = False) -> Area:
     """Block RAMs, or LUTs and flip-flops, of a memory."""
     bits = memory.width * memory.depth
-    block = memory.style == "block" or (not memory.style and bits > SMALL_BITS and memory.depth > 32)
+    block = memory.style == "block" or (
+        not memory.style and bits > ECP5.memory.lut_bits and memory.depth > 32
+    )
     if memory.synchronous and block:
         sliced = SlicedMemory("", "", memory.width, memory.depth)
         deep = math.ceil(memory.width / sliced.slice_width) * math.ceil(memory.depth / _DEEPEST)

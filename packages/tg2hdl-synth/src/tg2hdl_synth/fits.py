@@ -10,7 +10,7 @@ import numpy as np
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
-from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, SMALL_BITS
+from tg2hdl_lower.families import ECP5
 from tg2hdl_synth.estimate import ERRORS, convert, estimate_design, memory_area
 from tg2hdl_synth.parts import PARTS, part_named
 from tg2hdl_synth.words import WordMemory
@@ -82,30 +82,31 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
     )
 
 
-def design_fits(compiled: Any, part: str, *, pack_registers: bool = False) -> Fit:
+def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     """Figures of a compiled program on a part: block RAMs by the plan, then the rest by the words of the RTLIL.
 
     The second step is left out where the block RAMs are too many, or the family is not `ecp5`.
 
     Parameters
     ----------
-    compiled : CompiledProgram
+    design : Design
     pack_registers : bool
         Whether registers will be moved into block RAMs, which then have half the width.
     """
     chosen = part_named(part)
-    blocks = memory_blocks(compiled.top, pack_registers=pack_registers) if chosen.family == "ecp5" else {}
+    blocks = memory_blocks(design, pack_registers=pack_registers) if chosen.family == "ecp5" else {}
     needs, has = {"bram": sum(blocks.values())}, {"bram": chosen.bram}
     most = ", ".join(f"{n} {b}" for n, b in sorted(blocks.items(), key=lambda i: -i[1])[:3] if b)
     lines = [f"block RAMs: {needs['bram']} of {chosen.bram}" + (f" ({most})" if most else "")]
     if chosen.family != "ecp5":
-        bits = sum(m.layout.words * m.word_width for m in compiled.top.memories)
+        bits = sum(m.layout.words * m.word_width for m in design.buffers)
         lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
         enough = bits <= _capacity(chosen)
-        return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(compiled, chosen))
+        return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen))
     if needs["bram"] > chosen.bram:
-        return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(compiled, chosen))
-    estimate = estimate_design(compiled.top, chosen, convert(compiled.top), pack_registers=pack_registers)
+        return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(design, chosen))
+    top = design.emit()
+    estimate = estimate_design(top, chosen, convert(top), pack_registers=pack_registers)
     assert estimate is not None, "a compiled program has plans"
     needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp, "bram": estimate.bram}
     has |= {"lut": chosen.lut, "ff": chosen.ff, "dsp": chosen.dsp}
@@ -119,30 +120,23 @@ def design_fits(compiled: Any, part: str, *, pack_registers: bool = False) -> Fi
     ]
     hint = ""
     if estimate.bram > chosen.bram:
-        hint = _hint_for_memory(compiled, chosen)
+        hint = _hint_for_memory(design, chosen)
     elif estimate.comb > chosen.lut or estimate.ff > chosen.ff:
         hint = "compile with fewer multipliers: lanes are what takes LUTs and flip-flops"
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
 
 
-def memory_blocks(top: Any, *, pack_registers: bool = False) -> dict[str, int]:
-    """Block RAMs of each memory of a TopModule on an ECP5, by the plan."""
-    return {memory.name: _blocks(top, memory, pack_registers) for memory in top.memories}
+def memory_blocks(design: Any, *, pack_registers: bool = False) -> dict[str, int]:
+    """Block RAMs of each memory of a design on an ECP5, by the plan."""
+    return {memory.name: _blocks(memory, pack_registers) for memory in design.buffers}
 
 
-def _blocks(top: Any, memory: Any, packed: bool) -> int:
-    ports = {
-        port.number
-        for kernel, slot in memory.slots
-        for port in top.plans[kernel].ports
-        if port.reads and port.buffer == slot
-    }
-    if memory.output:
-        ports.add(0)
-    large = memory.word_width * memory.layout.words > SMALL_BITS and memory.layout.words > SHALLOW_WORDS
-    written = bool(memory.writers or memory.external)
-    shape = WordMemory(memory.word_width, memory.layout.words, "block" if large else "distributed")
-    shape.reads, shape.written = len(ports), written
+def _blocks(memory: Any, packed: bool) -> int:
+    words, figures = memory.layout.words, ECP5.memory
+    large = memory.word_width * words > figures.lut_bits and words > figures.lut_words
+    shape = WordMemory(memory.word_width, words, "block" if large else "distributed")
+    shape.reads = len(memory.ports)
+    shape.written = memory.role.written or memory.role.host_writes
     return memory_area(shape, pack_registers=packed).bram
 
 
@@ -170,13 +164,13 @@ def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
     return f"no part known here has so much memory; weights of 8 bits would take {quarter:,} bits"
 
 
-def _hint_for_memory(compiled: Any, part: TargetDef) -> str:
+def _hint_for_memory(design: Any, part: TargetDef) -> str:
     weights = sum(
-        compiled.memory(n).layout.words * compiled.memory(n).word_width
-        for n in compiled.slots
-        if compiled.program.buffers[n].role == "weight"
+        memory.layout.words * memory.word_width
+        for n, memory in design.memories.items()
+        if design.program.buffers[n].role == "weight"
     )
-    total = sum(m.layout.words * m.word_width for m in compiled.top.memories)
+    total = sum(m.layout.words * m.word_width for m in design.buffers)
     larger = [p.name for p in PARTS if p.family == part.family and p.bram > part.bram]
     if total <= part.bram * part.bram_bits * 0.8:
         return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, SMALL_BITS
+from tg2hdl_lower.families import ECP5
 from tg2hdl_synth.tools import yosys_share
 
 __all__ = ["SlicedMemory", "sliced_library", "sliced_memories"]
@@ -50,14 +50,14 @@ def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]
         Besides those that are deeper than a block RAM at its full width also shallow ones, in slices of 18 bits:
         unlike a port of 36 bits, one of 18 can take a register behind it.
     """
-    found = []
+    found, figures = [], ECP5.memory
     ends = [m.start() for m in _MODULE.finditer(rtlil)] + [len(rtlil)]
     for match, end in zip(_MODULE.finditer(rtlil), ends[1:], strict=True):
         if match[1] != top:
             continue
         for width, depth, name in _MEMORY.findall(rtlil, match.end(), end):
             memory = SlicedMemory(top, name, int(width), int(depth))
-            block = memory.width * memory.depth > SMALL_BITS and memory.depth > SHALLOW_WORDS
+            block = memory.width * memory.depth > figures.lut_bits and memory.depth > figures.lut_words
             if memory.depth > _WIDEST or (halves and block):
                 found.append(memory)
     return found

@@ -9,7 +9,7 @@ from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis, bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
 from tg2hdl_ir.program import ProgramIR
-from tg2hdl_lower.memory.kinds import element_ranges
+from tg2hdl_lower.memory.memories import element_ranges
 
 __all__ = ["element_types"]
 

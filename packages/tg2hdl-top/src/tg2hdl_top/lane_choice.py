@@ -20,7 +20,6 @@ from tg2hdl_lower.lanes.candidates import (
 )
 from tg2hdl_lower.lanes.demand import BufferAccesses, buffer_accesses
 from tg2hdl_lower.memory.demand import port_interval
-from tg2hdl_lower.memory.kinds import read_ports
 from tg2hdl_top.options import CompileOptions
 
 __all__ = [
@@ -179,7 +178,8 @@ class LaneChooser:
         )
 
     def _ports(self, idx: int) -> int:
-        return read_ports(self.kernel.buffer(idx).depth * self.storage[idx].bit_width)
+        bits = self.kernel.buffer(idx).depth * self.storage[idx].bit_width
+        return self.options.family.memory.read_ports(bits)
 
     def _layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
         entry = self.known.get(idx)

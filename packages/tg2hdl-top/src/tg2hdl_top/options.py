@@ -18,6 +18,12 @@ class CompileOptions(LowerOptions):
     ----------
     weights : {"rom", "loadable"}
         Weights are contents of read-only memories, or are written through host ports at run time.
+    ports : tuple of str
+        Kinds of host ports; each serves what it can of what those before it do not.
+    schedule : str
+        Policy for when kernels start: ``serial`` runs one after the other.
+    cut_kernels : bool
+        Whether kernels are cut at reductions where two take fewer cycles than one.
     share_multipliers : bool
         Whether the kernels, of which one runs at a time, use the same multipliers; with three kernels and 96
         multipliers or more each product takes a cycle more than `product_latency`.
@@ -27,6 +33,9 @@ class CompileOptions(LowerOptions):
     """
 
     weights: str = "rom"
+    ports: tuple[str, ...] = ("native",)
+    schedule: str = "serial"
+    cut_kernels: bool = True
     share_multipliers: bool = True
     share_units: bool = False
 
@@ -34,7 +43,7 @@ class CompileOptions(LowerOptions):
         super().__post_init__()
         if self.weights not in ("rom", "loadable"):
             raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')
-        for name in ("share_multipliers", "share_units"):
+        for name in ("cut_kernels", "share_multipliers", "share_units"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
 

@@ -22,6 +22,7 @@ from tg2hdl_top.lane_choice import (
 )
 from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["place_program"]
 
@@ -35,6 +36,7 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     both are tried.
     """
     storage = element_types(program)
+    roles = buffer_roles(program, options)
     ways = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
     seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
     placed = [_place(program, storage, options, seen, sparing=sparing) for sparing in ways]
@@ -52,6 +54,7 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
             layouts={idx: layouts[n] for idx, n in slots.items()},
             storage={idx: storage[n] for idx, n in slots.items()},
             shared=shared,
+            roles={idx: roles[n] for idx, n in slots.items()},
         )
         return replace(planned, notes=(choice.why, *planned.notes)) if choice.why else planned
 

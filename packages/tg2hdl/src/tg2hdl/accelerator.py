@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -19,13 +20,11 @@ from tg2hdl.quantization import QuantizedModel
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
-from tg2hdl_backend.optional_use import may_stay_unused
-from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.runner import Runner
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_top import CompiledProgram, CompileOptions, TopModule, compile_program
+from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 
 __all__ = ["Accelerator", "Session", "compile_model_to_hardware"]
 
@@ -37,25 +36,24 @@ class Accelerator:
     ----------
     captured : CapturedProgram
         The model as kernels over buffers.
-    compiled : CompiledProgram
-        Plans and top level.
+    design : Design
+        Everything that was decided about the hardware.
     """
 
     def __init__(
         self,
         captured: CapturedProgram,
-        compiled: CompiledProgram,
+        design: Design,
         prepare: Callable[..., tuple[Any, ...]] | None = None,
     ) -> None:
         self.captured = captured
         self._prepare = prepare
-        self.compiled = compiled
+        self.design = design
         self._sessions: dict[str, Session] = {}
         self._state: dict[str, np.ndarray] = {}
         self._weights: dict[str, np.ndarray] = {}
         self._loaded: dict[str, np.ndarray] = {}
         self._rtlil: str | None = None
-        may_stay_unused(compiled.top)
 
     def __repr__(self) -> str:
         return f"<Accelerator {self.name}: {len(self.kernels)} kernels, {self.predicted_cycles} cycles>"
@@ -63,23 +61,23 @@ class Accelerator:
     @property
     def name(self) -> str:
         """Name of the program."""
-        return self.compiled.program.name
+        return self.design.program.name
 
     @property
     def options(self) -> CompileOptions:
         """Options that it was compiled with."""
-        return self.compiled.options
+        return self.design.options
 
-    @property
+    @cached_property
     def top(self) -> TopModule:
-        """The design: an ordinary Amaranth Component."""
-        return may_stay_unused(self.compiled.top)
+        """The hardware: an ordinary Amaranth Component."""
+        return self.design.emit()
 
     @property
     def kernels(self) -> tuple[KernelSummary, ...]:
         """The kernels in execution order, as planned."""
-        variables, program = self.captured.var_vals, self.compiled.program
-        origins = weight_origins((self.captured.preparation, self.compiled.preparation))
+        variables, program = self.captured.var_vals, self.design.program
+        origins = weight_origins((self.captured.preparation, self.design.preparation))
         return tuple(
             KernelSummary(
                 kernel.name,
@@ -92,7 +90,7 @@ class Accelerator:
                 layer_of(call, program, origins),
             )
             for kernel, plan, call in zip(
-                self.compiled.kernels, self.compiled.plans, program.calls, strict=True
+                self.design.sources, self.design.kernels, program.calls, strict=True
             )
         )
 
@@ -106,11 +104,16 @@ class Accelerator:
     @property
     def predicted_cycles(self) -> int:
         """Clock cycles from start to done, before any simulation; exact."""
-        return self.compiled.predicted_cycles(self.captured.var_vals)
+        return self.design.predicted_cycles(self.captured.var_vals)
+
+    @property
+    def predicted_interval(self) -> int:
+        """Clock cycles from one start to the next, when runs follow each other without the host in between."""
+        return self.design.timeline(self.captured.var_vals).interval
 
     def plan(self) -> str:
-        """Printed hardware plans of all kernels."""
-        return "\n".join(plan.format() for plan in self.compiled.plans)
+        """Printed design: ports, memories and the hardware plans of all kernels."""
+        return self.design.format()
 
     # Running
 
@@ -169,8 +172,8 @@ class Accelerator:
         InputError
             For weights that are not loadable, not known, or of another shape or dtype.
         """
-        self._weights |= check_weights(self.captured, self.compiled, weights)
-        self._loaded = loaded_buffers(self.captured, self.compiled, self._weights)
+        self._weights |= check_weights(self.captured, self.design, weights)
+        self._loaded = loaded_buffers(self.captured, self.design, self._weights)
         return dict(self._loaded)
 
     def session(
@@ -189,7 +192,7 @@ class Accelerator:
 
         What the model updates in place continues from the run before, as it does in `simulate`; see `reset`.
         """
-        program = self.compiled.program
+        program = self.design.program
         results = evaluate_program(
             program,
             self._bind(inputs),
@@ -207,7 +210,7 @@ class Accelerator:
         of the model is that of its tensors.  It runs in tinygrad's interpreter, or compiled by clang where there is
         one and the model is large.
         """
-        program = self.compiled.program
+        program = self.design.program
         operations = sum(k.macs for k in self.kernels) or 1
         device = reference_device(operations, (b.dtype for b in program.buffers))
         assert self.captured.model is not None
@@ -234,7 +237,7 @@ class Accelerator:
     @property
     def memory(self) -> MemoryMap:
         """The memories: bits, words, ports and layouts; prints as a table."""
-        return MemoryMap(self.compiled)
+        return MemoryMap(self.design)
 
     def pack(self, name: str, array: Any) -> np.ndarray:
         """Words of a memory (Python integers) for an array of the model; see `MemoryMap.pack`."""
@@ -251,7 +254,7 @@ class Accelerator:
         """
         from tg2hdl_synth import design_fits
 
-        return design_fits(self.compiled, part, pack_registers=self.options.target == "ecp5")
+        return design_fits(self.design, part, pack_registers=self.options.target == "ecp5")
 
     # Synthesis
 
@@ -290,7 +293,7 @@ class Accelerator:
         return write_text(self._rtlil, path)
 
     def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        buffers = self.compiled.program.buffers
+        buffers = self.design.program.buffers
         if self._prepare is not None:
             inputs = self._prepare(*inputs)
         inputs_by_name = {buffers[n].name: array for n, array in self.captured.bind(*inputs).items()}
@@ -335,10 +338,10 @@ class Session:
         self._accelerator = accelerator
         self._run_seconds = 0.0
         started = time.perf_counter()
-        _ = accelerator.top
-        self._simulation = ProgramSimulation(
-            accelerator.compiled,
+        self._simulation = Runner(
+            accelerator.design,
             engine,
+            component=accelerator.top,
             runs=runs,
             vcd=None if vcd is None else str(vcd),
             progress=progress,
@@ -353,7 +356,7 @@ class Session:
 
     def close(self) -> None:
         """End the simulation."""
-        self._simulation.__exit__(None, None, None)
+        self._simulation.close()
 
     def continue_from(self, other: Session) -> None:
         """Take over the runs of another session and what its memories keep."""
@@ -453,7 +456,7 @@ def compile_model_to_hardware(
         from tg2hdl_synth import check_weights_fit
 
         check_weights_fit(captured.program, part)
-    return Accelerator(captured, compile_program(rewrite_program(captured.program), options), prepare)
+    return Accelerator(captured, compile_program(captured.program, options), prepare)
 
 
 def _unknown_option(name: str) -> InputError:

@@ -10,13 +10,13 @@ import numpy as np
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_top import CompiledProgram
+from tg2hdl_top import Design
 
 __all__ = ["check_weights", "loaded_buffers"]
 
 
 def check_weights(
-    captured: CapturedProgram, compiled: CompiledProgram, given: Mapping[str, Any]
+    captured: CapturedProgram, design: Design, given: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """The given weights, flat, if all of them can be loaded.
 
@@ -26,7 +26,7 @@ def check_weights(
         For weights that are read-only, unknown, frozen or of another shape or dtype.
     """
     where = f"model {captured.program.name}"
-    if compiled.options.weights != "loadable":
+    if design.options.weights != "loadable":
         raise InputError(
             "the weights are contents of read-only memories",
             where=where,
@@ -58,16 +58,16 @@ def check_weights(
 
 
 def loaded_buffers(
-    captured: CapturedProgram, compiled: CompiledProgram, weights: Mapping[str, np.ndarray]
+    captured: CapturedProgram, design: Design, weights: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Contents of the buffers of the design that differ from its initial ones, given the model's own weights."""
     contents = dict(weights)
-    for preparation in (captured.preparation, compiled.preparation):
+    for preparation in (captured.preparation, design.preparation):
         names = set() if preparation is None else {b.name for b in preparation.buffers if b.role == "weight"}
         given = {name: array for name, array in contents.items() if name in names}
         if preparation is not None and given:
-            target, units = compiled.options.target, compiled.options.units
+            target, units = design.options.target, design.options.units
             # A tensor that was computed when the model was captured may be given as well.
             contents = evaluate_program(preparation, given, target=target, units=units) | contents
-    named = {b.name for b in compiled.program.buffers}
+    named = {b.name for b in design.program.buffers}
     return {name: array.reshape(-1) for name, array in contents.items() if name in named}

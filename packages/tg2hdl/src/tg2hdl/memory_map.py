@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import Layout
-from tg2hdl_top import CompiledProgram
+from tg2hdl_top import Design
 
 __all__ = ["MemoryEntry", "MemoryMap"]
 
@@ -68,9 +68,9 @@ class MemoryEntry:
 class MemoryMap(Sequence[MemoryEntry]):
     """All memories of a design, in the order of its buffers; prints as a table."""
 
-    def __init__(self, compiled: CompiledProgram) -> None:
-        self._compiled = compiled
-        self._entries = tuple(_entry(compiled, number) for number in sorted(compiled.slots))
+    def __init__(self, design: Design) -> None:
+        self._design = design
+        self._entries = tuple(_entry(design, number) for number in sorted(design.memories))
 
     def __getitem__(self, index: Any) -> Any:
         return self._entries[index]
@@ -147,14 +147,13 @@ class MemoryMap(Sequence[MemoryEntry]):
     def describe(self) -> dict[str, Any]:
         """What a host needs to know, as plain data: each memory with its ports, and the order of a run."""
         loads = [e.name for e in self._entries if e.write_ports]
-        results = [self._compiled.program.buffers[n].name for n in self._compiled.program.outputs]
-        top = self._compiled.top
+        results = [self._design.program.buffers[n].name for n in self._design.program.outputs]
         return {
             "memories": [{**asdict(e), "bits": e.bits} for e in self._entries],
             "load_order": [n for n in loads if self._role(n) == "weight"]
             + [n for n in loads if self._role(n) != "weight"],
             "read_order": results,
-            "read_latency": top.read_latency,
+            "read_latency": self._design.memory(self._design.program.outputs[0]).read_latency,
             "steps": [
                 "while busy is 0, write every memory of load_order: one word a cycle, wen with waddr and wdata",
                 "set start for one cycle, then wait until done is 1 for one cycle",
@@ -167,27 +166,19 @@ class MemoryMap(Sequence[MemoryEntry]):
 
     def _place(self, name: str) -> tuple[Layout, DType, DType]:
         """Layout, element type in the memory and element type in the model."""
-        for number in self._compiled.slots:
-            buffer = self._compiled.program.buffers[number]
+        for number in self._design.memories:
+            buffer = self._design.program.buffers[number]
             if buffer.name == name:
-                memory = self._compiled.memory(number)
+                memory = self._design.memory(number)
                 return memory.layout, memory.dtype, buffer.dtype
         names = ", ".join(e.name for e in self._entries)
         raise InputError(f"no memory is named {name!r}", hint=f"the memories are {names}")
 
 
-def _entry(compiled: CompiledProgram, number: int) -> MemoryEntry:
-    buffer, memory = compiled.program.buffers[number], compiled.memory(number)
-    ports = {
-        port.number
-        for kernel, slot in memory.slots
-        for port in compiled.top.plans[kernel].ports
-        if port.reads and port.buffer == slot
-    }
-    if memory.output:
-        ports.add(0)
-    names = tuple(f"{memory.name}_{port}" for port in ("wen", "waddr", "wdata"))
-    reading = tuple(f"{memory.name}_{port}" for port in ("raddr", "rdata"))
+def _entry(design: Design, number: int) -> MemoryEntry:
+    buffer, memory = design.program.buffers[number], design.memory(number)
+    names = tuple(f"buffers__{memory.name}__{port}" for port in ("wen", "waddr", "wdata"))
+    reading = tuple(f"buffers__{memory.name}__{port}" for port in ("raddr", "rdata"))
     return MemoryEntry(
         name=buffer.name,
         role=buffer.role,
@@ -199,7 +190,7 @@ def _entry(compiled: CompiledProgram, number: int) -> MemoryEntry:
         word_bits=memory.word_width,
         dims=memory.layout.dims,
         split=memory.layout.split,
-        read_ports=len(ports),
-        write_ports=names if memory.external else (),
-        read_back_ports=reading if memory.output else (),
+        read_ports=len(memory.ports),
+        write_ports=names if memory.role.host_writes else (),
+        read_back_ports=reading if memory.role.host_reads else (),
     )

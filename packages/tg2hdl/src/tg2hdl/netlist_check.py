@@ -7,7 +7,7 @@ from typing import Any
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.runner import Runner
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_synth import SynthesisResult
 from tg2hdl_synth.netlist_simulation import open_netlist
@@ -30,7 +30,7 @@ def check_netlist(
     """
     cycles = 0
     with open_netlist(result.folder, progress) as simulation:
-        run = ProgramSimulation(accelerator.compiled, simulation=simulation)
+        run = Runner(accelerator.design, simulation=simulation)
         for number, inputs in enumerate(vectors):
             progress(f"vector {number + 1} of {len(vectors)}")
             found = run.run(accelerator._bind(tuple(inputs)), accelerator.captured.var_vals)

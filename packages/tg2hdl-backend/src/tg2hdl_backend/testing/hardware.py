@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.tinygrad_adapter.capture import capture
 from tg2hdl_ir.golden import evaluate_program
-from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["HardwareComparison", "compare_with_hardware"]
@@ -50,16 +49,16 @@ def compare_with_hardware(
 ) -> HardwareComparison:
     """Compile a model, simulate it and compare all outputs with the golden model."""
     captured = capture(model, *inputs)
-    program = rewrite_program(captured.program)
+    design = compile_program(captured.program, options)
+    program = design.program
     arrays = [i for i in inputs if not hasattr(i, "unbind")]
     named = {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
     golden = evaluate_program(program, named, captured.var_vals)
-    compiled = compile_program(program, options)
-    with ProgramSimulation(compiled, engine) as simulation:
+    with Runner(design, engine) as runner:
         started = time.perf_counter()
-        run = simulation.run(named, captured.var_vals)
+        run = runner.run(named, captured.var_vals)
         seconds = time.perf_counter() - started
-        used = simulation.engine
+        used = runner.engine
     found = []
     for number, array in zip(program.outputs, run.outputs, strict=True):
         buffer = program.buffers[number]
@@ -72,7 +71,7 @@ def compare_with_hardware(
                 f"{buffer.name}: {wrong.size} of {got.size} elements differ, "
                 f"first at {n}: hardware {int(got[n]):#x}, golden {int(expected[n]):#x}"
             )
-    predicted = compiled.predicted_cycles(captured.var_vals)
+    predicted = design.predicted_cycles(captured.var_vals)
     if predicted != run.compute:
         found.append(f"{run.compute} cycles, predicted {predicted}")
     return HardwareComparison(

@@ -257,6 +257,12 @@ class MemoryFigures:
     block_ports: int = 4
     large_ports: int = 2
 
+    def read_ports(self, bits: int) -> int:
+        """Read ports that a memory of this size may have."""
+        if bits <= self.lut_bits:
+            return self.lut_ports
+        return self.block_ports if bits <= self.block_bits else self.large_ports
+
 
 @dataclass(frozen=True)
 class FamilyDef:

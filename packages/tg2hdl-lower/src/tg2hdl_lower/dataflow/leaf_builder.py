@@ -27,7 +27,7 @@ from tg2hdl_lower.dataflow.binding import Binder
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_nodes import LeafNodes
 from tg2hdl_lower.dataflow.word_address import WordAddresses
-from tg2hdl_lower.memory.kinds import Memories, element_ranges
+from tg2hdl_lower.memory.memories import Memories, element_ranges
 from tg2hdl_lower.plan.accesses import FixedLane, LaneChoice, Load, PickedLane, Store, StoredLane
 from tg2hdl_lower.plan.graph import LeafPlan
 from tg2hdl_lower.plan.node import Node

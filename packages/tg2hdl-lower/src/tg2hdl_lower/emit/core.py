@@ -1,26 +1,23 @@
-"""Hardware of a kernel without its memories, and the stand-alone kernel with them."""
+"""Hardware of a kernel without its memories."""
 
 from __future__ import annotations
 
-from amaranth import Module, Mux, Shape, Signal, unsigned
+from amaranth import Module, Shape, Signal
 from amaranth.hdl import Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.analysis.ranges import bits_for
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
 from tg2hdl_lower.emit.control import build_control
 from tg2hdl_lower.emit.datapath import PortSignals
-from tg2hdl_lower.memory.kinds import extra_latency
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort
-from tg2hdl_lower.planner import plan_kernel
-from tg2hdl_lower.sharing.multipliers import Multiplier18, product_signature
-from tg2hdl_lower.sharing.units import connect_pool, unit_signature
+from tg2hdl_lower.sharing.multipliers import product_signature
+from tg2hdl_lower.sharing.units import unit_signature
 
-__all__ = ["CompiledKernel", "KernelCore", "address_width", "read_signature", "write_signature"]
+__all__ = ["KernelCore", "address_width", "read_signature", "write_signature"]
 
 
 def address_width(layout: Layout) -> int:
@@ -97,6 +94,11 @@ class KernelCore(wiring.Component):
         """Name of the member for a port."""
         return f"{'read' if port.reads else 'write'}_{port.buffer}_{port.number}"
 
+    def variable(self, variable: IRVariable) -> Signal:
+        """Input of a run-time variable."""
+        signal: Signal = getattr(self, f"var_{variable.name}")
+        return signal
+
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
@@ -117,109 +119,3 @@ class KernelCore(wiring.Component):
         ).run()
         m.d.comb += [self.done.eq(control.done), self.busy.eq(control.busy)]
         return m
-
-
-class CompiledKernel(wiring.Component):
-    """A kernel with its own memories, for tests and for use in other designs.
-
-    Parameters
-    ----------
-    kernel_ir : HardwarePlan or KernelIR
-        A KernelIR is planned with default options first.
-    buf_infos : ignored
-        The buffers are those of the kernel.
-
-    Members
-    -------
-    start, done, busy
-        As in `KernelCore`.
-    buf_write_ports : dict of int to {"wen", "waddr", "wdata"}
-        Host port of each buffer, for words while idle.
-    buf_read_ports : dict of int to {"raddr", "rdata"}
-        Host port of each buffer; data comes two cycles after the address.
-    """
-
-    def __init__(self, kernel_ir: HardwarePlan | KernelIR, buf_infos: object = None) -> None:
-        # A design may be inspected without being built.
-        self._MustUse__silence = True
-        plan = plan_kernel(kernel_ir) if isinstance(kernel_ir, KernelIR) else kernel_ir
-        self.plan = plan
-        self.core = KernelCore(plan)
-        members: dict[str, wiring.Member] = {"start": In(1), "done": Out(1), "busy": Out(1)}
-        for idx, layout in plan.layouts.items():
-            width = layout.lanes * plan.storage[idx].bit_width
-            members |= {
-                f"wen_{idx}": In(1),
-                f"waddr_{idx}": In(address_width(layout)),
-                f"wdata_{idx}": In(width),
-                f"raddr_{idx}": In(address_width(layout)),
-                f"rdata_{idx}": Out(width),
-            }
-        for variable in plan.kernel.variables:
-            members[f"var_{variable.name}"] = In(self.core.signature.members[f"var_{variable.name}"].shape)
-        super().__init__(members)
-        self.buf_write_ports = {
-            i: {k: getattr(self, f"{k}_{i}") for k in ("wen", "waddr", "wdata")} for i in plan.layouts
-        }
-        self.buf_read_ports = {
-            i: {k: getattr(self, f"{k}_{i}") for k in ("raddr", "rdata")} for i in plan.layouts
-        }
-
-    def elaborate(self, platform: object) -> Module:
-        """Build the module."""
-        m = Module()
-        m.submodules.core = core = self.core
-        m.d.comb += [core.start.eq(self.start), self.done.eq(core.done), self.busy.eq(core.busy)]
-        for variable in self.plan.kernel.variables:
-            name = f"var_{variable.name}"
-            m.d.comb += getattr(core, name).eq(getattr(self, name))
-        for idx, layout in self.plan.layouts.items():
-            self._memory(m, idx, layout)
-        for number, widths in enumerate(self.plan.products):
-            m.submodules[f"multiplier_{number}"] = multiplier = Multiplier18(
-                widths, self.plan.product_latency
-            )
-            port = getattr(core, f"product_{number}")
-            m.d.comb += [multiplier.a.eq(port.a), multiplier.b.eq(port.b), port.result.eq(multiplier.result)]
-        if self.plan.shared_units:
-            m.submodules.units = units = Module()
-            connect_pool(m, units, [core])
-        return m
-
-    def _memory(self, m: Module, idx: int, layout: Layout) -> None:
-        width = self.plan.storage[idx].bit_width
-        memory = Memory(shape=unsigned(layout.lanes * width), depth=layout.words, init=[])
-        m.submodules[f"buffer_{idx}"] = memory
-        ports = [p for p in self.plan.ports if p.buffer == idx]
-        host = self.buf_write_ports[idx]
-        write = memory.write_port(granularity=width if layout.lanes > 1 else None)
-        address: Value = host["waddr"]
-        data: Value = host["wdata"]
-        enable: Value = host["wen"].replicate(layout.lanes)
-        for port in (p for p in ports if not p.reads):
-            kernel = getattr(self.core, KernelCore.port_name(port))
-            address = Mux(self.busy, kernel.addr, address)
-            data = Mux(self.busy, kernel.data, data)
-            enable = Mux(self.busy, kernel.en, enable)
-        m.d.comb += [write.addr.eq(address), write.data.eq(data), write.en.eq(enable)]
-        readers: list[MemoryPort | None] = [p for p in ports if p.reads]
-        output = self.buf_read_ports[idx]
-        for number, reader in enumerate(readers or [None]):
-            read = memory.read_port()
-            kernel = getattr(self.core, KernelCore.port_name(reader)) if reader else None
-            if number == 0:
-                chosen = output["raddr"] if kernel is None else Mux(self.busy, kernel.addr, output["raddr"])
-                m.d.comb += read.addr.eq(chosen)
-            elif kernel is not None:
-                m.d.comb += read.addr.eq(kernel.addr)
-            behind: Value = read.data
-            for stage in range(self.plan.read_latency - 1 + extra_latency(layout)):
-                if number == 0 and stage == self.plan.read_latency - 1:
-                    m.d.comb += output["rdata"].eq(behind)
-                register = Signal(layout.lanes * width, name=f"rdata_{idx}_{number}_{stage}", reset_less=True)
-                m.d.sync += register.eq(behind)
-                behind = register
-            if kernel is not None:
-                m.d.comb += kernel.data.eq(behind)
-            if number == 0 and not extra_latency(layout):
-                m.d.comb += output["rdata"].eq(behind)

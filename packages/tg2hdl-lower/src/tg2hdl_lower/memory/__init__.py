@@ -1,1 +1,1 @@
-"""Memories as the plan sees them: layouts of words, and the kinds of memory."""
+"""Memories as the plan sees them: layouts of words, kinds of memory, and what the host sees of them."""

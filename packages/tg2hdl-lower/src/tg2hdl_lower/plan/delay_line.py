@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, SMALL_BITS
+from tg2hdl_lower.families import GENERIC
 
 __all__ = ["LONGEST_CHAIN", "DelayLine"]
 
@@ -28,5 +28,5 @@ class DelayLine:
         """The smallest one for a value of so many bits."""
         if cycles <= LONGEST_CHAIN:
             return cls(cycles, "registers")
-        small = (cycles - 1) * width <= SMALL_BITS or cycles <= SHALLOW_WORDS
+        small = (cycles - 1) * width <= GENERIC.memory.lut_bits or cycles <= GENERIC.memory.lut_words
         return cls(cycles, "LUT RAM" if small else "block RAM")

@@ -78,6 +78,10 @@ class HardwarePlan(NodeGraph):
         Of the nodes that replay a word.
     run_constant : frozenset of int
         Nodes whose value does not change during a run, so that it takes no registers to keep it.
+    family : str
+        FPGA family that it is planned for.
+    latencies : mapping of int to int
+        Cycles from an address to its word of each buffer.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     """
@@ -101,6 +105,8 @@ class HardwarePlan(NodeGraph):
     accumulators: Mapping[int, Accumulator] = field(default_factory=dict)
     delay_lines: Mapping[int, DelayLine] = field(default_factory=dict)
     run_constant: frozenset[int] = frozenset()
+    family: str = "generic"
+    latencies: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def ii(self) -> int:

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_lower.dataflow.dataflow import Dataflow
-from tg2hdl_lower.memory.kinds import extra_latency
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Store
 from tg2hdl_lower.plan.hardware_plan import PortRegisters
@@ -72,17 +71,14 @@ def schedule(
 
 def _rules(flow: Dataflow, options: LowerOptions, registers: PortRegisters) -> StageRules:
     """What fits a stage, with the levels of a recurrence at II = 1."""
-    timing, layouts = options.timing, flow.memories.layouts
+    timing, memories = options.timing, flow.memories
     return StageRules(
         timing.stage_levels,
         max(timing.stage_levels, RECURRENCE_LEVELS),
         # A short stage has no time for much logic after the output of a block RAM.
         1 if timing.stage_levels <= SHORT_STAGE else 0,
-        {
-            b: timing.read_latency + (b in registers.reads) + extra_latency(layout)
-            for b, layout in layouts.items()
-        },
-        {b for b, layout in layouts.items() if extra_latency(layout)},
+        {b: memories.read_latency(b) + (b in registers.reads) for b in memories.layouts},
+        {b for b in memories.layouts if memories.read_latency(b) > timing.read_latency},
         options.spread,
         recurrent_nodes(flow.nodes.values()),
         recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.memory.demand import BufferDemand, Interval, port_interval
-from tg2hdl_lower.memory.kinds import SHALLOW_WORDS, WIDE_BITS
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.graph import NodeGraph
 from tg2hdl_lower.plan.hardware_plan import PortRegisters
@@ -28,10 +27,8 @@ def port_registers(flow: Dataflow, ports: Mapping[int, int]) -> PortRegisters:
 
 def _is_wide(flow: Dataflow, buffer: int) -> bool:
     """Whether a word is spread over so many block RAMs that its address comes from a register of its own."""
-    layout = flow.memories.layouts[buffer]
-    return (
-        layout.words > SHALLOW_WORDS and layout.lanes * flow.memories.storage[buffer].bit_width >= WIDE_BITS
-    )
+    use, figures = flow.memories.use(buffer), flow.memories.family.memory
+    return use.words > figures.lut_words and use.width >= figures.wide_bits
 
 
 def port_demands(flow: NodeGraph) -> list[tuple[int, BufferDemand]]:

@@ -101,11 +101,14 @@ def _ports(accelerator: Accelerator) -> dict[str, dict[str, object]]:
     """Direction and width (bits) of every port of the top module."""
     from amaranth.hdl import Shape
 
-    members = accelerator.top.signature.members
+    top = accelerator.top
     clock = {"clk": {"direction": "in", "width": 1}, "rst": {"direction": "in", "width": 1}}
     return clock | {
-        name: {"direction": member.flow.name.lower(), "width": Shape.cast(member.shape).width}
-        for name, member in members.items()
+        "__".join(map(str, path)): {
+            "direction": member.flow.name.lower(),
+            "width": Shape.cast(member.shape).width,
+        }
+        for path, member, _ in top.signature.flatten(top)
     }
 
 

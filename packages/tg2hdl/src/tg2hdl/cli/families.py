@@ -23,12 +23,10 @@ def known_parts() -> dict[str, str]:
 
 def known_families() -> tuple[str, ...]:
     """Families that a plan may be made for: those described, those with a part, and those with a unit."""
-    from tg2hdl_lower.options import FAMILY_DEFAULTS
-
     plugins = registry()
     described = {family.name for family in plugins.families()}
     units = {unit.target for unit in plugins.units()}
-    return tuple(sorted({*FAMILY_DEFAULTS, *described, *known_parts().values(), *units}))
+    return tuple(sorted({*described, *known_parts().values(), *units}))
 
 
 class _Registered(click.ParamType):

@@ -1,0 +1,87 @@
+"""A kernel with memories of its own."""
+
+from __future__ import annotations
+
+from amaranth import Module
+from amaranth.lib import wiring
+
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_lower.emit.connect_memory import connect_memory
+from tg2hdl_lower.emit.core import KernelCore
+from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower.memory.plan import plan_memory
+from tg2hdl_lower.memory.use import MemoryRole
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan
+from tg2hdl_lower.planner import plan_kernel
+from tg2hdl_lower.sharing.multipliers import Multiplier18
+from tg2hdl_lower.sharing.units import connect_pool
+
+__all__ = ["CompiledKernel"]
+
+
+class CompiledKernel(wiring.Component):
+    """A kernel with its own memories, for tests and for use in other designs.
+
+    Parameters
+    ----------
+    kernel_ir : HardwarePlan or KernelIR
+        A KernelIR is planned with default options first.
+    buf_infos : ignored
+        The buffers are those of the kernel.
+
+    Attributes
+    ----------
+    host : HostShape
+        What the host sees.
+
+    Members
+    -------
+    start, done, busy, kernel_done, variables, buffers
+        As in `HostShape.signature`; buffer N is ``bN``.
+
+    buf_write_ports : dict of int to {"wen", "waddr", "wdata"}
+        Host port of each buffer, for words while idle.
+    buf_read_ports : dict of int to {"raddr", "rdata"}
+        Host port of each buffer; data comes `HostBuffer.latency` cycles after the address.
+    """
+
+    def __init__(self, kernel_ir: HardwarePlan | KernelIR, buf_infos: object = None) -> None:
+        # A design may be inspected without being built.
+        self._MustUse__silence = True
+        self.plan = plan = plan_kernel(kernel_ir) if isinstance(kernel_ir, KernelIR) else kernel_ir
+        self.core = KernelCore(plan)
+        family = family_named(plan.family)
+        self.memories = {}
+        for idx in plan.layouts:
+            ports = {port.reads for port in plan.ports if port.buffer == idx}
+            role = MemoryRole(written=False in ports, in_place=len(ports) > 1)
+            self.memories[idx] = plan_memory(f"b{idx}", [plan], ((0, idx),), role, family)
+        self.host = HostShape.of(self.memories.values(), plan.kernel.variables, 1)
+        super().__init__(dict(self.host.signature().flip().members))
+        ports = {idx: getattr(self.buffers, memory.name) for idx, memory in self.memories.items()}
+        self.buf_write_ports = {
+            idx: {"wen": port.wen, "waddr": port.waddr, "wdata": port.wdata} for idx, port in ports.items()
+        }
+        self.buf_read_ports = {idx: {"raddr": port.raddr, "rdata": port.rdata} for idx, port in ports.items()}
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        m.submodules.core = core = self.core
+        m.d.comb += [core.start.eq(self.start), self.done.eq(core.done), self.busy.eq(core.busy)]
+        m.d.comb += self.kernel_done[0].eq(core.done)
+        for variable in self.plan.kernel.variables:
+            m.d.comb += core.variable(variable).eq(getattr(self.variables, variable.name))
+        for memory in self.memories.values():
+            port = getattr(self.buffers, memory.name)
+            connect_memory(m, memory, [core], core.busy, port, port)
+        for number, widths in enumerate(self.plan.products):
+            multiplier = Multiplier18(widths, self.plan.product_latency)
+            m.submodules[f"multiplier_{number}"] = multiplier
+            port = getattr(core, f"product_{number}")
+            m.d.comb += [multiplier.a.eq(port.a), multiplier.b.eq(port.b), port.result.eq(multiplier.result)]
+        if self.plan.shared_units:
+            m.submodules.units = units = Module()
+            connect_pool(m, units, [core])
+        return m

@@ -1,0 +1,33 @@
+"""Block RAM."""
+
+from __future__ import annotations
+
+from amaranth import Module
+
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.ram import Ram
+from tg2hdl_lower.memory.use import MemoryUse
+
+__all__ = ["BlockRam"]
+
+
+class BlockRam(MemoryKind):
+    """One array in block RAM; deeper than a block, a register follows the multiplexer of the blocks."""
+
+    def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
+        """Whether the memory is too large for LUT RAM."""
+        return use.bits > family.memory.lut_bits and use.words > family.memory.lut_words
+
+    def extra_latency(self, use: MemoryUse, family: FamilyDef) -> int:
+        """A register for the multiplexer of the blocks."""
+        return int(use.words > family.memory.block_words)
+
+    def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
+        """Blocks, all of them for each read port."""
+        return Area(bram=max(1, ports) * -(-use.bits // family.memory.block_bits))
+
+    def build(self, m: Module, memory: MemoryPlan) -> Ram:
+        """Add an array with the attribute of block RAM."""
+        return Ram(m, memory, "block")

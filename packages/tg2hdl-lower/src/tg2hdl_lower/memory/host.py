@@ -1,0 +1,132 @@
+"""What a host sees of a design: control, variables, and the words of buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from amaranth import Shape
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.analysis.ranges import bits_for
+from tg2hdl_ir.nodes import IRVariable
+from tg2hdl_lower.memory.plan import MemoryPlan
+
+__all__ = ["HostBuffer", "HostShape", "variable_shape"]
+
+
+def variable_shape(variable: IRVariable) -> Shape:
+    """Shape of the input of a run-time variable."""
+    width, is_signed = bits_for((min(variable.low, 0), variable.high))
+    return Shape(width, is_signed)
+
+
+@dataclass(frozen=True)
+class HostBuffer:
+    """Words of a buffer that the host writes or reads.
+
+    Parameters
+    ----------
+    words : int
+    width : int
+        Bits of a word.
+    latency : int
+        Cycles from `raddr` to `rdata`.
+    """
+
+    name: str
+    words: int
+    width: int
+    writes: bool
+    reads: bool
+    latency: int
+
+    @classmethod
+    def of(cls, memory: MemoryPlan) -> HostBuffer:
+        """The buffer of a memory."""
+        role = memory.role
+        words = memory.layout.words
+        return cls(
+            memory.name, words, memory.word_width, role.host_writes, role.host_reads, memory.read_latency
+        )
+
+    def signature(self) -> wiring.Signature:
+        """Ports of the host to the words."""
+        address = max(1, (self.words - 1).bit_length())
+        members = {}
+        if self.writes:
+            members |= {"wen": Out(1), "waddr": Out(address), "wdata": Out(self.width)}
+        if self.reads:
+            members |= {"raddr": Out(address), "rdata": In(self.width)}
+        return wiring.Signature(members)
+
+
+@dataclass(frozen=True)
+class HostShape:
+    """Interface between a host port and a design, or the share of it that one of several host ports serves.
+
+    Parameters
+    ----------
+    control : bool
+        Whether `start`, `done`, `busy`, `kernel_done` and the variables belong to it.
+    kernels : int
+        Kernels of the design.
+    """
+
+    control: bool
+    kernels: int
+    variables: tuple[IRVariable, ...]
+    buffers: tuple[HostBuffer, ...]
+
+    @classmethod
+    def of(cls, memories: Iterable[MemoryPlan], variables: Iterable[IRVariable], kernels: int) -> HostShape:
+        """All of a design."""
+        buffers = (HostBuffer.of(m) for m in memories)
+        return cls(True, kernels, tuple(variables), tuple(b for b in buffers if b.writes or b.reads))
+
+    def without(self, served: HostShape) -> HostShape:
+        """What is left when a port serves some of it."""
+        taken = {b.name: b for b in served.buffers}
+        left = []
+        for buffer in self.buffers:
+            other = taken.get(buffer.name)
+            if other is not None:
+                buffer = replace(
+                    buffer,
+                    writes=buffer.writes and not other.writes,
+                    reads=buffer.reads and not other.reads,
+                )
+            if buffer.writes or buffer.reads:
+                left.append(buffer)
+        return replace(self, control=self.control and not served.control, buffers=tuple(left))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to serve."""
+        return not self.control and not self.buffers
+
+    def signature(self) -> wiring.Signature:
+        """Ports, as the host drives them.
+
+        Members
+        -------
+        start : Out(1)
+            One-cycle pulse while idle.
+        done, busy : In(1)
+            One-cycle pulse at the end of a run; from the cycle after `start` to that of `done`.
+        kernel_done : In(1), array
+            One-cycle pulse at the end of each kernel.
+        variables : Out(Signature)
+            Run-time variables by name, stable while busy.
+        buffers : Out(Signature)
+            By name: `wen`, `waddr`, `wdata` write a word while idle; `rdata` follows `raddr` while idle.
+        """
+        members: dict[str, wiring.Member] = {}
+        if self.control:
+            members |= {"start": Out(1), "done": In(1), "busy": In(1)}
+            members["kernel_done"] = In(1).array(self.kernels)
+            variables = {v.name: Out(variable_shape(v)) for v in self.variables}
+            members["variables"] = Out(wiring.Signature(variables))
+        members["buffers"] = Out(wiring.Signature({b.name: Out(b.signature()) for b in self.buffers}))
+        return wiring.Signature(members)

@@ -1,0 +1,94 @@
+"""A kind of memory: when it suits a buffer, what it costs, and how it is built."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef, resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.memory.use import MemoryUse
+
+if TYPE_CHECKING:
+    from amaranth import Module
+    from amaranth.hdl import Value
+
+    from tg2hdl_lower.memory.plan import MemoryPlan
+
+__all__ = ["BuiltMemory", "MemoryKind", "choose_kind", "kind_named"]
+
+
+class BuiltMemory(ABC):
+    """A memory of a design under construction."""
+
+    @abstractmethod
+    def write(self, m: Module, address: Value, data: Value, enable: Value) -> None:
+        """Connect the write port; `enable` has a bit per lane.  Called at most once."""
+
+    @abstractmethod
+    def read(self, m: Module, number: int, address: Value) -> Value:
+        """Data of read port `number`, `MemoryPlan.read_latency` cycles after the address."""
+
+
+class MemoryKind(ABC):
+    """Descriptor of a kind of memory; one object serves all memories of the kind."""
+
+    @abstractmethod
+    def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
+        """Whether a buffer may become a memory of this kind."""
+
+    def read_ports(self, use: MemoryUse, family: FamilyDef) -> int:
+        """Read ports that the memory may have; unless a kind says otherwise, every port is a copy."""
+        return family.memory.read_ports(use.bits)
+
+    def bank_words(self, use: MemoryUse, family: FamilyDef) -> int:
+        """Words of each array that the memory is built of."""
+        return use.words
+
+    def extra_latency(self, use: MemoryUse, family: FamilyDef) -> int:
+        """Cycles from an address to its word beyond `MemoryUse.latency`."""
+        return 0
+
+    @abstractmethod
+    def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
+        """Cost with so many read ports."""
+
+    @abstractmethod
+    def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
+        """Add the memory to the module of the design."""
+
+
+def kind_named(name: str) -> MemoryKind:
+    """The kind of a name.
+
+    Raises
+    ------
+    PluginError
+        When no plugin registers it.
+    """
+    kind = resolve(registry().memory_kind(name).kind)()
+    if not isinstance(kind, MemoryKind):
+        raise PluginError(
+            f"memory kind {name!r} is a {type(kind).__name__}, not a MemoryKind",
+            hint="correct the descriptor in the plugin that registers it",
+        )
+    return kind
+
+
+def choose_kind(use: MemoryUse, family: FamilyDef) -> str:
+    """Name of the kind of highest priority that suits a buffer."""
+    return _chosen(use, family, registry().generation)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(use: MemoryUse, family: FamilyDef, generation: int) -> str:
+    for definition in registry().memory_kinds():
+        if kind_named(definition.name).suits(use, family):
+            return definition.name
+    raise PluginError(
+        f"no kind of memory suits {use.words} words of {use.width} bits",
+        notes=registry().notes(),
+        hint="`tg2hdl plugins list` shows the kinds; reinstall tg2hdl-lower",
+    )

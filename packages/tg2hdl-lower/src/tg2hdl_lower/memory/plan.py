@@ -1,0 +1,132 @@
+"""A memory of a design, as planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+from amaranth import unsigned
+from amaranth.lib.memory import MemoryData
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan
+
+__all__ = ["MemoryPlan", "Slot", "plan_memory"]
+
+Slot = tuple[int, int]
+"""Kernel of a design, and buffer of that kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPlan:
+    """A memory of a design.
+
+    Parameters
+    ----------
+    kind : str
+        Name of its `MemoryKind`.
+    slots : tuple of (kernel, buffer)
+        Who uses it.
+    role : MemoryRole
+    ports : tuple of int
+        Numbers of its read ports; the host reads through port 0.
+    read_latency : int
+        Cycles from an address to its word.
+    bank_words : int
+        Words of each array that it is built of.
+    area : Area
+    contents : ndarray, optional
+        Elements at power on, in order.
+    """
+
+    name: str
+    dtype: DType
+    layout: Layout
+    kind: str
+    slots: tuple[Slot, ...]
+    role: MemoryRole
+    ports: tuple[int, ...]
+    read_latency: int
+    bank_words: int
+    area: Area
+    contents: npt.NDArray[Any] | None = None
+
+    @property
+    def word_width(self) -> int:
+        """Bits of a word."""
+        return self.layout.lanes * self.dtype.bit_width
+
+    @property
+    def address_width(self) -> int:
+        """Bits of a word address."""
+        return max(1, (self.layout.words - 1).bit_length())
+
+    def data(self) -> MemoryData:
+        """Words of the memory at power on."""
+        init: list[int] = []
+        if self.contents is not None:
+            packed = self.layout.pack(self.contents, self.dtype)
+            width = self.dtype.bit_width
+            if packed.shape[1] == 1:
+                init = [int(w) for w in packed[:, 0]]
+            else:
+                init = [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
+        return MemoryData(shape=unsigned(self.word_width), depth=self.layout.words, init=init)
+
+    def format(self) -> str:
+        """One line."""
+        role = self.role
+        users = [f"k{k}.{b}" for k, b in self.slots]
+        users += ["host writes"] * role.host_writes + ["host reads"] * role.host_reads
+        initial = ", initial contents" if self.contents is not None else ""
+        return (
+            f"{self.name}: {self.dtype} {self.layout}, {self.kind}, {self.layout.words} words of "
+            f"{self.word_width} bits, {len(self.ports)} read ports, latency {self.read_latency}{initial}; "
+            + ", ".join(users)
+        )
+
+
+def plan_memory(
+    name: str,
+    plans: list[HardwarePlan],
+    slots: tuple[Slot, ...],
+    role: MemoryRole,
+    family: FamilyDef,
+    contents: npt.NDArray[Any] | None = None,
+) -> MemoryPlan:
+    """Choose the kind of the memory that kernels share as these slots; they agree on its layout."""
+    kernel, buffer = slots[0]
+    plan = plans[kernel]
+    dtype, layout = plan.storage[buffer], plan.layouts[buffer]
+    use = MemoryUse.of(layout, dtype.bit_width, role, plan.read_latency)
+    ports = {p.number for k, b in slots for p in plans[k].ports if p.reads and p.buffer == b}
+    ports |= {0} if role.host_reads else set()
+    name_of_kind = choose_kind(use, family)
+    kind = kind_named(name_of_kind)
+    latency = use.latency + kind.extra_latency(use, family)
+    for k, b in slots:
+        if plans[k].latencies[b] != latency:
+            raise InputError(
+                f"memory {name!r} is of kind {name_of_kind!r} with a latency of {latency} cycles, "
+                f"but kernel {k} was planned for {plans[k].latencies[b]}",
+                hint="plan the kernels of a design together with compile_program, or pass roles= to plan_kernel",
+            )
+    return MemoryPlan(
+        name,
+        dtype,
+        layout,
+        name_of_kind,
+        slots,
+        role,
+        tuple(sorted(ports)),
+        latency,
+        kind.bank_words(use, family),
+        kind.area(use, family, len(ports)),
+        contents,
+    )

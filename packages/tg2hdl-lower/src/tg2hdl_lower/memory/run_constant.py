@@ -1,0 +1,36 @@
+"""A single word that is constant while a kernel reads it."""
+
+from __future__ import annotations
+
+from amaranth import Module
+from amaranth.hdl import Value
+
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.ram import Ram
+from tg2hdl_lower.memory.use import MemoryUse
+
+__all__ = ["RunConstant"]
+
+
+class RunConstant(MemoryKind):
+    """A register, or a constant: no kernel changes what it reads, so that reading takes no registers."""
+
+    def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
+        """Whether there is one word, which the host does not read and no kernel updates."""
+        return use.words == 1 and not use.role.host_reads and not use.role.in_place
+
+    def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
+        """A flip-flop for each bit that something writes."""
+        return Area(ff=use.width if use.role.written or use.role.host_writes else 0)
+
+    def build(self, m: Module, memory: MemoryPlan) -> Ram:
+        """Add an array of one word, in logic."""
+        return _Word(m, memory, "logic")
+
+
+class _Word(Ram):
+    def read(self, m: Module, number: int, address: Value) -> Value:
+        """The word, without registers."""
+        return self.ram.read_port(domain="comb").data

@@ -1,0 +1,63 @@
+"""What is known of a memory before its kind is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tg2hdl_lower.memory.layout import Layout
+
+__all__ = ["MemoryRole", "MemoryUse"]
+
+
+@dataclass(frozen=True)
+class MemoryRole:
+    """Who reads and writes a buffer.
+
+    Parameters
+    ----------
+    written : bool
+        By a kernel.
+    in_place : bool
+        One kernel reads and writes it.
+    host_writes, host_reads : bool
+        Through the host ports, while no kernel runs.
+    """
+
+    written: bool = True
+    in_place: bool = True
+    host_writes: bool = True
+    host_reads: bool = True
+
+    @property
+    def is_rom(self) -> bool:
+        """Whether only kernels read it and nothing writes it."""
+        return not (self.written or self.host_writes or self.host_reads)
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Size and role of a memory.
+
+    Parameters
+    ----------
+    words : int
+    width : int
+        Bits of a word.
+    latency : int
+        Cycles from an address to its word that the design asks for.
+    """
+
+    words: int
+    width: int
+    role: MemoryRole
+    latency: int
+
+    @classmethod
+    def of(cls, layout: Layout, element_bits: int, role: MemoryRole, latency: int) -> MemoryUse:
+        """Use of a buffer with a layout."""
+        return cls(layout.words, layout.lanes * element_bits, role, latency)
+
+    @property
+    def bits(self) -> int:
+        """Bits of the whole memory."""
+        return self.words * self.width

@@ -1,0 +1,79 @@
+"""From a program to a design."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.hoist_weights import hoist_weights
+from tg2hdl_ir.pipeline import canonicalize, rewrite_program
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
+from tg2hdl_ir.verifier import verify
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_top.cut_kernels import with_cut_kernels
+from tg2hdl_top.design import Design, design_program
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.partial_sums import with_partial_sums
+from tg2hdl_top.placement import place_program
+
+__all__ = ["compile_program", "program_of_kernel"]
+
+
+def compile_program(program: ProgramIR, options: CompileOptions | None = None) -> Design:
+    """Rewrite, verify, canonicalize and place the kernels of a program, and decide what is around them.
+
+    Raises
+    ------
+    InputError
+        When the program has no kernels.
+    UnsupportedError
+        When a kernel cannot become hardware.
+    """
+    options = options or CompileOptions()
+    if not program.calls:
+        raise InputError(
+            f"program {program.name!r} has no kernels: its result does not depend on a computation",
+            hint="return a computed tensor, not an input or a constant",
+        )
+    check_contents(program)
+    program = rewrite_program(program)
+    for kernel in {call.kernel for call in program.calls}:
+        verify(kernel)
+    program, preparation = hoist_weights(
+        program, loadable=options.weights == "loadable", target=options.target, units=options.units
+    )
+    canonical = whole = _canonical(program)
+    if options.cut_kernels:
+        canonical = with_cut_kernels(whole, options)
+    if len(canonical.calls) > len(whole.calls):
+        program = canonical
+    if options.float_order == "relaxed":
+        program = canonical = with_partial_sums(canonical, options)
+    plans = place_program(canonical, options)
+    sources = tuple(call.kernel for call in program.calls)
+    return design_program(_as_added(program, plans), options, plans, sources, preparation)
+
+
+def program_of_kernel(kernel: KernelIR) -> ProgramIR:
+    """Program of one kernel: every buffer is an input, and those that it writes are outputs too."""
+    buffers = tuple(
+        ProgramBuffer(b.name or f"b{b.idx}", b.dtype, (b.depth,), "input") for b in kernel.buffers
+    )
+    written = tuple(n for n, b in enumerate(kernel.buffers) if b.is_output)
+    call = KernelCall(kernel, tuple(range(len(buffers))))
+    return ProgramIR(kernel.name, buffers, (call,), written, kernel.variables)
+
+
+def _canonical(program: ProgramIR) -> ProgramIR:
+    calls = tuple(replace(call, kernel=canonicalize(call.kernel)) for call in program.calls)
+    return replace(program, calls=calls)
+
+
+def _as_added(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
+    """Program whose kernels add in the order of the hardware."""
+    calls = tuple(
+        replace(call, kernel=plan.kernel) if plan.regrouped else call
+        for call, plan in zip(program.calls, plans, strict=True)
+    )
+    return replace(program, calls=calls)

@@ -1,0 +1,298 @@
+"""A design: everything that is decided about the hardware of a program, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+from tg2hdl_ir.records import read_record, write_record
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
+from tg2hdl_top.operands import HeldOperands
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.ports import PortPlan, plan_ports
+from tg2hdl_top.roles import buffer_roles
+from tg2hdl_top.sequencer import Timeline, sequencer_named
+
+if TYPE_CHECKING:
+    from tg2hdl_top.top_module import TopModule
+
+__all__ = ["Design", "SequencerPlan", "Sharing", "design_program"]
+
+
+@dataclass(frozen=True)
+class SequencerPlan:
+    """When kernels start: a policy, and the numbers that it decided."""
+
+    policy: str
+    numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Which hardware serves several kernels.
+
+    Parameters
+    ----------
+    multipliers : bool
+        Whether all kernels use one set of multipliers.
+    held_operands : bool
+        Whether registers hold the operands of idle kernels at zero, in place of multiplexers.
+    """
+
+    multipliers: bool
+    held_operands: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A program and its hardware.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        What the hardware computes, bit for bit.
+    options : CompileOptions
+    kernels : tuple of HardwarePlan
+        One per kernel call, in execution order.
+    buffers : tuple of MemoryPlan
+        The memories, one per program buffer that a kernel uses.
+    ports : tuple of PortPlan
+        Host ports.
+    sequencer : SequencerPlan
+    sharing : Sharing
+    sources : tuple of KernelIR
+        One per kernel call, without lanes and interleaving.
+    preparation : ProgramIR, optional
+        Computes the weights that depend on other weights alone; its outputs are buffers of `program` by name.
+    """
+
+    program: ProgramIR
+    options: CompileOptions
+    kernels: tuple[HardwarePlan, ...]
+    buffers: tuple[MemoryPlan, ...]
+    ports: tuple[PortPlan, ...]
+    sequencer: SequencerPlan
+    sharing: Sharing
+    sources: tuple[KernelIR, ...]
+    preparation: ProgramIR | None = None
+
+    def to_json(self) -> str:
+        """The design as JSON; units, lowerings and kinds are named, and must be installed where it is read."""
+        return write_record(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Design:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            For text that is damaged or holds no design.
+        """
+        design = read_record(text)
+        if not isinstance(design, cls):
+            raise InputError(f"the record holds a {type(design).__name__}, not a design")
+        return design
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the design to a JSON file."""
+        Path(path).write_text(self.to_json())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Design:
+        """Read a file of `save`; see `from_json`."""
+        return cls.from_json(Path(path).read_bytes())
+
+    def emit(self) -> TopModule:
+        """The design as an Amaranth component."""
+        from tg2hdl_top.top_module import TopModule
+
+        return TopModule(self)
+
+    # Time
+
+    def timeline(self, variables: Mapping[str, int] | None = None) -> Timeline:
+        """Start and end of each kernel; exact."""
+        cycles = [plan.cycles(dict(variables or {})) for plan in self.kernels]
+        return sequencer_named(self.sequencer.policy).predict(cycles, self.sequencer.numbers)
+
+    def predicted_cycles(self, variables: Mapping[str, int] | None = None) -> int:
+        """Clock cycles from start to done."""
+        return self.timeline(variables).latency
+
+    def longest_cycles(self) -> int:
+        """Clock cycles from start to done with the largest values of all variables."""
+        return self.predicted_cycles({v.name: v.high for v in self.variables})
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """Run-time variables of the kernels, each once."""
+        return _variables(self.kernels)
+
+    # Buffers
+
+    @cached_property
+    def memories(self) -> dict[int, MemoryPlan]:
+        """Memory of each program buffer that a kernel uses."""
+        found = {}
+        for memory in self.buffers:
+            kernel, slot = memory.slots[0]
+            call = self.program.calls[kernel]
+            number = next(
+                n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True) if meta.idx == slot
+            )
+            found[number] = memory
+        return found
+
+    def memory(self, buffer: int) -> MemoryPlan:
+        """Memory of a program buffer."""
+        return self.memories[buffer]
+
+    def loads(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[int, npt.NDArray[np.uint64]]:
+        """Words to write through the host ports before `start`, by program buffer: bit patterns (words, lanes).
+
+        Raises
+        ------
+        InputError
+            When an input is missing or has another size or dtype.
+        """
+        return {
+            number: memory.layout.pack(_input(self.program.buffers[number], inputs), memory.dtype)
+            for number, memory in self.memories.items()
+            if memory.role.host_writes
+        }
+
+    def load_cycles(self) -> int:
+        """Clock cycles to write all inputs, one word of each memory after the other."""
+        return sum(memory.layout.words for memory in self.buffers if memory.role.host_writes)
+
+    def readback_cycles(self) -> int:
+        """Clock cycles to read all outputs, without the latency of each."""
+        return sum(self.memory(n).layout.words for n in self.program.outputs)
+
+    # Text
+
+    def format(self) -> str:
+        """Everything that was decided, readable."""
+        time = "" if self.variables else f", {self.predicted_cycles()} cycles"
+        sharing = "shared" if self.sharing.multipliers else "private"
+        held = ", operands held at zero" if self.sharing.held_operands else ""
+        lines = [
+            f"DESIGN {self.program.name}: {len(self.kernels)} kernels, {self.sequencer.policy}{time}, "
+            f"multipliers {sharing}{held}"
+        ]
+        lines += [f"  port {port.format()}" for port in self.ports]
+        lines += [f"  memory {memory.format()}" for memory in self.buffers]
+        lines += [plan.format() for plan in self.kernels]
+        return "\n".join(lines)
+
+
+def design_program(
+    program: ProgramIR,
+    options: CompileOptions,
+    plans: Sequence[HardwarePlan],
+    sources: Sequence[KernelIR],
+    preparation: ProgramIR | None = None,
+) -> Design:
+    """Decide what is around planned kernels: memories, ports, sequencer, sharing.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        Calls in the order of the plans.
+
+    Raises
+    ------
+    InputError
+        When kernels that share a buffer disagree about its size or layout.
+    """
+    plans = list(plans)
+    uses: dict[int, list[Slot]] = {}
+    for number, call in enumerate(program.calls):
+        for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True):
+            uses.setdefault(buffer, []).append((number, meta.idx))
+    family = family_named(options.target)
+    names = _identifiers([program.buffers[buffer].name for buffer in uses])
+    roles = buffer_roles(program, options)
+    memories = []
+    for (buffer, slots), name in zip(uses.items(), names, strict=True):
+        _check_slots(plans, slots)
+        loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
+        contents = None if loadable else program.buffers[buffer].initial
+        memories.append(plan_memory(name, plans, tuple(slots), roles[buffer], family, contents))
+    shape = HostShape.of(memories, _variables(plans), len(plans))
+    policy = sequencer_named(options.schedule)
+    return Design(
+        program,
+        options,
+        tuple(plans),
+        tuple(memories),
+        plan_ports(options.ports, shape),
+        SequencerPlan(options.schedule, policy.plan(plans)),
+        Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(plans)),
+        tuple(sources),
+        preparation,
+    )
+
+
+def _variables(plans: Sequence[HardwarePlan]) -> tuple[Any, ...]:
+    return tuple({v.name: v for plan in plans for v in plan.kernel.variables}.values())
+
+
+def _check_slots(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> None:
+    def facts(slot: Slot) -> tuple[Any, int, Any]:
+        kernel, buffer = slot
+        plan = plans[kernel]
+        return plan.storage[buffer], plan.kernel.buffer(buffer).depth, plan.layouts[buffer]
+
+    for slot in slots[1:]:
+        if facts(slot) != facts(slots[0]):
+            (storage, depth, layout), other = facts(slots[0]), facts(slot)
+            raise InputError(
+                f"connected buffers differ: {storage}[{depth}] {layout} of kernel {slots[0][0]} and "
+                f"{other[0]}[{other[1]}] {other[2]} of kernel {slot[0]}",
+                hint="plan both kernels with the same layout for the buffer",
+            )
+
+
+def _input(buffer: ProgramBuffer, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    array = inputs.get(buffer.name, buffer.initial)
+    if array is None:
+        raise InputError(f"input {buffer.name!r} is missing", hint=f"give an array of shape {buffer.shape}")
+    array = np.asarray(array)
+    if array.size != buffer.depth:
+        raise InputError(
+            f"input {buffer.name!r} has shape {array.shape}, expected {buffer.shape}",
+            hint="reshape it, or compile the model for this shape",
+        )
+    if array.dtype != buffer.dtype.numpy():
+        raise InputError(
+            f"input {buffer.name!r} has dtype {array.dtype}, expected {buffer.dtype}",
+            hint=f"convert it with .astype({str(buffer.dtype.numpy())!r})",
+        )
+    return array.reshape(-1)
+
+
+def _identifiers(names: Sequence[str]) -> list[str]:
+    """Distinct names of signature members."""
+    found: dict[str, None] = {}
+    for name in names:
+        clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in name).strip("_") or "buffer"
+        clean = f"b{clean}" if clean[0].isdigit() or clean == "signature" else clean
+        while clean in found:
+            clean += "_"
+        found[clean] = None
+    return list(found)

@@ -1,0 +1,29 @@
+"""Plugin module of the built-in host ports and sequencers."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.plugins.descriptors import HostPortDef, SequencerDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+__all__ = ["tg2hdl_ports", "tg2hdl_sequencers"]
+
+
+@hookimpl
+def tg2hdl_ports() -> list[HostPortDef]:
+    """The native port."""
+    return [
+        HostPortDef(
+            "native",
+            "words of buffers, start and done",
+            "tg2hdl_top.ports.native:NativePort",
+            "tg2hdl_top.ports.native:NativeDriver",
+        )
+    ]
+
+
+@hookimpl
+def tg2hdl_sequencers() -> list[SequencerDef]:
+    """Kernels one after the other."""
+    return [
+        SequencerDef("serial", "one kernel after the other", "tg2hdl_top.sequencer.serial:SerialSequencer")
+    ]

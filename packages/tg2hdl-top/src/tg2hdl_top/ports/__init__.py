@@ -1,0 +1,7 @@
+"""Host ports: how a host loads, starts and reads a design."""
+
+from __future__ import annotations
+
+from tg2hdl_top.ports.base import HostDriver, HostPort, PortPlan, build_port, open_driver, plan_ports
+
+__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "open_driver", "plan_ports"]

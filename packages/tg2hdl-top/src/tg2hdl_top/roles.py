@@ -1,0 +1,25 @@
+"""Who reads and writes each buffer of a program."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower.memory.use import MemoryRole
+from tg2hdl_top.options import CompileOptions
+
+__all__ = ["buffer_roles"]
+
+
+def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, MemoryRole]:
+    """Role of each buffer by number."""
+    accesses = [call.accesses() for call in program.calls]
+    written = set().union(*(writes for _, writes in accesses))
+    in_place = set().union(*(reads & writes for reads, writes in accesses))
+    return {
+        number: MemoryRole(
+            written=number in written,
+            in_place=number in in_place,
+            host_writes=buffer.role == "input" or (buffer.role == "weight" and options.weights == "loadable"),
+            host_reads=number in program.outputs,
+        )
+        for number, buffer in enumerate(program.buffers)
+    }

@@ -1,0 +1,101 @@
+"""A policy: what it plans, what it predicts, and the component that follows it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower import HardwarePlan
+
+__all__ = ["Sequencer", "SequencerComponent", "Timeline", "sequencer_named"]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Predicted times of a run (clock cycles after `start`).
+
+    Parameters
+    ----------
+    starts, ends : tuple of int
+        Start pulse and done pulse of each kernel.
+    interval : int
+        Cycles from `start` to the next one, when runs follow each other without the host in between.
+    """
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    interval: int
+
+    @property
+    def latency(self) -> int:
+        """Cycles from `start` to `done`."""
+        return max(self.ends)
+
+
+class SequencerComponent(wiring.Component):
+    """Starts the kernels of a design.
+
+    Members
+    -------
+    start : In(1)
+        One-cycle pulse while idle.
+    done : Out(1)
+        One-cycle pulse at the end of the run.
+    busy : Out(1)
+        From the cycle after `start` to that of `done`.
+    kernel_start : Out(1), array
+    kernel_done, kernel_busy : In(1), array
+    """
+
+    def __init__(self, kernels: int) -> None:
+        self._MustUse__silence = True
+        super().__init__(
+            {
+                "start": In(1),
+                "done": Out(1),
+                "busy": Out(1),
+                "kernel_start": Out(1).array(kernels),
+                "kernel_done": In(1).array(kernels),
+                "kernel_busy": In(1).array(kernels),
+            }
+        )
+
+
+class Sequencer(ABC):
+    """Descriptor of a policy."""
+
+    def plan(self, plans: Sequence[HardwarePlan]) -> tuple[int, ...]:
+        """Numbers that the policy decides, which the design keeps; none unless a policy says otherwise."""
+        return ()
+
+    @abstractmethod
+    def predict(self, cycles: Sequence[int], numbers: tuple[int, ...]) -> Timeline:
+        """Times of a run in which the kernels take so many cycles."""
+
+    @abstractmethod
+    def component(self, kernels: int, numbers: tuple[int, ...]) -> SequencerComponent:
+        """Hardware for so many kernels."""
+
+
+def sequencer_named(name: str) -> Sequencer:
+    """The policy of a name.
+
+    Raises
+    ------
+    PluginError
+        When no plugin registers it.
+    """
+    sequencer = resolve(registry().sequencer(name).sequencer)()
+    if not isinstance(sequencer, Sequencer):
+        raise PluginError(
+            f"sequencer {name!r} is a {type(sequencer).__name__}, not a Sequencer",
+            hint="correct the descriptor in the plugin that registers it",
+        )
+    return sequencer

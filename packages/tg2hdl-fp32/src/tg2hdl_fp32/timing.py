@@ -3,7 +3,7 @@
 They place the pipeline cuts, so that only their proportions matter; measured figures are in the docs.
 """
 
-__all__ = ["PROFILES", "REGISTER", "add_delay", "compare_delay", "lut_delay", "reduce_delay"]
+__all__ = ["PROFILES", "REGISTER", "add_delay", "lut_delay", "reduce_delay"]
 
 from math import ceil, log
 
@@ -22,11 +22,6 @@ def lut_delay(levels: float = 1) -> float:
 def add_delay(width: int) -> float:
     """Delay of a carry chain."""
     return 1.5 + 0.04 * width
-
-
-def compare_delay(width: int) -> float:
-    """Delay of an ordered comparison: a carry chain and one level that leaves it."""
-    return add_delay(width) + 0.9
 
 
 def reduce_delay(width: int) -> float:

@@ -86,25 +86,20 @@ def _ops() -> Iterator[OpDef]:
         evaluate: ev.Evaluate,
         description: str,
         arity: int = 2,
-        associative: bool = False,
     ) -> OpDef:
-        return OpDef(name, arity, rule, evaluate, description, associative)
+        return OpDef(name, arity, rule, evaluate, description)
 
-    yield op("add", _same(*_ALL), ev.arithmetic(np.add, np.add), "a + b; or of bools", associative=True)
+    yield op("add", _same(*_ALL), ev.arithmetic(np.add, np.add), "a + b; or of bools")
     yield op("sub", _same(*_NUMBER), ev.arithmetic(np.subtract, np.subtract), "a - b")
-    yield op(
-        "mul", _same(*_ALL), ev.arithmetic(np.multiply, np.multiply), "a * b; and of bools", associative=True
-    )
+    yield op("mul", _same(*_ALL), ev.arithmetic(np.multiply, np.multiply), "a * b; and of bools")
     yield op("div", _same(*_NUMBER), ev.divide, "a / b; integers truncate toward zero, x / 0 = 0")
     yield op("mod", _same(*_INT), ev.modulo, "remainder of the truncating division; x % 0 = x")
-    yield op("max", _same(*_ALL), ev.select_larger, "b if b > a else a", associative=True)
-    yield op("min", _same(*_ALL), ev.select_smaller, "b if b < a else a", associative=True)
+    yield op("max", _same(*_ALL), ev.select_larger, "b if b > a else a")
+    yield op("min", _same(*_ALL), ev.select_smaller, "b if b < a else a")
     yield op("neg", _same(*_NUMBER), ev.negate, "-a", 1)
-    yield op("and", _same(*_INT, "bool"), ev.bitwise(np.bitwise_and), "bitwise and", associative=True)
-    yield op("or", _same(*_INT, "bool"), ev.bitwise(np.bitwise_or), "bitwise or", associative=True)
-    yield op(
-        "xor", _same(*_INT, "bool"), ev.bitwise(np.bitwise_xor), "bitwise exclusive or", associative=True
-    )
+    yield op("and", _same(*_INT, "bool"), ev.bitwise(np.bitwise_and), "bitwise and")
+    yield op("or", _same(*_INT, "bool"), ev.bitwise(np.bitwise_or), "bitwise or")
+    yield op("xor", _same(*_INT, "bool"), ev.bitwise(np.bitwise_xor), "bitwise exclusive or")
     yield op("shl", _shift, ev.shift_left, "a << b; zero beyond the width")
     yield op(
         "shr", _shift, ev.shift_right, "a >> b, arithmetic for signed a; zero or the sign beyond the width"

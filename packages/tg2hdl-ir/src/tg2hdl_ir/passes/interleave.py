@@ -72,7 +72,8 @@ class _Interleaver:
     def _touched(self) -> set[int]:
         """Registers of the target that nothing else uses: flattening moves initializations of others into it."""
         own = set(self.target.statements())
-        inside, outside = set(), set()
+        inside: set[int] = set()
+        outside: set[int] = set()
         for statement in self.kernel.loop_tree.statements():
             if isinstance(statement, IRRegLoad | IRRegStore):
                 (inside if statement in own else outside).add(statement.reg)

@@ -90,8 +90,6 @@ class OpDef:
         bit for bit what the hardware gives.
     description : str
         One line for `tg2hdl plugins list`.
-    associative : bool
-        Integer operands may be regrouped without changing the result.
     """
 
     name: str
@@ -99,7 +97,6 @@ class OpDef:
     result_type: Factory
     evaluate: Factory
     description: str = ""
-    associative: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ import re
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.sim import Simulator
 
-from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import (
     BufferMeta,
     IRBufLoad,
@@ -19,126 +16,14 @@ from tg2hdl_ir.nodes import (
     IRConst,
     IRCounter,
     IROp,
-    IRRegLoad,
-    IRRegStore,
     KernelIR,
     LoopIR,
-    RegisterMeta,
 )
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.plan.operations import Product
 from tg2hdl_top import CompileOptions, TopModule, compile_program
-
-I32, I8 = DType.INT32, DType.INT8
-SIZE = 6
-
-
-def elementwise(op, sources, size=SIZE, name="elementwise"):
-    """``out[i] = op(in1[i], in2[i])``; slot 0 is the output."""
-    i = IRCounter(size, 0, 0)
-    loads = [IRBufLoad(n, i, I32) for n in range(1, sources + 1)]
-    operands = (*loads, IRConst(3, I32)) if sources == 1 else tuple(loads)
-    store = IRBufStore(0, i, IROp(op, I32, operands), I32)
-    root = LoopIR.from_items((LoopIR.from_items((*loads, store), counter=i),))
-    return KernelIR(tuple(BufferMeta(n, size, I32, n == 0) for n in range(sources + 1)), root, name=name)
-
-
-def gemv(rows, depth):
-    """``out[i] = sum_k w[i, k] * x[k]`` of bytes; slots out, w, x."""
-    i, k = IRCounter(rows, 0, 0), IRCounter(depth, 1, 1)
-    place = IROp("add", I32, (IROp("mul", I32, (i, IRConst(depth, I32))), k))
-    w, x = IRBufLoad(1, place, I8), IRBufLoad(2, k, I8)
-    before, after = IRRegLoad(I32), IRRegLoad(I32)
-    product = IROp("mul", I32, tuple(IROp("cast", I32, (v,)) for v in (w, x)))
-    update = IRRegStore(IROp("add", I32, (before, product)))
-    inner = LoopIR.from_items((w, x, before, update), counter=k, axis_type="reduce")
-    items = (IRRegStore(IRConst(0, I32)), inner, after, IRBufStore(0, i, after, I32))
-    root = LoopIR.from_items((LoopIR.from_items(items, counter=i),))
-    buffers = (
-        BufferMeta(0, rows, I32, True),
-        BufferMeta(1, rows * depth, I8, False),
-        BufferMeta(2, depth, I8, False),
-    )
-    return KernelIR(buffers, root, (RegisterMeta(0, I32),), name="gemv")
-
-
-def buffer(name, role, initial=None, size=SIZE, dtype=I32):
-    return ProgramBuffer(name, dtype, (size,), role, initial)
-
-
-def golden(program, inputs):
-    contents = {}
-    for n, b in enumerate(program.buffers):
-        array = inputs.get(b.name, b.initial)
-        contents[n] = np.zeros(b.depth, b.dtype.numpy()) if array is None else array
-    for call in program.calls:
-        slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
-        result = evaluate(call.kernel, {idx: contents[n] for idx, n in slots.items()})
-        contents.update({slots[idx]: array for idx, array in result.items()})
-    return [contents[n] for n in program.outputs]
-
-
-def words(packed, width):
-    return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
-
-
-def simulate(compiled, inputs):
-    """Outputs, and cycles from start to done."""
-    top, outputs, count = compiled.emit(), [], 0
-
-    async def bench(ctx):
-        nonlocal count
-        for number, packed in compiled.loads(inputs).items():
-            memory = compiled.memory(number)
-            port = top.ext_write_ports[memory.slots[0]]
-            ctx.set(port["wen"], 1)
-            for address, word in enumerate(words(packed, memory.dtype.bit_width)):
-                ctx.set(port["waddr"], address)
-                ctx.set(port["wdata"], word)
-                await ctx.tick()
-            ctx.set(port["wen"], 0)
-        ctx.set(top.start, 1)
-        await ctx.tick()
-        ctx.set(top.start, 0)
-        count = 1
-        while not ctx.get(top.done):
-            assert count < 2000, "the program does not end"
-            await ctx.tick()
-            count += 1
-        await ctx.tick()
-        for index in compiled.program.outputs:
-            memory = compiled.memory(index)
-            port, layout, width = (
-                top.output_rports[memory.slots[0]],
-                memory.layout,
-                memory.dtype.bit_width,
-            )
-            packed = np.zeros((layout.words, layout.lanes), np.uint64)
-            for address in range(layout.words):
-                ctx.set(port["raddr"], address)
-                await ctx.tick().repeat(memory.read_latency)
-                word = ctx.get(port["rdata"])
-                packed[address] = [(word >> (n * width)) & ((1 << width) - 1) for n in range(layout.lanes)]
-            outputs.append(layout.unpack(packed, memory.dtype))
-
-    sim = Simulator(top)
-    sim.add_clock(1e-8)
-    sim.add_testbench(bench)
-    sim.run()
-    return outputs, count
-
-
-def check(program, inputs, options=None):
-    compiled = compile_program(program, options)
-    outputs, cycles = simulate(compiled, inputs)
-    for actual, expected in zip(outputs, golden(program, inputs), strict=True):
-        np.testing.assert_array_equal(actual, expected)
-    assert cycles == compiled.predicted_cycles()
-    return compiled
-
-
-X = np.array([1, -2, 30000, 4, -5, 6], np.int32)
+from tg2hdl_top.testing import I8, I32, SIZE, X, buffer, check, elementwise, gemv, golden, layer, simulate
 
 
 def test_chain():
@@ -168,21 +53,6 @@ def test_skip_connection():
     buffers = (buffer("x", "input"), buffer("t", "temporary"), buffer("y", "output"))
     calls = (KernelCall(elementwise("mul", 1), (1, 0)), KernelCall(elementwise("add", 2), (2, 1, 0)))
     check(ProgramIR("skip", buffers, calls, (2,)), {"x": X})
-
-
-def layer():
-    """Program of a product and a maximum, with its weights and an input."""
-    rng = np.random.default_rng(3)
-    w = rng.integers(-128, 128, 20 * SIZE).astype(np.int8)
-    x = rng.integers(-128, 128, 20).astype(np.int8)
-    buffers = (
-        buffer("x", "input", size=20, dtype=I8),
-        buffer("w", "weight", w, 20 * SIZE, I8),
-        buffer("t", "temporary"),
-        buffer("y", "output"),
-    )
-    calls = (KernelCall(gemv(SIZE, 20), (2, 1, 0)), KernelCall(elementwise("max", 1), (3, 2)))
-    return ProgramIR("layer", buffers, calls, (3,)), w, x
 
 
 @pytest.mark.parametrize("weights", ["rom", "loadable"])

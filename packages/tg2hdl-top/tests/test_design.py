@@ -1,0 +1,270 @@
+"""A design is a value, and its memories, host ports and sequencer are objects that plugins may add to."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from amaranth import Module
+from amaranth.back import rtlil
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_lower import CompiledKernel, plan_kernel
+from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.ram import Ram
+from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_top.ports import HostPort
+from tg2hdl_top.sequencer import Sequencer, SequencerComponent, Timeline
+from tg2hdl_top.testing import SIZE, X, buffer, check, elementwise, golden, layer, simulate
+
+
+def text_of(call):
+    with pytest.raises(InputError) as caught:
+        call()
+    return str(caught.value)
+
+
+def chain():
+    buffers = (buffer("x", "input"), buffer("t", "temporary"), buffer("y", "output"))
+    calls = (KernelCall(elementwise("mul", 1), (1, 0)), KernelCall(elementwise("add", 1), (2, 1)))
+    return ProgramIR("chain", buffers, calls, (2,))
+
+
+def plugin(**hooks):
+    from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+    return SimpleNamespace(
+        **{f"tg2hdl_{name}": hookimpl(lambda found=found: found) for name, found in hooks.items()}
+    )
+
+
+def test_a_saved_design_is_the_design(tmp_path):
+    program, _, x = layer()
+    design = compile_program(program, CompileOptions(multipliers=4))
+    design.save(tmp_path / "layer.json")
+    again = Design.load(tmp_path / "layer.json")
+    assert again.format() == design.format()
+    assert again.to_json() == design.to_json()
+    assert rtlil.convert(again.emit(), emit_src=False) == rtlil.convert(design.emit(), emit_src=False)
+    outputs, cycles = simulate(again, {"x": x})
+    np.testing.assert_array_equal(outputs[0], golden(program, {"x": x})[0])
+    assert cycles == design.predicted_cycles()
+
+
+def test_a_record_of_something_else_is_no_design():
+    from tg2hdl_ir.records import write_record
+
+    assert text_of(lambda: Design.from_json(write_record(layer()[0]))) == (
+        "bad input: the record holds a ProgramIR, not a design"
+    )
+
+
+def test_a_design_prints_what_was_decided():
+    program, _, _ = layer()
+    lines = compile_program(program, CompileOptions(multipliers=4)).format().splitlines()
+    assert lines[0].startswith("DESIGN layer: 2 kernels, serial, ")
+    assert lines[1] == "  port native: control, x (write), y (read)"
+    assert sorted(line.split(":")[0] for line in lines[2:6]) == [
+        f"  memory {n}" for n in ("t", "w", "x", "y")
+    ]
+    assert sum(line.startswith("PLAN ") for line in lines) == 2
+
+
+def test_a_top_module_keeps_its_kernels():
+    plan = plan_kernel(elementwise("add", 1))
+    kernels = [CompiledKernel(plan), plan]
+    assert TopModule(kernels, [(0, 0, 1, 1)]).kernels == tuple(kernels)
+    design = compile_program(chain())
+    assert design.emit().kernels == design.kernels
+
+
+def test_names_of_buffers_are_told_apart():
+    buffers = (buffer("a b", "input"), buffer("a_b", "output"))
+    design = check(ProgramIR("p", buffers, (KernelCall(elementwise("add", 1), (1, 0)),), (1,)), {"a b": X})
+    assert [m.name for m in design.buffers] == ["a_b", "a_b_"]
+
+
+def test_runs_follow_each_other_at_the_predicted_interval():
+    """A start in the cycle of done begins the next run."""
+    design = compile_program(chain())
+    top, dones = design.emit(), []
+    interval = design.timeline().interval
+
+    async def bench(ctx):
+        for cycle in range(3 * interval + 2):
+            ctx.set(top.start, cycle in (0, interval))
+            if ctx.get(top.done):
+                dones.append(cycle)
+            await ctx.tick()
+
+    sim = Simulator(top)
+    sim.add_clock(1e-8)
+    sim.add_testbench(bench)
+    sim.run()
+    assert dones == [interval, 2 * interval]
+
+
+# A kind of memory
+
+
+class RegisterFile(MemoryKind):
+    """Flip-flops, with a port for every read."""
+
+    def suits(self, use, family):
+        return use.bits <= 256 and not use.role.in_place
+
+    def read_ports(self, use, family):
+        return 64
+
+    def area(self, use, family, ports):
+        return Area(lut=ports * use.bits // 2, ff=use.bits)
+
+    def extra_latency(self, use, family):
+        return 1
+
+    def build(self, m, memory):
+        return Ram(m, memory, "logic", address_register=True)
+
+
+REGISTER_FILE = plugin(memory_kinds=[MemoryKindDef("register-file", "flip-flops", RegisterFile, priority=99)])
+
+
+def test_a_kind_of_memory_from_a_plugin():
+    before = compile_program(chain())
+    with registry().extended(REGISTER_FILE):
+        design = check(chain(), {"x": X})
+        text = rtlil.convert(design.emit())
+    assert {m.kind for m in design.buffers} == {"register-file"}
+    assert {m.read_latency for m in design.buffers} == {3}
+    assert text.count('attribute \\ram_style "logic"') == 3
+    # Each kernel waits a cycle for the longer latency, and chains no logic after the register of that cycle.
+    assert design.predicted_cycles() == before.predicted_cycles() + 4
+
+
+def test_kernels_planned_for_another_latency_are_refused():
+    plan = plan_kernel(elementwise("add", 1))
+    with registry().extended(REGISTER_FILE), pytest.raises(InputError, match="latency of 3 cycles"):
+        TopModule([plan])
+
+
+# A host port
+
+
+class ByteStream(HostPort):
+    """Loads one buffer of 32 bits in order, and starts when it is full."""
+
+    def __init__(self, serves):
+        outside = wiring.Signature(
+            {"word": Out(32), "valid": Out(1), "result": In(32), "index": Out(8), "ready": In(1)}
+        )
+        super().__init__(serves, wiring.Signature({"stream": Out(outside)}))
+
+    def elaborate(self, platform):
+        m = Module()
+        stream, design = self.outside.stream, self.design
+        x, y = design.buffers.x, design.buffers.y
+        m.d.comb += [
+            x.wen.eq(stream.valid),
+            x.wdata.eq(stream.word),
+            y.raddr.eq(stream.index),
+            stream.result.eq(y.rdata),
+            stream.ready.eq(design.done),
+        ]
+        with m.If(stream.valid):
+            m.d.sync += x.waddr.eq(x.waddr + 1)
+        m.d.sync += design.start.eq(stream.valid & (x.waddr == SIZE - 1))
+        return m
+
+
+BYTE_STREAM = plugin(ports=[HostPortDef("byte-stream", "one input in order", ByteStream, "json:loads")])
+
+
+def test_a_host_port_from_a_plugin():
+    with registry().extended(BYTE_STREAM):
+        design = compile_program(chain(), CompileOptions(ports=("byte-stream",)))
+        top = design.emit()
+        assert list(top.signature.members) == ["stream"]
+        found = []
+
+        async def bench(ctx):
+            for value in X:
+                ctx.set(top.stream.valid, 1)
+                ctx.set(top.stream.word, int(value) & 0xFFFFFFFF)
+                await ctx.tick()
+            ctx.set(top.stream.valid, 0)
+            while not ctx.get(top.stream.ready):
+                await ctx.tick()
+            await ctx.tick()
+            for n in range(SIZE):
+                ctx.set(top.stream.index, n)
+                await ctx.tick().repeat(top.read_latency)
+                found.append(ctx.get(top.stream.result))
+
+        sim = Simulator(top)
+        sim.add_clock(1e-8)
+        sim.add_testbench(bench)
+        sim.run()
+    assert np.array(found, np.uint32).view(np.int32).tolist() == (X * 3 + 3).tolist()
+
+
+def test_every_part_of_a_design_is_served_by_a_port():
+    class Control(ByteStream):
+        @classmethod
+        def claim(cls, free):
+            from dataclasses import replace
+
+            return replace(free, buffers=())
+
+    control = plugin(ports=[HostPortDef("control", "start only", Control, "json:loads")])
+    with registry().extended(control):
+        assert text_of(lambda: compile_program(chain(), CompileOptions(ports=("control",)))) == (
+            "bad input: no host port serves x, y\n  at: ports=('control',)\n"
+            '  hint: add one that does, such as "native"'
+        )
+
+
+# A sequencer
+
+
+class Spaced(Sequencer):
+    """Kernels one after the other, with a cycle between them."""
+
+    def predict(self, cycles, numbers):
+        starts, ends = [], []
+        for count in cycles:
+            starts.append(ends[-1] + 1 if ends else 0)
+            ends.append(starts[-1] + count)
+        return Timeline(tuple(starts), tuple(ends), interval=ends[-1])
+
+    def component(self, kernels, numbers):
+        class Chain(SequencerComponent):
+            def elaborate(self, platform):
+                m = Module()
+                m.d.comb += self.kernel_start[0].eq(self.start)
+                waiting = 0
+                for n in range(1, kernels):
+                    m.d.sync += self.kernel_start[n].eq(self.kernel_done[n - 1])
+                    waiting = waiting | self.kernel_start[n]
+                m.d.comb += self.done.eq(self.kernel_done[-1])
+                busy = waiting
+                for flag in self.kernel_busy:
+                    busy = busy | flag
+                m.d.comb += self.busy.eq(busy)
+                return m
+
+        return Chain(kernels)
+
+
+def test_a_sequencer_from_a_plugin():
+    before = compile_program(chain()).predicted_cycles()
+    spaced = plugin(sequencers=[SequencerDef("spaced", "a cycle between kernels", Spaced)])
+    with registry().extended(spaced):
+        design = check(chain(), {"x": X}, CompileOptions(schedule="spaced"))
+        assert design.predicted_cycles() == before + 1

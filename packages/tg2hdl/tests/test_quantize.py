@@ -8,6 +8,7 @@ from tinygrad import Tensor, nn
 
 import tg2hdl
 from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.tensors import evaluate_nodes
 
 RNG = np.random.default_rng(0)
 
@@ -201,3 +202,61 @@ def test_bias_correction_takes_the_mean_error_of_each_channel_away() -> None:
         return float(np.abs(error.mean((0, 2, 3))).max())
 
     assert mean_error(bias_correction=True) < 0.15 * mean_error()
+
+
+def test_a_layer_rounds_as_onnxruntime_does() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    helper = pytest.importorskip("onnx").helper
+    samples = RNG.normal(size=(400, 12)).astype(np.float32)
+    hidden = Tensor(RNG.normal(size=(16, 6)).astype(np.float32))
+    q = tg2hdl.quantize(
+        lambda x: (x @ W1) @ hidden,
+        samples,
+        requantization="multiplier",
+        rounding="onnxruntime",
+        per_channel=False,
+    )
+    weights = (
+        next(n.arg for n in q.graph.nodes if n.op == "const" and n.label.endswith("W1")).reshape(16, 12).T
+    )
+    first = next(row for row in q.report.layers if row.kind == "weights")
+    scales = {row.name: row.scale for row in q.report.layers if row.kind != "weights"}
+    s_x, s_h = scales["x"], next(v for n, v in scales.items() if n.startswith("W1"))
+    s_x, s_h, s_w = (np.float32(s) for s in (s_x, s_h, first.scale))
+    names = ("x", "sx", "zx", "w", "sw", "zw", "sy", "zy")
+    node = helper.make_node("QLinearMatMul", names, ["y"])
+    zero = np.int8(0)
+    values = {
+        "sx": s_x,
+        "zx": zero,
+        "w": weights.astype(np.int8),
+        "sw": s_w,
+        "zw": zero,
+        "sy": s_h,
+        "zy": zero,
+    }
+    proto = helper.make_model(
+        helper.make_graph(
+            [node],
+            "g",
+            [helper.make_tensor_value_info("x", 3, ["N", 12])],
+            [helper.make_tensor_value_info("y", 3, ["N", 16])],
+            [
+                pytest.importorskip("onnx").numpy_helper.from_array(np.asarray(v), n)
+                for n, v in values.items()
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    integers = np.concatenate([q.quantize_input(s)[0] for s in samples])
+    expected = session.run(None, {"x": integers})[0]
+    stored = next(
+        n for n, node in enumerate(q.graph.nodes) if node.shape == (1, 16) and node.dtype.name == "int8"
+    )
+    found = evaluate_nodes(q.graph, [integers[:, None]], [stored])[stored][:, 0]
+    np.testing.assert_array_equal(found, np.maximum(expected, -127))
+    accelerator = tg2hdl.compile(q, samples[0])
+    for sample in samples[:3]:
+        np.testing.assert_array_equal(accelerator.golden(sample), q.reference(*q.quantize_input(sample)))

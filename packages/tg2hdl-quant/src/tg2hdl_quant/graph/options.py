@@ -10,7 +10,7 @@ from tg2hdl_ir.errors import InputError
 __all__ = ["REQUANTIZATIONS", "ROUNDINGS", "QuantizeOptions"]
 
 REQUANTIZATIONS = ("shift", "multiplier")
-ROUNDINGS = ("half_up", "half_even")
+ROUNDINGS = ("half_up", "half_even", "onnxruntime")
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,9 @@ class QuantizeOptions:
     requantization : {"shift", "multiplier"}
         ``shift``: all scales are powers of two.  ``multiplier``: any scale; sums are multiplied by an integer of
         `multiplier_bits` and shifted.
-    rounding : {"half_up", "half_even"}
-        Of the shift.
+    rounding : {"half_up", "half_even", "onnxruntime"}
+        Of the shift.  ``onnxruntime``: a sum is multiplied by its scale in float32 and rounded half to even, as in ONNX
+        Runtime, in integer operations; sums of several terms, which have no such rule, are rounded half to even.
     multiplier_bits : int
         Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).
     internal_bits : int

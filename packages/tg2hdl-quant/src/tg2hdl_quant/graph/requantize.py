@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import GraphBuilder
+from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.values import Sum, integer_type
 
@@ -42,7 +43,9 @@ def requantize(
         values = np.clip(np.rint(np.broadcast_to(total.offset, total.shape) / scale), low, high)
         return builder.const(values, _narrow_type(low, high))
     shifts = _shift_amounts(total, scale)
-    if shifts is not None:
+    if options.rounding == "onnxruntime" and shifts is None and follows_float32(total):
+        number, reach = by_float32_product(builder, total, scale, max(high, -low), where)
+    elif shifts is not None:
         number, reach = _by_shift(builder, total, shifts, scale, options, where)
     else:
         number, reach = _by_multiplier(builder, total, scale, options, where)
@@ -90,7 +93,7 @@ def _by_shift(
     shifts = _smallest(shifts)
     added = np.rint(total.offset / term.scale).astype(np.int64)
     half = np.where(shifts > 0, np.int64(1) << np.maximum(shifts - 1, 0), 0)
-    even = options.rounding == "half_even"
+    even = options.rounding != "half_up"
     constant = added + half - (1 if even else 0) * (shifts > 0)
     reach = term.reach + int(np.abs(constant).max()) + 1
     dtype = _accumulator(reach, where)
@@ -121,7 +124,7 @@ def _by_multiplier(
     added = np.rint(total.offset / scale * 2.0**shift)
     if float(np.abs(added).max()) >= 2.0**62:
         raise _too_wide(where)
-    even = options.rounding == "half_even" and shift > 0
+    even = options.rounding != "half_up" and shift > 0
     constant = _smallest(added.astype(np.int64))
     reach = int(np.abs(constant).max()) + half + 1
     reach += sum(t.reach * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True))

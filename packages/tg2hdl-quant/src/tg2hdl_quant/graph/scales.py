@@ -17,7 +17,8 @@ def activation_scale(values: Array, bound: float, limit: int, low: int, power_of
     """Value of a step so that `limit` steps reach `bound`; of two powers of two the one that errs less."""
     if not bound > 0:
         return 1.0
-    scale = max(bound / limit, 2.0**-60)
+    # Scales are float32, so that a file with them says the same.
+    scale = float(np.float32(max(bound / limit, 2.0**-60)))
     if not power_of_two:
         return scale
     exponent = int(np.ceil(np.log2(scale) - 1e-9))
@@ -43,7 +44,8 @@ def weight_scales(
         exponent = np.ceil(np.log2(base) - 1e-9)
         candidates = [np.exp2(exponent - k) for k in range(3 if search else 2)]
     else:
-        candidates = [base * f for f in (np.linspace(1.0, 0.4, 25) if search else (1.0,))]
+        factors = np.linspace(1.0, 0.4, 25) if search else (1.0,)
+        candidates = [(base * f).astype(np.float32).astype(np.float64) for f in factors]
     return _best(weights, candidates, axes, limit)
 
 

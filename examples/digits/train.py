@@ -12,7 +12,7 @@ import numpy as np
 from dataset import load_split
 from safetensors.numpy import save_file
 
-from tg2hdl_quant import Dense, ReLU, quantize_network, run_float
+from tg2hdl_quant import Dense, Layer, ReLU, quantize_network, run_float
 
 HERE = Path(__file__).parent
 HIDDEN = 32
@@ -81,7 +81,7 @@ def main() -> None:
     w1, b1, w2, b2 = train(pixels / 16, labels, seed=0)
     save_file({"w1": w1, "b1": b1, "w2": w2, "b2": b2}, HERE / "float_mlp.safetensors")
 
-    layers = [Dense(w1, b1), ReLU(), Dense(w2, b2)]
+    layers: list[Layer] = [Dense(w1, b1), ReLU(), Dense(w2, b2)]
     network = quantize_network(layers, pixels / 16, input_scale=1 / 16)
     first, second = network.layers
     save_file(

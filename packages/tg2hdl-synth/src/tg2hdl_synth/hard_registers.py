@@ -162,4 +162,4 @@ def _plain(cell: Cell) -> bool:
     enabled = parameters.get("CEMUX", "CE").strip() == "1" or pins.get("CE") == ["1"]
     unreset = pins.get("LSR", ["0"]) == ["0"]
     rising = parameters.get("CLKMUX", "CLK") == "CLK"
-    return enabled and unreset and rising and parameters.get("REGSET", "RESET") == "RESET"
+    return bool(enabled and unreset and rising and parameters.get("REGSET", "RESET") == "RESET")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.nodes import KernelIR, LoopIR
 from tg2hdl_lower import Layout
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.lanes.candidates import (
@@ -222,7 +222,7 @@ def _paths(kernel: KernelIR) -> list[list[tuple[int, int]]]:
     ranges = RangeAnalysis()
     paths: list[list[tuple[int, int]]] = []
 
-    def walk(loop, path):  # type: ignore[no-untyped-def]
+    def walk(loop: LoopIR, path: list[tuple[int, int]]) -> None:
         if loop.counter is not None:
             path = [*path, (loop.counter.axis, ranges.of(loop.counter)[1] + 1)]
         if not loop.loops:

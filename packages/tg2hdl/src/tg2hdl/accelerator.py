@@ -446,7 +446,7 @@ def compile_model_to_hardware(
             f"options is of type {type(options).__name__}",
             hint="pass tg2hdl.CompileOptions(...), or leave it out",
         )
-    given = {"weights": weights, "multipliers": multipliers}
+    given: dict[str, Any] = {"weights": weights, "multipliers": multipliers}
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
     prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
     if prepare is not None:

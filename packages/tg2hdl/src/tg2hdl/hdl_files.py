@@ -32,7 +32,7 @@ def rtlil_text(component: wiring.Component, name: str) -> str:
     """RTLIL with the top module `name`, for Yosys."""
     from amaranth.back import rtlil
 
-    return rtlil.convert(component, name=module_name(name), emit_src=False)
+    return str(rtlil.convert(component, name=module_name(name), emit_src=False))
 
 
 def verilog_text(rtlil: str) -> str:

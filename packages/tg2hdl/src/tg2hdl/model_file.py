@@ -110,14 +110,14 @@ def load_model_file(
             where=str(path),
             hint="name a function of Tensors, or an object with __call__",
         )
-    examples = getattr(module, "example_inputs", None)
-    if examples is not None and not isinstance(examples, tuple | list):
+    declared: Any = getattr(module, "example_inputs", None)
+    if declared is not None and not isinstance(declared, tuple | list):
         raise InputError(
-            f"example_inputs in {path.name} is of type {type(examples).__name__}",
+            f"example_inputs in {path.name} is of type {type(declared).__name__}",
             where=str(path),
             hint="make it a tuple with one array per parameter of the model",
         )
-    return ModelFile(path, name, model, None if examples is None else tuple(examples))
+    return ModelFile(path, name, model, None if declared is None else tuple(declared))
 
 
 def _load_onnx(

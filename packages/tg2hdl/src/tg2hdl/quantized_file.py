@@ -46,7 +46,7 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
         **borders,
     }
     with open(path, "wb") as file:
-        np.savez_compressed(file, document=np.array(json.dumps(document)), **arrays)
+        np.savez_compressed(file, **{"document": np.array(json.dumps(document)), **arrays})  # type: ignore[arg-type]
 
 
 def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
@@ -101,7 +101,7 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
     )
     report = document["report"]
     layers = tuple(LayerReport(**row) for row in report.pop("layers"))
-    lists = {k: tuple(v) if isinstance(v, list) else v for k, v in report.items()}
+    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in report.items()}
     return QuantizedModel(QuantizedGraph(graph, inputs, outputs, QuantizationReport(layers=layers, **lists)))
 
 

@@ -87,8 +87,8 @@ class _Colours:
             self.colour[n] = ids.setdefault(key, len(ids))
         for number, segment in enumerate(self.design.segments):
             ports = tuple((_shape(w.address), _shape(w.data), _shape(w.enable)) for w in self.writes[number])
-            key = "memory", segment.width, segment.depth, ports
-            self.segment_colour[number] = ids.setdefault(key, len(ids))
+            held = "memory", segment.width, segment.depth, ports
+            self.segment_colour[number] = ids.setdefault(held, len(ids))
 
     def _round(self) -> int:
         """Refine once; returns the number of colours."""

@@ -127,7 +127,7 @@ def compile_file(
             where=str(file.path),
             hint="give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file",
         )
-    further = {
+    further: dict[str, Any] = {
         "target": family,
         "float_order": float_order,
         "share_units": share_units or None,

@@ -29,7 +29,7 @@ def known_families() -> tuple[str, ...]:
     return tuple(sorted({*described, *known_parts().values(), *units}))
 
 
-class _Registered(click.ParamType):
+class _Registered(click.ParamType[str]):
     """A name out of those that plugins register, which are looked up only when an option is used."""
 
     def __init__(self, kind: str) -> None:
@@ -42,7 +42,7 @@ class _Registered(click.ParamType):
         known = self._known()
         if value not in known:
             other = known_families() if self.name == "part" else known_parts()
-            notes = ()
+            notes: tuple[str, ...] = ()
             if value in other:
                 notes = (f"{value} is a {'family' if self.name == 'part' else 'part'}",)
             raise InputError(

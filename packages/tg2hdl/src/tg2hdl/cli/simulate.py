@@ -54,8 +54,8 @@ def simulate(
     table = Table("kernel", title=f"{accelerator.name} on {result.engine}", title_justify="left")
     for column in ("predicted cycles", "simulated cycles"):
         table.add_column(column, justify="right")
-    for kernel, cycles in zip(accelerator.kernels, result.cycles.kernels, strict=True):
-        table.add_row(kernel.name, f"{kernel.cycles:,}", f"{cycles:,}")
+    for kernel, simulated in zip(accelerator.kernels, result.cycles.kernels, strict=True):
+        table.add_row(kernel.name, f"{kernel.cycles:,}", f"{simulated:,}")
     table.add_row("start to done", f"{accelerator.predicted_cycles:,}", f"{result.cycles.compute:,}")
     console.print(table)
     cycles = result.cycles

@@ -54,8 +54,8 @@ class CompiledKernel(wiring.Component):
         family = family_named(plan.family)
         self.memories = {}
         for idx in plan.layouts:
-            ports = {port.reads for port in plan.ports if port.buffer == idx}
-            role = MemoryRole(written=False in ports, in_place=len(ports) > 1)
+            directions = {port.reads for port in plan.ports if port.buffer == idx}
+            role = MemoryRole(written=False in directions, in_place=len(directions) > 1)
             self.memories[idx] = plan_memory(f"b{idx}", [plan], ((0, idx),), role, family)
         self.host = HostShape.of(self.memories.values(), plan.kernel.variables, 1)
         super().__init__(dict(self.host.signature().flip().members))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth import Module
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.kind import BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_lower.memory.use import MemoryUse
@@ -28,6 +28,6 @@ class BlockRam(MemoryKind):
         """Blocks, all of them for each read port."""
         return Area(bram=max(1, ports) * -(-use.bits // family.memory.block_bits))
 
-    def build(self, m: Module, memory: MemoryPlan) -> Ram:
+    def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
         """Add an array with the attribute of block RAM."""
         return Ram(m, memory, "block")

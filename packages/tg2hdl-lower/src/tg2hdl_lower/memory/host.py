@@ -54,7 +54,7 @@ class HostBuffer:
     def signature(self) -> wiring.Signature:
         """Ports of the host to the words."""
         address = max(1, (self.words - 1).bit_length())
-        members = {}
+        members: dict[str, wiring.Member] = {}
         if self.writes:
             members |= {"wen": Out(1), "waddr": Out(address), "wdata": Out(self.width)}
         if self.reads:

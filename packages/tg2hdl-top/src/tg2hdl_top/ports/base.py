@@ -120,7 +120,7 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
 
 def build_port(plan: PortPlan) -> HostPort:
     """Component of a host port."""
-    port = _port_class(plan.kind)(plan.serves)
+    port: HostPort = _port_class(plan.kind)(plan.serves)
     return port
 
 

@@ -7,13 +7,13 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from backend_case import CaseResult
+from tg2hdl_backend.testing.onnx_cases import CaseResult
 
 STATUSES = ("right", "wrong", "refused", "error", "time limit")
 
 
-def write_report(folder: Path, found: list[CaseResult], limit: float) -> None:
-    """Write ``backend_tests.json`` and ``backend_tests.md``."""
+def write_report(folder: Path, name: str, found: list[CaseResult], limit: float) -> None:
+    """Write ``name.json`` and ``name.md``."""
     folder.mkdir(parents=True, exist_ok=True)
     versions = {name: version(name) for name in ("onnx", "tinygrad", "numpy")}
     counts = Counter(r.status for r in found)
@@ -23,13 +23,13 @@ def write_report(folder: Path, found: list[CaseResult], limit: float) -> None:
         "counts": {s: counts[s] for s in STATUSES},
         "tests": [r.record() for r in found],
     }
-    (folder / "backend_tests.json").write_text(json.dumps(data, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
     fixed = [r for r in found if r.fixed]
     simulated = [r for r in found if r.rtl]
     lines = [
-        "# ONNX's backend node tests",
+        "# ONNX's backend node tests" + (": arithmetic in simulated hardware" if simulated else ""),
         "",
-        "`python benchmarks/onnx/backend_tests.py` with "
+        f"`python benchmarks/onnx/backend_tests.py{' --rtl' if simulated else ''}` with "
         + ", ".join(f"{n} {v}" for n, v in versions.items())
         + ". Each model goes through `OnnxModel` and `capture`; the golden engine's results are compared with the "
         "expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "
@@ -40,7 +40,8 @@ def write_report(folder: Path, found: list[CaseResult], limit: float) -> None:
         f"| {len(found)} | " + " | ".join(str(counts[s]) for s in STATUSES) + " |",
         "",
         f"In {len(fixed)} tests inputs that mean shapes, axes or counts are fixed to the test's values, as a user "
-        "would with `--fix`; `SHAPE_INPUTS` in `backend_case.py` says which may be. All others stay inputs.",
+        "would with `--fix`; `SHAPE_INPUTS` of `tg2hdl_backend.testing.onnx_cases` says which may be. All others stay "
+        "inputs.",
         "",
     ]
     if simulated:
@@ -63,7 +64,7 @@ def write_report(folder: Path, found: list[CaseResult], limit: float) -> None:
     if simulated:
         lines += ["", "## Not simulated", "", "| test | reason |", "|---|---|"]
         lines += [f"| {r.name} | {_cell(r.rtl)} |" for r in simulated if not r.rtl.startswith("bits")]
-    (folder / "backend_tests.md").write_text("\n".join(lines) + "\n")
+    (folder / f"{name}.md").write_text("\n".join(lines) + "\n")
 
 
 def _cell(text: str) -> str:

@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from backend_case import CaseResult, load_cases, run_case
 from backend_report import write_report
+
+from tg2hdl_backend.testing.onnx_cases import CaseResult, is_arithmetic, load_cases, run_case
 
 FOLDER = Path(__file__).parent
 
@@ -41,13 +42,18 @@ def main() -> None:
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the Kth of N parts")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--limit", type=float, default=30, help="seconds for a test")
-    parser.add_argument("--rtl", action="store_true", help="simulate the arithmetic ones in hardware too")
+    parser.add_argument(
+        "--rtl", action="store_true", help="only the arithmetic ones, in simulated hardware too"
+    )
     parser.add_argument("--output", type=Path, help="folder for the results  [default: this one]")
     options = parser.parse_args()
     part, parts = map(int, options.shard.split("/"))
     cases = load_cases()
     pattern = re.compile(options.only or "")
-    numbers = [n for n, c in enumerate(cases) if pattern.search(c.name)][part - 1 :: parts]
+    wanted = [
+        n for n, c in enumerate(cases) if pattern.search(c.name) and (not options.rtl or is_arithmetic(c))
+    ]
+    numbers = wanted[part - 1 :: parts]
     start, found = time.perf_counter(), []
     for result in results(numbers, options.processes, options.limit, options.rtl):
         found.append(result)
@@ -61,8 +67,9 @@ def main() -> None:
     }
     print(counts, f"of {len(found)}")
     if options.output or not (options.only or parts > 1):
-        write_report(options.output or FOLDER, found, options.limit)
-        print("wrote", (options.output or FOLDER) / "backend_tests.md")
+        name = "rtl_tests" if options.rtl else "backend_tests"
+        write_report(options.output or FOLDER, name, found, options.limit)
+        print("wrote", (options.output or FOLDER) / f"{name}.md")
 
 
 if __name__ == "__main__":

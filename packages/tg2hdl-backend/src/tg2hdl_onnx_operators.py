@@ -45,7 +45,9 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("Softmax", 1, "softmax_flat", ()),
         ("Softmax", 13, "softmax", ()),
         ("LogSoftmax", 1, "log_softmax_flat", ()),
-        ("Hardmax", 1, "hardmax", ()),
+        ("LogSoftmax", 13, "log_softmax", ()),
+        ("Hardmax", 1, "hardmax_flat", ()),
+        ("Hardmax", 13, "hardmax", ()),
         ("Dropout", 1, "dropout", (2,)),
     ),
     ("", "resize"): (

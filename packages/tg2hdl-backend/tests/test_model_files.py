@@ -36,7 +36,7 @@ def example(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("exporter", ["dynamo", "traced"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "lstm"])
 def test_onnx_files_of_pytorch(name, exporter):
     pytest.importorskip("onnx")
     from tg2hdl_backend import OnnxModel

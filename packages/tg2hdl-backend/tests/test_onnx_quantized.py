@@ -7,10 +7,9 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
-from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
-
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.hardware import compare_with_hardware  # noqa: E402
+from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
 
 node = onnx.helper.make_node
 F, U8, I8 = np.float32, np.uint8, np.int8

@@ -12,10 +12,10 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 pytest.importorskip("sklearn", reason="scikit-learn fits the models")
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx writes the files")
 from sklearn import ensemble, linear_model, naive_bayes, neural_network, pipeline, preprocessing, svm, tree  # noqa: E402
-from tg2hdl_backend.testing.onnx_files import golden, runtime  # noqa: E402
 
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.hardware import compare_with_hardware  # noqa: E402
+from tg2hdl_backend.testing.onnx_files import golden, runtime  # noqa: E402
 from tg2hdl_ir.errors import UnsupportedError  # noqa: E402
 
 RNG = np.random.default_rng(5)

@@ -1,5 +1,6 @@
 """ONNX files on the command line."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,52 @@ def test_a_size_has_a_name_and_a_number(net):
             cli, ["compile", str(net), "--dim", "6"], catch_exceptions=False, standalone_mode=False
         )
     assert str(error.value) == "bad input: --dim '6' is not of the form NAME=SIZE\n  hint: e.g. --dim N=4"
+
+
+@pytest.fixture
+def reduction(tmp_path) -> Path:
+    """Maximum of an input of shape (2, 3) over axes that are an input too."""
+    helper, types = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)],
+        "graph",
+        [
+            helper.make_tensor_value_info("x", types.INT8, (2, 3)),
+            helper.make_tensor_value_info("axes", types.INT64, (1,)),
+        ],
+        [helper.make_tensor_value_info("y", types.INT8, None)],
+    )
+    path = tmp_path / "max.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), str(path))
+    return path
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_input_is_fixed(reduction, tmp_path, axis):
+    arguments = ["compile", str(reduction), "--fix", f"axes=[{axis}]", "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    summary = json.loads((tmp_path / "out" / "max.json").read_text())
+    assert [s["name"] for s in summary["inputs"]] == ["x"]
+    assert [(s["name"], s["shape"]) for s in summary["outputs"]] == [("y", [(3, 2)[axis]])]
+
+
+def test_a_fixed_value_may_be_a_file(reduction, tmp_path):
+    np.save(tmp_path / "axes.npy", np.array([1]))
+    arguments = ["simulate", str(reduction), "--fix", f"axes={tmp_path / 'axes.npy'}", "--engine", "amaranth"]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_fixed_value_is_a_number_or_a_list(reduction):
+    with pytest.raises(InputError) as error:
+        CliRunner().invoke(
+            cli,
+            ["compile", str(reduction), "--fix", "axes=one"],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
+    assert str(error.value) == (
+        "bad input: --fix 'axes=one' is not of the form NAME=VALUE\n"
+        "  hint: e.g. --fix axes=[0,1], --fix k=3 or --fix pads=pads.npy"
+    )

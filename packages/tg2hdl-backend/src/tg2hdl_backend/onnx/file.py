@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 from onnx import ModelProto
+from onnx.inliner import inline_local_functions
 
 from tg2hdl_ir.errors import InputError
 
@@ -50,4 +51,4 @@ def read_file(file: Path) -> ModelProto:
             where=", ".join(s.values.name for s in model.graph.sparse_initializer),
             hint="store them as dense initializers",
         )
-    return onnx.inliner.inline_local_functions(model) if model.functions else model
+    return inline_local_functions(model) if model.functions else model

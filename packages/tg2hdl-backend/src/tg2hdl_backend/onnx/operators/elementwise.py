@@ -21,6 +21,8 @@ __all__ = [
     "cum_prod",
     "dropout",
     "hardmax",
+    "hardmax_flat",
+    "log_softmax",
     "log_softmax_flat",
     "lp_normalization",
     "mod",
@@ -136,12 +138,24 @@ def log_softmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
     return wide(_rows(node, x)).log_softmax(1).cast(x.dtype).reshape(x.shape)
 
 
+def log_softmax(node: OnnxNode, x: Tensor) -> Tensor:
+    """Logarithm of the softmax along an axis."""
+    return wide(x).log_softmax(node.attribute("axis", -1)).cast(x.dtype)
+
+
+def _first_largest(x: Tensor, axis: int) -> Tensor:
+    places = Tensor.arange(x.shape[axis]).reshape([-1 if n == axis else 1 for n in range(x.ndim)])
+    return (places == x.argmax(axis, keepdim=True)).cast(x.dtype)
+
+
 def hardmax(node: OnnxNode, x: Tensor) -> Tensor:
+    """One at the first largest element along an axis."""
+    return _first_largest(x, node.attribute("axis", -1) % x.ndim)
+
+
+def hardmax_flat(node: OnnxNode, x: Tensor) -> Tensor:
     """One at the first largest element over all axes from `axis` on, as before version 13."""
-    rows = _rows(node, x)
-    first = rows.argmax(1, keepdim=True)
-    places = Tensor.arange(rows.shape[1]).reshape(1, -1)
-    return (places == first).cast(x.dtype).reshape(x.shape)
+    return _first_largest(_rows(node, x), 1).reshape(x.shape)
 
 
 def dropout(node: OnnxNode, x: Tensor, ratio: Tensor | None = None, training: Any = None) -> Any:

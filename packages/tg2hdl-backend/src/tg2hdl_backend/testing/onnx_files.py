@@ -1,0 +1,65 @@
+"""Write ONNX files, and compute them with the golden model and with ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from tg2hdl_backend.onnx import OnnxModel
+from tg2hdl_backend.tinygrad_adapter.capture import capture
+from tg2hdl_ir.golden import evaluate_program
+
+__all__ = ["golden", "runtime", "write"]
+
+Array = npt.NDArray[Any]
+
+
+def _value(name: str, dtype: Any, shape: Any) -> Any:
+    return onnx.helper.make_tensor_value_info(
+        name, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+    )
+
+
+def write(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[tuple[str, Any, Any]],
+    outputs: Sequence[tuple[str, Any, Any]],
+    weights: Mapping[str, Array] | None = None,
+    opsets: Mapping[str, int] | None = None,
+    **options: Any,
+) -> Path:
+    """Save a graph; inputs and outputs are (name, dtype, shape), weights are arrays by name."""
+    initializers = [onnx.numpy_helper.from_array(a, n) for n, a in (weights or {}).items()]
+    graph = onnx.helper.make_graph(
+        nodes, "graph", [_value(*i) for i in inputs], [_value(*o) for o in outputs], initializers
+    )
+    imports = [onnx.helper.make_opsetid(d, v) for d, v in (opsets or {"": 17}).items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    model.ir_version = 10
+    onnx.save(model, str(path), **options)
+    return path
+
+
+def golden(model: OnnxModel, *inputs: Array) -> list[Array]:
+    """Outputs of the golden model."""
+    captured = capture(model, *inputs)
+    program = captured.program
+    found = evaluate_program(program, {program.buffers[n].name: a for n, a in captured.bind(*inputs).items()})
+    assert tuple(s.name for s in captured.outputs) == model.output_names
+    return [found[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
+
+
+def runtime(path: Path, **inputs: Array) -> list[Any]:
+    """Outputs of ONNX Runtime, without its optimizations, which change roundings."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, inputs))

@@ -1,0 +1,257 @@
+"""What an ONNX file may bring: external data, sizes, names, operator sets, constants, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tg2hdl_backend import OnnxModel, capture
+from tg2hdl_backend.onnx import DependsOnData
+from tg2hdl_ir import OnnxOperatorDef, hookimpl
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.plugins.registry import registry
+
+onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
+from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
+
+node = onnx.helper.make_node
+RNG = np.random.default_rng(3)
+F = np.float32
+
+
+def net(path, opset=17, **options):
+    weights = {
+        "fc1.weight": RNG.normal(size=(5, 8)).astype(F),
+        "fc1.bias": RNG.normal(size=8).astype(F),
+        "onnx::MatMul_7": RNG.normal(size=(8, 3)).astype(F),
+    }
+    nodes = [
+        node("Gemm", ["input.1", "fc1.weight", "fc1.bias"], ["/fc1/Gemm_output_0"], name="/fc1/Gemm"),
+        node("Relu", ["/fc1/Gemm_output_0"], ["/act/Relu_output_0"]),
+        node("MatMul", ["/act/Relu_output_0", "onnx::MatMul_7"], ["8"]),
+    ]
+    return write(
+        path, nodes, [("input.1", F, ("N", 5))], [("8", F, ("N", 3))], weights, {"": opset}, **options
+    )
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 17, 21])
+def test_opsets(tmp_path, opset):
+    path = net(tmp_path / "net.onnx", opset)
+    x = RNG.normal(size=(2, 5)).astype(F)
+    expected = runtime(path, **{"input.1": x})[0]
+    np.testing.assert_allclose(golden(OnnxModel(path, batch=2), x)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_external_data(tmp_path):
+    path = net(tmp_path / "net.onnx", save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+    assert (tmp_path / "net.onnx.data").stat().st_size > 200
+    x = RNG.normal(size=(2, 5)).astype(F)
+    result = golden(OnnxModel(path, batch=2), x)[0]
+    assert np.abs(result).min() > 0
+    np.testing.assert_allclose(result, runtime(path, **{"input.1": x})[0], rtol=1e-5, atol=1e-6)
+
+
+def test_missing_external_data(tmp_path):
+    path = net(tmp_path / "net.onnx", save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+    (tmp_path / "net.onnx.data").unlink()
+    with pytest.raises(InputError, match=r"^bad input: external data of net\.onnx cannot be read: ") as error:
+        OnnxModel(path, batch=1)
+    assert error.value.hint == "put the file that the exporter wrote beside it in the same folder"
+
+
+def test_names_are_the_files_own(tmp_path):
+    model = OnnxModel(net(tmp_path / "net.onnx"), batch=1)
+    captured = capture(model, *model.example_inputs())
+    assert [s.name for s in captured.inputs] == ["input.1"]
+    assert [s.name for s in captured.outputs] == ["8"]
+    names = {b.name for b in captured.program.buffers}
+    assert {"input.1", "8", "fc1.weight", "fc1.bias", "onnx::MatMul_7"} <= names
+
+
+def test_dimensions_without_a_name(tmp_path):
+    path = write(
+        tmp_path / "add.onnx", [node("Add", ["x", "x"], ["y"])], [("x", F, (None, None))], [("y", F, None)]
+    )
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert str(error.value) == (
+        "bad input: dimension 0 of input 'x' has no size and no name\n"
+        f"  at: {path}\n  hint: give batch=1, or dims={{'x.0': size}}"
+    )
+    assert OnnxModel(path, batch=2, dims={"x.1": 3}).inputs[0].shape == (2, 3)
+    assert OnnxModel(path, dims={"x.0": 2, "x.1": 3}).inputs[0].shape == (2, 3)
+    with pytest.raises(InputError) as error:
+        OnnxModel(path, batch=2, dims={"x.1": 3, "T": 4})
+    assert str(error.value) == (
+        f"bad input: no dimension of add.onnx is named 'T'\n  at: {path}\n"
+        "  hint: dimensions that need a size: x.0, x.1"
+    )
+
+
+def test_batch_sizes_every_dimension_of_that_name(tmp_path):
+    path = write(
+        tmp_path / "m.onnx",
+        [node("MatMul", ["a", "b"], ["y"])],
+        [("a", F, ("N", 3)), ("b", F, (3, "N"))],
+        [("y", F, ("N", "N"))],
+    )
+    assert [s.shape for s in OnnxModel(path, batch=4).inputs] == [(4, 3), (3, 4)]
+
+
+def test_operator_sets_that_nothing_uses(tmp_path):
+    others = ["ai.onnx.preview", "ai.onnx.ml", "com.microsoft.nchwc", "org.pytorch.aten", "com.example"]
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Neg", ["x"], ["y"])],
+        [("x", F, (2,))],
+        [("y", F, (2,))],
+        opsets={"": 17, **dict.fromkeys(others, 1)},
+    )
+    x = np.array([1, -2], F)
+    np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], -x)
+
+
+def reduction(path):
+    return write(
+        path,
+        [node("ReduceMax", ["x", "axes"], ["y"], name="top", keepdims=0)],
+        [("x", F, (2, 3)), ("axes", np.int64, (1,))],
+        [("y", F, None)],
+        opsets={"": 18},
+    )
+
+
+def test_axes_that_depend_on_an_input_are_refused(tmp_path):
+    with pytest.raises(DependsOnData) as error:
+        OnnxModel(reduction(tmp_path / "m.onnx"))
+    assert str(error.value) == (
+        "bad input: ONNX operator ReduceMax: 'axes' decides shapes or what is computed, but depends on the input "
+        "'axes'\n  at: node 'top': ai.onnx ReduceMax, opset 18\n"
+        "  hint: make it an initializer, or fix the input: OnnxModel(path, fixed={'axes': value}), or --fix NAME=VALUE"
+    )
+    assert error.value.inputs == ("axes",)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_axes_that_are_fixed(tmp_path, axis):
+    model = OnnxModel(reduction(tmp_path / "m.onnx"), fixed={"axes": [axis]})
+    assert [s.name for s in model.inputs] == ["x"]
+    x = RNG.normal(size=(2, 3)).astype(F)
+    np.testing.assert_array_equal(golden(model, x)[0], x.max(axis))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "text"),
+    [
+        (
+            {"axis": [0]},
+            "bad input: m.onnx has no input 'axis' to fix\n  at: {path}\n  hint: its inputs are x, axes",
+        ),
+        (
+            {"axes": [[0]]},
+            "bad input: input 'axes' has shape (1,), the value to fix it has (1, 1)\n  at: {path}\n"
+            "  hint: give a value of this shape",
+        ),
+        (
+            {"axes": [0.5]},
+            "bad input: input 'axes' is int64, which does not hold [0.5]\n  at: {path}\n  hint: give values of int64",
+        ),
+    ],
+)
+def test_values_that_cannot_be_fixed(tmp_path, fixed, text):
+    path = reduction(tmp_path / "m.onnx")
+    with pytest.raises(InputError) as error:
+        OnnxModel(path, fixed=fixed)
+    assert str(error.value) == text.format(path=path)
+
+
+def test_shapes_computed_in_the_graph(tmp_path):
+    """As PyTorch's older exporter writes ``x.view(x.shape[0], -1)``."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"], axis=0),
+        node("Unsqueeze", ["n", "axis"], ["n1"]),
+        node("Concat", ["n1", "rest"], ["shape"], axis=0),
+        node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    weights = {"zero": np.array(0), "axis": np.array([0]), "rest": np.array([-1])}
+    path = write(tmp_path / "m.onnx", nodes, [("x", F, ("N", 2, 3))], [("y", F, None)], weights)
+    x = RNG.normal(size=(4, 2, 3)).astype(F)
+    np.testing.assert_array_equal(golden(OnnxModel(path, batch=4), x)[0], x.reshape(4, 6))
+
+
+def test_functions_of_the_file(tmp_path):
+    double = onnx.helper.make_function(
+        "local", "Double", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [onnx.helper.make_opsetid("", 17)]
+    )
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Double", ["x"], ["y"], domain="local")],
+        [("x", F, (2,))],
+        [("y", F, (2,))],
+        opsets={"": 17, "local": 1},
+    )
+    model = onnx.load(str(path))
+    model.functions.append(double)
+    onnx.save(model, str(path))
+    np.testing.assert_array_equal(golden(OnnxModel(path), np.array([1, 2], F))[0], [2, 4])
+
+
+def test_operator_without_a_definition(tmp_path):
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Warp", ["x"], ["y"], domain="com.example", name="w0")],
+        [("x", F, (2,))],
+        [("y", F, (2,))],
+        opsets={"": 17, "com.example": 3},
+    )
+    with pytest.raises(UnsupportedError) as error:
+        OnnxModel(path)
+    assert str(error.value) == (
+        "unsupported: ONNX operator Warp: there is no definition of it\n"
+        "  at: node 'w0': com.example Warp, opset 3\n"
+        "  hint: export the model without it, or register it with the hook tg2hdl_onnx_operators"
+    )
+
+
+class Plugin:
+    @staticmethod
+    @hookimpl
+    def tg2hdl_onnx_operators():
+        return [OnnxOperatorDef("Warp", lambda node, x: x * node.attribute("by", 2), "com.example", 2)]
+
+
+def test_operator_of_a_plugin(tmp_path):
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Warp", ["x"], ["y"], domain="com.example", by=3)],
+        [("x", F, (2,))],
+        [("y", F, (2,))],
+        opsets={"": 17, "com.example": 3},
+    )
+    with registry().extended(Plugin()):
+        np.testing.assert_array_equal(golden(OnnxModel(path), np.array([1, 2], F))[0], [3, 6])
+
+
+def test_string_inputs_are_refused(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Identity", ["x"], ["y"])], [("x", F, (2,))], [("y", F, (2,))])
+    model = onnx.load(str(path))
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    onnx.save(model, str(path))
+    with pytest.raises(UnsupportedError, match=r"^unsupported: no hardware type for ONNX's STRING\n"):
+        OnnxModel(path)
+
+
+def test_a_shape_other_than_the_one_onnx_infers_is_refused(tmp_path):
+    class Wrong:
+        @staticmethod
+        @hookimpl
+        def tg2hdl_onnx_operators():
+            return [OnnxOperatorDef("Neg", lambda node, x: x.reshape(1, 2), priority=1)]
+
+    path = write(tmp_path / "m.onnx", [node("Neg", ["x"], ["y"])], [("x", F, (2,))], [("y", F, (2,))])
+    with registry().extended(Wrong()), pytest.raises(UnsupportedError) as error:
+        OnnxModel(path)
+    assert error.value.message == "ONNX operator Neg: the result 'y' has shape (1, 2) where ONNX says (2,)"

@@ -8,6 +8,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
@@ -27,10 +28,13 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     ------
     InputError
         When the program has no kernels.
+    PluginError
+        When `options.units` names an op or a unit that no plugin registers.
     UnsupportedError
         When a kernel cannot become hardware.
     """
     options = options or CompileOptions()
+    registry().check_units(options.units)
     if not program.calls:
         raise InputError(
             f"program {program.name!r} has no kernels: its result does not depend on a computation",

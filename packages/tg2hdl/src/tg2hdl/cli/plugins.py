@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tg2hdl.cli.new_plugin import new_plugin
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.registry import registry
@@ -24,7 +25,7 @@ _WORDS = {hook: kind.label.split()[-1] for hook, kind in KINDS.items()} | {
 
 @click.group()
 def plugins() -> None:
-    """Show the plugins.
+    """Show the plugins, or start a new one.
 
     A plugin is an entry point of the group `tg2hdl` of any installed distribution.
     """
@@ -94,3 +95,6 @@ def _print_problems(console: Console, problems: list[dict[str, Any]]) -> None:
         hook = f", {problem['hook']}" if problem["hook"] else ""
         line = f"problem: {problem['plugin']}{hook}: {problem['reason']}; hint: {problem['hint']}"
         console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+plugins.add_command(new_plugin)

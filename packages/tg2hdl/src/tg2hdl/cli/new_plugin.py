@@ -1,0 +1,48 @@
+"""``tg2hdl plugins new``: a complete plugin project with tests."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["new_plugin"]
+
+_FILES = {
+    "pyproject.toml": "pyproject.toml.in",
+    "README.md": "README.md.in",
+    "src/tg2hdl_NAME/plugin.py": "plugin.py.in",
+    "src/tg2hdl_NAME/golden.py": "golden.py.in",
+    "src/tg2hdl_NAME/hardware.py": "hardware.py.in",
+    "src/tg2hdl_NAME/rewrite.py": "rewrite.py.in",
+    "tests/test_NAME.py": "test.py.in",
+}
+
+
+@click.command(
+    "new", epilog="\b\nExamples:\n  tg2hdl plugins new gelu\n  tg2hdl plugins new gelu -o ~/src/gelu"
+)
+@click.argument("name")
+@click.option("-o", "--output", metavar="FOLDER", help="Where to write.  [default: tg2hdl-NAME]")
+def new_plugin(name: str, output: str | None) -> None:
+    """Write a plugin project: an op, its hardware, the rewrite that finds it, and tests of all three.
+
+    NAME is in lower case: it becomes the package `tg2hdl_NAME` and the namespace of its ops.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise InputError(f"{name!r} is no name for a plugin", hint="use lower-case letters, digits and _")
+    folder = Path(output or f"tg2hdl-{name}")
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"the folder {folder} is not empty", hint="give another one with -o")
+    for place, template in _FILES.items():
+        path = folder / place.replace("NAME", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = (files("tg2hdl") / "plugin_template" / template).read_text()
+        path.write_text(text.replace("NAME", name))
+    (folder / f"src/tg2hdl_{name}/__init__.py").write_text(f'"""The plugin {name} of tg2hdl."""\n')
+    (folder / f"src/tg2hdl_{name}/py.typed").touch()
+    click.echo(f"wrote {folder}; next: cd {folder} && pip install -e '.[test]' && pytest")

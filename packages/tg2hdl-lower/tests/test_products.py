@@ -69,7 +69,7 @@ def test_products_of_different_cycles_take_turns(
     kernel = pairs(size)
     plan = plan_kernel(kernel, LowerOptions())
     assert (plan.ii, plan.multipliers, len(plan.products)) == (ii, multipliers, multipliers)
-    assert plan.products[0] == (8, 8)
+    assert plan.products[0].widths == (8, 8)
     assert ("4 reads of buffer 1, which has 2 ports" in plan.format()) == (ii > 1)
     same_as_golden(kernel, plan, {1: bytes_of(4 * size)})
 

@@ -155,7 +155,7 @@ class _Planning:
         ports = {i: memories.read_ports(i) for i in memories.layouts}
         delays = port_registers(flow, ports)
         found = schedule(flow, options, ports, delays, lines)
-        products = product_slots(flow, found)
+        products = product_slots(flow, found, options.timing.product_latency)
         ends = [
             found.placements[n.number].issue + (delays.delay(n) if isinstance(n, Store) else 0)
             for n in flow.all(Store, RegisterWrite)
@@ -172,7 +172,6 @@ class _Planning:
             memories.storage,
             len(products) + _unshared_products(flow),
             products=products,
-            product_latency=options.timing.product_latency,
             shared_units=unit_slots(flow, found),
             port_registers=delays,
             accumulators=accumulators(flow, found, lines),

@@ -20,7 +20,7 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
-from tg2hdl_top.operands import HeldOperands
+from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan, plan_ports
 from tg2hdl_top.roles import buffer_roles

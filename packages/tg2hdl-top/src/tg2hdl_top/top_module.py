@@ -14,11 +14,9 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
 from tg2hdl_lower.emit.connect_memory import connect_memory
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
-from tg2hdl_lower.sharing.multipliers import Multiplier18, pool_widths
-from tg2hdl_lower.sharing.units import connect_pool
+from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
 from tg2hdl_top.joining import join_kernels
-from tg2hdl_top.operands import HeldOperands, MuxedOperands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
 from tg2hdl_top.sequencer import sequencer_named
@@ -143,10 +141,13 @@ class TopModule(wiring.Component):
             self._connect_outside(m, port)
             if port.serves.control:
                 self._connect_control(m, port.design, sequencer, busy)
-        self._connect_products(m)
-        if any(plan.shared_units for plan in self.plans):
-            m.submodules.units = units = Module()
-            connect_pool(m, units, self.cores)
+        sharing = self.design.sharing
+        connect_shared(
+            m,
+            self.cores,
+            share_multipliers=sharing.multipliers,
+            held_operands=sharing.held_operands,
+        )
         for memory in self.memories:
             writer = self._host_of(memory, "wen") if memory.role.host_writes else None
             reader = self._host_of(memory, "raddr") if memory.role.host_reads else None
@@ -175,32 +176,6 @@ class TopModule(wiring.Component):
             if hasattr(found, member):
                 return found
         raise AssertionError("every host port member is served")
-
-    def _connect_products(self, m: Module) -> None:
-        """Multipliers: one set for all kernels, or one for each."""
-        m.submodules.multipliers = pool = Module()
-        sharing = self.design.sharing
-        groups = [self.cores] if sharing.multipliers else [[core] for core in self.cores]
-        number = 0
-        for cores in groups:
-            operands: HeldOperands | MuxedOperands
-            busy = [core.busy for core in cores]
-            operands = HeldOperands(m, busy) if sharing.held_operands else MuxedOperands(busy)
-            for slot, widths in enumerate(pool_widths(core.plan.products for core in cores)):
-                ports = {
-                    n: getattr(c, f"product_{slot}")
-                    for n, c in enumerate(cores)
-                    if slot < len(c.plan.products)
-                }
-                latency = self.plans[0].product_latency - operands.latency
-                pool.submodules[f"m{number}"] = multiplier = Multiplier18(widths, latency)
-                number += 1
-                m.d.comb += [
-                    multiplier.a.eq(operands.of({n: port.a for n, port in ports.items()})),
-                    multiplier.b.eq(operands.of({n: port.b for n, port in ports.items()})),
-                ]
-                m.d.comb += [port.result.eq(multiplier.result) for port in ports.values()]
-            operands.close()
 
 
 def _named(interface: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -83,9 +83,9 @@ class ArithmeticLowering:
     variables : dict of str to Value
         Run-time scalars.
     products : sequence of interfaces
-        Multipliers, by number; see `tg2hdl_lower.sharing.multipliers.product_signature`.
+        Multipliers, by slot; see `tg2hdl_lower.sharing.connect.resource_signature`.
     shared : sequence of interfaces
-        Shared units, by number; see `tg2hdl_lower.sharing.units.unit_signature`.
+        Shared units, by slot.
     """
 
     def __init__(

@@ -14,8 +14,7 @@ from tg2hdl_lower.memory.plan import plan_memory
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.planner import plan_kernel
-from tg2hdl_lower.sharing.multipliers import Multiplier18
-from tg2hdl_lower.sharing.units import connect_pool
+from tg2hdl_lower.sharing.connect import connect_shared
 
 __all__ = ["CompiledKernel"]
 
@@ -76,12 +75,5 @@ class CompiledKernel(wiring.Component):
         for memory in self.memories.values():
             port = getattr(self.buffers, memory.name)
             connect_memory(m, memory, [core], core.busy, port, port)
-        for number, widths in enumerate(self.plan.products):
-            multiplier = Multiplier18(widths, self.plan.product_latency)
-            m.submodules[f"multiplier_{number}"] = multiplier
-            port = getattr(core, f"product_{number}")
-            m.d.comb += [multiplier.a.eq(port.a), multiplier.b.eq(port.b), port.result.eq(multiplier.result)]
-        if self.plan.shared_units:
-            m.submodules.units = units = Module()
-            connect_pool(m, units, [core])
+        connect_shared(m, [core])
         return m

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth import Module, Shape, Signal
 from amaranth.hdl import Value
 from amaranth.lib import wiring
@@ -14,8 +16,8 @@ from tg2hdl_lower.emit.control import build_control
 from tg2hdl_lower.emit.datapath import PortSignals
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort
-from tg2hdl_lower.sharing.multipliers import product_signature
-from tg2hdl_lower.sharing.units import unit_signature
+from tg2hdl_lower.plan.resources import SharedResource
+from tg2hdl_lower.sharing.connect import resource_signature
 
 __all__ = ["KernelCore", "address_width", "read_signature", "write_signature"]
 
@@ -64,10 +66,8 @@ class KernelCore(wiring.Component):
         From the cycle after `start` to the one of `done`.
     read_B_P, write_B_P : Out(read_signature), Out(write_signature)
         Port P of buffer B.
-    product_N : Out(product_signature)
-        Multiplier N, which is outside so that kernels can share it.
-    unit_N : Out(unit_signature)
-        Shared unit N.
+    product_N, unit_N : Out(resource_signature)
+        Multiplier or unit of slot N, which is outside so that kernels can share it.
     var_NAME : In
         Run-time variable; stable while busy.
     """
@@ -83,10 +83,9 @@ class KernelCore(wiring.Component):
         for variable in plan.kernel.variables:
             width, is_signed = bits_for((min(variable.low, 0), variable.high))
             members[f"var_{variable.name}"] = In(Shape(width, is_signed))
-        for number, widths in enumerate(plan.products):
-            members[f"product_{number}"] = Out(product_signature(widths))
-        for number, unit in enumerate(plan.shared_units):
-            members[f"unit_{number}"] = Out(unit_signature(unit))
+        for resources in (plan.products, plan.shared_units):
+            for slot, resource in enumerate(resources):
+                members[f"{resource.port}_{slot}"] = Out(resource_signature(resource))
         super().__init__(members)
 
     @staticmethod
@@ -98,6 +97,10 @@ class KernelCore(wiring.Component):
         """Input of a run-time variable."""
         signal: Signal = getattr(self, f"var_{variable.name}")
         return signal
+
+    def resource_port(self, resource: SharedResource, slot: int) -> Any:
+        """Interface to a shared resource."""
+        return getattr(self, f"{resource.port}_{slot}")
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
@@ -112,8 +115,8 @@ class KernelCore(wiring.Component):
             v.name: getattr(self, f"var_{v.name}") for v in self.plan.kernel.variables
         }
         control = build_control(m, self.plan, self.start, variables)
-        products = [getattr(self, f"product_{n}") for n in range(len(self.plan.products))]
-        shared = [getattr(self, f"unit_{n}") for n in range(len(self.plan.shared_units))]
+        products = [self.resource_port(r, slot) for slot, r in enumerate(self.plan.products)]
+        shared = [self.resource_port(r, slot) for slot, r in enumerate(self.plan.shared_units)]
         ArithmeticLowering(
             m, self.plan, control, self.start, reads, writes, variables, products, shared
         ).run()

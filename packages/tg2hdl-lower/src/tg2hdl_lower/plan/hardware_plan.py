@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR, LoopIR
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.bounds import bound_value
@@ -17,6 +16,7 @@ from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.placement import Placement, Schedule
 from tg2hdl_lower.plan.registers import Accumulator
+from tg2hdl_lower.plan.resources import SharedMultiplier, SharedUnit
 
 __all__ = ["HardwarePlan", "MemoryPort", "PortRegisters"]
 
@@ -64,12 +64,8 @@ class HardwarePlan(NodeGraph):
         Physical layout and element type of each buffer.
     multipliers : int
         Products of two operands that vary, where they are not computed in turns.
-    products : tuple of (int, int)
-        Operand widths of each multiplier that the top level provides (bits, signed).
-    product_latency : int
-        Cycles of these multipliers.
-    shared_units : tuple of ArithmeticUnit
-        Units that the top level provides.
+    products, shared_units : tuple of SharedResource
+        Multipliers and units that the top level provides, by the ports of the nodes that use them.
     port_registers : PortRegisters
         Buffers with a register at their read or write ports.
     accumulators : mapping of int to Accumulator
@@ -98,9 +94,8 @@ class HardwarePlan(NodeGraph):
     multipliers: int = 0
     notes: tuple[str, ...] = ()
     regrouped: bool = False
-    products: tuple[tuple[int, int], ...] = ()
-    product_latency: int = 2
-    shared_units: tuple[ArithmeticUnit, ...] = ()
+    products: tuple[SharedMultiplier, ...] = ()
+    shared_units: tuple[SharedUnit, ...] = ()
     port_registers: PortRegisters = PortRegisters(frozenset(), frozenset())
     accumulators: Mapping[int, Accumulator] = field(default_factory=dict)
     delay_lines: Mapping[int, DelayLine] = field(default_factory=dict)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import zip_longest
-
 from amaranth import Module, Signal, signed
 from amaranth.hdl import Value
 from amaranth.lib import wiring
@@ -14,16 +11,11 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op, Product
 from tg2hdl_lower.plan.placement import Schedule
+from tg2hdl_lower.plan.resources import SharedMultiplier
 from tg2hdl_lower.plan.values import Constant
 from tg2hdl_lower.schedule.dependences import recurrent_nodes
 
-__all__ = [
-    "Multiplier18",
-    "bind_products",
-    "pool_widths",
-    "product_signature",
-    "product_slots",
-]
+__all__ = ["Multiplier18", "bind_products", "product_slots"]
 
 _WIDEST = 18
 _NARROWEST = 3
@@ -56,28 +48,15 @@ def _signed_width(node: Node) -> int:
     return node.width + (not node.signed)
 
 
-def product_slots(flow: Dataflow, schedule: Schedule) -> tuple[tuple[int, int], ...]:
-    """Widths of the operands of each multiplier of a scheduled kernel (bits, as signed numbers)."""
-    slots: dict[int, tuple[int, int]] = {}
+def product_slots(flow: Dataflow, schedule: Schedule, latency: int) -> tuple[SharedMultiplier, ...]:
+    """Multipliers of a scheduled kernel, in the order of the nodes' ports."""
+    slots: dict[int, SharedMultiplier] = {}
     for node in flow.all(Product):
         a, b = (_signed_width(flow.nodes[n]) for n in node.sources)
         port = schedule.placements[node.number].port
-        before = slots.get(port, (1, 1))
-        slots[port] = (max(before[0], a), max(before[1], b))
+        multiplier = SharedMultiplier((a, b), latency)
+        slots[port] = slots.get(port, multiplier).merged(multiplier)
     return tuple(slots[n] for n in sorted(slots))
-
-
-def pool_widths(kernels: Iterable[tuple[tuple[int, int], ...]]) -> list[tuple[int, int]]:
-    """Operand widths of the multipliers that serve several kernels, of which one runs at a time."""
-    return [
-        (max(w[0] for w in slot), max(w[1] for w in slot)) for slot in zip_longest(*kernels, fillvalue=(1, 1))
-    ]
-
-
-def product_signature(widths: tuple[int, int]) -> wiring.Signature:
-    """Port of a kernel to a multiplier: `a` and `b` out, `result` in after the product latency of the plan."""
-    a, b = widths
-    return wiring.Signature({"a": Out(signed(a)), "b": Out(signed(b)), "result": In(signed(a + b))})
 
 
 class Multiplier18(wiring.Component):
@@ -88,7 +67,7 @@ class Multiplier18(wiring.Component):
     widths : (int, int)
         Bits of `a` and `b`.
     latency : int
-        Cycles: a register behind the multiplier, one at its operands, a third in front of these, the others behind.
+        Cycles: an output register, one at the operands, a third before these, all others after the product.
 
     Members
     -------

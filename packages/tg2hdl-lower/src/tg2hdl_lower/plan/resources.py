@@ -1,0 +1,136 @@
+"""Hardware outside of the kernels, in a slot of each kernel that uses it: multipliers and arithmetic units."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+
+__all__ = ["Pool", "SharedMultiplier", "SharedResource", "SharedUnit", "Word", "pools"]
+
+
+class Word(NamedTuple):
+    """Bits of a port, and whether they are a two's complement number."""
+
+    width: int
+    signed: bool
+
+
+@dataclass(frozen=True)
+class SharedResource:
+    """What a slot of a kernel needs; `latency` counts from its operands at the kernel to the result there."""
+
+    port: ClassVar[str]
+    """First part of the names of the kernel's ports."""
+
+    @property
+    def key(self) -> Hashable:
+        """The same for slots that one resource may serve."""
+        raise NotImplementedError
+
+    @property
+    def latency(self) -> int:
+        """Cycles, with those of the arbiter."""
+        raise NotImplementedError
+
+    @property
+    def operands(self) -> Mapping[str, Word]:
+        """Operands by the names of their ports."""
+        raise NotImplementedError
+
+    @property
+    def result(self) -> Word:
+        """The result."""
+        raise NotImplementedError
+
+    def instance(self, number: int) -> str:
+        """Name in the netlist."""
+        raise NotImplementedError
+
+    def merged(self, other: SharedResource) -> SharedResource:
+        """Serves both slots, which have the same key."""
+        return self
+
+
+@dataclass(frozen=True)
+class SharedMultiplier(SharedResource):
+    """A hardware multiplier for signed operands of `widths` bits."""
+
+    widths: tuple[int, int]
+    cycles: int
+    port: ClassVar[str] = "product"
+
+    @property
+    def key(self) -> Hashable:
+        return "multiplier"
+
+    @property
+    def latency(self) -> int:
+        return self.cycles
+
+    @property
+    def operands(self) -> Mapping[str, Word]:
+        return {name: Word(width, True) for name, width in zip("ab", self.widths, strict=True)}
+
+    @property
+    def result(self) -> Word:
+        return Word(sum(self.widths), True)
+
+    def instance(self, number: int) -> str:
+        return f"m{number}"
+
+    def merged(self, other: SharedResource) -> SharedMultiplier:
+        assert isinstance(other, SharedMultiplier), "slots of one key"
+        a, b = (max(pair) for pair in zip(self.widths, other.widths, strict=True))
+        return SharedMultiplier((a, b), self.cycles)
+
+
+@dataclass(frozen=True)
+class SharedUnit(SharedResource):
+    """An arithmetic unit after a register for each of its operands."""
+
+    unit: ArithmeticUnit
+    port: ClassVar[str] = "unit"
+
+    @property
+    def key(self) -> Hashable:
+        return self.unit.name
+
+    @property
+    def latency(self) -> int:
+        return self.unit.latency + 1
+
+    @property
+    def operands(self) -> Mapping[str, Word]:
+        types = zip("abc", self.unit.operands, strict=False)
+        return {name: Word(dtype.bit_width, False) for name, dtype in types}
+
+    @property
+    def result(self) -> Word:
+        return Word(self.unit.result.bit_width, False)
+
+    def instance(self, number: int) -> str:
+        return f"u{number}_{self.unit.op}"
+
+
+class Pool(NamedTuple):
+    """A resource, and the (kernel, slot) of each user."""
+
+    resource: SharedResource
+    users: list[tuple[int, int]]
+
+
+def pools(kernels: Iterable[Sequence[SharedResource]]) -> list[Pool]:
+    """Resources that serve the slots of several kernels, of which one runs at a time."""
+    found: dict[tuple[Hashable, int], Pool] = {}
+    for kernel, slots in enumerate(kernels):
+        seen: dict[Hashable, int] = {}
+        for slot, resource in enumerate(slots):
+            turn = seen[resource.key] = seen.get(resource.key, -1) + 1
+            before = found.get((resource.key, turn), Pool(resource, []))
+            found[resource.key, turn] = Pool(
+                before.resource.merged(resource), [*before.users, (kernel, slot)]
+            )
+    return list(found.values())

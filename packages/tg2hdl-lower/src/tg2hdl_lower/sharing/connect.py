@@ -1,0 +1,84 @@
+"""Shared resources of a design: built, and connected to the kernels by an arbiter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth import Module, Shape
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, SharedUnit, Word, pools
+from tg2hdl_lower.sharing.arbiter import Arbiter, HeldOperands, MuxedOperands, RegisteredOperands
+from tg2hdl_lower.sharing.multipliers import Multiplier18
+from tg2hdl_lower.sharing.units import build_unit
+
+__all__ = ["connect_shared", "resource_signature"]
+
+
+def resource_signature(resource: SharedResource) -> wiring.Signature:
+    """Port of a kernel to a shared resource: operands out, `result` in after the latency of the resource."""
+    operands = {name: Out(_shape(word)) for name, word in resource.operands.items()}
+    return wiring.Signature({**operands, "result": In(_shape(resource.result))})
+
+
+def _shape(word: Word) -> Shape:
+    return Shape(word.width, word.signed)
+
+
+def connect_shared(
+    m: Module, cores: Sequence[Any], *, share_multipliers: bool = True, held_operands: bool = False
+) -> None:
+    """Build the shared resources of kernel cores, of which one is busy at a time, and connect them.
+
+    Parameters
+    ----------
+    share_multipliers : bool
+        Whether all cores use one set of multipliers.
+    held_operands : bool
+        Whether registers hold the operands of idle kernels at zero, in place of multiplexers.
+    """
+    m.submodules.multipliers = multipliers = Module()
+    number = 0
+    for group in [cores] if share_multipliers else [[core] for core in cores]:
+        arbiter = (HeldOperands if held_operands else MuxedOperands)(m, [core.busy for core in group])
+        number = _connect(m, multipliers, [(c, c.plan.products) for c in group], arbiter, number)
+    if any(core.plan.shared_units for core in cores):
+        m.submodules.units = units = Module()
+        arbiter = RegisteredOperands(units, [core.busy for core in cores])
+        _connect(m, units, [(c, c.plan.shared_units) for c in cores], arbiter, 0)
+
+
+def _connect(
+    m: Module,
+    parent: Module,
+    users: Sequence[tuple[Any, Sequence[SharedResource]]],
+    arbiter: Arbiter,
+    first: int,
+) -> int:
+    """Build the resources of one kind as submodules of `parent`; returns the number of the next one."""
+    for resource, slots in pools(resources for _, resources in users):
+        name = resource.instance(first)
+        parent.submodules[name] = component = _build(resource, resource.latency - arbiter.latency)
+        first += 1
+        ports = {kernel: users[kernel][0].resource_port(resource, slot) for kernel, slot in slots}
+        if hasattr(component, "en"):
+            m.d.comb += component.en.eq(1)
+        prefix = name.split("_")[0]
+        for operand in resource.operands:
+            drivers = {kernel: getattr(port, operand) for kernel, port in ports.items()}
+            m.d.comb += getattr(component, operand).eq(arbiter.of(drivers, f"{prefix}_{operand}"))
+        m.d.comb += [port.result.eq(component.result) for port in ports.values()]
+    arbiter.close()
+    return first
+
+
+def _build(resource: SharedResource, latency: int) -> Any:
+    match resource:
+        case SharedMultiplier(widths=widths):
+            return Multiplier18(widths, latency)
+        case SharedUnit(unit=unit):
+            assert latency == unit.latency, "the arbiter takes the rest"
+            return build_unit(unit)
+    raise TypeError(f"{type(resource).__name__} is no shared resource")

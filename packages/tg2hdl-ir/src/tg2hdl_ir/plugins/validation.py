@@ -14,7 +14,7 @@ __all__ = ["find_fault"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.+:/-]*\Z")
 _OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
-_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
+_FACTORY = re.compile(r"[^:\s]+:[A-Za-z_][\w.]*\Z")
 
 
 def _is_int(value: Any) -> bool:

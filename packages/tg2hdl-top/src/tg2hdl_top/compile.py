@@ -16,6 +16,7 @@ from tg2hdl_top.cut_kernels import with_cut_kernels
 from tg2hdl_top.design import Design, design_program
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
+from tg2hdl_top.phases import with_phases
 from tg2hdl_top.placement import place_program
 
 __all__ = ["compile_program", "program_of_kernel"]
@@ -49,7 +50,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     )
     canonical = whole = _canonical(program)
     if options.cut_kernels:
-        canonical = with_cut_kernels(whole, options)
+        canonical = with_cut_kernels(with_phases(whole, options), options)
     if len(canonical.calls) > len(whole.calls):
         program = canonical
     if options.float_order == "relaxed":

@@ -1,0 +1,51 @@
+"""Kernels over an input with zeros in between, as a kernel for each phase where that takes fewer cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tg2hdl_ir.passes.phases import split_phases
+from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.placement import place_program
+
+__all__ = ["with_phases"]
+
+WORTH_MORE_KERNELS = 0.9
+"""Cycles that must be left where one kernel becomes several."""
+
+
+def with_phases(program: ProgramIR, options: CompileOptions) -> ProgramIR:
+    """Split the kernels that then take fewer cycles, planned as if they were alone.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        Canonical kernels.
+    """
+    if not options.chooses_lanes:
+        return program
+    written = {n for call in program.calls for n in call.accesses()[1]}
+    finite = {
+        n
+        for n, b in enumerate(program.buffers)
+        if b.role == "weight" and b.initial is not None and n not in written and options.weights == "rom"
+        if not b.dtype.is_float or np.isfinite(b.initial.astype(np.float64)).all()
+    }
+    calls: list[KernelCall] = []
+    for call in program.calls:
+        slots = frozenset(slot for slot, number in call.slots.items() if number in finite)
+        kernels = split_phases(call.kernel, slots)
+        parts = tuple(replace(call, kernel=canonicalize(kernel)) for kernel in kernels)
+        whole, split = replace(program, calls=(call,)), replace(program, calls=parts)
+        worth = len(parts) > 1 and _cycles(split, options) <= WORTH_MORE_KERNELS * _cycles(whole, options)
+        calls += parts if worth else (call,)
+    return replace(program, calls=tuple(calls))
+
+
+def _cycles(program: ProgramIR, options: CompileOptions) -> int:
+    variables = {v.name: v.high for call in program.calls for v in call.kernel.variables}
+    return sum(plan.cycles(variables) for plan in place_program(program, options))

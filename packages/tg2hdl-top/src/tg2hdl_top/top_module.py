@@ -136,8 +136,8 @@ class TopModule(wiring.Component):
             ]
         busy = Signal()
         m.d.comb += busy.eq(sequencer.busy)
-        for port in self.ports:
-            m.submodules[f"port_{type(port).__name__}"] = port
+        for number, port in enumerate(self.ports):
+            m.submodules[f"port{number}"] = port
             self._connect_outside(m, port)
             if port.serves.control:
                 self._connect_control(m, port.design, sequencer, busy)

@@ -289,7 +289,7 @@ class MemoryKindDef:
     Parameters
     ----------
     kind : Factory
-        ``() -> tg2hdl_lower.memory.MemoryKind``.
+        ``() -> tg2hdl_lower.memory.kind.MemoryKind``.
     priority : int
         Of the kinds that suit a buffer, the one of highest priority is taken.
     """
@@ -307,9 +307,9 @@ class HostPortDef:
     Parameters
     ----------
     port : Factory
-        ``(design: tg2hdl_top.Design) -> tg2hdl_top.ports.HostPort``.
+        Subclass of `tg2hdl_top.ports.HostPort`, made of the `HostShape` that it serves.
     driver : Factory
-        ``(design, simulation) -> tg2hdl_top.ports.HostDriver``: loads, starts and reads through the port.
+        ``(serves: HostShape, simulation) -> tg2hdl_top.ports.HostDriver``: loads, starts and reads through the port.
     """
 
     name: str

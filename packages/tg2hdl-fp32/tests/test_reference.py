@@ -77,3 +77,13 @@ def test_special_patterns_have_both_signs():
         specials = special_patterns(fmt)
         assert len(specials) == len(set(specials))
         assert {bits ^ fmt.sign_mask for bits in specials} == set(specials)
+
+
+def test_every_core_that_is_not_correctly_rounded_has_a_software_model():
+    from tg2hdl_fp32 import golden
+    from tg2hdl_fp32.catalog import CATALOG
+    from tg2hdl_fp32.catalog_functions import MODELLED
+
+    assert set(golden.__all__) == MODELLED
+    rounded = {"exact", "correctly rounded"}
+    assert {entry.op for entry in CATALOG if entry.accuracy not in rounded} == MODELLED

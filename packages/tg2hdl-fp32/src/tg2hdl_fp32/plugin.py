@@ -7,6 +7,7 @@ from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
 from .catalog import CATALOG, latencies
+from .catalog_functions import MODELLED
 
 
 @hookimpl
@@ -24,7 +25,7 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
             target=entry.target,
             priority=entry.priority,
             accuracy=entry.accuracy,
-            golden=f"tg2hdl_fp32.golden:{entry.op}" if "ULP" in entry.accuracy else None,
+            golden=f"tg2hdl_fp32.golden:{entry.op}" if entry.op in MODELLED else None,
         )
         for entry in CATALOG
     ]

@@ -9,14 +9,12 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from amaranth.hdl import ClockDomain, Fragment, MemoryData, Module, Shape, Value
-from amaranth.hdl._ir import Design, PortDirection
-from amaranth.hdl._mem import MemoryInstance
-from amaranth.hdl._nir import Netlist
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_sim import netlist
+from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
 
 __all__ = ["Elaboration", "MemoryInfo", "PortInfo", "SimulationModel"]
 

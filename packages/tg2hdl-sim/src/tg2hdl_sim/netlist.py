@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl._ast import SignalDict
-from amaranth.hdl._ir import Design, build_netlist
-from amaranth.hdl._nir import Memory, Netlist
+
+from tg2hdl_sim.amaranth_internals import Design, Memory, ModuleEmitter, Netlist, SignalDict, build_netlist
 
 __all__ = ["build", "to_rtlil", "to_text"]
 
@@ -17,7 +16,7 @@ def build(design: Design) -> Netlist:
     return build_netlist(design)
 
 
-class _ContentlessEmitter(rtlil.ModuleEmitter):
+class _ContentlessEmitter(ModuleEmitter):
     """Emits no memory contents, which would dominate the time of everything that follows."""
 
     def emit_memory(self, cell_idx: int, cell: Any) -> None:

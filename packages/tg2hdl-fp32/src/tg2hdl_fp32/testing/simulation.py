@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Fragment
-from amaranth.hdl import _ir as ir
-from amaranth.hdl import _nir as nir
-from amaranth.hdl._ast import ValueCastable
 from amaranth.lib import wiring
+
+from .amaranth_internals import PortDirection, ValueCastable, build_netlist, nir
 
 Planes = list[int]
 
@@ -38,9 +37,9 @@ class BitSlicedSimulation:
         for path, member, value in component.signature.flatten(component):
             value = value.as_value() if isinstance(value, ValueCastable) else value
             is_input = member.flow == wiring.In
-            direction = ir.PortDirection.Input if is_input else ir.PortDirection.Output
+            direction = PortDirection.Input if is_input else PortDirection.Output
             ports["__".join(map(str, path))] = (value, direction)
-        netlist = ir.build_netlist(Fragment.get(component, None), ports=ports)
+        netlist = build_netlist(Fragment.get(component, None), ports=ports)
         self._cells = netlist.cells
         self._top = netlist.top
         self._nets: dict[int, int] = {0: 0, 1: self._all}

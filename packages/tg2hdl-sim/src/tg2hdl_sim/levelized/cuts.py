@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import _nir as nir
+from tg2hdl_sim.amaranth_internals import nir
 
 __all__ = ["WORD", "Segments", "find_segments", "runs"]
 

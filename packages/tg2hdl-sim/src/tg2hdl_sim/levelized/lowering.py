@@ -6,9 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amaranth.hdl import _nir as nir
-
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_sim.amaranth_internals import nir
 from tg2hdl_sim.levelized.builder import Builder
 from tg2hdl_sim.levelized.cuts import Segments, find_segments, runs
 from tg2hdl_sim.levelized.nodes import Design, MemorySegment, Write

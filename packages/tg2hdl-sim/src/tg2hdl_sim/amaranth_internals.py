@@ -1,0 +1,34 @@
+"""What this package uses of Amaranth's inside: its netlist, for which there is no public way.
+
+Everything of it is imported here, so that a version of Amaranth that moves it is noticed in one place, with a clear
+message.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+try:
+    from amaranth.back.rtlil import ModuleEmitter
+    from amaranth.hdl import _nir as nir
+    from amaranth.hdl._ast import SignalDict
+    from amaranth.hdl._ir import Design, PortDirection, build_netlist
+    from amaranth.hdl._mem import MemoryInstance
+    from amaranth.hdl._nir import Memory, Netlist
+except ImportError as error:
+    raise ImportError(
+        f"Amaranth {importlib.metadata.version('amaranth')} has moved what tg2hdl-sim needs ({error}); "
+        "install amaranth>=0.5.4,<0.6"
+    ) from error
+
+__all__ = [
+    "Design",
+    "Memory",
+    "MemoryInstance",
+    "ModuleEmitter",
+    "Netlist",
+    "PortDirection",
+    "SignalDict",
+    "build_netlist",
+    "nir",
+]

@@ -13,15 +13,15 @@ from tg2hdl_lower.families import family_named
 __all__ = ["LowerOptions", "Timing"]
 
 _FAR = 96
-"""Multipliers from which a way to one of them takes a cycle."""
+"""Multipliers from which the path to one of them takes a cycle."""
 
 _SPREAD = (("product_latency", 64, 4), ("product_latency", _FAR, 5), ("read_latency", _FAR, 3))
-"""Multipliers from which a design is spread over its part, and the least latency then: long ways take cycles of their
-own, those to and from a multiplier and those from a memory."""
+"""Multipliers from which a design is spread over its part, and the least latency then: long paths take cycles of
+their own, those to and from a multiplier and those from a memory."""
 
 
 class Timing(NamedTuple):
-    """What the options of the same names come to."""
+    """Timing after defaults are resolved."""
 
     stage_levels: int
     read_latency: int
@@ -48,11 +48,11 @@ class LowerOptions:
     stage_levels : int
         Logic levels that the scheduler chains into one cycle; 0 chooses by the family.
     read_latency : int
-        Cycles from address to data of a memory: 1 for the block RAM, the others for registers behind it; 0 chooses by
+        Cycles from address to data of a memory: 1 for the block RAM, the others for output registers; 0 chooses by
         the family and, from 96 multipliers on, at least 3.
     product_latency : int
-        Cycles of a hardware multiplier: a register behind it, then one at its operands, then one after the other
-        for the ways to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4, from 96 on at
+        Cycles of a hardware multiplier: an output register, then one at its operands, then one after the other
+        for the paths to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4, from 96 on at
         least 5.
     max_ii : int
         Largest initiation interval before the planner gives up.
@@ -71,7 +71,7 @@ class LowerOptions:
 
     @property
     def spread(self) -> bool:
-        """Whether there are so many multipliers that a way to one of them takes a cycle."""
+        """Whether there are so many multipliers that the path to one of them takes a cycle."""
         return (self.multipliers or 0) >= _FAR
 
     @property

@@ -82,22 +82,22 @@ class Binder:
 
 
 def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:
-    """Cycles from a register to its next contents (1 or more), the longest way through the float units of a kernel."""
+    """Cycles from a register to its next contents (1 or more), the longest path through the float units of a kernel."""
     known = registry()
     stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRRegStore)]
-    ways: dict[IRValue, int | None] = {}
+    paths: dict[IRValue, int | None] = {}
     stack: list[IRValue] = [s.value for s in stores]
     while stack:
         value = stack[-1]
-        pending = [s for s in operands(value) if s not in ways]
-        if pending and value not in ways:
+        pending = [s for s in operands(value) if s not in paths]
+        if pending and value not in paths:
             stack.extend(pending)
             continue
         stack.pop()
         if isinstance(value, IRRegLoad):
-            ways[value] = 0
+            paths[value] = 0
             continue
-        before = [w for s in operands(value) if (w := ways[s]) is not None]
+        before = [w for s in operands(value) if (w := paths[s]) is not None]
         latency = 0
         if before and isinstance(value, IROp) and value.dtype.is_float:
             types = tuple(s.dtype for s in value.srcs)
@@ -105,8 +105,8 @@ def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:
                 value.op, types, value.dtype, target=options.target, explicit=options.units
             )
             latency = 0 if unit is None else unit.latency
-        ways[value] = max(before) + latency if before else None
-    return max((ways[s.value] or 0 for s in stores), default=0) or 1
+        paths[value] = max(before) + latency if before else None
+    return max((paths[s.value] or 0 for s in stores), default=0) or 1
 
 
 def _narrow(node: Node) -> DType:

@@ -1,7 +1,7 @@
 """Which loop of a leaf's path advances after a step: one-hot flags that need no chain through all loops.
 
-Between two wraps of the innermost loop the outer counters stand still.  What they say together is therefore kept in
-registers, a cycle behind, where the innermost loop takes at least two cycles.
+Between two wraps of the innermost loop the outer counters are constant.  Their combined flags are therefore registered,
+a cycle late, where the innermost loop takes at least two cycles.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def delayed(m: Module, value: Value, line: DelayLine, name: str) -> Value:
 
 
 def _ring(m: Module, value: Value, cycles: int, name: str) -> Value:
-    """LUT RAM that is read right before it is written, at one address that goes round."""
+    """LUT RAM that is read right before it is written, at one cyclic address."""
     memory = Memory(shape=value.shape(), depth=cycles, init=[], attrs={"ram_style": "distributed"})
     m.submodules[f"{name}_ring"] = memory
     place = _cyclic_counter(m, cycles, f"{name}_place")

@@ -150,7 +150,7 @@ def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int
         if access.form is None:
             continue
         strides = sorted({abs(c) for s, c in access.form.terms if isinstance(s, IRCounter)}, reverse=True)
-        ways: list[list[int]] = []
+        splits_of: list[list[int]] = []
         for stride in strides:
             splits = {1}
             for symbol, coefficient in access.form.terms:
@@ -158,8 +158,8 @@ def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int
                 moved = abs(coefficient) * factor
                 if factor > 1 and coefficient % stride == 0 and moved <= MAX_SPLIT * stride:
                     splits.add(moved // stride)
-            ways.append(sorted(splits, reverse=True))
-        for chosen in itertools.islice(itertools.product(*ways), MAX_LAYOUTS):
+            splits_of.append(sorted(splits, reverse=True))
+        for chosen in itertools.islice(itertools.product(*splits_of), MAX_LAYOUTS):
             spatial = list(zip(strides, chosen, strict=True))
             # A line that is no multiple of its lanes begins with a word only as a dimension of its own.
             for dims in ([(s, n) for s, n in spatial if n > 1], spatial):

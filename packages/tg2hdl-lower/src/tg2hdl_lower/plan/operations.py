@@ -64,7 +64,7 @@ class UnitOp(Operation):
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         issue = ready.stage + (1 if ready.level else 0)
-        # A unit has logic behind its last register; in a recurrence a register there would cost a cycle of the II.
+        # A unit has logic after its output register; in a recurrence a register there would cost a cycle of the II.
         after_register = self.latency and self.number in rules.circular
         return Placement(issue, issue + self.latency, 0 if after_register else rules.levels)
 

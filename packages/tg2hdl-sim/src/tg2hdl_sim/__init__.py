@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tg2hdl_sim.batch import BATCH_SIZE, BatchSimulation, InputsDifferError, open_batch
+    from tg2hdl_sim.batch import BATCH_SIZE, BatchSimulation, InputsDifferError, batch_pays, open_batch
     from tg2hdl_sim.engines import EngineEstimate, estimate_engines, open_simulation
     from tg2hdl_sim.model import MemoryInfo, PortInfo, SimulationModel
     from tg2hdl_sim.simulation import Simulation
@@ -22,6 +22,7 @@ __all__ = [
     "Simulation",
     "SimulationModel",
     "__version__",
+    "batch_pays",
     "estimate_engines",
     "open_batch",
     "open_simulation",
@@ -32,6 +33,7 @@ _OWNERS = {
     "BATCH_SIZE": "batch",
     "BatchSimulation": "batch",
     "InputsDifferError": "batch",
+    "batch_pays": "batch",
     "open_batch": "batch",
     "EngineEstimate": "engines",
     "MemoryInfo": "model",

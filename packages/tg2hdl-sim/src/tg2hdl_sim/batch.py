@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_sim import costs
 from tg2hdl_sim import words as w
+from tg2hdl_sim.engines import estimate_engines
 from tg2hdl_sim.model import Elaboration, SimulationModel
 from tg2hdl_sim.native import ADDRESSES, CHUNKS, HANDLE, SLICE, U32, U64, NativeSimulation, compiled_library
 from tg2hdl_sim.simulation import Addresses
 
-__all__ = ["BATCH_SIZE", "BatchSimulation", "InputsDifferError", "open_batch"]
+__all__ = ["BATCH_SIZE", "BatchSimulation", "InputsDifferError", "batch_pays", "open_batch"]
 
 BATCH_SIZE = 16
+COST = 2.5  # time of a cycle of a batch, relative to one of a single input
 
 _SIGNATURES: dict[str, list[Any]] = {
     "tg_lanes": [],
@@ -192,6 +195,23 @@ class BatchSimulation(NativeSimulation):
             raise InputError(
                 f"{count} values for a batch of {self.size}", where=self.name, hint="give one for each input"
             )
+
+
+def batch_pays(model: SimulationModel, inputs: int, cycles: int) -> bool:
+    """Whether building a batch is predicted to end sooner than running the inputs one by one.
+
+    Parameters
+    ----------
+    cycles : int
+        Clock cycles of one input.
+    """
+    if costs.levelized_available() is not None:
+        return False
+    cells = model.elaboration.cells
+    alone = estimate_engines(model, inputs * cycles)[0].cycles_per_second
+    batches = -(-inputs // BATCH_SIZE)
+    together = batches * cycles * COST / costs.levelized_speed(cells)
+    return costs.levelized_build_seconds(cells) + together < inputs * cycles / alone
 
 
 def open_batch(

@@ -22,6 +22,7 @@ __all__ = ["DEMO_MODELS", "DemoModel", "DemoResult", "load_demo", "run_images", 
 
 DEMO_MODELS = ("int8", "float32")
 DEMO_IMAGES = 360
+AT_A_TIME = 96  # images between two steps of the progress bar
 _FOLDER = Path(__file__).parent / "demo_models"
 
 
@@ -138,9 +139,11 @@ def run_images(
     """
     accelerator = demo.accelerator
     correct, total, seconds, predicted = 0, 0, 0.0, accelerator.predicted_cycles
-    for number, image in enumerate(demo.images):
-        x = image[None]
-        result = session.run(x)
+    images = [image[None] for image in demo.images]
+    results = (
+        r for k in range(0, len(images), AT_A_TIME) for r in session.run_batch(images[k : k + AT_A_TIME])
+    )
+    for number, (x, result) in enumerate(zip(images, results, strict=True)):
         _check(accelerator, number, "golden model", same_bits(result.output, accelerator.golden(x)))
         if number < tinygrad_images:
             expected = interpreted_outputs(accelerator.captured, x)[0]

@@ -60,9 +60,9 @@ class Late:
     def __init__(self, session):
         self.session = session
 
-    def run(self, x):
-        result = self.session.run(x)
-        return replace(result, cycles=replace(result.cycles, compute=result.cycles.compute + 1))
+    def run_batch(self, inputs):
+        results = self.session.run_batch(inputs)
+        return [replace(r, cycles=replace(r.cycles, compute=r.cycles.compute + 1)) for r in results]
 
 
 def test_a_wrong_prediction_is_an_error(demo, session):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tinygrad import Tensor
 
-from tg2hdl_backend import capture, program_simulation
-from tg2hdl_backend.program_simulation import ProgramSimulation
+from tg2hdl_backend import capture, runner
+from tg2hdl_backend.runner import Runner
 from tg2hdl_sim.costs import levelized_available
 from tg2hdl_top import CompileOptions, compile_program
 
@@ -28,9 +28,9 @@ def compiled_product(weights="rom"):
 
 
 def test_a_batch_gives_results_and_cycles_of_single_runs(monkeypatch):
-    monkeypatch.setattr(program_simulation, "batch_pays", lambda *_: True)
+    monkeypatch.setattr(runner, "batch_pays", lambda *_: True)
     compiled, named, expected = compiled_product()
-    with ProgramSimulation(compiled, "levelized") as simulation:
+    with Runner(compiled, "levelized") as simulation:
         runs = simulation.run_batch(named)
         assert simulation._batch is not None, "the inputs did not run side by side"
         single = simulation.run(named[5])
@@ -47,7 +47,7 @@ def test_a_batch_gives_results_and_cycles_of_single_runs(monkeypatch):
 
 def test_an_engine_without_batches_runs_one_by_one():
     compiled, named, expected = compiled_product()
-    with ProgramSimulation(compiled, "amaranth") as simulation:
+    with Runner(compiled, "amaranth") as simulation:
         runs = simulation.run_batch(named[:3])
         assert simulation._batch is None
     for run, values in zip(runs, expected, strict=False):
@@ -55,13 +55,13 @@ def test_an_engine_without_batches_runs_one_by_one():
 
 
 def test_programs_that_keep_state_run_one_by_one(monkeypatch):
-    monkeypatch.setattr(program_simulation, "batch_pays", lambda *_: True)
+    monkeypatch.setattr(runner, "batch_pays", lambda *_: True)
     total = Tensor(np.zeros(4, np.int32)).contiguous().realize()
     captured = capture(lambda x: total.assign(total + x), np.zeros(4, np.int32), name="sums")
     compiled = compile_program(captured.program)
     inputs = np.arange(12, dtype=np.int32).reshape(3, 4)
     named = [{captured.program.buffers[n].name: a for n, a in captured.bind(x).items()} for x in inputs]
-    with ProgramSimulation(compiled, "levelized") as simulation:
+    with Runner(compiled, "levelized") as simulation:
         runs = simulation.run_batch(named)
         assert simulation._batch is None
     for run, values in zip(runs, np.cumsum(inputs, axis=0), strict=True):

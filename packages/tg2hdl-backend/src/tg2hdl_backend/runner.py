@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -11,10 +11,20 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.lib import wiring
 
+from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
 from tg2hdl_backend.memory_words import from_words, to_words
-from tg2hdl_sim import Simulation, SimulationModel, open_simulation
+from tg2hdl_ir.errors import ToolMissingError, UnsupportedError
+from tg2hdl_sim import (
+    BATCH_SIZE,
+    InputsDifferError,
+    Simulation,
+    SimulationModel,
+    batch_pays,
+    open_simulation,
+)
 from tg2hdl_top import Design
 from tg2hdl_top.ports import HostDriver, open_driver
+from tg2hdl_top.ports.native import NativeDriver
 
 __all__ = ["Run", "Runner", "expected_cycles"]
 
@@ -76,8 +86,13 @@ class Runner:
     ) -> None:
         self.design = design
         self._loaded: dict[int, npt.NDArray[Any]] = {}
+        self._model = None if simulation else model or SimulationModel(component or design.emit())
+        self._progress = progress or (lambda message: None)
+        self._batch: SideBySide | None = None
+        self._batch_loaded: dict[int, npt.NDArray[Any]] = {}
+        self._can_batch = vcd is None and engine in BATCH_ENGINES and keeps_nothing(design)
         self._simulation = simulation or open_simulation(
-            model or SimulationModel(component or design.emit()),
+            self._model,
             engine=engine,
             expected_cycles=runs * expected_cycles(design),
             vcd=vcd,
@@ -92,11 +107,13 @@ class Runner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._simulation.__exit__(kind, error, trace)
+        self.close()
 
     def close(self) -> None:
         """End the simulation."""
         self._simulation.close()
+        if self._batch is not None:
+            self._batch.batch.close()
 
     @property
     def engine(self) -> str:
@@ -115,23 +132,85 @@ class Runner:
         SimulationError
             When the design does not finish in twice the predicted time.
         """
-        design, simulation = self.design, self._simulation
-        load = 0
-        for number, packed in design.loads(inputs).items():
+        design = self.design
+        loads = {n: to_words(p, design.memory(n).dtype.bit_width) for n, p in design.loads(inputs).items()}
+        read, *cycles = self._execute(self._simulation, self._drivers, self._loaded, loads, variables or {})
+        return Run(tuple(map(self._unpacked, design.program.outputs, read)), *cycles)
+
+    def run_batch(
+        self,
+        inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
+        variables: Mapping[str, int] | None = None,
+    ) -> list[Run]:
+        """Run many inputs, several side by side in one model, with the results and cycles of `run` for each.
+
+        They run one by one where that is predicted to end sooner, or is the only way: without a C compiler, on an
+        engine that was asked for by name, for a program that keeps something from run to run, and where control
+        depends on the data.
+
+        Raises
+        ------
+        InputError
+            For a missing or unfit input.
+        SimulationError
+            When the design does not finish in twice the predicted time.
+        """
+        runs: list[Run] = []
+        native = all(isinstance(driver, NativeDriver) for driver in self._drivers)
+        if self._can_batch and self._model is not None and native and len(inputs) > 1:
+            cycles = expected_cycles(self.design)
+            if self._batch is not None or batch_pays(self._model, len(inputs), cycles):
+                try:
+                    for first in range(0, len(inputs), BATCH_SIZE):
+                        runs += self._run_side_by_side(self._model, inputs[first : first + BATCH_SIZE])
+                except (InputsDifferError, UnsupportedError, ToolMissingError):
+                    self._can_batch = False
+        return runs + [self.run(each, variables) for each in inputs[len(runs) :]]
+
+    def _run_side_by_side(
+        self, model: SimulationModel, inputs: Sequence[Mapping[str, npt.NDArray[Any]]]
+    ) -> list[Run]:
+        if self._batch is None:
+            self._batch = open_side_by_side(model, self._progress)
+        drivers = [open_driver(port, self._batch) for port in self.design.ports]
+        loads = stacked_words(self.design, inputs)
+        read, *cycles = self._execute(self._batch, drivers, self._batch_loaded, loads, {})
+        return [
+            Run(
+                tuple(
+                    self._unpacked(n, words[:, k])
+                    for n, words in zip(self.design.program.outputs, read, strict=True)
+                ),
+                *cycles,
+            )
+            for k in range(len(inputs))
+        ]
+
+    def _execute(
+        self,
+        simulation: Any,
+        drivers: Sequence[HostDriver],
+        loaded: dict[int, npt.NDArray[Any]],
+        loads: Mapping[int, npt.NDArray[Any]],
+        variables: Mapping[str, int],
+    ) -> tuple[list[npt.NDArray[Any]], int, int, int, tuple[int, ...]]:
+        """Run once; returns the words of the outputs and the clock cycles, as `Run` has them."""
+        design, load = self.design, 0
+        for number, words in loads.items():
             memory = design.memory(number)
-            words = to_words(packed, memory.dtype.bit_width)
             if design.program.buffers[number].role == "weight":
-                if number in self._loaded and np.array_equal(self._loaded[number], words):
+                if number in loaded and np.array_equal(loaded[number], words):
                     continue
-                self._loaded[number] = words
-            load += self._driver("writes", memory.name).write(memory.name, words)
-        control = next(driver for driver in self._drivers if driver.serves.control)
-        ends = control.run(variables or {}, limit=2 * design.longest_cycles() + _MARGIN)
+                loaded[number] = words
+            load += _driver(drivers, "writes", memory.name).write(memory.name, words)
+        control = next(driver for driver in drivers if driver.serves.control)
+        ends = control.run(variables, limit=2 * design.longest_cycles() + _MARGIN)
         compute, before = ends[-1], simulation.cycles
-        outputs = tuple(self._read(number) for number in design.program.outputs)
+        names = [design.memory(number).name for number in design.program.outputs]
+        outputs = [_driver(drivers, "reads", name).read(name) for name in names]
         kernels = tuple(end - start for start, end in zip((0, *ends), ends, strict=False))
         # The last write lands in the cycle after done, which counts as readback.
-        return Run(outputs, load, compute, 1 + simulation.cycles - before, kernels)
+        return outputs, load, compute, 1 + simulation.cycles - before, kernels
 
     def kept(self) -> dict[str, npt.NDArray[Any]]:
         """Words of the memories that keep what kernels wrote until the next run."""
@@ -146,20 +225,20 @@ class Runner:
         roles = {f"memory_{m.name}": m.role for m in self.design.buffers}
         return [name for name, role in roles.items() if role.written and not role.host_writes]
 
-    def _driver(self, way: str, name: str) -> HostDriver:
-        served = (
-            driver
-            for driver in self._drivers
-            if any(b.name == name and getattr(b, way) for b in driver.serves.buffers)
-        )
-        return next(served)
-
-    def _read(self, number: int) -> npt.NDArray[Any]:
+    def _unpacked(self, number: int, words: npt.NDArray[Any]) -> npt.NDArray[Any]:
         memory = self.design.memory(number)
-        words = self._driver("reads", memory.name).read(memory.name)
         dtype = self.design.program.buffers[number].dtype.numpy()
         return from_words(words, memory.layout, memory.dtype).astype(dtype, copy=False)
 
+
+def _driver(drivers: Sequence[HostDriver], way: str, name: str) -> HostDriver:
+    served = (
+        driver for driver in drivers if any(b.name == name and getattr(b, way) for b in driver.serves.buffers)
+    )
+    return next(served)
+
+
+BATCH_ENGINES = ("auto", "levelized")
 
 _MARGIN = 1000
 """Clock cycles that a design may take beyond twice the predicted ones, before it counts as hanging."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cached_property
 from os import PathLike
@@ -20,7 +20,7 @@ from tg2hdl.quantization import QuantizedModel
 from tg2hdl.results import Cycles, KernelSummary, SimulationResult
 from tg2hdl_backend import CapturedProgram, capture, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
-from tg2hdl_backend.runner import Runner
+from tg2hdl_backend.runner import Run, Runner
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_lower import HardwarePlan
@@ -381,7 +381,28 @@ class Session:
         """Run once on input buffers by name."""
         started = time.perf_counter()
         run = self._simulation.run(named, self._accelerator.captured.var_vals)
-        seconds = time.perf_counter() - started
+        return self._result(run, time.perf_counter() - started)
+
+    def run_batch(self, inputs: Iterable[Any]) -> list[SimulationResult]:
+        """Run many inputs, several side by side in one model where that is sooner; results are those of `run`.
+
+        Parameters
+        ----------
+        inputs : iterable
+            One item for each run: an array, or a tuple of them for a model of several inputs.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        """
+        bound = [self._accelerator._bind(x if isinstance(x, tuple) else (x,)) for x in inputs]
+        started = time.perf_counter()
+        runs = self._simulation.run_batch(bound, self._accelerator.captured.var_vals)
+        each = (time.perf_counter() - started) / max(1, len(runs))
+        return [self._result(run, each) for run in runs]
+
+    def _result(self, run: Run, seconds: float) -> SimulationResult:
         self.runs += 1
         self._run_seconds += seconds
         cycles = Cycles(run.load, run.compute, run.readback, run.kernels)

@@ -1,4 +1,4 @@
-"""The one table of all rewrites of kernels from capture to plan, in order; what a kernel becomes is read here from top to bottom.
+"""The one table of all rewrites of kernels from capture to plan: what a kernel becomes is read from top to bottom.
 
 The planner tries some of the passes of the plan several times, with different lanes and turns; it only chooses among
 what they make.

@@ -19,6 +19,7 @@ def tensor(*shape: int, scale: float = 1.0) -> Tensor:
 
 W1, B1, W2, B2 = tensor(12, 16), tensor(16), tensor(16, 5), tensor(5)
 CONV, BIAS, DEPTHWISE, SQUARE = tensor(4, 1, 3, 3), tensor(4), tensor(4, 1, 3, 3), tensor(6, 6)
+GROUPED, TRANSPOSED = tensor(4, 2, 3, 3), tensor(4, 3, 2, 2)
 NORM = nn.BatchNorm(4)
 NORM.running_mean, NORM.running_var = tensor(4), tensor(4).abs() + 0.5
 NORM.weight, NORM.bias = tensor(4), tensor(4)
@@ -52,6 +53,11 @@ MODELS = {
     "recurrent": (recurrent, (2, 6), 30),
     "gelu_layernorm": (lambda x: x.linear(SQUARE).gelu().layernorm(), (3, 6), 25),
     "cat_pad_leaky": (lambda x: x.leaky_relu().cat(x.sigmoid() * 2, dim=2).pad((1, 1)), (2, 3), 30),
+    "grouped_then_transposed": (
+        lambda x: x.conv2d(GROUPED, groups=2, stride=2).relu().conv_transpose2d(TRANSPOSED, stride=2),
+        (4, 7, 7),
+        30,
+    ),
     "maximum": (lambda x: x.maximum(x.flip(2)).silu(), (2, 3), 30),
 }
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_ir import ArithmeticUnit, DType, OpDef, OpLowering, registry
+from tg2hdl_ir import ArithmeticUnit, DType, IROp, OpDef, OpLowering, PassDef, registry
 from tg2hdl_ir.ops import result_types
-from tg2hdl_ir.testing.conformance import check_lowering, check_op, check_unit, operand_sets, special_values
+from tg2hdl_ir.passes.pattern import op, rewrite, value
+from tg2hdl_ir.testing.conformance import (
+    check_lowering,
+    check_op,
+    check_pass,
+    check_unit,
+    operand_sets,
+    special_values,
+)
+from tg2hdl_ir.testing.samples import elementwise
 
 F, H, INT = DType.FP32, DType.FP16, DType.INT32
 ADD = ArithmeticUnit("test.add", "add", (F, F), F, 3, "nowhere:Unit")
@@ -119,3 +128,15 @@ def test_operands_contain_the_special_values():
     assert {0x0000, 0x8000, 0x0001, 0x03FF, 0x0400, 0x7BFF, 0x7C00, 0xFC00, 0x7E00} <= set(column.tolist())
     a, b, c = operand_sets((F, F, F), 10)
     assert a.size == b.size == c.size == 4096 + 10
+
+
+def test_a_pass_keeps_every_bit():
+    kernels = [elementwise(5, "add", "int32"), elementwise(5, "sub", "int32"), elementwise(4, "add", "fp32")]
+    sums, swap = op("add", value("a"), value("b")), lambda node, a, b: IROp("add", node.dtype, (b, a))
+    exact = PassDef("swap", "", lambda kernel: rewrite(kernel, sums, swap))
+    assert check_pass(exact, kernels) == 2
+    wrong = PassDef("drop", "", lambda kernel: rewrite(kernel, sums, lambda node, a, b: a))
+    with pytest.raises(AssertionError, match=r"pass drop: buffer \d of kernel \w+ differs"):
+        check_pass(wrong, kernels)
+    with pytest.raises(AssertionError, match="pass none changes none of these kernels"):
+        check_pass(PassDef("none", "", lambda kernel: kernel), kernels)

@@ -12,18 +12,21 @@ every `ii` cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.ops import result_types
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef, OpLowering, resolve
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef, OpLowering, PassDef, resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.verifier import verify
 
-__all__ = ["Simulate", "check_lowering", "check_op", "check_unit", "operand_sets"]
+__all__ = ["Simulate", "check_lowering", "check_op", "check_pass", "check_unit", "operand_sets"]
 
 Bits: TypeAlias = npt.NDArray[np.uint64]
 Simulate: TypeAlias = Callable[[Any, tuple[Bits, ...]], Bits]
@@ -143,6 +146,48 @@ def check_lowering(
     assert levels >= 0, f"lowering {lowering.name}: {levels} levels"
     golden = resolve(registry().op(lowering.op).evaluate)
     return _compare(f"lowering {lowering.name}", lowering, simulate, golden, operands, result, count, seed)
+
+
+def check_pass(definition: PassDef, kernels: Iterable[KernelIR], *, seed: int = 0) -> int:
+    """Check that a rewrite keeps the rules of the IR and every bit of the results.
+
+    Parameters
+    ----------
+    kernels : iterable of KernelIR
+        Kernels without run-time variables, such as those of `tg2hdl_ir.testing.samples` and some that it rewrites.
+
+    Returns
+    -------
+    int
+        Number of kernels that it changed.
+
+    Raises
+    ------
+    AssertionError
+        With the first kernel whose results differ, or when no kernel is changed.
+    IRVerificationError
+        When it breaks a rule.
+    """
+    changed = 0
+    run = resolve(definition.run)
+    rng = np.random.default_rng(seed)
+    for kernel in kernels:
+        made = run(kernel)
+        assert isinstance(made, KernelIR), f"pass {definition.name} returned {type(made).__name__}"
+        verify(made)
+        changed += made.format() != kernel.format()
+        inputs = {}
+        for buffer in kernel.buffers:
+            bits = rng.integers(0, 1 << buffer.dtype.bit_width, buffer.depth, dtype=np.uint64, endpoint=False)
+            inputs[buffer.idx] = buffer.dtype.bits_to_array(bits)
+        with np.errstate(all="ignore"):
+            wanted, got = evaluate(kernel, inputs), evaluate(made, inputs)
+        for meta in (b for b in kernel.buffers if b.is_output):
+            one, two = (meta.dtype.array_to_bits(found[meta.idx]) for found in (wanted, got))
+            same = np.array_equal(one, two)
+            assert same, f"pass {definition.name}: buffer {meta.idx} of kernel {kernel.name} differs"
+    assert changed, f"pass {definition.name} changes none of these kernels"
+    return changed
 
 
 def _compare(

@@ -16,6 +16,11 @@ MUTUAL = {
     ("tg2hdl_ir.golden.execute", "tg2hdl_ir.golden.recurrence"),
     ("tg2hdl_backend.onnx.graph", "tg2hdl_backend.onnx.control"),
 }
+# Circles that are yet to be cut; the list only shrinks.
+OPEN = {
+    ("tg2hdl_quant.graph.report", "tg2hdl_quant.graph.quantized"),
+    ("tg2hdl_top.design", "tg2hdl_top.top_module"),
+}
 
 
 def module_name(path: Path, source: Path) -> str:
@@ -31,11 +36,16 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports(name: str) -> frozenset[str]:
-    """Modules of this repository that a module imports anywhere in its text."""
+    """Modules of this repository that a module imports anywhere in its text, but for type checkers alone."""
     path = modules()[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    unread = {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
+    for node in ast.walk(tree):
+        if node in unread:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -51,7 +61,10 @@ def imports(name: str) -> frozenset[str]:
 @pytest.mark.parametrize("package", sorted({name.partition(".")[0] for name in modules()}))
 def test_no_import_circle(package):
     graph = {name: set(imports(name)) for name in modules() if name.partition(".")[0] == package}
-    for one, other in MUTUAL:
+    for one, other in MUTUAL | OPEN:
+        assert one not in modules() or other in imports(one), (
+            f"{one} does not import {other} any more: remove it"
+        )
         graph.get(one, set()).discard(other)
     try:
         list(graphlib.TopologicalSorter(graph).static_order())

@@ -65,7 +65,9 @@ def test_plugins_list():
     found = json.loads(call("plugins", "list", "--json").stdout)
     assert found["problems"] == []
     provides = {p["distribution"]: p["provides"] for p in found["plugins"]}
-    assert provides["tg2hdl"] == {"tg2hdl_commands": ["cache", "compile", "demo", "plugins", "simulate"]}
+    assert provides["tg2hdl"] == {
+        "tg2hdl_commands": ["cache", "compile", "demo", "plugins", "quantize", "simulate"]
+    }
     assert "int8" in provides["tg2hdl-quant"]["tg2hdl_quantizers"]
     assert "tg2hdl-quant" in call("plugins", "list").stdout
 

@@ -12,12 +12,13 @@ from tg2hdl_backend.testing.onnx_cases import CaseResult
 STATUSES = ("right", "wrong", "refused", "error", "time limit")
 
 
-def write_report(folder: Path, name: str, found: list[CaseResult], limit: float) -> None:
-    """Write ``name.json`` and ``name.md``."""
+def write_report(folder: Path, name: str, command: str, found: list[CaseResult], limit: float) -> None:
+    """Write ``name.json`` and ``name.md``; `command` repeats it."""
     folder.mkdir(parents=True, exist_ok=True)
     versions = {name: version(name) for name in ("onnx", "tinygrad", "numpy")}
     counts = Counter(r.status for r in found)
     data = {
+        "command": command,
         "versions": versions,
         "limit_seconds": limit,
         "counts": {s: counts[s] for s in STATUSES},
@@ -29,7 +30,7 @@ def write_report(folder: Path, name: str, found: list[CaseResult], limit: float)
     lines = [
         "# ONNX's backend node tests" + (": arithmetic in simulated hardware" if simulated else ""),
         "",
-        f"`python benchmarks/onnx/backend_tests.py{' --rtl' if simulated else ''}` with "
+        f"`{command}` with "
         + ", ".join(f"{n} {v}" for n, v in versions.items())
         + ". Each model goes through `OnnxModel` and `capture`; the golden engine's results are compared with the "
         "expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "

@@ -68,7 +68,10 @@ def main() -> None:
     print(counts, f"of {len(found)}")
     if options.output or not (options.only or parts > 1):
         name = "rtl_tests" if options.rtl else "backend_tests"
-        write_report(options.output or FOLDER, name, found, options.limit)
+        command = "python benchmarks/onnx/backend_tests.py"
+        command += " --rtl" * options.rtl + f" --shard {options.shard}" * (parts > 1)
+        command += f" --only '{options.only}'" if options.only else ""
+        write_report(options.output or FOLDER, name, command, found, options.limit)
         print("wrote", (options.output or FOLDER) / f"{name}.md")
 
 

@@ -72,10 +72,7 @@ def _plans(design: Any) -> list[Any]:
 
 
 def _memory_bits(design: Any) -> int:
-    if hasattr(design, "memories"):
-        return sum(m.layout.words * m.word_width for m in design.memories)
-    plan = design.plan
-    return sum(lay.words * lay.lanes * plan.storage[i].bit_width for i, lay in plan.layouts.items())
+    return sum(m.layout.words * m.word_width for m in design.memories)
 
 
 def _units(design: Any) -> dict[str, int]:

@@ -51,18 +51,19 @@ class CompiledKernel(wiring.Component):
         self.plan = plan = plan_kernel(kernel_ir) if isinstance(kernel_ir, KernelIR) else kernel_ir
         self.core = KernelCore(plan)
         family = family_named(plan.family)
-        self.memories = {}
+        memories = []
         for idx in plan.layouts:
-            directions = {port.reads for port in plan.ports if port.buffer == idx}
-            role = MemoryRole(written=False in directions, in_place=len(directions) > 1)
-            self.memories[idx] = plan_memory(f"b{idx}", [plan], ((0, idx),), role, family)
-        self.host = HostShape.of(self.memories.values(), plan.kernel.variables, 1)
+            ports = {port.reads for port in plan.ports if port.buffer == idx}
+            role = MemoryRole(written=False in ports, in_place=len(ports) > 1)
+            memories.append(plan_memory(f"b{idx}", [plan], ((0, idx),), role, family))
+        self.memories = tuple(memories)
+        self.host = HostShape.of(self.memories, plan.kernel.variables, 1)
         super().__init__(dict(self.host.signature().flip().members))
-        ports = {idx: getattr(self.buffers, memory.name) for idx, memory in self.memories.items()}
+        host = {memory.slots[0][1]: getattr(self.buffers, memory.name) for memory in self.memories}
         self.buf_write_ports = {
-            idx: {"wen": port.wen, "waddr": port.waddr, "wdata": port.wdata} for idx, port in ports.items()
+            idx: {"wen": port.wen, "waddr": port.waddr, "wdata": port.wdata} for idx, port in host.items()
         }
-        self.buf_read_ports = {idx: {"raddr": port.raddr, "rdata": port.rdata} for idx, port in ports.items()}
+        self.buf_read_ports = {idx: {"raddr": port.raddr, "rdata": port.rdata} for idx, port in host.items()}
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
@@ -72,7 +73,7 @@ class CompiledKernel(wiring.Component):
         m.d.comb += self.kernel_done[0].eq(core.done)
         for variable in self.plan.kernel.variables:
             m.d.comb += core.variable(variable).eq(getattr(self.variables, variable.name))
-        for memory in self.memories.values():
+        for memory in self.memories:
             port = getattr(self.buffers, memory.name)
             connect_memory(m, memory, [core], core.busy, port, port)
         connect_shared(m, [core])

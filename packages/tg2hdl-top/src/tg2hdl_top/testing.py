@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["I8", "I32", "SIZE", "X", "buffer", "check", "elementwise", "gemv", "golden", "layer", "simulate"]
 
+from typing import Any
 
 import numpy as np
 from amaranth.sim import Simulator
@@ -19,6 +20,7 @@ from tg2hdl_ir.nodes import (
     IROp,
     IRRegLoad,
     IRRegStore,
+    IRValue,
     KernelIR,
     LoopIR,
     RegisterMeta,
@@ -30,17 +32,17 @@ I32, I8 = DType.INT32, DType.INT8
 SIZE = 6
 
 
-def elementwise(op, sources, size=SIZE, name="elementwise"):
+def elementwise(op: str, sources: int, size: int = SIZE, name: str = "elementwise") -> KernelIR:
     """``out[i] = op(in1[i], in2[i])``; slot 0 is the output."""
     i = IRCounter(size, 0, 0)
     loads = [IRBufLoad(n, i, I32) for n in range(1, sources + 1)]
-    operands = (*loads, IRConst(3, I32)) if sources == 1 else tuple(loads)
+    operands: tuple[IRValue, ...] = (*loads, IRConst(3, I32)) if sources == 1 else tuple(loads)
     store = IRBufStore(0, i, IROp(op, I32, operands), I32)
     root = LoopIR.from_items((LoopIR.from_items((*loads, store), counter=i),))
     return KernelIR(tuple(BufferMeta(n, size, I32, n == 0) for n in range(sources + 1)), root, name=name)
 
 
-def gemv(rows, depth):
+def gemv(rows: int, depth: int) -> KernelIR:
     """``out[i] = sum_k w[i, k] * x[k]`` of bytes; slots out, w, x."""
     i, k = IRCounter(rows, 0, 0), IRCounter(depth, 1, 1)
     place = IROp("add", I32, (IROp("mul", I32, (i, IRConst(depth, I32))), k))
@@ -59,12 +61,12 @@ def gemv(rows, depth):
     return KernelIR(buffers, root, (RegisterMeta(0, I32),), name="gemv")
 
 
-def buffer(name, role, initial=None, size=SIZE, dtype=I32):
+def buffer(name: str, role: Any, initial: Any = None, size: int = SIZE, dtype: DType = I32) -> ProgramBuffer:
     """Buffer of a program."""
     return ProgramBuffer(name, dtype, (size,), role, initial)
 
 
-def golden(program, inputs):
+def golden(program: ProgramIR, inputs: Any) -> Any:
     """Outputs of a program by the golden model of each kernel."""
     contents = {}
     for n, b in enumerate(program.buffers):
@@ -77,15 +79,15 @@ def golden(program, inputs):
     return [contents[n] for n in program.outputs]
 
 
-def words(packed, width):
+def words(packed: Any, width: int) -> Any:
     return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
 
 
-def simulate(compiled, inputs):
+def simulate(compiled: Any, inputs: Any) -> Any:
     """Outputs, and cycles from start to done."""
     top, outputs, count = compiled.emit(), [], 0
 
-    async def bench(ctx):
+    async def bench(ctx: Any) -> None:
         nonlocal count
         for number, packed in compiled.loads(inputs).items():
             memory = compiled.memory(number)
@@ -127,7 +129,7 @@ def simulate(compiled, inputs):
     return outputs, count
 
 
-def check(program, inputs, options=None):
+def check(program: ProgramIR, inputs: Any, options: Any = None) -> Any:
     """Compile, simulate, and compare bits and cycles; returns the design."""
     compiled = compile_program(program, options)
     outputs, cycles = simulate(compiled, inputs)
@@ -140,7 +142,7 @@ def check(program, inputs, options=None):
 X = np.array([1, -2, 30000, 4, -5, 6], np.int32)
 
 
-def layer():
+def layer() -> tuple[ProgramIR, Any, Any]:
     """Program of a product and a maximum, with its weights and an input."""
     rng = np.random.default_rng(3)
     w = rng.integers(-128, 128, 20 * SIZE).astype(np.int8)

@@ -140,6 +140,7 @@ def train(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epoc
         model.fit_features(x)
     fixed = ("mean", "scale", "running_mean", "running_var", "num_batches_tracked")
     weights = get_state_dict(model)
+    statistics = [t for n, t in weights.items() if "running_" in n]
     parameters = [t for n, t in weights.items() if n.split(".")[-1] not in fixed]
     optimizer = Adam(parameters, lr=2e-3)
     size = min(64, len(x))
@@ -149,7 +150,7 @@ def train(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epoc
         optimizer.zero_grad()
         loss = model(images).sparse_categorical_crossentropy(labels).backward()
         optimizer.step()
-        return loss.realize()
+        return loss.realize(*statistics)
 
     with Context(TRAINING=1):
         for _ in range(epochs):

@@ -48,11 +48,14 @@ def measure(name: str) -> dict[str, Any]:
     graph = tensor_graph(model, test[:1])
     scores = np.concatenate([evaluate_graph(graph, [part[:, None]])[0] for part in np.array_split(test, 8)])
     floats = scores.reshape(len(test), -1).argmax(1)
+    accuracy = float((floats == labels).mean())
+    if accuracy < 0.8:
+        raise RuntimeError(f"{name}: training ended at {accuracy:.1%}, which says nothing about quantization")
     row: dict[str, Any] = {
         "model": name,
         "test samples": len(test),
         "training seconds": round(seconds, 1),
-        "float": float((floats == labels).mean()),
+        "float": accuracy,
         "settings": {},
     }
     for setting, options in SETTINGS.items():

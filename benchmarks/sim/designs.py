@@ -69,7 +69,7 @@ def measure(name: str, engines: list[str]) -> list[str]:
         begin = cpu_seconds()
         simulation = open_simulation(model, engine, cache=False)
         build = cpu_seconds() - begin
-        with Runner(accelerator.compiled, simulation=simulation) as runner:
+        with Runner(accelerator.design, simulation=simulation) as runner:
             run = runner.run(accelerator._bind(inputs), accelerator.captured.var_vals)
             found = np.asarray(accelerator.captured.restore(list(run.outputs)))
             assert found.tobytes() == np.asarray(golden).tobytes(), (name, engine)

@@ -60,7 +60,7 @@ def stacked_words(
 
 
 def keeps_nothing(design: Design) -> bool:
-    """Whether every run writes the same places, and none reads what the run before has left."""
+    """Whether every run writes the same locations, and none reads what the previous run left."""
     program = design.program
     if program.variables:
         return False

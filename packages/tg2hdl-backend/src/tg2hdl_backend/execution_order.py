@@ -13,7 +13,7 @@ __all__ = ["ordered_calls"]
 
 
 def ordered_calls(program: ProgramIR, origins: Sequence[Any]) -> tuple[ProgramIR, tuple[Any, ...]]:
-    """Put calls behind the ones that produce what they read; calls that are in order already keep it.
+    """Put calls after their producers; calls that are in order already stay in place.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which engine runs a kernel of the device, decided anew for each run."""
+"""The engine of a kernel of the device, selected for each run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tg2hdl_top import Design
 __all__ = ["OPEN_DESIGNS", "KernelSession"]
 
 OPEN_DESIGNS = 8
-"""Designs that are kept for the next run of their kernel; what was not used for longest is freed."""
+"""Designs that are kept for the next run of their kernel; the least recently used one is freed."""
 
 _open: list[KernelSession] = []
 """Sessions that hold a design, the one used last at the end."""
@@ -27,8 +27,8 @@ class KernelSession:
     """A planned kernel and the simulation of it that is open.
 
     Under ``engine=auto`` a run that is predicted to take longer than the patience of the options has no simulation, and
-    the plan alone decides it; when the runs have taken as long as opening a simulation, the quickest engine for
-    twice as many runs is looked for again.
+    the plan alone decides this.  Once the runs have taken as long as opening a simulation, the engine is selected
+    again, for twice as many runs.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class KernelSession:
         return run
 
     def free(self) -> None:
-        """End the simulation and give the design up; the next run makes them anew."""
+        """Close the simulation and drop the design; the next run makes both again."""
         self._close()
         self._model = None
         if self in _open:
@@ -100,7 +100,7 @@ class KernelSession:
     def _takes_too_long(self, variables: Mapping[str, int]) -> bool:
         """Whether no engine is predicted to finish in time, by the plan alone."""
         cycles = expected_cycles(self.design, variables)
-        # The cells of units are counted only where the rest of the design does not decide.
+        # The cells of units are counted only where the rest of the design leaves it open.
         return any(
             estimate_engines(sum(map(cells, self.design.kernels)), cycles)[0].seconds > self.options.patience
             for cells in (least_cells, netlist_cells)

@@ -1,4 +1,4 @@
-"""Size of a design's netlist by its plan, for cost models of simulation; nothing but single units is elaborated."""
+"""Size of a design's netlist estimated from its plan, for simulation cost models; only single units are elaborated."""
 
 from __future__ import annotations
 

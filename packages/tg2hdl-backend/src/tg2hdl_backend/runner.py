@@ -69,7 +69,7 @@ class Runner:
     model : SimulationModel, optional
         Of the component, when it was elaborated before.
     simulation : Simulation, optional
-        One that is open already, such as that of a netlist; then `engine` and what follows it do not count.
+        An open one, such as that of a netlist; `engine` and the parameters after it are then ignored.
     """
 
     def __init__(
@@ -144,8 +144,8 @@ class Runner:
     ) -> list[Run]:
         """Run many inputs, several side by side in one model, with the results and cycles of `run` for each.
 
-        They run one by one where that is predicted to end sooner, or is the only way: without a C compiler, on an
-        engine that was asked for by name, for a program that keeps something from run to run, and where control
+        They run one by one where that is predicted to end sooner or nothing else works: without a C compiler, on an
+        engine that was asked for by name, for a program that keeps state from run to run, and where control
         depends on the data.
 
         Raises
@@ -213,11 +213,11 @@ class Runner:
         return outputs, load, compute, 1 + simulation.cycles - before, kernels
 
     def kept(self) -> dict[str, npt.NDArray[Any]]:
-        """Words of the memories that keep what kernels wrote until the next run."""
+        """Words of the memories that keep state until the next run."""
         return {name: self._simulation.read_memory(name) for name in self._keeping()}
 
     def restore(self, words: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write what `kept` of another simulation of the design gave."""
+        """Restore the words that `kept` of another simulation of the design returned."""
         for name, array in words.items():
             self._simulation.write_memory(name, array)
 
@@ -241,7 +241,7 @@ def _driver(drivers: Sequence[HostDriver], way: str, name: str) -> HostDriver:
 BATCH_ENGINES = ("auto", "levelized")
 
 _MARGIN = 1000
-"""Clock cycles that a design may take beyond twice the predicted ones, before it counts as hanging."""
+"""Clock cycles beyond twice the prediction after which a design counts as hanging."""
 
 
 def expected_cycles(design: Design, variables: Mapping[str, int] | None = None) -> int:

@@ -1,8 +1,8 @@
 """Results on disk by content: compiled simulations, netlists, plans.
 
-An entry is a folder with a manifest of checksums.  It is made beside its place and renamed into it, so that no process
-sees half of it, and every file is checked before it is used.  All kinds share one limit; what was used longest ago goes
-first.
+An entry is a folder with a manifest of checksums.  It is built under another name and then renamed, so that no process
+sees an incomplete entry, and every file is checked before use.  All kinds share one size limit; the least recently used
+entries are removed first.
 """
 
 from __future__ import annotations

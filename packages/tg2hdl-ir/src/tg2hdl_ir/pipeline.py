@@ -1,7 +1,7 @@
-"""The one table of all rewrites of kernels from capture to plan: what a kernel becomes is read from top to bottom.
+"""The table of all kernel rewrites from capture to plan, in the order in which they run.
 
-The planner tries some of the passes of the plan several times, with different lanes and turns; it only chooses among
-what they make.
+The planner runs some passes of the plan several times, with different lanes and interleaving, and selects one of the
+results.
 """
 
 from __future__ import annotations

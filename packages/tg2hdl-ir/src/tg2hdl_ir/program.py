@@ -93,10 +93,10 @@ class ProgramIR:
 
 
 def check_contents(program: ProgramIR, given: Collection[str] = ()) -> ProgramIR:
-    """Refuse a program that reads a buffer whose contents nobody gave, and return it otherwise.
+    """Refuse a program that reads a buffer without contents; return it otherwise.
 
     Every buffer that a kernel reads, or that is a result, is an input, has initial contents, or was written by an
-    earlier kernel.  Nothing is taken for zeros.
+    earlier kernel.  No buffer is assumed to be zero.
 
     Parameters
     ----------

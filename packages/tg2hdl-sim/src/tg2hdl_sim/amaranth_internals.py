@@ -1,6 +1,6 @@
-"""What this package uses of Amaranth's inside: its netlist, for which there is no public way.
+"""The internals of Amaranth that this package uses: its netlist, which has no public interface.
 
-Everything of it is imported here, so that a version of Amaranth that moves it is noticed in one place, with a clear
+All of them are imported here, so that a version of Amaranth that moves one is noticed in one place, with a clear
 message.
 """
 

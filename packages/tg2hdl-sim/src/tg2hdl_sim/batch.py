@@ -31,14 +31,14 @@ _SIGNATURES: dict[str, list[Any]] = {
 
 
 class InputsDifferError(SimulationError):
-    """What should be the same for all inputs of a batch depends on the data: run them one by one."""
+    """A value that must be equal for all inputs of a batch depends on the data: run them one by one."""
 
 
 class BatchSimulation(NativeSimulation):
     """A simulation of several inputs side by side; made by `open_batch`.
 
-    The methods of `Simulation` give every input the same values and read those of the first.  What depends on a port
-    that varies is computed for each input, control too.
+    The methods of `Simulation` give every input the same values and read those of the first.  Logic that
+    depends on a varying port is computed for each input, control included.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ def cxxrtl_available() -> str | None:
 
 
 def cxxrtl_build_seconds(cells: int) -> float:
-    """Seconds to translate and compile, with what the tools need at their first start."""
+    """Seconds to translate and compile, including the first start of the tools."""
     zig = compiler.find_compiler().is_zig
     first = 60.0 * yosys.first_start_is_slow() + 30.0 * (zig and compiler.zig_is_cold())
     return first + 4.0 + 0.005 * cells

@@ -49,7 +49,7 @@ def estimate_engines(
 ) -> tuple[EngineEstimate, ...]:
     """Predict the time of each engine, the quickest first.
 
-    In place of a model, which is elaborated, the number of its netlist cells will do; nothing is then taken for cached.
+    In place of a model, which is elaborated, the number of its netlist cells will do; then nothing counts as cached.
 
     The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the engine's
     descriptor; a cached model has nothing to build.

@@ -1,4 +1,4 @@
-"""What is simulated: a component, its ports and its memories, elaborated once for all engines."""
+"""The simulated design: a component, its ports and its memories, elaborated once for all engines."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ __all__ = ["ERRORS", "LUTS", "Estimate", "convert", "estimate_design", "memory_a
 
 # Periods (ns) on speed grade 6, after place and route.
 _READ = 6.8
-"""Through a block RAM to the register behind it."""
+"""Through a block RAM to its output register."""
 _MULTIPLY = 7.2
 """From register through a multiplier to register."""
 _SPREAD = 0.25
-"""For each block along the edge of the area that they cover."""
+"""For each block along the edge of the area that the blocks cover."""
 _STAGE, _LEVEL = 3.0, 0.95
 _CONTROL, _LOOP = 4.5, 0.85
 _PACKED, _PACKED_SPREAD, _PACKED_UNIT = 3.8, 0.15, 5.2
@@ -46,11 +46,11 @@ LUTS = {
 
 ERRORS = {False: {"lut": 0.09, "fmax": 0.05}, True: {"lut": 0.09, "fmax": 0.05}}
 """Median errors on the benchmark table, without and with registers in blocks, as benchmarks/synth/fit_table.py
-prints them; that of LUTs for workloads that are left out of the fit."""
+prints them; the error of LUTs is of workloads that are left out of the fit."""
 
 _SOFT_PRODUCT = 0.66
 _LUT_RAM = 8
-"""LUTs of 16 words of 4 bits, with the two that write."""
+"""LUTs of a LUT RAM of 16 words of 4 bits, with the two of its write port."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Fit:
 
 
 def check_weights_fit(program: ProgramIR, part: str) -> None:
-    """Refuse a program whose weights alone are more than all memory of a part; takes no time.
+    """Refuse a program whose weights alone exceed all memory of a part; needs no planning.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def _weights(program: ProgramIR) -> list[ProgramBuffer]:
     found = [
         b for n, b in enumerate(program.buffers) if n in used and b.role == "weight" and b.initial is not None
     ]
-    # Synthesis makes nothing of a memory whose elements are all the same.
+    # Synthesis removes a memory whose elements are all equal.
     return [b for b in found if b.initial is not None and not np.all(b.initial == b.initial.flat[0])]
 
 

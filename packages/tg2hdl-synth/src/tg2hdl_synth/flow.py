@@ -58,7 +58,7 @@ def synthesize(
     progress : callable, optional
         Called with a message at each step.
     target : str or TargetDef, optional
-        Another word for `part`.
+        Alias of `part`.
 
     Raises
     ------

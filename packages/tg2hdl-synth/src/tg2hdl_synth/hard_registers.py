@@ -1,7 +1,7 @@
 """Registers next to ECP5 multipliers and block RAMs moved into these blocks, on the flat netlist.
 
 A multiplier takes the registers of both operands and of its product together, or none of them.  A block RAM port takes
-the register behind its outputs.  A register qualifies when it has no enable, no reset and the clock of the block.
+its output register.  A register qualifies when it has no enable, no reset and the clock of the block.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Absorber:
                         self.reader[bit] = name if pin == "DI" else ""
 
     def multiplier(self, cell: Cell) -> bool:
-        """Take the registers at both operands and the product."""
+        """Absorb the registers of both operands and the product."""
         pins = cell["connections"]
         operands = {
             p: self._driving(pins, [f"{p}{n}" for n in range(width)]) for p, width in _OPERANDS.items()
@@ -87,7 +87,7 @@ class _Absorber:
         return True
 
     def memory_port(self, cell: Cell, port: str) -> bool:
-        """Take the register behind a port; ports of 36 bits use the outputs of both and are left alone."""
+        """Absorb the output register of a port; ports of 36 bits use the outputs of both and are left alone."""
         if (
             int(cell["parameters"].get("DATA_WIDTH_B", "0"), 2) > 18
             or int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) > 18

@@ -1,4 +1,4 @@
-"""Physical shapes of memories on ECP5: narrow slices over the whole depth, without a multiplexer behind them."""
+"""Physical shapes of memories on ECP5: narrow slices over the whole depth, without an output multiplexer."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]
     Parameters
     ----------
     halves : bool
-        Besides those that are deeper than a block RAM at its full width also shallow ones, in slices of 18 bits:
-        unlike a port of 36 bits, one of 18 can take a register behind it.
+        Slice not only memories that are deeper than a block RAM at its full width, but also shallow ones, into 18
+        bits: a port of 18 bits can have an output register, a port of 36 bits cannot.
     """
     found, figures = [], ECP5.memory
     ends = [m.start() for m in _MODULE.finditer(rtlil)] + [len(rtlil)]

@@ -37,8 +37,8 @@ _COSTS = {
 }
 
 _MANY_WIDE = 0.02
-"""Multiplexers behind two LUTs, as a share of a part's LUTs, above which a design that fills the part does without.
-The placer puts them far from the register behind them, with which a LUT shares a slice."""
+"""Multiplexers that join two LUTs, as a share of a part's LUTs, above which a design that fills the part is mapped
+without them.  The placer puts them far from their output register, whereas a LUT shares a slice with it."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ _KEEPS_OLD = re.compile(
 
 
 def free_collisions(rtlil: str) -> str:
-    """Let a synchronous read be anything when the word is written in the same cycle; the schedule keeps them apart."""
+    """Leave a synchronous read undefined when the word is written in the same cycle; the schedule keeps them apart."""
     return _KEEPS_OLD.sub(lambda match: match[1] + "1" * len(match[2]), rtlil)
 
 

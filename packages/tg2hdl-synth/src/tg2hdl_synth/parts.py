@@ -14,7 +14,7 @@ FAMILIES = ("ecp5", "ice40")
 """Families whose tools this package knows."""
 
 _FULL = 0.5
-"""Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may never be routed."""
+"""Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may be unroutable."""
 
 
 def _ecp5(device: str, lut: int, dsp: int, bram: int) -> TargetDef:
@@ -69,5 +69,5 @@ def part_named(name: str) -> TargetDef:
 
 
 def is_full(cells: Mapping[str, int], part: TargetDef) -> bool:
-    """Whether a netlist takes so much of a part that it is spread over all of it."""
+    """Whether a netlist fills so much of a part that it is spread over all of it."""
     return max(cells["comb"] / part.lut, cells["ff"] / part.ff) > _FULL

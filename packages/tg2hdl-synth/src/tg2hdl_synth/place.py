@@ -25,14 +25,14 @@ __all__ = ["PathStep", "PlaceAndRoute", "place_and_route", "suitable_placers"]
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
 _PLACERS = {"heap": ["--placer-heap-timingweight", "20"], "static": ["--placer", "static"]}
-"""The placers' options.  With its default of 10 as the weight of slow connections ``heap`` leaves some across the
-whole part."""
+"""The placers' options.  With its default timing weight of 10, ``heap`` leaves some critical nets across the whole
+part."""
 _PHASES = (("Packing", "packing"), ("placed", "placing"), ("Routing", "routing"))
 
 
 @dataclass(frozen=True)
 class PathStep:
-    """A cell on the critical path: its name in the netlist, the net behind it, and the delay up to there (ns)."""
+    """A cell on the critical path: its name in the netlist, the net that it drives, and the delay up to there (ns)."""
 
     cell: str
     net: str
@@ -48,7 +48,7 @@ class PlaceAndRoute:
     fmax : float
         MHz.
     placer : str
-        Algorithm of the placement that was the faster one, ``heap`` or ``static``.
+        Placer of the faster result, ``heap`` or ``static``.
     utilization : dict of str to (used, available)
         By the kinds of the part.
     critical_path : tuple of PathStep
@@ -66,7 +66,7 @@ class PlaceAndRoute:
 def place_and_route(
     netlist: Netlist, part: TargetDef, *, speed: int, seed: int, frequency: float, progress: Progress
 ) -> PlaceAndRoute:
-    """Place and route a netlist with one seed: by every placer that suits it, of which the fastest result counts.
+    """Place and route a netlist with one seed: with every placer that suits it; the fastest result is kept.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def place_and_route(
 def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ...]:
     """Placers of nextpnr for a netlist.
 
-    ``static`` keeps connections short and ``heap`` the slow ones among them; which of the two wins differs.
+    ``static`` shortens all nets, ``heap`` the critical ones; which placer is faster depends on the design.
     """
     if part.family != "ecp5":
         return ("heap",)

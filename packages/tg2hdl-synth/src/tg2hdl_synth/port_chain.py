@@ -21,7 +21,7 @@ def chain_ports(netlist: dict[str, Any]) -> None:
     """Change a netlist of yosys' JSON in place.
 
     Each input bit gets a register that is fed by the one before; each output bit is mixed into the register after it.
-    Paths from and to ports are so timed from register to register.
+    Paths from and to ports are thus timed from register to register.
     """
     module = _top(netlist)
     ports: dict[str, Module] = module["ports"]

@@ -1,4 +1,4 @@
-"""Registers with very many readers copied, on the flat netlist of an ECP5, so that each copy stands near its own.
+"""High fan-out registers replicated, on the flat netlist of an ECP5, so that each copy is placed near its readers.
 
 One register that enables every accumulator of a design that fills the part would have to reach all of it in one cycle.
 """
@@ -13,20 +13,20 @@ from typing import Any
 __all__ = ["copy_registers"]
 
 _READERS = 16
-"""Readers of one copy, unless there would be more than `_COPIES`; of a register that only LUTs read, a quarter."""
+"""Readers of one copy, unless that takes more than `_COPIES` copies; a quarter of it if only LUTs read the register."""
 _COPIES = 8
-"""Registers instead of one; few enables or clears fit a common tile, so that more of them would spread the slices."""
+"""Maximum copies of a register; few enables or clears fit one tile, so that more copies would spread the slices."""
 _NEAR = 48
-"""Readers of one copy where only LUTs read a register that does nothing but delay another one: those of one way among
-some hundred multipliers.  Each may stand beside its readers, and has a cycle for the way to there."""
+"""Readers of one copy of a register that only delays another one and feeds only LUTs, as on the paths to some hundred
+multipliers.  Each copy can be placed beside its readers, and has a cycle to get there."""
 _MANY = 48
-"""Readers above which a register is copied; a quarter where all of them are LUTs, such as those in front of multipliers
-that kernels share."""
+"""Readers above which a register is copied; a quarter where all of them are LUTs, such as the input multiplexers of
+multipliers that kernels share."""
 
 _ADDRESS = re.compile(r"AD[AB](?:[4-9]|1\d)")
 """Pins of a block of memory that are bits of an address; in wide blocks those below enable bytes."""
 _ADDRESSES = 400
-"""Copies of addresses at most; with some hundred more, nextpnr's router did not find the last ways of a full part."""
+"""Maximum copies of addresses; with some hundred more, nextpnr's router did not find the last routes of a full part."""
 
 Cell = dict[str, Any]
 
@@ -34,9 +34,9 @@ Cell = dict[str, Any]
 def copy_registers(netlist: dict[str, Any]) -> int:
     """Change a netlist of yosys' JSON in place; returns how many cells it has more.
 
-    Clock and data of a copy are those of the original, so that it always has the same value; a LUT in front of it is
-    copied too, which would otherwise stand somewhere on the way to all of the copies.  The readers are dealt out
-    by the names of what they drive, in which the lanes are numbered: a lane has the same neighbours everywhere.
+    Clock and data of a copy are those of the original, so that it always has the same value.  A LUT that drives it is
+    copied too; otherwise one LUT would have to drive all copies.  Readers are assigned to copies by the names of what
+    they drive, which number the lanes: a lane has the same neighbours everywhere.
     """
     (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
     cells: dict[str, Cell] = module["cells"]
@@ -76,7 +76,7 @@ def copy_registers(netlist: dict[str, Any]) -> int:
 
 
 def _blocks(cells: dict[str, Cell], readers: dict[int, list[tuple[str, str, int]]]) -> dict[int, int]:
-    """Blocks of memory, which stand far apart, that registers go to: enables, and addresses if they are not many."""
+    """Memory blocks (placed far apart) that registers drive: their enables, and their addresses if these are few."""
     enables: dict[int, int] = {}
     addresses: dict[int, int] = {}
     for bit, found in readers.items():
@@ -95,7 +95,7 @@ def _with(cell: Cell, **pins: int) -> Cell:
 
 
 def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
-    """Key of each cell: what it drives, or the register right behind it, as a name with numbers and a bit."""
+    """Key of each cell: what it drives, or the register directly after it, as a name with numbers and a bit."""
     names: dict[int | str, str] = {}
     # The names that yosys makes are longer than those of the design.
     for name, net in sorted(module["netnames"].items(), key=lambda item: len(item[0])):

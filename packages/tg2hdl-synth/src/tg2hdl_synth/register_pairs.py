@@ -1,8 +1,8 @@
-"""Which of several registers behind an adder stays beside it, on the flat netlist of an ECP5.
+"""Which of several registers fed by one adder is packed with it, on the flat netlist of an ECP5.
 
-The output of a carry chain or LUT has one flip-flop in its own slice, which nextpnr gives to any of the registers
-behind it.  It belongs to the one that leads back to the same logic, such as an accumulator, and not to one that takes
-its final sum, which can stand anywhere.
+The output of a carry chain or LUT has one flip-flop in its own slice, into which nextpnr packs any of the registers
+that it feeds.  It should be the register that feeds back to the same logic, such as an accumulator, and not one that
+only takes the final sum, which can be placed anywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products that are made of LUTs, where a part has fewer hard multipliers than a design has products."""
+"""Products built from LUTs, for designs with more products than the part has hard multipliers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def products(rtlil: str) -> list[Product]:
 
 
 def soft_products(rtlil: str, blocks: int) -> list[Product]:
-    """Products to make of LUTs so that the rest fits `blocks` hard multipliers: the smallest ones, the last first."""
+    """Products to build from LUTs so that the rest fits `blocks` hard multipliers: the smallest, of equals the last."""
     every = products(rtlil)
     excess = sum(p.blocks for p in every) + len(_HARD.findall(rtlil)) - blocks
     chosen = []

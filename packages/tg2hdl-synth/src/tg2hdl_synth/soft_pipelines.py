@@ -1,6 +1,6 @@
-"""Products of LUTs with registers between their sums, which come from in front of the factors and from behind.
+"""Pipelined LUT products: registers of the operands and of the product move between the partial sums.
 
-A hard multiplier has registers at its ports, for which a design provides.  A product of LUTs needs them inside.
+A hard multiplier has registers at its ports, which the design provides.  A LUT product needs them inside.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _Register:
 def with_soft_products(rtlil: str, chosen: Iterable[Product]) -> str:
     """RTLIL in which these products are cells of the type `SOFT_PRODUCT`.
 
-    Where both factors come from two registers in a row, the later ones go behind the rows of partial products; where
-    the product goes to two registers in a row, the first one goes in front of the last sum.  Nothing else changes.
+    Where both factors pass two consecutive registers, the second ones move after the rows of partial products; where
+    the product passes two consecutive registers, the first one moves before the last sum.  Nothing else changes.
     """
     names: dict[str, set[str]] = {}
     for product in chosen:
@@ -94,7 +94,7 @@ def _registers(module: str) -> dict[str, _Register]:
 
 
 def _only_reader(module: str, registers: dict[str, _Register], value: str) -> _Register | None:
-    """The register that takes a value which nothing else does."""
+    """The register that is the only reader of a value."""
     readers = [r for r in registers.values() if r.d == value]
     name = value.rsplit(" ", 1)[0]
     # Where it is declared, the product, and the register.

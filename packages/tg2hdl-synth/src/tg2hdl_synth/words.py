@@ -1,4 +1,4 @@
-"""How much of what is in RTLIL before any synthesis: bits of adders, multiplexers, registers; multipliers; memories."""
+"""Contents of RTLIL before any synthesis: bits of adders, multiplexers, registers; multipliers; memories."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ADDERS = ("$add", "$sub", "$neg")
 
 @dataclass
 class WordMemory:
-    """A memory: its shape, whether a register is within its read ports, the ports, and the style asked for."""
+    """A memory: its shape, the requested style, its ports, and whether its reads are synchronous."""
 
     width: int
     depth: int
@@ -45,7 +45,7 @@ class WordMemory:
 
 @dataclass
 class Words:
-    """Contents of a module without those below it.
+    """Contents of a module without its submodules.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def count_words(rtlil: str) -> dict[str, Words]:
 
 @dataclass
 class _Sums:
-    """Sums of a module and who reads them."""
+    """Sums of a module and their readers."""
 
     width: dict[str, int] = field(default_factory=dict)
     operands: list[str] = field(default_factory=list)

@@ -23,7 +23,7 @@ __all__ = ["compile_program", "program_of_kernel"]
 
 
 def compile_program(program: ProgramIR, options: CompileOptions | None = None) -> Design:
-    """Rewrite, verify, canonicalize and place the kernels of a program, and decide what is around them.
+    """Rewrite, verify, canonicalize and place the kernels of a program, and decide what surrounds them.
 
     Raises
     ------

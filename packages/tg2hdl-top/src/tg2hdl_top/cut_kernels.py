@@ -17,7 +17,7 @@ from tg2hdl_top.placement import place_program
 __all__ = ["with_cut_kernels"]
 
 WORTH_A_KERNEL = 0.9
-"""Cycles that must be left where another kernel and a buffer are taken."""
+"""Largest ratio of cycles after to before, at which another kernel and buffer are worth their area."""
 
 
 def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
@@ -54,7 +54,7 @@ def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
 def _best_cut(
     call: KernelCall, slots: dict[int, int], program: ProgramIR, options: CompileOptions
 ) -> tuple[KernelIR, KernelIR, tuple[int, ...]] | None:
-    """The cut with the fewest cycles, if they are few enough; planned as if the kernel were alone."""
+    """The cut with the fewest cycles, if they are few enough; the kernel is planned by itself."""
     if call.kernel.variables:
         return None
     best, best_cycles = None, 0

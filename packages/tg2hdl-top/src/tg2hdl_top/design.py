@@ -1,4 +1,4 @@
-"""A design: everything that is decided about the hardware of a program, as a value."""
+"""A design: all decisions about the hardware of a program, as plain data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Design", "SequencerPlan", "Sharing", "design_program"]
 
 @dataclass(frozen=True)
 class SequencerPlan:
-    """When kernels start: a policy, and the numbers that it decided."""
+    """The sequencing policy of the kernels, and the numbers that it decided."""
 
     policy: str
     numbers: tuple[int, ...] = ()
@@ -207,7 +207,7 @@ def design_program(
     sources: Sequence[KernelIR],
     preparation: ProgramIR | None = None,
 ) -> Design:
-    """Decide what is around planned kernels: memories, ports, sequencer, sharing.
+    """Decide what surrounds planned kernels: memories, ports, sequencer, sharing.
 
     Parameters
     ----------

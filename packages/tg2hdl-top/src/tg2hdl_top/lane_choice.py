@@ -32,15 +32,15 @@ __all__ = [
 ]
 
 MAX_MULTIPLEXED = 128
-"""Elements in front of all lane multiplexers of a kernel's access, above which another layout is sought."""
+"""Inputs (elements) of all lane multiplexers of a kernel's access, above which another layout is sought."""
 
 MAX_CHOICE = 64
-"""Elements in front of one lane multiplexer that would be larger than a multiplier: no layout with more is taken."""
+"""Maximum inputs (elements) of one lane multiplexer: a larger one would be larger than a multiplier."""
 
 
 @dataclass
 class BufferLayout:
-    """What earlier kernels decided about a buffer: its layout, and who relies on it."""
+    """What earlier kernels decided about a buffer: its layout, and the kernels that rely on it."""
 
     layout: Layout
     users: list[BufferUser] = field(default_factory=list)
@@ -94,13 +94,13 @@ class LaneChooser:
     Parameters
     ----------
     known : dict of int to BufferLayout
-        Buffers that kernels before share.
+        Layouts of buffers that earlier kernels use.
     storage : dict of int to DType
         Element type of each buffer.
     seen : dict of KernelIR to dict of int to BufferAccesses
-        Accesses of kernels, kept for the next choice.
+        Accesses by kernel, kept for later choices.
     sparing : bool
-        Of lanes that take the same cycles, take those that ask least of the memories instead of the first ones.
+        Among lanes of equal cycles, take those with the lowest memory demand instead of the first ones.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class LaneChooser:
         return replace(best, why=self._why(best, fewest)) if budget > 1 else best
 
     def _why(self, best: LaneChoice, fewest: LaneChoice) -> str:
-        """Reason for a choice, with the one of the fewest steps."""
+        """Reason for a choice, beside the lanes with the fewest steps."""
         steps, least = _steps(self.kernel, best.lanes), _steps(self.kernel, fewest.lanes)
         text = f"{_described(best.lanes)}: {steps} steps"
         if steps == least:
@@ -160,7 +160,7 @@ class LaneChooser:
         return choice.cycles, demand
 
     def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
-        """Cycles of the steps, with those that wait for a float sum whose outputs are too few to take turns."""
+        """Cycles of the steps, with the stalls of a float sum that has too few outputs to interleave."""
         turns = math.prod(
             -(-loop.bound // lanes.get(loop.counter.axis, 1))
             for loop in self.kernel.loop_tree.walk()
@@ -191,7 +191,7 @@ class LaneChooser:
         return entry.layout
 
     def _preferred(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
-        """The layout with which the kernel waits least for the ports, and of these the one with the least demand."""
+        """The layout with the fewest port stalls, and of these the one with the lowest demand."""
         accesses, ports = self.accesses[idx], self._ports(idx)
 
         def cost(layout: Layout) -> tuple[bool, int, int, int]:
@@ -237,7 +237,7 @@ def _paths(kernel: KernelIR) -> list[list[tuple[int, int]]]:
 def memory_demand(
     accesses: dict[int, BufferAccesses], lanes: dict[int, int], layouts: dict[int, Layout]
 ) -> int:
-    """Words that a step touches, and elements in front of lane multiplexers."""
+    """Words that a step touches, and inputs (elements) of lane multiplexers."""
     return sum(accesses[idx].use(lanes, layout).cost for idx, layout in layouts.items())
 
 

@@ -17,9 +17,9 @@ class CompileOptions(LowerOptions):
     Parameters
     ----------
     weights : {"rom", "loadable"}
-        Weights are contents of read-only memories, or are written through host ports at run time.
+        Weights are the contents of read-only memories, or are written through host ports at run time.
     ports : tuple of str
-        Kinds of host ports; each serves what it can of what those before it do not.
+        Kinds of host ports; each serves what it can of what earlier ones leave.
     schedule : str
         Policy for when kernels start: ``serial`` runs one after the other.
     cut_kernels : bool
@@ -28,8 +28,8 @@ class CompileOptions(LowerOptions):
         Whether the kernels, of which one runs at a time, use the same multipliers; with three kernels and 96
         multipliers or more each product takes a cycle more than `product_latency`.
     share_units : bool
-        Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for a
-        register behind the choice of the kernel.
+        Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for the
+        output register of the kernel multiplexer.
     """
 
     weights: str = "rom"

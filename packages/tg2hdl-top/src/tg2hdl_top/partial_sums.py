@@ -18,7 +18,7 @@ WORTH_A_KERNEL = 0.8
 
 
 def with_partial_sums(program: ProgramIR, options: CompileOptions) -> ProgramIR:
-    """Split the sums that would wait for their adder most of the time.
+    """Split the sums that would stall on the latency of their adder most of the time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kernels over an input with zeros in between, as a kernel for each phase where that takes fewer cycles."""
+"""Kernels over a zero-stuffed input, split into one kernel per phase where that takes fewer cycles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tg2hdl_top.placement import place_program
 __all__ = ["with_phases"]
 
 WORTH_MORE_KERNELS = 0.9
-"""Cycles that must be left where one kernel becomes several."""
+"""Largest ratio of cycles after to before, at which one kernel becomes several."""
 
 
 def with_phases(program: ProgramIR, options: CompileOptions) -> ProgramIR:
-    """Split the kernels that then take fewer cycles, planned as if they were alone.
+    """Split the kernels that then take fewer cycles, each planned by itself.
 
     Parameters
     ----------

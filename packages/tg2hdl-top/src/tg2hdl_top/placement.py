@@ -31,9 +31,9 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     """Plan every kernel call.
 
     A buffer gets its layout from the kernel that needs several lanes of it; kernels that touch it one element at a
-    time follow.  Kernels with more multiplications choose first.  Of lanes that take the same cycles, those first in
-    the list or those that ask least of the memories: what the better one is shows in the kernels that come after, so
-    both are tried.
+    time follow.  Kernels with more multiplications choose first.  Ties in cycles are
+    broken by the order of the lanes or by their memory demand: which is better depends on the later kernels, so both
+    are tried.
     """
     storage = element_types(program)
     roles = buffer_roles(program, options)
@@ -96,7 +96,7 @@ def _place(
 def _program_cost(
     program: ProgramIR, choices: dict[int, LaneChoice], layouts: dict[int, Layout]
 ) -> tuple[int, int]:
-    """Cycles of all steps, and what they ask of the memories."""
+    """Cycles of all steps, and their memory demand."""
     cycles = sum(choice.cycles for choice in choices.values())
     demand = 0
     for number, choice in choices.items():

@@ -1,4 +1,4 @@
-"""Types of values that ONNX infers, which what is computed must have."""
+"""Types that ONNX infers, against which computed values are checked."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
         first = Value("iteration", None, lambda number=number: number)
         going = Value("condition", None, lambda: np.array(True)) if condition is None else condition
         results = graph.run_graph(body, [first, going, *carried])
-        # A body that passes an absent condition on loops until the trip count.
+        # A body that passes on an absent condition loops until the trip count.
         condition, done = results[0], done + 1
         carried = results[1 : 1 + len(carried)]
         for found, value in zip(scanned, results[1 + len(carried) :], strict=True):

@@ -40,7 +40,7 @@ class Graph:
     expected : ExpectedTypes, optional
         Types that ONNX infers, which every result must have.
     outer : Graph, optional
-        The graph around this one, whose values its nodes may use.
+        The enclosing graph, whose values the nodes may use.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A value while a graph is computed: a tensor, what is known of it at compile time, and the inputs behind it."""
+"""A value while a graph is computed: a tensor, its compile-time knowledge, and the inputs that it depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate at compile time what no input reaches: initializers, transposed weights, tables."""
+"""Evaluate at compile time what depends on no input: initializers, transposed weights, tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FoldedProgram:
     preparation : ProgramIR or None
         Computes the weights, its outputs, that took the place of kernels; None without such kernels.
     frozen : frozenset of str
-        Weights whose contents went into others for good, because a buffer of these kernels has several contents.
+        Weights that are folded into others permanently, because a buffer of these kernels has several contents.
     """
 
     program: ProgramIR
@@ -109,7 +109,7 @@ def _preparation(
 
 
 def _foldable(program: ProgramIR, found: Sequence[tuple[set[int], set[int]]]) -> set[int]:
-    """Calls whose results no input, variable or state reaches, on buffers that only such calls write."""
+    """Calls whose results depend on no input, variable or state, on buffers that only such calls write."""
     moving = {
         n
         for n, b in enumerate(program.buffers)

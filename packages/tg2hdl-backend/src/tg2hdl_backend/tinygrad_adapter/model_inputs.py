@@ -80,7 +80,7 @@ def spec_of(name: str, example: Any) -> TensorSpec:
     Raises
     ------
     InputError
-        For a dtype that hardware has not, or an empty shape.
+        For a dtype without hardware, or an empty shape.
     """
     try:
         if isinstance(example, Tensor):

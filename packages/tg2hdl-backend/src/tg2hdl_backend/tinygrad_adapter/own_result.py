@@ -38,7 +38,7 @@ _MUCH = 2_000_000
 
 
 def reference_device(operations: int, dtypes: Iterable[DType]) -> str:
-    """Device for references: tinygrad's interpreter, or compiled C for much work where there is a compiler.
+    """Device for references: tinygrad's interpreter, or compiled C for large work where a compiler is installed.
 
     Short floats stay with the interpreter: the CPU device emulates them, without rounding between fused operations.
 
@@ -57,8 +57,8 @@ def reference_device(operations: int, dtypes: Iterable[DType]) -> str:
 def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") -> list[Array]:
     """Results of a model as tinygrad computes them, flat in the order of its outputs.
 
-    Nothing of the compiler takes part: tinygrad schedules the model again, without its optimizations of loops, so that
-    sums keep their order, and runs it on `device`.  The model's tensors are as before afterwards.
+    No part of this compiler is involved: tinygrad schedules the model again, without its optimizations of loops, so
+    that sums keep their order, and runs it on `device`.  The model's tensors are as before afterwards.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What tinygrad must know of hardware when it lowers a kernel: one sequential thread over flat buffers."""
+"""What tinygrad must know about the hardware when it lowers a kernel: one sequential thread over flat buffers."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
     InputError
         For an example that is missing or that the model refuses, or a model that looks at data.
     UnsupportedError
-        For an operation that a graph of tensors has not, such as an update in place.
+        For an operation that a graph of tensors cannot express, such as an update in place.
     """
     if not callable(model):
         raise InputError(
@@ -103,7 +103,7 @@ class _Reader:
         return self._known[result]
 
     def _operands(self, uop: UOp) -> tuple[UOp, ...]:
-        """Sources that are tensors: shapes, devices and unique numbers are none."""
+        """Sources that are tensors, without shapes, devices and unique numbers."""
         if uop in self._weights or uop.op in (Ops.CONST, Ops.BUFFER):
             return ()
         one = uop.op.name.lower() in MOVEMENT or uop.op.name in _SAME or uop.op is Ops.REDUCE
@@ -145,7 +145,7 @@ class _Reader:
         return self.builder.elementwise(name, *sources, dtype=_dtype(uop), label=label)
 
     def _stack(self, sources: tuple[int, ...], shape: tuple[int, ...]) -> int:
-        """Tensors one behind the other on a new first axis: each in zeros, and the sum of these."""
+        """Tensors stacked on a new first axis: each padded with zeros, then all are added."""
         total = None
         for place, source in enumerate(sources):
             dtype = self.builder.nodes[source].dtype

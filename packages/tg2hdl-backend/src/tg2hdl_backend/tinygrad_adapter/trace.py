@@ -161,9 +161,9 @@ def reachable_tensors(model: Any) -> dict[str, Tensor]:
 
 @contextmanager
 def unchanged_tensors() -> Iterator[dict[int, tuple[Tensor, UOp]]]:
-    """Give all tensors back the graph and the gradient that they had.
+    """Restore the graph and the gradient of all tensors at the end of the context.
 
-    Yields the tensors that are to have another graph than before, by identity; new tensors may be added.
+    Yields a mapping by identity, to which the caller adds new tensors with the graph that they are to have.
     """
     gradients = [(t, t.grad) for t, _ in _tensor_uops().values()]
     before = _tensor_uops()

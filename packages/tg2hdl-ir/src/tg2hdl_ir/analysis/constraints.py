@@ -1,4 +1,4 @@
-"""What a gate says about affine values: intervals that hold wherever the gate is true."""
+"""Intervals of affine values that a gate implies: they hold wherever the gate is true."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Constraints:
     Parameters
     ----------
     gate : IRValue or None
-        A conjunction of comparisons; anything else in it is passed over.
+        A conjunction of comparisons; other terms are ignored.
     """
 
     def __init__(self, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:

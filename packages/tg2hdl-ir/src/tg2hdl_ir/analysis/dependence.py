@@ -189,7 +189,7 @@ class Dependence:
         return {e for e in filled if e[1] is not None and e[1] < self.bound(loop)}
 
     def _registers_allow(self, loop: LoopIR) -> frozenset[int] | None:
-        """Registers whose elements the iterations share without meeting; None when a value is carried."""
+        """Registers with separate elements for each iteration; None when a value is carried."""
         if loop.counter is None or self.bound(loop) <= 1:
             return frozenset()
         use = self._use[loop]

@@ -1,4 +1,4 @@
-"""Fixed values: the same in every run, as only constants, weights and counters of known bounds reach them."""
+"""Fixed values: the same in every run, because they depend only on constants, weights and counters of known bounds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["FixedValue", "FixedValues"]
 
 @dataclass(frozen=True)
 class FixedValue:
-    """What a fixed value is made of.
+    """Dependences of a fixed value.
 
     Parameters
     ----------
     counters : frozenset of IRCounter
         Induction variables that it depends on, also through addresses.
     loads : tuple of IRBufLoad
-        Loads of weights that it reads, each behind those in its address.
+        Loads of weights that it reads, each after those in its address.
     """
 
     counters: frozenset[IRCounter] = frozenset()
@@ -41,7 +41,7 @@ class FixedValues:
         self._memo: dict[IRValue, FixedValue | None] = {}
 
     def of(self, value: IRValue) -> FixedValue | None:
-        """What a fixed value is made of; None for a value that an input, a variable or a register reaches."""
+        """Dependences of a fixed value; None for a value that depends on an input, a variable or a register."""
         stack = [value]
         while stack:
             node = stack[-1]

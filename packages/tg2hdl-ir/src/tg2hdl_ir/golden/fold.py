@@ -31,7 +31,7 @@ _INTEGER = {
 _FLOAT = {"add": np.add, "mul": np.multiply}
 
 _ROW = 256
-"""Elements from which on a loop over rows is faster than `accumulate`."""
+"""Minimum number of elements for which a loop over rows is faster than `accumulate`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the golden model works out once per kernel: where values live, which loops run at once, recurrences."""
+"""Static analysis of a kernel for the golden model: where values live, which loops run at once, recurrences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that carry registers: all that does not depend on them is computed for many iterations at once.
+"""Loops with loop-carried registers: everything independent of these is vectorized over many iterations.
 
 A perfect nest of such loops with straight-line code inside is one sequence of steps.  Its statements are cut in three:
 values that the registers need but that do not depend on them (all steps at once), the updates of the registers (step by
@@ -52,7 +52,7 @@ class Recurrence:
     tainted : tuple of IROp
         Ops between the carried loads and stores, operands first.
     inputs : tuple of values
-        What these ops and stores read besides.
+        Other values that these ops and stores read.
     late : tuple of statements
         Everything else, in order.
     folds : tuple of Fold

@@ -1,4 +1,4 @@
-"""Accumulators that start at zero: cleared behind their last addition, and not chosen in front of their first."""
+"""Accumulators that start at zero: cleared after their last addition instead of multiplexed before their first."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["clear_with_last"]
 
 @ir_pass("clear-with-last", "accumulators are cleared after their last addition")
 def clear_with_last(kernel: KernelIR) -> KernelIR:
-    """Make ``r + x``, then ``r = where(last, 0, sum)``, of ``where(first, 0, r) + x``, then ``r = sum``.
+    """Rewrite ``sum = where(first, 0, r) + x; r = sum`` to ``sum = r + x; r = where(last, 0, sum)``.
 
-    A register with a reset input does that without logic, and the addition starts from the register.  Registers start
-    at zero, and every run leaves them at zero.
+    A register with a reset input clears itself without logic, and the adder reads the register directly.  Registers
+    start at zero, and every run leaves them at zero.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _uses(statements: tuple[IRStatement, ...]) -> dict[IRValue, list[IRValue | I
 def _last_of(
     choices: list[IRValue | IRStatement], load: IRRegLoad, path: tuple[LoopIR, ...], folder: Folder
 ) -> IRValue | None:
-    """Gate of the last step, if every use is a choice of zero in the first step of the same inner loops."""
+    """Gate of the last step, if every use selects zero in the first step of the same inner loops."""
     found = {_chosen_at(choice, load) for choice in choices}
     axes = found.pop() if len(found) == 1 else None
     if axes is None:

@@ -38,7 +38,7 @@ class CutPlace:
     path : tuple of LoopIR
         Levels from the root to this one.
     registers : tuple of int
-        What the loops compute and the statements behind them use.
+        Registers that the loops compute and the statements after them read.
     """
 
     path: tuple[LoopIR, ...]
@@ -155,13 +155,13 @@ def _set_first(statements: list[IRStatement]) -> set[int]:
 
 
 def _does_more(home: LoopIR) -> bool:
-    """Whether the statements behind the loops compute anything."""
+    """Whether the statements after the loops compute anything."""
     values = (s.value for s in home.epilogue if isinstance(s, IRBufStore | IRRegStore))
     return any(not isinstance(value, IRRegLoad) for value in values)
 
 
 def _up(path: tuple[LoopIR, ...], tree: LoopIR) -> LoopIR:
-    """The levels around a loop, with their loads in front of it and nothing else."""
+    """The levels around a loop, with only the loads that precede it."""
     for level, inner in zip(reversed(path[:-1]), reversed(path), strict=False):
         before = level.items[: level.items.index(inner)]
         loads = tuple(item for item in before if isinstance(item, IRBufLoad))

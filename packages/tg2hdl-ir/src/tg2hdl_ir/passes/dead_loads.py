@@ -9,7 +9,7 @@ __all__ = ["without_dead_loads"]
 
 
 def without_dead_loads(tree: LoopIR) -> LoopIR:
-    """The loop tree without them."""
+    """The loop tree without dead loads."""
     stores = [s for s in tree.statements() if not isinstance(s, IRBufLoad | IRRegLoad)]
     live = set(loads_used_by(tuple(v for s in stores for v in operands(s))))
 

@@ -13,7 +13,7 @@ __all__ = ["number_depths"]
 
 
 class _Unchanged(Folder):
-    """Makes ops as they are."""
+    """Makes ops without simplifying them."""
 
     def op(self, op: str, dtype: DType, *srcs: IRValue) -> IRValue:
         return IROp(op, dtype, srcs)

@@ -1,4 +1,4 @@
-"""Loops that take steps in hardware which must do nothing.
+"""Loops whose hardware takes steps that must have no effect.
 
 Hardware takes at least one step for each loop, also when a run-time bound is zero.  A run-time bound that control
 cannot compute without a divider is replaced by the largest one.
@@ -44,7 +44,7 @@ def guard_loops(kernel: KernelIR) -> KernelIR:
 
 
 def _is_exact(bound: int | IRValue) -> bool:
-    """Whether hardware runs the loop exactly as often."""
+    """Whether hardware runs the loop exactly `bound` times."""
     if isinstance(bound, int):
         return bound > 0
     return _is_simple(bound) and RangeAnalysis().of(bound)[0] > 0

@@ -57,7 +57,7 @@ def hoist_weights(
     Returns
     -------
     program : ProgramIR
-        With the new weights behind the buffers of the old one, whose numbers stay.
+        The program with the new weights after the old buffers, which keep their numbers.
     preparation : ProgramIR or None
         Computes the new weights, its outputs, from the old ones; None without new ones.
     """

@@ -1,4 +1,4 @@
-"""Holding registers: values that are loaded at an outer level and used after their place was overwritten."""
+"""Holding registers: values that are loaded at an outer level and used after their location was overwritten."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Placed:
 def hold_overwritten_loads(kernel: KernelIR) -> KernelIR:
     """Copy such loads to a new register right where they execute, and read that register where they are used.
 
-    A load may otherwise be repeated in every step of an inner loop, which is only right while nothing writes its place.
+    Otherwise the load may be repeated in every step of an inner loop, which is wrong once its location is overwritten.
     """
     order: dict[IRStatement, _Placed] = {}
     spans: dict[int, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""Initial values of integer maxima and minima, chosen beside the comparison and not in front of it."""
+"""Initial values of integer maxima and minima: selected in parallel with the comparison instead of before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["choose_initial_late"]
 
 @ir_pass("choose-initial-late", "initial values of extrema are selected beside the comparison")
 def choose_initial_late(kernel: KernelIR) -> KernelIR:
-    """Make ``where(first, x, max(r, x))`` of ``max(where(first, initial, r), x)``, for min too.
+    """Rewrite ``max(where(first, initial, r), x)`` to ``where(first, x, max(r, x))``; likewise for min.
 
     Parameters
     ----------

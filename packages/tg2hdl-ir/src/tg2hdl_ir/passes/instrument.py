@@ -1,4 +1,4 @@
-"""Names of passes, and what watches them: every pass of the pipeline is marked with its name and one line.
+"""Names of passes and their watchers: every pass of the pipeline is marked with its name and one line.
 
 A watcher sees a kernel before and after each pass.  With ``TG2HDL_VERIFY_EACH=1``, which the tests of this project set,
 every kernel is verified after every pass, so that a bug is found at the pass that made it.
@@ -76,7 +76,7 @@ def pass_of(function: Callable[..., Any]) -> IRPass:
 
 @contextmanager
 def watch_passes(*watchers: PassWatcher) -> Iterator[None]:
-    """Call watchers after each pass for a while."""
+    """Call watchers after each pass inside the context."""
     token = _watchers.set((*_watchers.get(), *watchers))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Interleaving: independent iterations take turns inside a reduction, so that each has time for a slow unit."""
+"""Interleaving: independent iterations alternate inside a reduction, which hides the latency of a slow unit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["interleave"]
 def interleave(kernel: KernelIR, info: AxisInfo, axis: int, tile: int) -> KernelIR:
     """Make `tile` iterations of an independent axis the innermost loop of every leaf below it.
 
-    Each output still adds its terms in the original order: only the turns of different outputs change.  The registers
+    Each output still adds its terms in the original order; only the order among outputs changes.  The registers
     that are private to the axis become arrays of `tile` elements.
 
     Parameters
@@ -38,7 +38,7 @@ def interleave(kernel: KernelIR, info: AxisInfo, axis: int, tile: int) -> Kernel
     kernel : KernelIR
         Flattened; the axis has not been unrolled to nothing.
     tile : int
-        Iterations that take turns; when the bound is no multiple, the last tile has idle turns.
+        Interleaved iterations; when the bound is not a multiple, the last tile has idle slots.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class _Interleaver:
         registers = tuple(
             replace(r, size=r.size * self.tile) if r.idx in self.private else r for r in self.kernel.registers
         )
-        # Where all iterations take turns, the loop itself goes, and those inside are a level higher.
+        # When one tile holds all iterations, the loop disappears and its inner loops move up a level.
         root = number_depths(LoopIR.from_items(self._items(self.kernel.loop_tree, counter)))
         return replace(self.kernel, loop_tree=root, registers=registers)
 
@@ -148,7 +148,7 @@ class _Interleaver:
                 new = indexed
             items.append(new)
         if mask is not None:
-            # Nobody reads the elements of the idle turns.
+            # Nothing reads the elements of the idle slots.
             items = mask_statements(items, mask, self.folder, self.private)
         return LoopIR.from_items(tuple(items), counter=turn, axis_type="loop")
 

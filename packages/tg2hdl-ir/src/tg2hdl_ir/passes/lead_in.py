@@ -1,6 +1,6 @@
-"""Lead-in: loops begin some iterations early, whose results nobody stores.
+"""Lead-in: loops run warm-up iterations whose results are discarded.
 
-Lines that keep what earlier iterations have read are full by the first iteration that counts.
+Delay lines with words of earlier iterations are then full at the first iteration whose result is stored.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["lead_in"]
 
 @ir_pass("lead-in", "loops start with warm-up iterations that fill line buffers")
 def lead_in(kernel: KernelIR, early: Mapping[int, int], reading: Collection[IRBufLoad]) -> KernelIR:
-    """Let loops begin early.
+    """Add warm-up iterations to loops.
 
     Parameters
     ----------
     kernel : KernelIR
         Flattened.
     early : mapping of int to int
-        Iterations by axis.  The axes are independent, so that no register is carried from one iteration to the next.
+        Warm-up iterations by axis.  The axes are independent: no register is carried from one iteration to the next.
     reading : collection of IRBufLoad
-        Loads that read in the early iterations as well, where their addresses are inside of the buffer then; any other
-        load has no value there.
+        Loads that also read in the warm-up iterations, if their addresses stay inside the buffer; all other loads are
+        gated off there.
     """
     return replace(kernel, loop_tree=_LeadIn(kernel, early, reading).loop(kernel.loop_tree, {}))
 
@@ -58,7 +58,7 @@ class _LeadIn:
         self.affine = AffineAnalysis(self.ranges)
 
     def loop(self, loop: LoopIR, masks: Mapping[IRCounter, IRValue]) -> LoopIR:
-        """The loop with `masks`: which iterations count, by the counter of the loops that begin early."""
+        """The loop with warm-up; `masks` are the gates of the real iterations, by counter of a loop with warm-up."""
         counter = loop.counter
         if counter is not None and (early := self.early.get(counter.axis, 0)):
             assert isinstance(counter.bound, int), "only a loop with a fixed bound begins early"

@@ -1,6 +1,6 @@
-"""Partial sums: a long sum of floats becomes several sums that take turns, and the sum of these.
+"""Partial sums: a long float sum becomes several interleaved sums, which are then added.
 
-Regrouping changes rounding, so that this is only for ``float_order="relaxed"``.
+Regrouping changes rounding, so this needs ``float_order="relaxed"``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LongSum:
 
 
 def find_sum(kernel: KernelIR) -> LongSum | None:
-    """The sum of a kernel that computes one float sum per result and nothing beside it; None for other kernels."""
+    """The sum of a kernel that computes one float sum per result and nothing else; None for other kernels."""
     if len(kernel.registers) != 1 or kernel.registers[0].size != 1 or not kernel.registers[0].dtype.is_float:
         return None
     if any(not isinstance(loop.bound, int) for loop in kernel.loop_tree.walk()):
@@ -106,7 +106,7 @@ def _starts_at_zero(level: LoopIR) -> bool:
 
 
 def _is_addition(value: IRValue, leaf: LoopIR) -> bool:
-    """Whether this is the accumulator as the leaf reads it, plus what does not depend on it."""
+    """Whether this is the accumulator read in the leaf, plus a value that does not depend on it."""
     if not isinstance(value, IROp) or value.op != "add":
         return False
     carried = [s for s in value.srcs if isinstance(s, IRRegLoad)]
@@ -117,7 +117,7 @@ def _is_addition(value: IRValue, leaf: LoopIR) -> bool:
 
 
 def _works_in_place(kernel: KernelIR, home: LoopIR) -> bool:
-    """Whether a result may change what a later sum reads: all partial sums come before the first result."""
+    """Whether a result may overwrite inputs of a later sum: the split runs all partial sums before the first result."""
     stored = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
     before = (*home.prologue, *home.body)
     inner = (s for item in before for s in (item.statements() if isinstance(item, LoopIR) else (item,)))
@@ -202,7 +202,7 @@ def _parts(found: LongSum, idx: int, parts: int, axis: int) -> tuple[IRItem, ...
 
 
 def _masked(body: list[IRStatement], mask: IRValue, register: int, folder: Folder) -> list[IRStatement]:
-    """Statements that add zero where the mask is false; loads there give anything."""
+    """Statements that add zero where the mask is false; loads there return arbitrary values."""
     result: list[IRStatement] = []
     for statement in mask_statements(body, mask, folder, (register,)):
         if isinstance(statement, IRRegStore):

@@ -1,7 +1,7 @@
-"""Phases: a kernel over an input with zeros in between, as a transposed convolution has it, without the zeros.
+"""Phases: a kernel over a zero-stuffed input, as in a transposed convolution, becomes kernels that skip the zeros.
 
 Outputs at the same position modulo the distance of the elements use the same weights: each phase is a kernel that adds
-their products alone. The products that are left out are zeros, which change no sum that starts at zero.
+only their products.  The skipped products are zero and change no sum that starts at zero.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_PHASES = 16
 
 
 def split_phases(kernel: KernelIR, finite: frozenset[int]) -> tuple[KernelIR, ...]:
-    """A kernel for each phase; the kernel alone where there is nothing to leave out.
+    """One kernel for each phase; the kernel itself where nothing can be skipped.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def split_phases(kernel: KernelIR, finite: frozenset[int]) -> tuple[KernelIR, ..
 
 
 def _stuffed_load(kernel: KernelIR, finite: frozenset[int]) -> IRBufLoad | None:
-    """The load with zeros in between, if all that a kernel does with it is to add its products to a sum."""
+    """The zero-stuffed load, if the kernel only adds its products to a sum."""
     statements = list(kernel.loop_tree.statements())
     if len(kernel.registers) != 1 or kernel.registers[0].size != 1:
         return None

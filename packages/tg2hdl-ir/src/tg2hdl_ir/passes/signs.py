@@ -14,7 +14,7 @@ __all__ = ["choose_signs"]
 
 @ir_pass("choose-signs", "products with -1, 0 or 1 become selections")
 def choose_signs(kernel: KernelIR) -> KernelIR:
-    """Replace integer products of `x` with a choice of -1, 0 and 1 by the choice of -`x`, 0 and `x`."""
+    """Replace integer products of `x` and a multiplexer of -1, 0 and 1 by a multiplexer of -`x`, 0 and `x`."""
     folder = Folder()
     found: list[IROp] = []
 
@@ -41,7 +41,7 @@ def choose_signs(kernel: KernelIR) -> KernelIR:
 
 
 def _is_sign(value: IRValue) -> bool:
-    """Whether a value is -1, 0 or 1 by choices alone."""
+    """Whether a value only selects among the constants -1, 0 and 1."""
     if isinstance(value, IROp):
         return value.op == "where" and not value.dtype.is_bool and all(map(_is_sign, value.srcs[1:]))
     return isinstance(value, IRConst) and any(is_const(value, n) for n in (-1, 0, 1))

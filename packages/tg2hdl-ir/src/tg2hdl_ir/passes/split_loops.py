@@ -21,7 +21,7 @@ MAX_SPLITS = 16
 
 @ir_pass("split-loops", "counters that are divided by constants become two nested loops")
 def split_loops(kernel: KernelIR) -> KernelIR:
-    """Split loops until no counter is divided by a divisor of its bound; divisions of sums are simplified on the way.
+    """Split loops until no counter is divided by a divisor of its bound; divisions of sums are simplified too.
 
     ``c // 3`` and ``c % 3`` of a counter of 9 steps become the counters of two loops of 3 steps.
     """

@@ -159,7 +159,7 @@ class _Unroller:
         return statements if mask is None else mask_statements(statements, mask, self.folder)
 
     def _known(self, statement: IRStatement, rewriter: Rewriter) -> bool:
-        """Whether a load is its alternative in every step, as that of a lane in the padding."""
+        """Whether a load returns its alternative in every step, like that of a lane in the padding."""
         if not isinstance(statement, IRBufLoad) or statement.gate is None or statement.alt is None:
             return False
         if not is_const(rewriter.value(statement.gate), 0):
@@ -183,7 +183,7 @@ def _once(loop: LoopIR, items: tuple[IRItem, ...]) -> LoopIR:
 
 
 def _never(statement: IRStatement) -> bool:
-    """Whether a store can never happen, as that of an epilogue in a lane that is not the last."""
+    """Whether a store never executes, like that of an epilogue in any lane but the last."""
     if not isinstance(statement, IRBufStore | IRRegStore):
         return False
     return statement.gate is not None and is_const(statement.gate, 0)

@@ -28,7 +28,7 @@ from tg2hdl_ir.verifier import verify
 __all__ = ["WeightExpression", "weight_expressions"]
 
 _SMALL = 16384
-"""Bits of a table that may be larger than what it is made of: one block RAM."""
+"""Largest table that may exceed the buffers that it replaces: one block RAM (bits)."""
 
 _MOVES = ("cast", "bitcast")
 _COSTLY = ("mul", "mulacc", "div", "mod")
@@ -129,7 +129,7 @@ class WeightExpression:
 def weight_expressions(
     kernel: KernelIR, fixed: FixedValues, accept: Callable[[WeightExpression], bool]
 ) -> list[WeightExpression]:
-    """Largest fixed expressions with an op that are accepted; of one that is not, its parts are asked about."""
+    """Maximal accepted fixed expressions with an op; where one is rejected, its operands are tried."""
     order, levels = _placed(kernel)
     affine = AffineAnalysis()
     accepted: list[WeightExpression] = []

@@ -113,8 +113,8 @@ class OpLowering:
         ``(m: amaranth.Module, operands: list[Value], operand dtypes, result dtype) -> Value``.
     levels : Factory
         ``(operand dtypes, result dtype) -> float or None``: logic depth in units of one LUT level with routing; a carry
-        chain of 16 bits counts as two.  The scheduler chains ops up to its stage budget; infinity takes a stage of its
-        own, and None leaves the op to a pipelined unit where there is one.
+        chain of 16 bits counts as two.  The scheduler chains ops up to its stage budget; infinity reserves a
+        whole stage, and None leaves the op to a pipelined unit where there is one.
     """
 
     name: str
@@ -240,9 +240,9 @@ class MemoryFigures:
     block_words : int
         Words of one block RAM of one bit; deeper memories select among blocks.
     wide_bits : int
-        Word width from which the address fan-out to the blocks takes a register of its own (bits).
+        Minimum word width at which the address fan-out to the blocks gets its own register (bits).
     lut_ports, block_ports, large_ports : int
-        Read ports of a memory in LUT RAM, in one block RAM, and in several: every port is a copy.
+        Maximum read ports of a memory in LUT RAM, in one block RAM, and in several; every port is a copy of the memory.
     """
 
     lut_bits: int = 2048
@@ -263,14 +263,14 @@ class MemoryFigures:
 
 @dataclass(frozen=True)
 class FamilyDef:
-    """An FPGA family: what the planner chooses by, before a part is known.
+    """An FPGA family: the figures that the planner uses before a part is known.
 
     Parameters
     ----------
     stage_levels : int
         Logic levels in a clock cycle.
     read_latency, product_latency : int
-        Cycles of a memory and of a hardware multiplier with the registers that the family has for them.
+        Cycles of a memory read and of a hardware multiplier, with the registers inside the family's blocks.
     memory : MemoryFigures
     """
 

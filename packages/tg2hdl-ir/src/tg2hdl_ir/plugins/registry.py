@@ -91,7 +91,7 @@ class Registry:
 
     @contextmanager
     def extended(self, *plugins: object, distribution: str = "extra") -> Iterator[Registry]:
-        """Register further plugin objects (modules or namespaces with hook implementations) for a while.
+        """Register further plugin objects (modules or namespaces with hook implementations) inside the context.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Registry:
         return self._loader.distributions[self.plugin(descriptor)]
 
     def notes(self) -> tuple[str, ...]:
-        """Lines about faulty plugins, for an error that one of them may explain."""
+        """Lines about faulty plugins, for errors that they may explain."""
         return tuple(map(str, self.problems))
 
     # Lookups
@@ -237,7 +237,7 @@ class Registry:
         Raises
         ------
         PluginError
-            When a policy raises; it may be what a number depends on, so that it is not passed over.
+            When a policy raises; results may depend on it, so the error is not ignored.
         """
         self._load()
         given = {"op": op, "operands": operands, "result": result, "candidates": candidates}
@@ -301,7 +301,7 @@ class Registry:
     ) -> Callable[..., Any]:
         """Golden evaluation of an op: that of the selected unit when it has one, else that of the op.
 
-        Where all units that may be chosen agree, none needs to be selected.
+        Where all candidate units agree, none needs to be selected.
         """
         names = _names(explicit, op)
         eligible = [
@@ -460,7 +460,7 @@ def registry() -> Registry:
 
 @contextmanager
 def use_registry(replacement: Registry) -> Iterator[Registry]:
-    """Make another registry the one of this process for a while."""
+    """Use another registry for this process inside the context."""
     global _default
     previous, _default = _default, replacement
     try:

@@ -1,4 +1,4 @@
-"""Choice among units or lowerings that fit an op."""
+"""Selection of the unit or lowering of an op."""
 
 from __future__ import annotations
 

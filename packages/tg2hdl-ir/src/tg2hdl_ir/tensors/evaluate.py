@@ -1,8 +1,8 @@
 """A tensor graph in numpy, on many samples at once.
 
-Constants have no sample axis; whatever depends on an input has one in front.  Sums of products are one contraction,
-so that their products are never stored.  Integers are exact: a contraction runs in float64 only while every sum is
-below 2^53, and in int64 otherwise.
+Constants have no sample axis; values that depend on an input have it as their first axis.  Sums of products are one
+contraction, so that their products are never stored.  Integers are exact: a contraction runs in float64 only while
+every sum is below 2^53, and in int64 otherwise.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _contract(
         labels: list[int] = [rank] if lead else []
         index: list[Any] = [slice(None)] * lead
         for axis in range(rank):
-            # An axis along which an operand repeats is none of its own: the contraction must not walk it.
+            # An operand does not own an axis along which it is broadcast: the contraction must not iterate over it.
             if array.shape[axis + lead] == 1 or (array.strides[axis + lead] == 0 and axis not in summed):
                 index.append(0)
             else:

@@ -59,7 +59,7 @@ class TensorNode:
         Numbers of the operands' nodes, all smaller than that of this node.
     arg : Any
         ``input``: its number.  ``const``: the array.  ``permute``: the order of axes.  ``pad``: elements before and
-        behind by axis.  ``shrink``: start and end by axis.  ``flip``: the axes.  ``sum``, ``max``, ``prod``: the axes,
+        after by axis.  ``shrink``: start and end by axis.  ``flip``: the axes.  ``sum``, ``max``, ``prod``: the axes,
         which are removed.  ``gather``: None; the sources are a table of one axis and an index tensor.
     shape : tuple of int
     dtype : DType
@@ -77,7 +77,7 @@ class TensorNode:
 
 @dataclass(frozen=True, eq=False)
 class TensorGraph:
-    """Nodes in an order in which operands come first.
+    """Nodes in topological order, operands first.
 
     Parameters
     ----------

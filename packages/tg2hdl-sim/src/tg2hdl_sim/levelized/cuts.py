@@ -173,7 +173,7 @@ def find_segments(
     for index in in_bits:
         cuts.cells[index].cut |= _ones(0, widths[index] + 1)
     cuts.propagate(ties)
-    # A different enable for each part of a word must be a cut, whoever reads the word as a number.
+    # A different enable for each part of a word forces a cut, even if a reader uses the word as one number.
     for cell in cells:
         if isinstance(cell, nir.SyncWritePort):
             for place in range(1, len(cell.en)):

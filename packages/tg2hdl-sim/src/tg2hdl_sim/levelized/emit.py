@@ -232,7 +232,7 @@ def _sinks(program: Program, *, varies: bool) -> list[Lifted]:
 
 
 def _varying_operands(units: Sequence[Unit], roots: Iterable[Lifted]) -> list[Lifted]:
-    """Return the roots and the operands of varying words that are combinational below them."""
+    """Return the roots, and the operands of varying words in the combinational logic that drives them."""
     found = list(roots)
     seen: set[int] = set()
     for operand in found:  # grows

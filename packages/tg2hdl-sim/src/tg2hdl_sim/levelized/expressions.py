@@ -31,7 +31,7 @@ class Expressions:
     """Writes expressions into scopes.
 
     Every expression has a C type of 32 or 64 bits, and a vector of them where the value varies among the inputs of a
-    batch.  What is above the width of a value is its form: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
+    batch.  Its form says what the bits above the width hold: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Expressions:
     # Forms
 
     def fit(self, text: str, form: str, wanted: str, width: int, bits: int, vector: bool) -> str:
-        """Bring what is above the width into a form."""
+        """Convert the bits above the width to a form."""
         # In loops, gcc vectorizes shifts, and no conversion to a shorter type.
         narrow = width == 32 or (width in (8, 16) and self.lane is None)
         if form == wanted or wanted == "d" or width == bits:

@@ -99,7 +99,7 @@ def signed_bits(operand: Operand) -> int:
 
 
 def _needed(node: Node) -> tuple[int, bool]:
-    """Bits of the result that decide the others, and whether the others repeat the top one."""
+    """Low bits that determine the result, and whether the bits above them repeat the top one."""
     ins, op = node.ins, node.op
     if op in ("+", "-", "*", "mux", "&", "|", "^"):
         terms = ins[1:] if op == "mux" else ins

@@ -49,7 +49,7 @@ def lower(elaboration: Elaboration, watched: Iterable[tuple[str, Any]] = ()) -> 
     Raises
     ------
     UnsupportedError
-        For what has no place in two-state simulation with one clock; it is named.
+        For a construct that two-state simulation with one clock cannot express; the message names it.
     """
     in_bits: frozenset[int] = frozenset()
     while True:

@@ -23,7 +23,7 @@ class Node:
     width : int
         Bits.
     data : hashable
-        What else decides the value: the initial value of a register, the segment of a memory, patterns.
+        Static data that determines the value: the initial value of a register, the segment of a memory, patterns.
     """
 
     __slots__ = ("data", "ins", "op", "width")

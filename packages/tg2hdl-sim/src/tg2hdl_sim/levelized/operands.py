@@ -146,7 +146,7 @@ def sign_extend(operand: Operand, width: int) -> Operand:
 
 
 def replace(operand: Operand, values: Callable[[int], Operand | None]) -> Operand:
-    """Put values in the place of nodes."""
+    """Replace nodes by values."""
     found: list[Piece] = []
     changed = False
     for piece in operand:

@@ -22,7 +22,7 @@ class _Loop:
     here : set of int
         Units that it computes.
     reads, reads_across : set of int
-        Registers that it reads; those of which it also reads other lanes.
+        Registers that it reads; registers that it also reads in other lanes.
     after : list of str
         Statements that follow it.
     """
@@ -37,7 +37,7 @@ class _Loop:
 
 
 class Phase:
-    """The units of one phase: all of a model, or in a batch those that are the same for all inputs, or the others.
+    """The units of one phase: all units of a model; in a batch, the units common to all inputs, or the varying ones.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Phase:
         return found
 
     def cone(self, *operands: Lifted) -> set[int]:
-        """Emit what is combinational below some operands; returns the registers of this phase that are read."""
+        """Emit the combinational logic that drives some operands; returns the registers of this phase that are read."""
         reached = self._registers(operands)
         stack = [(ref[0], False) for operand in operands for ref in refs(operand) if ref[0] >= 0]
         while stack:
@@ -241,7 +241,7 @@ class Phase:
         self.lines.append(f"const {'vu32' if by_input else 'u32'} {name} = {text};")
         return name
 
-    # Registers take their next values when nobody needs the old ones any more
+    # Registers take their next values as soon as nothing needs the old ones
 
     def _settle(self, registers: Iterable[int], *, read: bool = False) -> None:
         work = []

@@ -1,4 +1,4 @@
-"""Constants, common words, narrower words, and no dead ones."""
+"""Constant folding, common subexpressions, narrower words and dead-code removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOW_BITS_DECIDE = frozenset(["+", "-", "*", "&", "|", "^", "~", "mux", "shl", "f
 
 
 def simplify(design: Design) -> None:
-    """Simplify a design in place; what is not used any more becomes a node without operands."""
+    """Simplify a design in place; unused nodes lose their operands."""
     for _ in range(ROUNDS):
         if not _number_values(design):
             break
@@ -168,7 +168,7 @@ def _drop_dead(design: Design) -> None:
 
 
 def _keep_demanded_bits(design: Design) -> bool:
-    """Cut the high bits that nobody reads; returns whether there were any."""
+    """Cut the high bits that nothing reads; returns whether there were any."""
     nodes = design.nodes
     demanded: dict[int, int] = {}
     work: list[int] = []

@@ -30,11 +30,11 @@ class Unit:
     ins : list of Lifted
         Operands.
     data : list
-        What else decides the value, per lane.
+        Static data that determines the value, per lane.
     varies : bool
         Whether the value differs among the inputs of a batch.
     form : str
-        What the variable holds above the width: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
+        Bits of the variable above the width: ``z`` zeros, ``s`` copies of the top bit, ``d`` anything.
     vector : bool
         Whether a variable holds a vector: of inputs of a batch, or of lanes in a model of one input.
     place : Ref, optional

@@ -57,7 +57,7 @@ class HostPort(wiring.Component):
 
     @classmethod
     def claim(cls, free: HostShape) -> HostShape:
-        """What a port of this kind serves of what no port before it does: all of it, unless a kind says otherwise."""
+        """What a port of this kind serves of what earlier ports leave; all of it, unless a kind overrides this."""
         return free
 
 
@@ -94,7 +94,7 @@ class HostDriver(ABC):
 
 
 def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
-    """Distribute the host interface of a design among ports of some kinds.
+    """Distribute the host interface of a design among ports of the given kinds.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def bit_shift(node: OnnxNode, x: Tensor, amount: Tensor) -> Tensor:
     bits = x.dtype.itemsize * 8
     small = amount < bits
     left = node.attribute("direction") == "LEFT"
-    # Behind the last bit comes zero, or the sign.
+    # Beyond the last bit the result is zero, or the sign.
     signed = not left and not dtypes.is_unsigned(x.dtype)
     by = small.where(amount, amount.const_like(bits - 1 if signed else 0)).cast(x.dtype)
     shifted = x.lshift(by) if left else x.rshift(by)
@@ -82,7 +82,7 @@ def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     if not node.attribute("fmod", 0):
         quotient = divide(wide(a), wide(b))
         result = wide(a) - quotient.floor() * wide(b)
-        # An infinite divisor leaves what has its sign, and is the result otherwise.
+        # An infinite divisor: the result is the dividend if the signs agree, else the divisor.
         infinite = b.isinf() & ~a.isinf() & ~a.isnan()
         same = (a == 0) | ((a < 0) == (b < 0))
         return infinite.where(same.where(wide(a), wide(b)), result).cast(a.dtype)

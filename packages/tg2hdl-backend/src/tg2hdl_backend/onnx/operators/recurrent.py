@@ -91,7 +91,7 @@ class _Layer:
         return (y, *states)
 
     def masked(self, step: int, value: Tensor) -> Tensor:
-        """Zero behind the end of a sequence."""
+        """Zero past the end of a sequence."""
         return value if self.lengths is None else (self.lengths > step).reshape(-1, 1).where(value, 0)
 
 
@@ -119,7 +119,7 @@ def rnn(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Te
 
 
 def gru(node: OnnxNode, x: Tensor, w: Tensor, r: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    """Gates z, r, h of ONNX; the reset gate is applied before or behind the recurrent product."""
+    """Gates z, r, h of ONNX; the reset gate is applied before or after the recurrent product."""
     b, lengths, h0 = (*rest, None, None, None)[:3]
     layer = _Layer(node, x, r, lengths)
     functions = _activations(node, ["Sigmoid", "Tanh"], len(layer.directions))

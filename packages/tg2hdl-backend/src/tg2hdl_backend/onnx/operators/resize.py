@@ -61,7 +61,7 @@ def _interpolation(
     call = helper.make_node("Resize", names, ["y"], **attributes)
     result = fold_node(call, max(node.version, 11), given, node.where)[0]
     offset = result[0]
-    # A constant behind the border has no part of the input in it.
+    # A constant beyond the border does not depend on the input.
     return np.ascontiguousarray((result[1:] - offset).T), offset
 
 

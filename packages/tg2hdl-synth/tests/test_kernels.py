@@ -119,7 +119,7 @@ def test_every_cell_belongs_to_a_kernel_or_is_shared():
     top = TopModule([first, second], [(0, output, 1, read)])
     result = synthesize(top, place=False)
     names = [f"kernel{n} ({plan.kernel.name})" for n, plan in enumerate(top.plans)]
-    assert list(result.by_kernel) == [*names, "shared"]
+    assert list(result.by_kernel) == [*names, "sequencer", "shared"]
     assert result.by_kernel[names[0]]["dsp"] == 0
     assert result.by_kernel[names[1]]["dsp"] > 0
     for kind, count in result.cells.items():

@@ -1,7 +1,9 @@
 """Settings of all tests."""
 
 import os
+import sys
 
+import pytest
 from hypothesis import settings
 
 # Several tests run at once, so that the time of one example says nothing.
@@ -10,3 +12,11 @@ settings.load_profile("tests")
 
 # Every kernel is verified after every pass, also in the processes that tests start.
 os.environ.setdefault("TG2HDL_VERIFY_EACH", "1")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Each test starts with the seed 0: tinygrad's counter of random numbers would be one lazy graph of all tests."""
+    tinygrad = sys.modules.get("tinygrad")
+    if tinygrad is not None:
+        tinygrad.Tensor.manual_seed(0)

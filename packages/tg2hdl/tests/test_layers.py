@@ -31,6 +31,18 @@ def test_kernels_have_the_names_of_modules():
     assert layers[-1].startswith("second")
 
 
+def test_a_long_chain_of_tensors_names_each_weight_once():
+    def model(x):
+        y, z = table, (table + 1).contiguous()
+        for _ in range(60):
+            y, z = z, (y + z).contiguous()
+        return x + z
+
+    table = Tensor(np.arange(4, dtype=np.int32)).realize()
+    (kernel,) = tg2hdl.compile(model, np.zeros(4, np.int32)).kernels
+    assert kernel.layer == "table"
+
+
 def test_a_kernel_that_takes_more_multipliers_than_asked_for_says_so():
     accelerator = tg2hdl.compile(
         lambda x, y: x * y + (x + 1) * (y + 2), np.ones(4, np.float32), np.ones(4, np.float32)

@@ -21,17 +21,17 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
             continue
         names = [b.name for b in program.buffers]
         roles = [b.role for b in program.buffers]
-        found: dict[int, list[str]] = {}
+        found: dict[int, dict[str, None]] = {}
         for call in program.calls:
             reads, writes = call.accesses()
-            sources: list[str] = []
+            sources: dict[str, None] = {}
             for number in sorted(reads):
                 known = origins.get(names[number], (names[number],)) if roles[number] == "weight" else ()
-                sources += [*known, *found.get(number, ())]
+                sources |= dict.fromkeys(known) | found.get(number, {})
             for number in writes:
-                found.setdefault(number, []).extend(sources)
+                found.setdefault(number, {}).update(sources)
         nameless = (n for n in program.outputs if _NO_NAME.fullmatch(names[n]))
-        origins |= {names[n]: tuple(dict.fromkeys(found.get(n, ()))) for n in nameless}
+        origins |= {names[n]: tuple(found.get(n, {})) for n in nameless}
     return origins
 
 

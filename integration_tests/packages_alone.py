@@ -1,4 +1,8 @@
-"""Install each package from its wheel with nothing but what it requires, and run its tests there."""
+"""Install each package from its wheel with nothing but what it requires, and run its tests there.
+
+python integration_tests/packages_alone.py [NAME ...]             all tests of the packages
+python integration_tests/packages_alone.py --collect [NAME ...]   import what the tests import, run none
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,8 @@ def required(names: tuple[str, ...], extras: tuple[str, ...] = ()) -> set[str]:
 
 def main(names: list[str]) -> int:
     """Test the named packages, all without names; returns the number that failed."""
+    collect = "--collect" in names
+    names = [n for n in names if n != "--collect"]
     folders = {f.name: f for f in sorted((ROOT / "packages").iterdir())}
     failed = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -51,6 +57,7 @@ def main(names: list[str]) -> int:
             siblings = ", ".join(n for n in built if n in needed and n != name)
             print(f"-- {name} alone" + (f", with {siblings}" if siblings else ""), flush=True)
             tests = ("-q", "-p", "no:cacheprovider", f"packages/{name}/tests")
+            tests += ("--collect-only",) if collect else ()
             result = environment.run("-m", "pytest", *tests, cwd=ROOT)
             ok = result.returncode == 0
             print(result.stdout.splitlines()[-1] if ok else result.stdout + result.stderr, flush=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tg2hdl_backend import OnnxModel, capture
-from tg2hdl_backend.onnx import DependsOnData
+from tg2hdl_backend import capture
 from tg2hdl_ir import OnnxOperatorDef, hookimpl
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.plugins.registry import registry
 
 onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
+from tg2hdl_backend import OnnxModel  # noqa: E402
+from tg2hdl_backend.onnx import DependsOnData  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
 
 node = onnx.helper.make_node

@@ -254,11 +254,11 @@ FORMATS = {f.name: f for f in (FP32, FP16, BF16, FP64, FP8_E4M3, FP8_E5M2)}
 
 def format_by_name(name: str) -> Format:
     """Return a named format, in upper or lower case, or one given as ``E<exponent>M<fraction>``, such as ``E6M9``."""
-    name = name.upper()
-    if name in FORMATS:
-        return FORMATS[name]
-    exponent, separator, fraction = name.removeprefix("E").partition("M")
-    if name.startswith("E") and separator and exponent.isdigit() and fraction.isdigit():
+    upper = name.upper()
+    if upper in FORMATS:
+        return FORMATS[upper]
+    exponent, separator, fraction = upper.removeprefix("E").partition("M")
+    if upper.startswith("E") and separator and exponent.isdigit() and fraction.isdigit():
         return Format(int(exponent), int(fraction) + 1)
     raise FloatParameterError(
         f"unknown format {name!r}; use one of {one_of(FORMATS)}, or E<exponent>M<fraction>"

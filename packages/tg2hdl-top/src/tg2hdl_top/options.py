@@ -25,7 +25,7 @@ class CompileOptions(LowerOptions):
     cut_kernels : bool
         Whether kernels are cut at reductions where two take fewer cycles than one.
     share_multipliers : bool
-        Whether the kernels, of which one runs at a time, use the same multipliers; with three kernels and 96
+        Whether the kernels, which run one at a time, use the same multipliers; with three kernels and 96
         multipliers or more each product takes a cycle more than `product_latency`.
     share_units : bool
         Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for the

@@ -38,7 +38,7 @@ class TopModule(wiring.Component):
     contents, outputs, external, names
         As in `join_kernels`.
     share_multipliers : bool
-        Whether the kernels, of which one runs at a time, use the same multipliers.
+        Whether the kernels, which run one at a time, use the same multipliers.
 
     Attributes
     ----------

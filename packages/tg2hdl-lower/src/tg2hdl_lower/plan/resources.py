@@ -123,7 +123,7 @@ class Pool(NamedTuple):
 
 
 def pools(kernels: Iterable[Sequence[SharedResource]]) -> list[Pool]:
-    """Resources that serve the slots of several kernels, of which one runs at a time."""
+    """Resources that serve the slots of several kernels that run one at a time."""
     found: dict[tuple[Hashable, int], Pool] = {}
     for kernel, slots in enumerate(kernels):
         seen: dict[Hashable, int] = {}

@@ -1,4 +1,4 @@
-"""Arbiters of shared resources: which kernel's operands a resource gets, of kernels of which one runs at a time."""
+"""Arbiters of shared resources: select the operands of the kernel that runs; kernels run one at a time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _shape(word: Word) -> Shape:
 def connect_shared(
     m: Module, cores: Sequence[Any], *, share_multipliers: bool = True, held_operands: bool = False
 ) -> None:
-    """Build the shared resources of kernel cores, of which one is busy at a time, and connect them.
+    """Build the shared resources of kernel cores that run one at a time, and connect them.
 
     Parameters
     ----------

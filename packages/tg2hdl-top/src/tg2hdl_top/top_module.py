@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
+from tg2hdl_lower.component import Component
 from tg2hdl_lower.emit.connect_memory import connect_memory
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
@@ -24,7 +25,7 @@ from tg2hdl_top.sequencer import sequencer_named
 __all__ = ["TopModule"]
 
 
-class TopModule(wiring.Component):
+class TopModule(Component):
     """Runs kernels on shared memories; nothing is copied between them.
 
     Parameters
@@ -69,8 +70,6 @@ class TopModule(wiring.Component):
         names: Mapping[Slot, str] | None = None,
         share_multipliers: bool = True,
     ) -> None:
-        # A design may be inspected without being built.
-        self._MustUse__silence = True
         if isinstance(kernels, Design):
             self.design = kernels
             self.kernels: tuple[HardwarePlan | CompiledKernel, ...] = kernels.kernels
@@ -167,7 +166,7 @@ class TopModule(wiring.Component):
         for number, core in enumerate(self.cores):
             m.d.comb += host.kernel_done[number].eq(core.done)
             for variable in core.plan.kernel.variables:
-                m.d.comb += core.variable(variable).eq(getattr(host.variables, variable.name))
+                m.d.comb += getattr(core.variables, variable.name).eq(getattr(host.variables, variable.name))
 
     def _host_of(self, memory: MemoryPlan, member: str) -> Any:
         """Interface to a buffer of the host port that has a member for it."""

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from amaranth import Mux, Signal
 from amaranth.hdl import Cat, Const, Value
 
-from tg2hdl_lower.emit.datapath import Datapath, PortSignals
+from tg2hdl_lower.emit.datapath import Datapath
 from tg2hdl_lower.emit.delay_lines import delayed
+from tg2hdl_lower.emit.ports import ReadPort, WritePort
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Replay, Store
 
 __all__ = [
@@ -58,7 +59,7 @@ def _element(d: Datapath, node: FixedLane | PickedLane, lane: Value) -> Value:
     return d.named(node, lane.as_signed() if node.storage.kind == "int" else lane, "lane")
 
 
-def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], PortSignals]) -> None:
+def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], ReadPort]) -> None:
     """Drive the addresses of all read ports."""
     for key, port in ports.items():
         loads = [n for n in d.plan.live() if isinstance(n, Load) and _port(d, n) == key]
@@ -70,10 +71,10 @@ def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], PortSignals]
         for load in loads:
             enable = enable | d.active(load)
         domain = d.m.d.sync if key[0] in d.plan.port_registers.reads else d.m.d.comb
-        domain += [port.address.eq(address), port.enable.eq(enable)]
+        domain += [port.addr.eq(address), port.en.eq(enable)]
 
 
-def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], PortSignals]) -> None:
+def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], WritePort]) -> None:
     """Drive all write ports."""
     for key, port in ports.items():
         stores = [n for n in d.plan.live() if isinstance(n, Store) and _port(d, n) == key]
@@ -93,7 +94,7 @@ def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], PortSignals
                     data[lane] = source if n == 0 else Mux(active, source, data[lane])
                     enables[lane] = enables[lane] | selected
         domain = d.m.d.sync if key[0] in d.plan.port_registers.writes else d.m.d.comb
-        domain += [port.address.eq(address), port.enable.eq(Cat(*enables))]
+        domain += [port.addr.eq(address), port.en.eq(Cat(*enables))]
         domain += [port.data.word_select(n, width).eq(value) for n, value in enumerate(data)]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from amaranth import Module
 from amaranth.hdl import Value
-from amaranth.lib import wiring
 
 from tg2hdl_lower.emit.accesses import (
     connect_read_ports,
@@ -19,8 +18,9 @@ from tg2hdl_lower.emit.accesses import (
 )
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
-from tg2hdl_lower.emit.datapath import ArithResult, Datapath, PortSignals
+from tg2hdl_lower.emit.datapath import ArithResult, Datapath
 from tg2hdl_lower.emit.operations import emit_op, emit_shared, emit_unit
+from tg2hdl_lower.emit.ports import ReadPort, ResourcePort, WritePort
 from tg2hdl_lower.emit.registers import add_accumulators, emit_register_read, emit_register_write
 from tg2hdl_lower.emit.values import (
     emit_address,
@@ -79,13 +79,11 @@ class ArithmeticLowering:
 
     Parameters
     ----------
-    reads, writes : dict of (buffer, port) to PortSignals
+    reads, writes : dict of (buffer, port) to ReadPort or WritePort
     variables : dict of str to Value
         Run-time scalars.
-    products : sequence of interfaces
-        Multipliers, by slot; see `tg2hdl_lower.sharing.connect.resource_signature`.
-    shared : sequence of interfaces
-        Shared units, by slot.
+    products, shared : sequence of ResourcePort
+        Multipliers and shared units, by slot.
     """
 
     def __init__(
@@ -94,11 +92,11 @@ class ArithmeticLowering:
         plan: HardwarePlan,
         control: Control,
         start: Value,
-        reads: dict[tuple[int, int], PortSignals],
-        writes: dict[tuple[int, int], PortSignals],
+        reads: dict[tuple[int, int], ReadPort],
+        writes: dict[tuple[int, int], WritePort],
         variables: dict[str, Value] | None = None,
-        products: Sequence[wiring.PureInterface] = (),
-        shared: Sequence[wiring.PureInterface] = (),
+        products: Sequence[ResourcePort] = (),
+        shared: Sequence[ResourcePort] = (),
     ) -> None:
         self.writes = writes
         addresses = AddressGenerators(m, control, start, variables or {})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from amaranth import Module
-from amaranth.lib import wiring
 
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_lower.component import Component
 from tg2hdl_lower.emit.connect_memory import connect_memory
 from tg2hdl_lower.emit.core import KernelCore
 from tg2hdl_lower.families import family_named
@@ -19,7 +19,7 @@ from tg2hdl_lower.sharing.connect import connect_shared
 __all__ = ["CompiledKernel"]
 
 
-class CompiledKernel(wiring.Component):
+class CompiledKernel(Component):
     """A kernel with its own memories, for tests and for use in other designs.
 
     Parameters
@@ -46,8 +46,6 @@ class CompiledKernel(wiring.Component):
     """
 
     def __init__(self, kernel_ir: HardwarePlan | KernelIR, buf_infos: object = None) -> None:
-        # A design may be inspected without being built.
-        self._MustUse__silence = True
         self.plan = plan = plan_kernel(kernel_ir) if isinstance(kernel_ir, KernelIR) else kernel_ir
         self.core = KernelCore(plan)
         family = family_named(plan.family)
@@ -72,7 +70,7 @@ class CompiledKernel(wiring.Component):
         m.d.comb += [core.start.eq(self.start), self.done.eq(core.done), self.busy.eq(core.busy)]
         m.d.comb += self.kernel_done[0].eq(core.done)
         for variable in self.plan.kernel.variables:
-            m.d.comb += core.variable(variable).eq(getattr(self.variables, variable.name))
+            m.d.comb += getattr(core.variables, variable.name).eq(getattr(self.variables, variable.name))
         for memory in self.memories:
             port = getattr(self.buffers, memory.name)
             connect_memory(m, memory, [core], core.busy, port, port)

@@ -9,13 +9,15 @@ from amaranth import Module, Signal
 from amaranth.hdl import Value
 
 from tg2hdl_lower.emit.core import KernelCore
+from tg2hdl_lower.emit.ports import ReadPort, WritePort
 from tg2hdl_lower.memory.kind import BuiltMemory, kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.sharing.multiplexer import selected
 
 __all__ = ["connect_memory"]
 
-_User = tuple[KernelCore, Any]
+_Reader = tuple[KernelCore, ReadPort]
+_Writer = tuple[KernelCore, WritePort]
 
 
 def connect_memory(
@@ -31,14 +33,14 @@ def connect_memory(
         Of the host.
     """
     built = kind_named(memory.kind).build(m, memory)
-    readers: dict[int, list[_User]] = {number: [] for number in memory.ports}
-    writers: list[_User] = []
+    readers: dict[int, list[_Reader]] = {number: [] for number in memory.ports}
+    writers: list[_Writer] = []
     for kernel, buffer in memory.slots:
         core = cores[kernel]
-        for port in core.plan.ports:
-            if port.buffer == buffer:
-                users = readers[port.number] if port.reads else writers
-                users.append((core, getattr(core, KernelCore.port_name(port))))
+        for (of, number), read in core.reads.items():
+            if of == buffer:
+                readers[number].append((core, read))
+        writers += [(core, write) for (of, _), write in core.writes.items() if of == buffer]
     if writers or writer is not None:
         _connect_writers(m, memory, built, writers, busy, writer)
     for number, users in readers.items():
@@ -46,7 +48,7 @@ def connect_memory(
 
 
 def _connect_writers(
-    m: Module, memory: MemoryPlan, built: BuiltMemory, writers: list[_User], busy: Value, host: Any
+    m: Module, memory: MemoryPlan, built: BuiltMemory, writers: list[_Writer], busy: Value, host: Any
 ) -> None:
     sources: list[tuple[Value, Value, Value, Value]] = [
         (core.busy, w.addr, w.data, w.en) for core, w in writers
@@ -67,7 +69,7 @@ def _connect_writers(
 
 
 def _connect_readers(
-    m: Module, built: BuiltMemory, number: int, readers: list[_User], busy: Value, host: Any
+    m: Module, built: BuiltMemory, number: int, readers: list[_Reader], busy: Value, host: Any
 ) -> None:
     sources: list[tuple[Value, Value]] = [(core.busy, r.addr) for core, r in readers]
     if host is not None:

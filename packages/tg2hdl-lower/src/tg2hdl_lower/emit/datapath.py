@@ -7,25 +7,16 @@ from dataclasses import dataclass, field
 
 from amaranth import Module, Shape, Signal, signed, unsigned
 from amaranth.hdl import Value
-from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
+from tg2hdl_lower.emit.ports import ReadPort, ResourcePort
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.registers import Accumulator
 
-__all__ = ["ArithResult", "Datapath", "PortSignals", "shape_of"]
-
-
-@dataclass(frozen=True)
-class PortSignals:
-    """Signals of a memory port as the kernel sees it: `enable` has a bit per lane on a write port."""
-
-    address: Signal
-    data: Signal
-    enable: Signal
+__all__ = ["ArithResult", "Datapath", "shape_of"]
 
 
 @dataclass
@@ -45,10 +36,10 @@ class Datapath:
     plan: HardwarePlan
     control: Control
     addresses: AddressGenerators
-    reads: Mapping[tuple[int, int], PortSignals]
+    reads: Mapping[tuple[int, int], ReadPort]
     variables: Mapping[str, Value]
-    products: Sequence[wiring.PureInterface]
-    shared: Sequence[wiring.PureInterface]
+    products: Sequence[ResourcePort]
+    shared: Sequence[ResourcePort]
     result: ArithResult
     arrays: dict[int, Memory] = field(default_factory=dict)
     lines: dict[int, Signal] = field(default_factory=dict)

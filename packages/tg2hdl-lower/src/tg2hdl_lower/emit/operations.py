@@ -35,7 +35,7 @@ def emit_shared(d: Datapath, node: Product | SharedUnitOp) -> Value:
     slot = d.plan.placement(node.number).port
     port = (d.products if isinstance(node, Product) else d.shared)[slot]
     drivers = [
-        (getattr(port, name), d.at_issue(node, number))
+        (port.operand(name), d.at_issue(node, number))
         for name, number in zip("abc", node.sources, strict=False)
     ]
     if (node.label, slot) not in d.connected:

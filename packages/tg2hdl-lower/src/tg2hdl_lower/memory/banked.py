@@ -47,7 +47,7 @@ class _Banks(Elaboratable, BuiltMemory):
         raise AssertionError("banks are read-only")
 
     def read(self, m: Module, number: int, address: Value) -> Value:
-        port = Signal(self.memory.address_width, name=f"address_{number}")
+        port = Signal(self.memory.layout.address_width, name=f"address_{number}")
         data = Signal(self.memory.word_width, name=f"data_{number}")
         m.d.comb += port.eq(address)
         self.ports.append((port, data))

@@ -13,13 +13,18 @@ from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_lower.memory.plan import MemoryPlan
 
-__all__ = ["HostBuffer", "HostShape", "variable_shape"]
+__all__ = ["HostBuffer", "HostShape", "variables_signature"]
 
 
-def variable_shape(variable: IRVariable) -> Shape:
+def _shape(variable: IRVariable) -> Shape:
     """Shape of the input of a run-time variable."""
     width, is_signed = bits_for((min(variable.low, 0), variable.high))
     return Shape(width, is_signed)
+
+
+def variables_signature(variables: Iterable[IRVariable]) -> wiring.Signature:
+    """Run-time variables by name, as the host drives them."""
+    return wiring.Signature({v.name: Out(_shape(v)) for v in variables})
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,6 @@ class HostShape:
         if self.control:
             members |= {"start": Out(1), "done": In(1), "busy": In(1)}
             members["kernel_done"] = In(1).array(self.kernels)
-            variables = {v.name: Out(variable_shape(v)) for v in self.variables}
-            members["variables"] = Out(wiring.Signature(variables))
+            members["variables"] = Out(variables_signature(self.variables))
         members["buffers"] = Out(wiring.Signature({b.name: Out(b.signature()) for b in self.buffers}))
         return wiring.Signature(members)

@@ -63,6 +63,11 @@ class Layout:
         """Words in the memory."""
         return math.prod(self.rows)
 
+    @property
+    def address_width(self) -> int:
+        """Bits of a word address."""
+        return max(1, (self.words - 1).bit_length())
+
     def place(self, elements: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Word and lane of each element."""
         digits = np.unravel_index(elements, self.dims)

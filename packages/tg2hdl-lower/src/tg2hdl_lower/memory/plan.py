@@ -62,11 +62,6 @@ class MemoryPlan:
         """Bits of a word."""
         return self.layout.lanes * self.dtype.bit_width
 
-    @property
-    def address_width(self) -> int:
-        """Bits of a word address."""
-        return max(1, (self.layout.words - 1).bit_length())
-
     def data(self) -> MemoryData:
         """Words of the memory at power on."""
         init: list[int] = []

@@ -43,6 +43,11 @@ class MemoryPort:
     dtype: DType
     layout: Layout
 
+    @property
+    def word_width(self) -> int:
+        """Bits of a word."""
+        return self.layout.lanes * self.dtype.bit_width
+
 
 @dataclass(frozen=True)
 class HardwarePlan(NodeGraph):

@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth import Module, Shape
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth import Module
 
-from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, SharedUnit, Word, pools
+from tg2hdl_lower.emit.core import KernelCore
+from tg2hdl_lower.emit.ports import ResourcePort
+from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, SharedUnit, pools
 from tg2hdl_lower.sharing.arbiter import Arbiter, HeldOperands, MuxedOperands, RegisteredOperands
 from tg2hdl_lower.sharing.multipliers import Multiplier18
 from tg2hdl_lower.sharing.units import build_unit
 
-__all__ = ["connect_shared", "resource_signature"]
-
-
-def resource_signature(resource: SharedResource) -> wiring.Signature:
-    """Port of a kernel to a shared resource: operands out, `result` in after the latency of the resource."""
-    operands = {name: Out(_shape(word)) for name, word in resource.operands.items()}
-    return wiring.Signature({**operands, "result": In(_shape(resource.result))})
-
-
-def _shape(word: Word) -> Shape:
-    return Shape(word.width, word.signed)
+__all__ = ["connect_shared"]
 
 
 def connect_shared(
-    m: Module, cores: Sequence[Any], *, share_multipliers: bool = True, held_operands: bool = False
+    m: Module, cores: Sequence[KernelCore], *, share_multipliers: bool = True, held_operands: bool = False
 ) -> None:
     """Build the shared resources of kernel cores that run one at a time, and connect them.
 
@@ -43,31 +33,31 @@ def connect_shared(
     number = 0
     for group in [cores] if share_multipliers else [[core] for core in cores]:
         arbiter = (HeldOperands if held_operands else MuxedOperands)(m, [core.busy for core in group])
-        number = _connect(m, multipliers, [(c, c.plan.products) for c in group], arbiter, number)
+        number = _connect(m, multipliers, [(c.plan.products, c.products) for c in group], arbiter, number)
     if any(core.plan.shared_units for core in cores):
         m.submodules.units = units = Module()
         arbiter = RegisteredOperands(units, [core.busy for core in cores])
-        _connect(m, units, [(c, c.plan.shared_units) for c in cores], arbiter, 0)
+        _connect(m, units, [(c.plan.shared_units, c.units) for c in cores], arbiter, 0)
 
 
 def _connect(
     m: Module,
     parent: Module,
-    users: Sequence[tuple[Any, Sequence[SharedResource]]],
+    users: Sequence[tuple[Sequence[SharedResource], Sequence[ResourcePort]]],
     arbiter: Arbiter,
     first: int,
 ) -> int:
     """Build the resources of one kind as submodules of `parent`; returns the number of the next one."""
-    for resource, slots in pools(resources for _, resources in users):
+    for resource, slots in pools(resources for resources, _ in users):
         name = resource.instance(first)
         parent.submodules[name] = component = _build(resource, resource.latency - arbiter.latency)
         first += 1
-        ports = {kernel: users[kernel][0].resource_port(resource, slot) for kernel, slot in slots}
+        ports = {kernel: users[kernel][1][slot] for kernel, slot in slots}
         if hasattr(component, "en"):
             m.d.comb += component.en.eq(1)
         prefix = name.split("_")[0]
         for operand in resource.operands:
-            drivers = {kernel: getattr(port, operand) for kernel, port in ports.items()}
+            drivers = {kernel: port.operand(operand) for kernel, port in ports.items()}
             m.d.comb += getattr(component, operand).eq(arbiter.of(drivers, f"{prefix}_{operand}"))
         m.d.comb += [port.result.eq(component.result) for port in ports.values()]
     arbiter.close()

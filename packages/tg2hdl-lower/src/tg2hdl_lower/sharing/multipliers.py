@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from amaranth import Module, Signal, signed
 from amaranth.hdl import Value
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from tg2hdl_lower.component import Component
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import Op, Product
@@ -59,7 +59,7 @@ def product_slots(flow: Dataflow, schedule: Schedule, latency: int) -> tuple[Sha
     return tuple(slots[n] for n in sorted(slots))
 
 
-class Multiplier18(wiring.Component):
+class Multiplier18(Component):
     """Signed product of at most 18 x 18 bits with the registers that hard multipliers have.
 
     Parameters
@@ -78,7 +78,6 @@ class Multiplier18(wiring.Component):
     """
 
     def __init__(self, widths: tuple[int, int], latency: int) -> None:
-        self._MustUse__silence = True
         self.latency = latency
         a, b = widths
         super().__init__({"a": In(signed(a)), "b": In(signed(b)), "result": Out(signed(a + b))})

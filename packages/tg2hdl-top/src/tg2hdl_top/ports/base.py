@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_ir.errors import InputError, PluginError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostShape
 
 __all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "open_driver", "plan_ports"]
@@ -34,7 +35,7 @@ class PortPlan:
         return f"{self.kind}: {', '.join(served)}"
 
 
-class HostPort(wiring.Component):
+class HostPort(Component):
     """A host port.
 
     Parameters
@@ -51,7 +52,6 @@ class HostPort(wiring.Component):
     """
 
     def __init__(self, serves: HostShape, outside: wiring.Signature) -> None:
-        self._MustUse__silence = True
         self.serves = serves
         super().__init__({"outside": In(outside), "design": Out(serves.signature())})
 

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.component import Component
 
 __all__ = ["Sequencer", "SequencerComponent", "Timeline", "sequencer_named"]
 
@@ -39,7 +39,7 @@ class Timeline:
         return max(self.ends)
 
 
-class SequencerComponent(wiring.Component):
+class SequencerComponent(Component):
     """Starts the kernels of a design.
 
     Members
@@ -55,7 +55,6 @@ class SequencerComponent(wiring.Component):
     """
 
     def __init__(self, kernels: int) -> None:
-        self._MustUse__silence = True
         super().__init__(
             {
                 "start": In(1),

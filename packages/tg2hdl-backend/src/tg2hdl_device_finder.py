@@ -4,7 +4,15 @@ A ``.pth`` file installs the finder when Python starts: ``DEV=HDL python program
 that never import tg2hdl.  Nothing is imported before tinygrad asks for the device.
 """
 
+from __future__ import annotations
+
 import sys
+
+TYPE_CHECKING = False  # that of `typing`, whose import every start of Python would pay for
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 __all__ = ["install"]
 
@@ -15,20 +23,24 @@ _IMPLEMENTATION = "tg2hdl_backend.hdl_device"
 class _Finder:
     """Meta path finder of one module."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != _ALIAS:
             return None
-        from importlib.util import spec_from_loader
+        from importlib.machinery import ModuleSpec
+        from typing import Any
 
-        return spec_from_loader(name, self)
+        loader: Any = self  # by its two methods; its base class would be imported at every start
+        return ModuleSpec(name, loader)
 
-    def create_module(self, spec):
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None
 
-    def exec_module(self, module):
+    def exec_module(self, module: ModuleType) -> None:
         from importlib import import_module
 
-        module.HDLDevice = import_module(_IMPLEMENTATION).HDLDevice
+        vars(module)["HDLDevice"] = import_module(_IMPLEMENTATION).HDLDevice
 
 
 def install() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tg2hdl_ir.errors import InputError
 
@@ -52,9 +53,10 @@ class DeviceOptions:
                     where=f"DEV=HDL::{text}",
                     hint="allowed: " + ", ".join(f"{n}={v}" for n, v in _ALLOWED.items()),
                 )
-            options = replace(options, **{name: _value(name, value, text) if separator else ""})
             if not separator:
                 raise _bad_value(name, "", text)
+            change: dict[str, Any] = {name: _value(name, value, text)}
+            options = replace(options, **change)
         return options
 
     def __str__(self) -> str:

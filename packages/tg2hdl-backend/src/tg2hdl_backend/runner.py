@@ -86,18 +86,21 @@ class Runner:
     ) -> None:
         self.design = design
         self._loaded: dict[int, npt.NDArray[Any]] = {}
-        self._model = None if simulation else model or SimulationModel(component or design.emit())
+        self._model: SimulationModel | None = None
         self._progress = progress or (lambda message: None)
         self._batch: SideBySide | None = None
         self._batch_loaded: dict[int, npt.NDArray[Any]] = {}
         self._can_batch = vcd is None and engine in BATCH_ENGINES and keeps_nothing(design)
-        self._simulation = simulation or open_simulation(
-            self._model,
-            engine=engine,
-            expected_cycles=runs * expected_cycles(design),
-            vcd=vcd,
-            progress=progress,
-        )
+        if simulation is None:
+            self._model = model or SimulationModel(component or design.emit())
+            simulation = open_simulation(
+                self._model,
+                engine=engine,
+                expected_cycles=runs * expected_cycles(design),
+                vcd=vcd,
+                progress=progress,
+            )
+        self._simulation = simulation
         self._drivers = [open_driver(port, self._simulation) for port in design.ports]
 
     def __enter__(self) -> Runner:
@@ -134,8 +137,11 @@ class Runner:
         """
         design = self.design
         loads = {n: to_words(p, design.memory(n).dtype.bit_width) for n, p in design.loads(inputs).items()}
-        read, *cycles = self._execute(self._simulation, self._drivers, self._loaded, loads, variables or {})
-        return Run(tuple(map(self._unpacked, design.program.outputs, read)), *cycles)
+        read, load, compute, readback, kernels = self._execute(
+            self._simulation, self._drivers, self._loaded, loads, variables or {}
+        )
+        outputs = tuple(map(self._unpacked, design.program.outputs, read))
+        return Run(outputs, load, compute, readback, kernels)
 
     def run_batch(
         self,
@@ -174,14 +180,19 @@ class Runner:
             self._batch = open_side_by_side(model, self._progress)
         drivers = [open_driver(port, self._batch) for port in self.design.ports]
         loads = stacked_words(self.design, inputs)
-        read, *cycles = self._execute(self._batch, drivers, self._batch_loaded, loads, {})
+        read, load, compute, readback, kernels = self._execute(
+            self._batch, drivers, self._batch_loaded, loads, {}
+        )
         return [
             Run(
                 tuple(
                     self._unpacked(n, words[:, k])
                     for n, words in zip(self.design.program.outputs, read, strict=True)
                 ),
-                *cycles,
+                load,
+                compute,
+                readback,
+                kernels,
             )
             for k in range(len(inputs))
         ]

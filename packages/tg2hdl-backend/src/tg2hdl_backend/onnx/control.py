@@ -20,7 +20,8 @@ Inputs = Sequence[Value | None]
 
 
 def _body(node: NodeProto, name: str = "body") -> GraphProto:
-    return next(a.g for a in node.attribute if a.name == name)
+    body: GraphProto = next(a.g for a in node.attribute if a.name == name)
+    return body
 
 
 def _attribute(node: NodeProto, name: str, default: Any = None) -> Any:
@@ -49,7 +50,7 @@ def _if(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
             )
         chosen = condition.tensor.reshape(()).where(then.tensor, other.tensor).cast(then.tensor.dtype)
         depends = condition.inputs | then.inputs | other.inputs
-        results.append(Value(name, lambda t=chosen: t, None, depends))
+        results.append(Value.of_tensor(name, chosen, depends))
     return results
 
 
@@ -64,9 +65,8 @@ def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
             break
         if trips is None and (condition is None or done > 10_000):
             raise info.unsupported("the loop has no end that is known at compile time", "give a trip count")
-        number = np.array(done, np.int64)
-        first = Value("iteration", None, lambda number=number: number)
-        going = Value("condition", None, lambda: np.array(True)) if condition is None else condition
+        first = Value.of_array("iteration", np.array(done, np.int64))
+        going = Value.of_array("condition", np.array(True)) if condition is None else condition
         results = graph.run_graph(body, [first, going, *carried])
         # A body that passes on an absent condition loops until the trip count.
         condition, done = results[0], done + 1
@@ -220,7 +220,7 @@ def _split(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
             parts = np.array([int(parts)] * whole + [rest] * (rest > 0))
     tensors = value.tensor.split([int(n) for n in parts], axis)
     kept = [t if keep else t.squeeze(axis) for t in tensors]
-    return _sequence(node, [Value(value.name, lambda t=t: t, None, value.inputs) for t in kept])
+    return _sequence(node, [Value.of_tensor(value.name, t, value.inputs) for t in kept])
 
 
 def _map(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
@@ -240,7 +240,7 @@ def _identity(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
 
 def _has_element(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     present = bool(inputs) and inputs[0] is not None
-    return [Value(node.output[0], None, lambda: np.array(present))]
+    return [Value.of_array(node.output[0], np.array(present))]
 
 
 SEQUENCES: dict[str, Callable[[Graph, NodeProto, Inputs], Sequence[Value]]] = {

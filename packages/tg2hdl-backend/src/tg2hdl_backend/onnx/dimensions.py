@@ -78,7 +78,8 @@ def resolve_inputs(
     graph = model.graph
     known = {i.name for i in graph.initializer}
     kept = [i for i in graph.input if i.name not in known and i.name not in fixed]
-    sizes, used = dict(dims), set()
+    sizes = dict(dims)
+    used: set[str] = set()
     for info in kept:
         shape = info.type.tensor_type.shape.dim
         if batch is not None and shape and shape[0].dim_param:

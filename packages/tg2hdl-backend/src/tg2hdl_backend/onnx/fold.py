@@ -37,7 +37,7 @@ def fold_node(
     UnsupportedError
         When the reference implementation lacks the operator or fails.
     """
-    given = {name: array for name, array in zip(node.input, inputs, strict=True) if name}
+    given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(_model(node, version, given)).run(None, given)

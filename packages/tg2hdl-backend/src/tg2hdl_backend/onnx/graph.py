@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from tg2hdl_backend.onnx.checks import ExpectedTypes
 from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
 from tg2hdl_backend.onnx.fold import fold_node
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
-from tg2hdl_backend.onnx.tensors import array_of, onnx_type
+from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
 from tg2hdl_backend.onnx.value import Value
 from tg2hdl_ir.dtype import DType
@@ -78,8 +79,7 @@ class Graph:
         """Results of a graph inside of a node, for values of its inputs."""
         inner = Graph(self.versions, None, self)
         for proto in graph.initializer:
-            array = array_of(proto, f"initializer {proto.name!r}")
-            inner.add(Value(proto.name, None, lambda array=array: array))
+            inner.add(Value.of_array(proto.name, array_of(proto, f"initializer {proto.name!r}")))
         for info, value in zip(graph.input, arguments, strict=True):
             inner.add(value.renamed(info.name))
         inner.run(graph.node)
@@ -112,8 +112,8 @@ class Graph:
             return self._known(node, info, inputs)
         depends = frozenset().union(*(v.inputs for v in inputs if v is not None))
         return [
-            Value(name, lambda t=t: t, None, depends)
-            for name, t in zip(node.output, self.tensors(node, info, inputs), strict=False)
+            Value.of_tensor(name, tensor, depends)
+            for name, tensor in zip(node.output, self.tensors(node, info, inputs), strict=False)
         ]
 
     def tensor_result(self, value: Value) -> Tensor:
@@ -142,7 +142,7 @@ class Graph:
             node.name or next((o for o in node.output if o), ""),
             {a.name: _attribute(a) for a in node.attribute},
             tuple(node.output),
-            [(lambda v=v: v.array) if v is not None and v.is_known else None for v in inputs],
+            [None if v is None or not v.is_known else v.known_array for v in inputs],
             lambda *tensors: self._expand(node, inputs, tensors),
         )
 
@@ -209,17 +209,17 @@ class Graph:
         def tensors() -> list[Tensor]:
             return self.tensors(node, info, inputs)
 
-        # Weights stay tensors, so that the program knows them by name and can have them loaded.
-        weight = any(v is not None and v.is_weight for v in inputs)
-        return [
-            Value(
+        def result(number: int, name: str) -> Value:
+            return Value(
                 name,
-                (lambda n=n: tensors()[n]) if weight else None,
-                lambda n=n: arrays()[n],
+                (lambda: tensors()[number]) if weight else None,
+                lambda: arrays()[number],
                 is_weight=weight,
             )
-            for n, name in enumerate(node.output)
-        ]
+
+        # Weights stay tensors, so that the program knows them by name and can have them loaded.
+        weight = any(v is not None and v.is_weight for v in inputs)
+        return [result(number, name) for number, name in enumerate(node.output)]
 
     def _expand(
         self, node: NodeProto, inputs: Sequence[Value | None], tensors: Sequence[Tensor | None]
@@ -227,7 +227,7 @@ class Graph:
         types = [
             b""
             if t is None
-            else helper.make_tensor_type_proto(onnx_type(DType.from_tinygrad(t.dtype)), t.shape)
+            else helper.make_tensor_type_proto(onnx_type(DType.from_tinygrad(t.dtype)), sizes_of(t))
             for t in tensors
         ]
         function = _function(node, self.versions["" if node.domain == "ai.onnx" else node.domain], types)
@@ -266,17 +266,17 @@ def definition(op_type: str, domain: str, version: int) -> tuple[Build | None, t
 
 
 def _expansion(node: NodeProto, info: OnnxNode) -> Build:
-    try:
+    # ONNX's type stubs lack what a schema says of its functions.
+    schema: Any = None
+    with suppress(onnx.defs.SchemaError):
         schema = onnx.defs.get_schema(node.op_type, info.version, node.domain)
-    except onnx.defs.SchemaError:
-        schema = None
     if schema is None or not (schema.has_function or schema.has_context_dependent_function):
         raise info.unsupported("there is no definition of it")
     return lambda node, *inputs: node.expand(*inputs)
 
 
 def _function(node: NodeProto, version: int, types: Sequence[Any]) -> FunctionProto | None:
-    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+    schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
     function = FunctionProto()
     if schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]

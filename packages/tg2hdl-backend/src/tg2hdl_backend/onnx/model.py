@@ -101,13 +101,11 @@ class OnnxModel:
         """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
         graph = Graph(self._versions, self._expected)
         for name, array in self._fixed.items():
-            graph.add(Value(name, None, lambda array=array: array))
+            graph.add(Value.of_array(name, array))
         for name, array in self._arrays.items():
-            graph.add(
-                Value(name, lambda name=name: self._weights[name], lambda array=array: array, is_weight=True)
-            )
+            graph.add(self._weight(name, array))
         for spec, tensor in zip(self.inputs, inputs, strict=True):
-            graph.add(Value(spec.name, lambda tensor=tensor: tensor, None, frozenset({spec.name})))
+            graph.add(Value.of_tensor(spec.name, tensor, frozenset({spec.name})))
         graph.run(self._nodes)
         outputs = {}
         for name in self.output_names:
@@ -115,6 +113,9 @@ class OnnxModel:
             assert value is not None
             outputs[name] = graph.tensor_result(value)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def _weight(self, name: str, array: npt.NDArray[Any]) -> Value:
+        return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
 
     def example_inputs(self) -> tuple[npt.NDArray[Any], ...]:
         """Zeros of the shapes and dtypes of the inputs."""

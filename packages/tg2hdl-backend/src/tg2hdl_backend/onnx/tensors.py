@@ -14,9 +14,9 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 
-__all__ = ["array_of", "element_type", "onnx_type", "tensor_of", "to_dtype", "type_name"]
+__all__ = ["array_of", "element_type", "onnx_type", "sizes_of", "tensor_of", "to_dtype", "type_name"]
 
-_TYPES = {
+_TYPES: dict[int, DType] = {
     TensorProto.BOOL: DType.BOOL,
     TensorProto.INT8: DType.INT8,
     TensorProto.INT16: DType.INT16,
@@ -78,10 +78,15 @@ def array_of(proto: TensorProto, where: str | None = None) -> npt.NDArray[Any]:
         For strings and other types without hardware.
     """
     name = helper.tensor_dtype_to_np_dtype(proto.data_type).name
-    if name in _WIDENED:
-        return numpy_helper.to_array(proto).astype(_WIDENED[name])
-    element_type(proto.data_type, where)
-    return numpy_helper.to_array(proto)
+    if name not in _WIDENED:
+        element_type(proto.data_type, where)
+    array: npt.NDArray[Any] = numpy_helper.to_array(proto)
+    return array.astype(_WIDENED[name]) if name in _WIDENED else array
+
+
+def sizes_of(tensor: Tensor) -> tuple[int, ...]:
+    """Shape of a tensor of an ONNX graph, whose sizes are all known."""
+    return tuple(int(size) for size in tensor.shape)
 
 
 def tensor_of(array: npt.NDArray[Any], where: str | None = None) -> Tensor:

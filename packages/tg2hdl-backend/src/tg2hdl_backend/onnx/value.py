@@ -42,6 +42,16 @@ class Value:
     is_weight: bool = False
     items: list[Value] | None = None
 
+    @classmethod
+    def of_tensor(cls, name: str, tensor: Tensor, inputs: frozenset[str]) -> Value:
+        """A tensor that depends on inputs of the graph."""
+        return cls(name, lambda: tensor, None, inputs)
+
+    @classmethod
+    def of_array(cls, name: str, array: npt.NDArray[Any]) -> Value:
+        """A value that is known at compile time."""
+        return cls(name, None, lambda: array)
+
     @property
     def is_known(self) -> bool:
         """Whether the value is known at compile time."""
@@ -57,6 +67,10 @@ class Value:
         """The value as an array; only of a known one."""
         assert self.make_array is not None
         return self.make_array()
+
+    def known_array(self) -> npt.NDArray[Any]:
+        """The array, made when it is first asked for."""
+        return self.array
 
     def renamed(self, name: str) -> Value:
         """The same value under another name."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from tinygrad import Tensor, nn
 
@@ -26,7 +29,9 @@ class _ConvNet:
         self.c1, self.c2, self.l = nn.Conv2d(1, 2, 3, padding=1), nn.Conv2d(2, 3, 3), nn.Linear(12, 4)
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = self.c1(x).relu().max_pool2d(2)
+        pooled = self.c1(x).relu().max_pool2d((2, 2))
+        assert isinstance(pooled, Tensor)
+        x = pooled
         return self.l(self.c2(x).relu().flatten(1)).log_softmax()
 
 
@@ -41,7 +46,8 @@ class _Block:
 
     def __call__(self, x: Tensor) -> Tensor:
         b, t, c = x.shape
-        q, k, v = self.qkv(self.n1(x)).reshape(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        heads = self.qkv(self.n1(x)).reshape(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = heads[0], heads[1], heads[2]
         y = q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
         x = x + self.out(y)
         return x + self.down(self.up(self.n2(x)).gelu())
@@ -68,7 +74,8 @@ class _Training:
     def __call__(self, x: Tensor, y: Tensor) -> list[Tensor]:
         parameters = nn.state.get_parameters([self.l1, self.l2])
         with training():
-            steps = {"sgd": nn.optim.SGD, "adam": nn.optim.Adam}[self.optimizer](parameters, lr=0.1)
+            optimizers: dict[str, Callable[..., Any]] = {"sgd": nn.optim.SGD, "adam": nn.optim.Adam}
+            steps = optimizers[self.optimizer](parameters, lr=0.1)
             loss = self.l2(self.l1(x).relu()).sparse_categorical_crossentropy(y)
             loss.backward()
             steps.step()

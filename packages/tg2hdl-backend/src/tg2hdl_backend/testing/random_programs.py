@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,9 +93,9 @@ def _contents(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> n
         small = rng.integers(0 if info.min == 0 else -9, 9, shape)
         extreme = np.array([info.min, info.max], dtype)[rng.integers(0, 2, shape)]
         return np.where(rng.random(shape) < 0.2, extreme, small.astype(dtype)).astype(dtype)
-    small = rng.standard_normal(shape) * 4
+    normal = rng.standard_normal(shape) * 4
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 1e30])[rng.integers(0, 7, shape)]
-    mixed = np.where(rng.random(shape) < 0.1, special, small)
+    mixed = np.where(rng.random(shape) < 0.1, special, normal)
     if dtype == "bfloat16":
         import ml_dtypes
 
@@ -116,7 +117,8 @@ def _apply(operation: str, values: list[Tensor], arguments: list[Any]) -> Tensor
     if operation in _VIEWS:
         return _view(operation, x, axis, number)
     if operation == "cast":
-        return x.cast(arguments[1])
+        converted: Tensor = x.cast(arguments[1])
+        return converted
     if operation == "where":
         a, b = _pair(values[number % len(values)], values[arguments[2] % len(values)])
         condition = _fit(x, a.shape) > 0
@@ -126,9 +128,11 @@ def _apply(operation: str, values: list[Tensor], arguments: list[Any]) -> Tensor
     if operation == "gather":
         # Without a buffer between, tinygrad takes a value that was ever unsigned for positive and drops the clip.
         index = _fit(values[number % len(values)], (3,)).cast(dtypes.int32).contiguous()
-        return x.flatten()[index.clip(0, x.numel() - 1)]
+        gathered: Tensor = x.flatten()[index.clip(0, x.numel() - 1)]
+        return gathered
     assert operation == "contiguous", operation
-    return x.contiguous()
+    stored: Tensor = x.contiguous()
+    return stored
 
 
 def _pair(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,10 +142,10 @@ def _pair(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a, _fit(b, a.shape)
 
 
-def _fit(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _fit(x: Tensor, shape: Sequence[Any]) -> Tensor:
     """Elements of `x` in another shape: repeated or cut."""
     wanted = int(np.prod(shape))
-    flat = x.flatten()
+    flat: Tensor = x.flatten()
     if flat.shape[0] < wanted:
         flat = flat.repeat(-(-wanted // flat.shape[0]))
     return flat.shrink(((0, wanted),)).reshape(shape)
@@ -191,7 +195,8 @@ def _reduce(operation: str, x: Tensor, axis: int) -> Tensor:
         x = x.reshape(1)
     if operation == "prod":
         x = x.clip(-2, 2) if x.dtype != dtypes.bool else x
-    return getattr(x, operation)(axis)
+    reduced: Tensor = getattr(x, operation)(axis)
+    return reduced
 
 
 def _view(operation: str, x: Tensor, axis: int, number: int) -> Tensor:

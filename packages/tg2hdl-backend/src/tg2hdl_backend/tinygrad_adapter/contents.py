@@ -5,11 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tg2hdl_ir.errors import InputError
+from tinygrad.device import Buffer
+from tinygrad.uop.ops import UOp
 
-__all__ = ["contents_of"]
+from tg2hdl_ir.errors import InputError, UnsupportedError
+
+__all__ = ["contents_of", "single_buffer"]
 
 _DISK = "DISK:"
+
+
+def single_buffer(uop: UOp) -> Buffer:
+    """Buffer that a UOp names.
+
+    Raises
+    ------
+    UnsupportedError
+        When its tensor is spread over several devices.
+    """
+    buffer = uop.buffer
+    if not isinstance(buffer, Buffer):
+        raise UnsupportedError(
+            "a tensor that is spread over several devices",
+            where=f"buffer {uop.device}",
+            hint="keep the model on one device",
+        )
+    return buffer
 
 
 def contents_of(buffer: Any, start: int, size: int) -> bytes | None:

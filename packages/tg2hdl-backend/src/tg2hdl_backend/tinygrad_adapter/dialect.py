@@ -52,9 +52,10 @@ class Variable:
 
 def storage_of(uop: UOp) -> Storage | None:
     """Storage that a UOp defines; None for other UOps."""
+    pointer: Any = uop.dtype  # before 0.14 it has the size
     if uop.op is Ops.PARAM:
         if isinstance(uop.arg, int):
-            return Storage("global", uop.arg, uop.dtype.size, uop.dtype.base)
+            return Storage("global", uop.arg, pointer.size, pointer.base)
         if uop.arg.addrspace is AddrSpace.GLOBAL:
             return Storage("global", uop.arg.slot, uop.max_numel(), uop.dtype)
         return None
@@ -62,9 +63,9 @@ def storage_of(uop: UOp) -> Storage | None:
         space = {AddrSpace.REG: "register", AddrSpace.LOCAL: "local"}.get(uop.addrspace, "global")
         return Storage(space, uop.arg.slot, uop.max_numel(), uop.dtype)
     if uop.op is _DEFINE_REG:
-        return Storage("register", uop.arg, uop.dtype.size, uop.dtype.base)
+        return Storage("register", uop.arg, pointer.size, pointer.base)
     if uop.op is _DEFINE_LOCAL:
-        return Storage("local", uop.arg, uop.dtype.size, uop.dtype.base)
+        return Storage("local", uop.arg, pointer.size, pointer.base)
     return None
 
 

@@ -81,7 +81,9 @@ class HostDevice(Compiled):
     """
 
     def __init__(self, device: str, renderer: type[SequentialRenderer], program: type[HostProgram]) -> None:
-        super().__init__(device, HostAllocator(self), [renderer], program)  # type: ignore[list-item]
+        # 0.14 wants a subclass of its Program, which 0.13 does not have.
+        runs: Any = program
+        super().__init__(device, HostAllocator(self), [renderer], runs)
         # tinygrad's unrolling and upcasting is made for processors; hardware gets its lanes from plain loops.
         if DEV.device == renderer.device and "NOOPT" not in os.environ:
             NOOPT.value = 1

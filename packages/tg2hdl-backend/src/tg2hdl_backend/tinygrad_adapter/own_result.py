@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tinygrad import Tensor
+from tinygrad.device import Buffer
 from tinygrad.engine.realize import get_call_arg_uops
 from tinygrad.helpers import Context
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_backend.tinygrad_adapter.contents import contents_of
+from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of, spec_of, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.trace import (
     flat_tensors,
@@ -33,6 +34,7 @@ __all__ = ["own_result", "reference_device"]
 
 Array = npt.NDArray[Any]
 _FILES = ("DISK", "TINYFS")
+_DEVICE: Any = getattr(Ops, "DEVICE", None)  # only 0.13 has it
 # The interpreter runs about a million operations in half a minute.
 _MUCH = 2_000_000
 
@@ -99,7 +101,7 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
 def _used_buffers(model: Callable[..., Any], specs: list[Any]) -> set[int]:
     """Allocations that the kernels of a model touch."""
     arguments = [uop for call in trace(model, specs).calls for uop in get_call_arg_uops(call)]
-    return {id(uop.buffer.base) for uop in arguments if hasattr(uop.buffer, "base")}
+    return {id(found.base) for uop in arguments if isinstance(found := uop.buffer, Buffer)}
 
 
 @contextmanager
@@ -109,7 +111,7 @@ def _tensors_on(device: str, used: set[int]) -> Iterator[None]:
     moved: dict[UOp, UOp] = {}
     with unchanged_tensors():
         for tensor, uop in before:
-            if any(u.op is Ops.BUFFER and id(u.buffer.base) in used for u in uop.toposort()):
+            if any(u.op is Ops.BUFFER and id(single_buffer(u).base) in used for u in uop.toposort()):
                 tensor.uop = _moved(uop, device, moved)
         yield
 
@@ -124,7 +126,7 @@ def _moved(root: UOp, device: str, moved: dict[UOp, UOp]) -> UOp:
         elif uop.op is Ops.COPY and isinstance(uop.arg, str) and not uop.arg.startswith(_FILES):
             moved[uop] = uop.replace(src=sources, arg=device)
         elif uop.op is Ops.COPY and len(sources) == 2 and not str(uop.device).startswith(_FILES):
-            moved[uop] = uop.replace(src=(sources[0], UOp(Ops.DEVICE, arg=device)))
+            moved[uop] = uop.replace(src=(sources[0], UOp(_DEVICE, arg=device)))
         else:
             moved[uop] = uop.replace(src=sources) if sources != uop.src else uop
     return moved[root]
@@ -132,12 +134,13 @@ def _moved(root: UOp, device: str, moved: dict[UOp, UOp]) -> UOp:
 
 def _buffer_on(uop: UOp, device: str) -> UOp:
     """A new buffer with the same contents."""
-    new = UOp.new_buffer(device, uop.buffer.size, uop.dtype)
-    base = uop.buffer.base
-    contents = contents_of(base, uop.buffer.offset, uop.buffer.nbytes)
+    buffer = single_buffer(uop)
+    new: UOp = UOp.new_buffer(device, buffer.size, uop.dtype)
+    contents = contents_of(buffer.base, buffer.offset, buffer.nbytes)
     if contents is not None:
-        new.buffer.ensure_allocated()
-        _write(new.buffer, contents)
+        allocated = single_buffer(new)
+        allocated.ensure_allocated()
+        _write(allocated, contents)
     return new
 
 

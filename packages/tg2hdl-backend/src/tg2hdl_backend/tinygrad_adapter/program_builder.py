@@ -12,7 +12,7 @@ from tinygrad.engine.realize import get_call_arg_uops
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
-from tg2hdl_backend.tinygrad_adapter.contents import contents_of
+from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, describe_origins
@@ -126,7 +126,7 @@ class ProgramBuilder:
             while base.op is Ops.AFTER:
                 base = base.src[0].base
             if base.op is Ops.BUFFER and not isinstance(base.device, tuple):
-                memory = self.memories.get(id(base.buffer.base))
+                memory = self.memories.get(id(single_buffer(base).base))
                 if memory is not None and memory.name is None:
                     memory.name = name
 
@@ -173,13 +173,7 @@ class ProgramBuilder:
 
     def view(self, uop: UOp) -> _View:
         """Elements that a buffer argument names."""
-        buffer = uop.buffer
-        if not hasattr(buffer, "base"):
-            raise UnsupportedError(
-                "a tensor that is spread over several devices",
-                where=f"buffer {uop.device}",
-                hint="keep the model on one device",
-            )
+        buffer = single_buffer(uop)
         dtype = DType.from_tinygrad(buffer.dtype)
         base = buffer.base
         self.memories.setdefault(id(base), _Memory(base))
@@ -304,8 +298,8 @@ class ProgramBuilder:
         if not step.uops:
             destination, source = views
             start = source.offset if self.shared(source) else 0
-            metas = self.meta(0, destination, True), self.meta(1, source, False)
-            return copy_kernel(*metas, source.dtype, destination.offset, start, source.size)
+            written, read = self.meta(0, destination, True), self.meta(1, source, False)
+            return copy_kernel(written, read, source.dtype, destination.offset, start, source.size)
         metas = [self.meta(s, v, w) for s, v, w in zip(step.slots, views, step.writes, strict=True)]
         offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if self.shared(v) and v.offset}
         return uop_to_ir(step.uops, metas, offsets=offsets, source=step.source)

@@ -43,7 +43,7 @@ def interpret(
         part of infinity.
     """
     copies = [np.array(a, copy=True, order="C") for a in arrays]
-    memories = [memoryview(a.view(np.uint8)) for a in copies]
+    memories = [a.view(np.uint8).data for a in copies]
     try:
         _program(uops)(*memories, vals=tuple(values))
     except (OverflowError, ValueError) as error:
@@ -60,9 +60,10 @@ def _literal(uop: UOp) -> Any:
 
 
 def _program(uops: Sequence[UOp]) -> Any:
+    build: Any = PythonProgram  # 0.13 takes a name and bytes, 0.14 a device and an object
     if hasattr(device, "TinyELF"):
         elf = device.TinyELF(pickle.dumps(list(uops)), "kernel", Target("PYTHON"), ())
-        return PythonProgram(None, elf)
+        return build(None, elf)
     position = {uop: n for n, uop in enumerate(uops)}
     listing = [(u.op, u.dtype, [position[s] for s in u.src], _literal(u)) for u in uops]
-    return PythonProgram("kernel", pickle.dumps(listing))
+    return build("kernel", pickle.dumps(listing))

@@ -34,8 +34,8 @@ def load_as(read: Callable[[IRValue], IRBufLoad], address: IRValue, held: DType,
         joined: IRValue | None = None
         first = IROp("mul", index, (address, IRConst(need // have, index)))
         for part in range(need // have):
-            element = read(IROp("add", index, (first, IRConst(part, index))))
-            piece = IROp("cast", whole, (_raw(element, have),))
+            loaded = read(IROp("add", index, (first, IRConst(part, index))))
+            piece = IROp("cast", whole, (_raw(loaded, have),))
             moved = IROp("shl", whole, (piece, IRConst(part * have, whole)))
             joined = moved if joined is None else IROp("or", whole, (joined, moved))
         assert joined is not None

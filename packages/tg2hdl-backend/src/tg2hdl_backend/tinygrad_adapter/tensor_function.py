@@ -76,7 +76,8 @@ def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:
     if node.op == "expand" and x.shape != node.shape and len(x.shape) < len(node.shape):
         x = x.reshape((1,) * (len(node.shape) - len(x.shape)) + tuple(x.shape))
     if node.op in _MOVEMENTS:
-        return _MOVEMENTS[node.op](x, node)
+        moved: Tensor = _MOVEMENTS[node.op](x, node)
+        return moved
     if node.op == "cast":
         return x.cast(tinygrad_dtype(node.dtype))
     if node.op == "sum":
@@ -106,7 +107,8 @@ _MOVEMENTS: dict[str, Any] = {
 
 
 def _elementwise(node: TensorNode, operands: list[Tensor]) -> Tensor:
-    return _OPERATIONS[node.op](*operands)
+    result: Tensor = _OPERATIONS[node.op](*operands)
+    return result
 
 
 _OPERATIONS: dict[str, Any] = {

@@ -10,6 +10,7 @@ from tinygrad import Tensor
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.capture import describe_outputs
+from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.dialect import scalar_dtype
 from tg2hdl_backend.tinygrad_adapter.model_inputs import (
@@ -163,7 +164,7 @@ class _Reader:
                 where=self._where,
                 hint="remove realize() from the model, and keep no state in it",
             )
-        values = numpy_of(Tensor(uop, device=uop.buffer.device)).reshape(-1)
+        values = numpy_of(Tensor(uop, device=single_buffer(uop).device)).reshape(-1)
         return self.builder.const(values, _dtype(uop))
 
     def _reduction(self, uop: UOp, source: int, shape: tuple[int, ...], label: str) -> int:

@@ -266,9 +266,9 @@ class _Converter:
         gates = list(self.gates)
         if len(uop.src) == 3 and self.value(uop.src[2]) not in gates:
             gates.append(self.value(uop.src[2]))
-        gate = gates[0] if gates else None
-        for inner in gates[1:]:
-            gate = IROp("and", DType.BOOL, (gate, inner))
+        gate: IRValue | None = None
+        for inner in gates:
+            gate = inner if gate is None else IROp("and", DType.BOOL, (gate, inner))
         if address.storage.space == "global":
             held = self.held[address.storage.slot]
             if storage_bits(held) != storage_bits(value.dtype):

@@ -12,6 +12,7 @@ from tinygrad.dtype import dtypes
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code
 from tg2hdl_backend.onnx.operators.quantization import _factor, _requantized, _shifted, matmul_integer
+from tg2hdl_backend.onnx.tensors import sizes_of
 
 __all__ = [
     "matmul_integer_to_float",
@@ -29,7 +30,7 @@ QTensor = tuple[Tensor, Tensor, Tensor | None]
 
 
 def _real(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    factor = scalar(node, position + 1, scale)
+    factor: Tensor | float = scalar(node, position + 1, scale)
     return _shifted(x, scalar(node, position + 2, zero)).cast(dtypes.float32) * factor
 
 
@@ -68,7 +69,8 @@ def qgemm(node: OnnxNode, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor,
     total = left.matmul(right, dtype=dtypes.int32)
     total = total if bias is None else total + bias
     if y_scale is None:
-        return total.cast(dtypes.float32) * (a_scale * b_scale)
+        scales: Tensor = a_scale * b_scale
+        return total.cast(dtypes.float32) * scales
     factor = _factor(node, (1, 4, 7), (a_scale, b_scale, y_scale), (1, -1))
     return _requantized(node, total, factor, 8, y_zero)
 
@@ -109,7 +111,7 @@ def qlinear_global_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tenso
     x_scale, x_zero, y_scale, y_zero = given
     axes = tuple(range(1, x.ndim - 1)) if node.attribute("channels_last", 0) else tuple(range(2, x.ndim))
     total = _shifted(x, scalar(node, 2, x_zero)).sum(axes, keepdim=True)
-    count = int(np.prod([x.shape[a] for a in axes]))
+    count = int(np.prod([sizes_of(x)[a] for a in axes]))
     mean = divide(total.cast(dtypes.float32), float(count)) * scalar(node, 1, x_scale)
     return _code(node, 3, mean, y_scale, y_zero)
 
@@ -142,5 +144,6 @@ def matmul_integer_to_float(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -
         node.outputs,
         [*node.known_inputs[:2], *node.known_inputs[4:6]],
     )
-    total = matmul_integer(zeros, a, b, a_zero, b_zero).cast(dtypes.float32) * (a_scale * b_scale)
+    scales: Tensor = a_scale * b_scale
+    total = matmul_integer(zeros, a, b, a_zero, b_zero).cast(dtypes.float32) * scales
     return total if bias is None else total + bias

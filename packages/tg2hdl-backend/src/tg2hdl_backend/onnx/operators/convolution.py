@@ -9,6 +9,7 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import wide
+from tg2hdl_backend.onnx.tensors import sizes_of
 
 __all__ = ["conv", "gemm", "lp_pool", "matmul", "window_padding"]
 
@@ -39,7 +40,7 @@ def conv(node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Te
     """Cross-correlation with padding, strides, dilations and groups."""
     rank, dtype = w.ndim - 2, x.dtype
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
-    padding = window_padding(node, x.shape[2:], w.shape[2:], strides, dilations)
+    padding = window_padding(node, sizes_of(x)[2:], sizes_of(w)[2:], strides, dilations)
     flat = tuple(p for pair in reversed(padding) for p in pair)
     options: dict[str, Any] = {
         "groups": node.attribute("group", 1),
@@ -74,7 +75,7 @@ def lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
     if node.attribute("ceil_mode", 0):
         raise node.unsupported("ceil_mode", "export with ceil_mode=0")
-    padding = window_padding(node, x.shape[2:], kernel, strides, dilations)
+    padding = window_padding(node, sizes_of(x)[2:], kernel, strides, dilations)
     padded = x.abs().pad(((0, 0), (0, 0), *padding))
     windows = padded._pool(tuple(kernel), tuple(strides), tuple(dilations))
     axes = tuple(range(-rank, 0))

@@ -10,7 +10,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
-from tg2hdl_backend.onnx.tensors import to_dtype
+from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
     "bit_cast",
@@ -94,7 +94,7 @@ def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
 
 def celu(node: OnnxNode, x: Tensor) -> Tensor:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
-    alpha = node.attribute("alpha", 1.0)
+    alpha: float = node.attribute("alpha", 1.0)
     value = wide(x)
     return (value.maximum(0) + (alpha * ((value / alpha).exp() - 1)).minimum(0)).cast(x.dtype)
 
@@ -103,7 +103,8 @@ def lp_normalization(node: OnnxNode, x: Tensor) -> Tensor:
     """Divided by the p-norm; a norm of zero gives zero."""
     axis, p = node.attribute("axis", -1), node.attribute("p", 2)
     norm = x.abs().sum(axis, keepdim=True) if p == 1 else x.square().sum(axis, keepdim=True).sqrt()
-    return (norm == 0).where(0.0, divide(x, norm)).cast(x.dtype)
+    zero: Tensor = norm == 0
+    return zero.where(0.0, divide(x, norm)).cast(x.dtype)
 
 
 def cum_prod(node: OnnxNode, x: Tensor, axis: Any) -> Tensor:
@@ -125,7 +126,7 @@ def softmax(node: OnnxNode, x: Tensor) -> Tensor:
 
 def _rows(node: OnnxNode, x: Tensor) -> Tensor:
     axis = node.attribute("axis", 1) % x.ndim
-    return x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+    return x.reshape(int(np.prod(sizes_of(x)[:axis], dtype=np.int64)), -1)
 
 
 def softmax_flat(node: OnnxNode, x: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tinygrad import Tensor
@@ -10,10 +10,12 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant
+from tg2hdl_backend.onnx.tensors import sizes_of
 
 __all__ = ["col2im", "pad", "reverse_sequence", "scatter_nd", "space_to_depth", "tensor_scatter"]
 
-_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+_Reduction = Literal["sum", "prod", "mean", "amax", "amin"]
+_REDUCTIONS: dict[str, _Reduction] = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def pad(node: OnnxNode, x: Tensor, pads: Any = None, value: Tensor | None = None, axes: Any = None) -> Tensor:
@@ -42,14 +44,15 @@ def pad(node: OnnxNode, x: Tensor, pads: Any = None, value: Tensor | None = None
 
 def scatter_nd(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """Copy of `x` with updates at indices; one that comes later wins."""
-    depth, reduction = indices.shape[-1], node.attribute("reduction", "none")
-    rest = int(np.prod(x.shape[depth:], dtype=np.int64))
+    depth, reduction = sizes_of(indices)[-1], node.attribute("reduction", "none")
+    sizes = sizes_of(x)
+    rest = int(np.prod(sizes[depth:], dtype=np.int64))
     flat = indices.reshape(-1, depth).cast(dtypes.int32)
     position = flat[:, 0].const_like(0)
     for axis in range(depth):
         at = flat[:, axis]
-        at = (at < 0).where(at + x.shape[axis], at)
-        position = position * x.shape[axis] + at
+        at = (at < 0).where(at + sizes[axis], at)
+        position = position * sizes[axis] + at
     places = position.reshape(-1, 1).expand(-1, rest)
     source, rows = updates.reshape(-1, rest), x.reshape(-1, rest)
     if reduction == "none":
@@ -63,7 +66,7 @@ def tensor_scatter(node: OnnxNode, past: Tensor, update: Tensor, write: Tensor |
     length, new = past.shape[axis], update.shape[axis]
     start = Tensor.zeros(past.shape[0], dtype=dtypes.int32) if write is None else write.cast(dtypes.int32)
     shape = [1] * past.ndim
-    shape[0] = past.shape[0]
+    shape[0] = sizes_of(past)[0]
     steps = Tensor.arange(new, dtype=dtypes.int32).reshape(
         [new if n == axis else 1 for n in range(past.ndim)]
     )

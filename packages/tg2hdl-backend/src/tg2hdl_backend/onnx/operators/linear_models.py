@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,19 @@ def scaler(node: OnnxNode, x: Tensor) -> Tensor:
 def normalizer(node: OnnxNode, x: Tensor) -> Tensor:
     """Each row divided by its norm; a row of zeros stays."""
     value = _real(x)
-    norm = {
+    norms: dict[str, Callable[[], Tensor]] = {
         "MAX": lambda: value.max(-1, keepdim=True),
         "L1": lambda: value.abs().sum(-1, keepdim=True),
         "L2": lambda: value.square().sum(-1, keepdim=True).sqrt(),
-    }[node.attribute("norm", "MAX")]()
+    }
+    norm = norms[node.attribute("norm", "MAX")]()
     return (norm == 0).where(value, divide(value, (norm == 0).where(1.0, norm)))
 
 
 def binarizer(node: OnnxNode, x: Tensor) -> Tensor:
     """One above the threshold, else zero."""
-    return (x > node.attribute("threshold", 0.0)).cast(x.dtype)
+    threshold: float = node.attribute("threshold", 0.0)
+    return (x > threshold).cast(x.dtype)
 
 
 def imputer(node: OnnxNode, x: Tensor) -> Tensor:
@@ -64,10 +67,11 @@ def imputer(node: OnnxNode, x: Tensor) -> Tensor:
     floats = node.attribute("imputed_value_floats")
     if floats:
         missing = node.attribute("replaced_value_float", 0.0)
-        found = x.isnan() if np.isnan(missing) else x == missing
+        found: Tensor = x.isnan() if np.isnan(missing) else x == missing
         return found.where(constant(node, np.array(floats, np.float32)), x)
     values = np.array(node.attribute("imputed_value_int64s"), np.int64)
-    return (x == node.attribute("replaced_value_int64", 0)).where(constant(node, values), x)
+    found = x == node.attribute("replaced_value_int64", 0)
+    return found.where(constant(node, values), x)
 
 
 def feature_vectorizer(node: OnnxNode, *parts: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from tinygrad.dtype import dtypes
 from tg2hdl_backend.onnx.fold import fold_node
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant
+from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
 
 __all__ = ["max_unpool", "resize", "resize_10"]
@@ -43,7 +44,7 @@ def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes
         )
         if not cropped and (size == x.shape[axis] or scale == 1.0):
             continue
-        matrix, offset = _interpolation(node, keep, x.shape[axis], size, scale, crop)
+        matrix, offset = _interpolation(node, keep, sizes_of(x)[axis], size, scale, crop)
         x = _along(node, x, axis, matrix, offset)
     return x
 
@@ -103,7 +104,7 @@ def max_unpool(node: OnnxNode, x: Tensor, indices: Tensor, shape: Any = None) ->
     strides, pads = node.attribute("strides") or [1] * rank, node.attribute("pads") or [0] * (2 * rank)
     sizes = [(x.shape[2 + n] - 1) * strides[n] - pads[n] - pads[n + rank] + kernel[n] for n in range(rank)]
     count = int(np.prod(sizes))
-    places = indices.reshape(-1, 1, int(np.prod(x.shape[2:]))).cast(dtypes.int32)
+    places = indices.reshape(-1, 1, int(np.prod(sizes_of(x)[2:]))).cast(dtypes.int32)
     # Indices count through the whole tensor; each channel has its own part.
     channels = Tensor.arange(places.shape[0], dtype=dtypes.int32).reshape(-1, 1, 1)
     local = places - (channels * count if _counts_through(node, x) else 0)
@@ -117,4 +118,5 @@ def max_unpool(node: OnnxNode, x: Tensor, indices: Tensor, shape: Any = None) ->
 
 
 def _counts_through(node: OnnxNode, x: Tensor) -> bool:
-    return x.shape[0] * x.shape[1] > 1
+    batch, channels = sizes_of(x)[:2]
+    return batch * channels > 1

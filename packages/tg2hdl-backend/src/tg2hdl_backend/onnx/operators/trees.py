@@ -117,7 +117,7 @@ def _sums(node: OnnxNode, x: Tensor, prefix: str, columns: int, ids: Any) -> Ten
         table[forest.row[key], column] += np.float32(weight)
     leaves = _walk(node, x, forest)
     kind = node.attribute("aggregate_function", "SUM")
-    found = []
+    found: list[Tensor] = []
     for column in range(columns):
         weights = constant(node, table[:, column])[leaves].contiguous()
         reduced = {"MIN": lambda w: w.min(1), "MAX": lambda w: w.max(1)}.get(kind, lambda w: w.sum(1))(

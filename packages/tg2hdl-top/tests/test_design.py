@@ -52,7 +52,7 @@ def test_a_saved_design_is_the_design(tmp_path):
     again = Design.load(tmp_path / "layer.json")
     assert again.format() == design.format()
     assert again.to_json() == design.to_json()
-    assert rtlil.convert(again.emit(), emit_src=False) == rtlil.convert(design.emit(), emit_src=False)
+    assert rtlil.convert(TopModule(again), emit_src=False) == rtlil.convert(TopModule(design), emit_src=False)
     outputs, cycles = simulate(again, {"x": x})
     np.testing.assert_array_equal(outputs[0], golden(program, {"x": x})[0])
     assert cycles == design.predicted_cycles()
@@ -82,7 +82,7 @@ def test_a_top_module_keeps_its_kernels():
     kernels = [CompiledKernel(plan), plan]
     assert TopModule(kernels, [(0, 0, 1, 1)]).kernels == tuple(kernels)
     design = compile_program(chain())
-    assert design.emit().kernels == design.kernels
+    assert TopModule(design).kernels == design.kernels
 
 
 def test_names_of_buffers_are_told_apart():
@@ -94,7 +94,7 @@ def test_names_of_buffers_are_told_apart():
 def test_runs_follow_each_other_at_the_predicted_interval():
     """A start in the cycle of done begins the next run."""
     design = compile_program(chain())
-    top, dones = design.emit(), []
+    top, dones = TopModule(design), []
     interval = design.timeline().interval
 
     async def bench(ctx):
@@ -140,7 +140,7 @@ def test_a_kind_of_memory_from_a_plugin():
     before = compile_program(chain())
     with registry().extended(REGISTER_FILE):
         design = check(chain(), {"x": X})
-        text = rtlil.convert(design.emit())
+        text = rtlil.convert(TopModule(design))
     assert {m.kind for m in design.buffers} == {"register-file"}
     assert {m.read_latency for m in design.buffers} == {3}
     assert text.count('attribute \\ram_style "logic"') == 3
@@ -189,7 +189,7 @@ BYTE_STREAM = plugin(ports=[HostPortDef("byte-stream", "one input in order", Byt
 def test_a_host_port_from_a_plugin():
     with registry().extended(BYTE_STREAM):
         design = compile_program(chain(), CompileOptions(ports=("byte-stream",)))
-        top = design.emit()
+        top = TopModule(design)
         assert list(top.signature.members) == ["stream"]
         found = []
 

@@ -102,7 +102,7 @@ def test_memories_of_one_word(read, weights, unroll):
     )
     options = CompileOptions(unroll_factor=unroll, read_latency=read, weights=weights)
     compiled = check(ProgramIR("words", buffers, calls, (y,)), {"x": X}, options)
-    text = rtlil.convert(compiled.emit())
+    text = rtlil.convert(TopModule(compiled))
     # The output keeps the registers that the host's reads go through.
     assert re.findall(r"wire width 192 \\([xwts])_r0_", text) == []
     assert len(re.findall(r"wire width 192 \\y_r0_", text)) == (read - 1 if unroll == SIZE else 0)
@@ -123,7 +123,7 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
     program = ProgramIR("two", buffers, calls, (3, 4))
     x = rng.integers(-128, 128, 20).astype(np.int8)
     compiled = check(program, {"x": x}, CompileOptions(multipliers=4, share_multipliers=share))
-    assert rtlil.convert(compiled.emit()).count("cell $mul ") == multipliers
+    assert rtlil.convert(TopModule(compiled)).count("cell $mul ") == multipliers
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, 
     x = rng.integers(-128, 128, 16).astype(np.int8)
     options = CompileOptions(**latencies)
     compiled = check(ProgramIR("many", buffers, calls, outputs), {"x": x}, options)
-    text = rtlil.convert(compiled.emit())
+    text = rtlil.convert(TopModule(compiled))
     assert text.count("cell $mul ") == options.multipliers * (1 if options.share_multipliers else kernels)
     assert len(set(re.findall(r"wire width 1 \\(chosen\d+)$", text, re.MULTILINE))) == choices
 
@@ -168,7 +168,7 @@ def test_operands_of_the_first_cycle_are_not_held():
     compiled = check(ProgramIR("early", buffers, calls, (0, 1, 2)), {}, CompileOptions(product_latency=5))
     issues = {p.placement(n.number).issue for p in compiled.kernels for n in p.all(Product)}
     assert issues == {0}
-    assert "chosen" not in rtlil.convert(compiled.emit())
+    assert "chosen" not in rtlil.convert(TopModule(compiled))
 
 
 def test_memories_deeper_than_a_block_are_banks():
@@ -182,7 +182,7 @@ def test_memories_deeper_than_a_block_are_banks():
     table = np.random.default_rng(8).integers(-128, 128, depth).astype(np.int8)
     buffers = (buffer("y", "output", size=16, dtype=I8), buffer("w", "weight", table, depth, I8))
     compiled = check(ProgramIR("deep", buffers, (KernelCall(kernel, (0, 1)),), (0,)), {})
-    text = rtlil.convert(compiled.emit())
+    text = rtlil.convert(TopModule(compiled))
     assert text.count("memory width 8 size 16384 ") == 2
     assert text.count("memory width 8 size 7232 ") == 1
 

@@ -12,7 +12,7 @@ from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.netlist_size import least_cells, netlist_cells
 from tg2hdl_backend.runner import Run, Runner, expected_cycles
 from tg2hdl_sim import SimulationModel, estimate_engines
-from tg2hdl_top import Design
+from tg2hdl_top import Design, TopModule
 
 __all__ = ["OPEN_DESIGNS", "KernelSession"]
 
@@ -49,7 +49,7 @@ class KernelSession:
     def model(self) -> SimulationModel:
         """The emitted design; made when it is not there."""
         if self._model is None:
-            self._model = SimulationModel(self.design.emit())
+            self._model = SimulationModel(TopModule(self.design))
         if self in _open:
             _open.remove(self)
         _open.append(self)

@@ -22,7 +22,7 @@ from tg2hdl_sim import (
     batch_pays,
     open_simulation,
 )
-from tg2hdl_top import Design
+from tg2hdl_top import Design, TopModule
 from tg2hdl_top.ports import HostDriver, open_driver
 from tg2hdl_top.ports.native import NativeDriver
 
@@ -92,7 +92,7 @@ class Runner:
         self._batch_loaded: dict[int, npt.NDArray[Any]] = {}
         self._can_batch = vcd is None and engine in BATCH_ENGINES and keeps_nothing(design)
         if simulation is None:
-            self._model = model or SimulationModel(component or design.emit())
+            self._model = model or SimulationModel(component or TopModule(design))
             simulation = open_simulation(
                 self._model,
                 engine=engine,

@@ -14,6 +14,7 @@ from tg2hdl_lower.families import ECP5
 from tg2hdl_synth.estimate import ERRORS, convert, estimate_design, memory_area
 from tg2hdl_synth.parts import PARTS, part_named
 from tg2hdl_synth.words import WordMemory
+from tg2hdl_top import TopModule
 
 __all__ = ["Fit", "check_weights_fit", "design_fits", "memory_blocks"]
 
@@ -105,7 +106,7 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
         return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen))
     if needs["bram"] > chosen.bram:
         return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(design, chosen))
-    top = design.emit()
+    top = TopModule(design)
     estimate = estimate_design(top, chosen, convert(top), pack_registers=pack_registers)
     assert estimate is not None, "a compiled program has plans"
     needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp, "bram": estimate.bram}

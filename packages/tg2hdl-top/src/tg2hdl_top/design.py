@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan, plan_ports
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import Timeline, sequencer_named
-
-if TYPE_CHECKING:
-    from tg2hdl_top.top_module import TopModule
 
 __all__ = ["Design", "SequencerPlan", "Sharing", "design_program"]
 
@@ -115,12 +112,6 @@ class Design:
     def load(cls, path: str | PathLike[str]) -> Design:
         """Read a file of `save`; see `from_json`."""
         return cls.from_json(Path(path).read_bytes())
-
-    def emit(self) -> TopModule:
-        """The design as an Amaranth component."""
-        from tg2hdl_top.top_module import TopModule
-
-        return TopModule(self)
 
     # Time
 

@@ -26,7 +26,7 @@ from tg2hdl_ir.nodes import (
     RegisterMeta,
 )
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-from tg2hdl_top import compile_program
+from tg2hdl_top import TopModule, compile_program
 
 I32, I8 = DType.INT32, DType.INT8
 SIZE = 6
@@ -85,7 +85,7 @@ def words(packed: Any, width: int) -> Any:
 
 def simulate(compiled: Any, inputs: Any) -> Any:
     """Outputs, and cycles from start to done."""
-    top, outputs, count = compiled.emit(), [], 0
+    top, outputs, count = TopModule(compiled), [], 0
 
     async def bench(ctx: Any) -> None:
         nonlocal count

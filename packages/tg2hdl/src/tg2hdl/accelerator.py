@@ -71,7 +71,7 @@ class Accelerator:
     @cached_property
     def top(self) -> TopModule:
         """The hardware: an ordinary Amaranth Component."""
-        return self.design.emit()
+        return TopModule(self.design)
 
     @property
     def kernels(self) -> tuple[KernelSummary, ...]:

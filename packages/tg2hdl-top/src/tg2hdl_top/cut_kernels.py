@@ -13,6 +13,7 @@ from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.placement import place_program
+from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["with_cut_kernels"]
 
@@ -82,11 +83,13 @@ def _best_cut(
 
 def _steps(program: ProgramIR, options: CompileOptions) -> int:
     """Cycles of the steps alone, each kernel with the lanes that it would choose by itself."""
-    storage = element_types(program)
+    storage, roles = element_types(program), buffer_roles(program, options)
     total = 0
     for call in program.calls:
-        narrow = {m.idx: storage[n] for m, n in zip(call.kernel.buffers, call.buffers, strict=True)}
-        total += LaneChooser(call.kernel, {}, narrow, options, {}, sparing=False).choose().cycles
+        slots = [(m.idx, n) for m, n in zip(call.kernel.buffers, call.buffers, strict=True)]
+        narrow = {idx: storage[n] for idx, n in slots}
+        mine = {idx: roles[n] for idx, n in slots}
+        total += LaneChooser(call.kernel, {}, narrow, mine, options, {}, sparing=False).choose().cycles
     return total
 
 

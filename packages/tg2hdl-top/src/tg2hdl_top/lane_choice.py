@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tg2hdl_ir.analysis.axes import analyze_axes
@@ -20,6 +21,8 @@ from tg2hdl_lower.lanes.candidates import (
 )
 from tg2hdl_lower.lanes.demand import BufferAccesses, buffer_accesses
 from tg2hdl_lower.memory.demand import port_interval
+from tg2hdl_lower.memory.memories import Memories
+from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.options import CompileOptions
 
 __all__ = [
@@ -97,6 +100,8 @@ class LaneChooser:
         Layouts of buffers that earlier kernels use.
     storage : dict of int to DType
         Element type of each buffer.
+    roles : mapping of int to MemoryRole
+        Who else uses each buffer, from which the kind of its memory and its ports follow.
     seen : dict of KernelIR to dict of int to BufferAccesses
         Accesses by kernel, kept for later choices.
     sparing : bool
@@ -108,6 +113,7 @@ class LaneChooser:
         kernel: KernelIR,
         known: dict[int, BufferLayout],
         storage: dict[int, DType],
+        roles: Mapping[int, MemoryRole],
         options: CompileOptions,
         seen: dict[KernelIR, dict[int, BufferAccesses]],
         *,
@@ -115,6 +121,8 @@ class LaneChooser:
     ) -> None:
         self.known = known
         self.storage = storage
+        self.roles = roles
+        self._ports_of: dict[tuple[int, Layout], int] = {}
         self.options = options
         self.sparing = sparing
         fixed = {idx: entry.layout for idx, entry in known.items() if entry.layout.lanes > 1}
@@ -172,31 +180,37 @@ class LaneChooser:
     def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
         uses = ((idx, self.accesses[idx].use(lanes, layout)) for idx, layout in layouts.items())
-        interval, limit = port_interval(uses, {idx: self._ports(idx) for idx in layouts})
+        interval, limit = port_interval(uses, {idx: self._ports(idx, lay) for idx, lay in layouts.items()})
         return LaneChoice(
             self.kernel, self.accesses, lanes, layouts, interval, self._cycles(interval, lanes), limit
         )
 
-    def _ports(self, idx: int) -> int:
-        bits = self.kernel.buffer(idx).depth * self.storage[idx].bit_width
-        return self.options.family.memory.read_ports(bits)
+    def _ports(self, idx: int, layout: Layout) -> int:
+        """Read ports of the memory that a layout would make."""
+        if (idx, layout) not in self._ports_of:
+            options = self.options
+            memories = Memories(
+                {idx: layout}, self.storage, self.roles, options.family, options.timing.read_latency
+            )
+            self._ports_of[idx, layout] = memories.read_ports(idx)
+        return self._ports_of[idx, layout]
 
     def _layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
         entry = self.known.get(idx)
         if entry is not None and entry.layout.lanes > 1:
             return entry.layout
         preferred = self._preferred(idx, depth, lanes)
-        if entry is None or all(user.accepts(preferred, self._ports(idx)) for user in entry.users):
+        if entry is None or all(user.accepts(preferred, self._ports(idx, preferred)) for user in entry.users):
             return preferred
         return entry.layout
 
     def _preferred(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
         """The layout with the fewest port stalls, and of these the one with the lowest demand."""
-        accesses, ports = self.accesses[idx], self._ports(idx)
+        accesses = self.accesses[idx]
 
         def cost(layout: Layout) -> tuple[bool, int, int, int]:
             use = accesses.use(lanes, layout)
-            return use.widest > MAX_CHOICE, use.interval(ports), use.cost, layout.lanes
+            return use.widest > MAX_CHOICE, use.interval(self._ports(idx, layout)), use.cost, layout.lanes
 
         return min([Layout.linear(depth), *packed_layouts(accesses.found, lanes, depth)], key=cost)
 

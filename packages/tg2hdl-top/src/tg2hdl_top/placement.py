@@ -11,6 +11,7 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
 from tg2hdl_lower.lanes.demand import BufferAccesses
+from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import (
     BufferLayout,
@@ -39,7 +40,7 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
     roles = buffer_roles(program, options)
     ways = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
     seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
-    placed = [_place(program, storage, options, seen, sparing=sparing) for sparing in ways]
+    placed = [_place(program, storage, roles, options, seen, sparing=sparing) for sparing in ways]
     choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
@@ -69,6 +70,7 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
 def _place(
     program: ProgramIR,
     storage: dict[int, DType],
+    roles: dict[int, MemoryRole],
     options: CompileOptions,
     seen: dict[KernelIR, dict[int, BufferAccesses]],
     *,
@@ -84,7 +86,8 @@ def _place(
         slots = _slots(call)
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
-        choice = LaneChooser(call.kernel, known, narrow, options, seen, sparing=sparing).choose()
+        mine = {idx: roles[n] for idx, n in slots.items()}
+        choice = LaneChooser(call.kernel, known, narrow, mine, options, seen, sparing=sparing).choose()
         choices[number] = choice
         for idx, n in slots.items():
             entry = buffers.setdefault(n, BufferLayout(choice.layouts[idx]))

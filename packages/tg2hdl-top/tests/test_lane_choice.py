@@ -1,0 +1,55 @@
+"""The choice of lanes and layouts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_ir.plugins.descriptors import MemoryKindDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower import plan_kernel
+from tg2hdl_lower.memory.lut import LutRam
+from tg2hdl_top import CompileOptions
+from tg2hdl_top.lane_choice import LaneChooser
+
+I32 = DType.INT32
+
+
+def distant_sums(size: int) -> KernelIR:
+    """``out[i] = a[i] + a[i + size] + a[i + 2 * size]``."""
+    i = IRCounter(size, 0, 0)
+    at = [IROp("add", i.dtype, (i, IRConst(n * size, i.dtype))) for n in range(3)]
+    loads = [IRBufLoad(1, address, I32) for address in at]
+    total = IROp("add", I32, (IROp("add", I32, (loads[0], loads[1])), loads[2]))
+    root = LoopIR.from_items((LoopIR.from_items((*loads, IRBufStore(0, i, total, I32)), counter=i),))
+    buffers = (BufferMeta(0, size, I32, True), BufferMeta(1, 3 * size, I32, False))
+    return KernelIR(buffers, root, name="distant_sums")
+
+
+class OnePort(LutRam):
+    """A kind whose memories have one read port, whatever the family says."""
+
+    def read_ports(self, use, family):
+        return 1
+
+
+@hookimpl
+def tg2hdl_memory_kinds():
+    return [MemoryKindDef("one-port", "a single read port", OnePort, priority=99)]
+
+
+PLUGIN = SimpleNamespace(__name__="one-port", tg2hdl_memory_kinds=tg2hdl_memory_kinds)
+
+
+@pytest.mark.parametrize(("plugin", "interval"), [(SimpleNamespace(__name__="none"), 1), (PLUGIN, 3)])
+def test_the_kind_of_a_memory_says_how_many_ports_a_step_has(plugin, interval):
+    kernel = distant_sums(20)
+    storage = {b.idx: b.dtype for b in kernel.buffers}
+    with registry().extended(plugin):
+        choice = LaneChooser(kernel, {}, storage, {}, CompileOptions(), {}, sparing=False).choose()
+        plan = plan_kernel(choice.kernel, lanes=choice.lanes, layouts=choice.layouts)
+    assert choice.interval == plan.ii == interval

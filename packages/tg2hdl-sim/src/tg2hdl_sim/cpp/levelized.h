@@ -67,7 +67,10 @@ static NOINLINE u64 wide_div(int n, int which, int remainder, const u64 *words) 
     return remainder ? r[which] : q[which];
 }
 
-#if defined(__AVX512BW__) || defined(__AVX2__)
+#ifdef VECTOR
+#elif defined(__AVX512BW__) && defined(BATCH)
+#define VECTOR 16
+#elif defined(__AVX512BW__) || defined(__AVX2__)
 #define VECTOR 8
 #else
 #define VECTOR 4
@@ -94,6 +97,58 @@ static NOINLINE u64 wide_div(int n, int which, int remainder, const u64 *words) 
     }
 VECTORS(32)
 VECTORS(64)
+
+// Short elements, which only the state has.
+#define SHORT(B) \
+    typedef u##B vu##B __attribute__((vector_size(VECTOR * B / 8))); \
+    typedef i##B vi##B __attribute__((vector_size(VECTOR * B / 8))); \
+    static inline vu##B bc##B(u##B x) { return x - (vu##B){0}; }
+SHORT(8)
+SHORT(16)
+// Compilers take these conversions apart element by element, so that the instruction is named where there is one.
+#if defined(__AVX2__) && (VECTOR == 8 || defined(__AVX512BW__))
+#define CONVERSION(NAME, FROM, TO, INSTRUCTION) \
+    static inline TO NAME(FROM x) { \
+        TO r; \
+        __asm__(INSTRUCTION " %1, %0" : "=v"(r) : "vm"(x)); \
+        return r; \
+    }
+CONVERSION(widen_vu8, vu8, vu32, "vpmovzxbd")
+CONVERSION(widen_vi8, vi8, vu32, "vpmovsxbd")
+CONVERSION(widen_vu16, vu16, vu32, "vpmovzxwd")
+CONVERSION(widen_vi16, vi16, vu32, "vpmovsxwd")
+#else
+static inline vu32 widen_vu8(vu8 x) { return __builtin_convertvector(x, vu32); }
+static inline vu32 widen_vi8(vi8 x) { return (vu32)__builtin_convertvector(x, vi32); }
+static inline vu32 widen_vu16(vu16 x) { return __builtin_convertvector(x, vu32); }
+static inline vu32 widen_vi16(vi16 x) { return (vu32)__builtin_convertvector(x, vi32); }
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && VECTOR >= 8
+#define SHORTENING(NAME, TO, INSTRUCTION) \
+    static inline TO NAME(vu32 x) { \
+        TO r; \
+        __asm__(INSTRUCTION " %1, %0" : "=v"(r) : "v"(x)); \
+        return r; \
+    }
+SHORTENING(narrow8, vu8, "vpmovdb")
+SHORTENING(narrow16, vu16, "vpmovdw")
+#elif defined(__AVX2__) && VECTOR == 8
+#define SHORTENING(NAME, TO, PLACES, JOIN) \
+    static inline TO NAME(vu32 x) { \
+        const vi8_32 places = PLACES; \
+        TO r, high; \
+        __asm__("vpshufb %3, %2, %t0; vextracti128 $1, %t0, %x1; " JOIN " %x1, %x0, %x0" \
+                : "=&x"(r), "=&x"(high) : "x"(x), "x"(places)); \
+        return r; \
+    }
+typedef i8 vi8_32 __attribute__((vector_size(32)));
+#define TWICE(...) {__VA_ARGS__, __VA_ARGS__}
+SHORTENING(narrow8, vu8, TWICE(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1), "vpunpckldq")
+SHORTENING(narrow16, vu16, TWICE(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1), "vpunpcklqdq")
+#else
+static inline vu8 narrow8(vu32 x) { return __builtin_convertvector(x, vu8); }
+static inline vu16 narrow16(vu32 x) { return __builtin_convertvector(x, vu16); }
+#endif
 
 static inline vu32 parityv32(vu32 x) {
     x ^= x >> 16;
@@ -134,11 +189,18 @@ UNALIGNED(u8) UNALIGNED(i8) UNALIGNED(u16) UNALIGNED(i16) UNALIGNED(u32) UNALIGN
 #define LOAD64(FIRST) ((vu64)*(const vu64_at *)&(FIRST))
 #define STORE32(FIRST, VALUE) (*(vu32_at *)&(FIRST) = (vu32_at)(VALUE))
 #define STORE64(FIRST, VALUE) (*(vu64_at *)&(FIRST) = (vu64_at)(VALUE))
-#define LOAD_AS(T, B, FIRST) ((vu##B)__builtin_convertvector(*(const v##T##_at *)&(FIRST), vi##B))
-#define LOAD_u8_32(FIRST) LOAD_AS(u8, 32, FIRST)
-#define LOAD_i8_32(FIRST) LOAD_AS(i8, 32, FIRST)
-#define LOAD_u16_32(FIRST) LOAD_AS(u16, 32, FIRST)
-#define LOAD_i16_32(FIRST) LOAD_AS(i16, 32, FIRST)
+#define STORE_u32_32 STORE32
+#define STORE_i32_32 STORE32
+#define STORE_u64_64 STORE64
+#define STORE_i64_64 STORE64
+#define STORE_u8_32(FIRST, VALUE) (*(vu8_at *)&(FIRST) = (vu8_at)narrow8(VALUE))
+#define STORE_i8_32 STORE_u8_32
+#define STORE_u16_32(FIRST, VALUE) (*(vu16_at *)&(FIRST) = (vu16_at)narrow16(VALUE))
+#define STORE_i16_32 STORE_u16_32
+#define LOAD_u8_32(FIRST) widen_vu8((vu8)*(const vu8_at *)&(FIRST))
+#define LOAD_i8_32(FIRST) widen_vi8((vi8)*(const vi8_at *)&(FIRST))
+#define LOAD_u16_32(FIRST) widen_vu16((vu16)*(const vu16_at *)&(FIRST))
+#define LOAD_i16_32(FIRST) widen_vi16((vi16)*(const vi16_at *)&(FIRST))
 #define LOAD_u32_32(FIRST) LOAD32(FIRST)
 #define LOAD_i32_32(FIRST) LOAD32(FIRST)
 #define LOAD_u64_64(FIRST) LOAD64(FIRST)

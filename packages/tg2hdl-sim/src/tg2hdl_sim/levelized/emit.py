@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from tg2hdl_sim.levelized.expressions import STATE, Expressions, Scope
 from tg2hdl_sim.levelized.phase import Phase
 from tg2hdl_sim.levelized.program import Program, refs
-from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory, container
+from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory
 from tg2hdl_sim.words import chunks_of
 
 __all__ = ["emit"]
@@ -90,13 +90,11 @@ class _Emitter:
 
     @staticmethod
     def _type(unit: Unit) -> str:
-        return f"{'v' if unit.varies else ''}u{unit.bits}"
+        return f"{'v' if unit.varies else ''}{unit.element}"
 
     @staticmethod
     def _element(memory: UnitMemory) -> str:
-        if memory.varies:
-            return f"vu{container(memory.width)}"
-        return memory.element
+        return f"{'v' if memory.varies else ''}{memory.element}"
 
     # One clock edge
 
@@ -166,7 +164,7 @@ class _Emitter:
             for node, low in self.program.inputs.get(name, ()):
                 number, lane = self.program.places[node]
                 unit = self.units[number]
-                size = unit.bits // 8
+                size = int(unit.element[1:]) // 8
                 copies = "LANES" if unit.varies else "1"
                 place = f"offsetof(State, q{number}) + {lane} * {size} * {copies}"
                 flags = f"{int(unit.form == 's')}, {int(unit.varies)}"
@@ -187,7 +185,7 @@ class _Emitter:
         for segment, (number, lane) in self.program.segment_places.items():
             memory = self.program.memories[number]
             located = self.program.segments[segment]
-            size = container(memory.width) // 8 if memory.varies else int(self._element(memory)[1:]) // 8
+            size = int(memory.element[1:]) // 8
             copies = "LANES" if memory.varies else "1"
             by_memory[located.memory].append(
                 f"{{offsetof(State, m{number}) + {lane} * {size} * {copies}, {size},"
@@ -212,10 +210,11 @@ class _Emitter:
                 value = init
                 if unit.form == "s" and init >> (unit.width - 1):
                     value |= -1 << unit.width
-                value &= (1 << unit.bits) - 1
+                value &= (1 << int(unit.element[1:])) - 1
                 place = f"s->q{unit.number}" + (f"[{lane}]" if unit.lanes > 1 else "")
                 if unit.varies:
-                    lines.append(f"for (int k = 0; k < CHUNKS; k++) {place}[k] = bc{unit.bits}({value:#x}u);")
+                    all_inputs = f"(v{unit.element})bc{unit.element[1:]}({value:#x}u)"
+                    lines.append(f"for (int k = 0; k < CHUNKS; k++) {place}[k] = {all_inputs};")
                 else:
                     lines.append(f"{place} = {value:#x}u;")
         lines.append("}")

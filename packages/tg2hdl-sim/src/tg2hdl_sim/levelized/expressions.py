@@ -92,19 +92,36 @@ class Expressions:
         if unit.number in self.here and ref[1:] == SAME_LANE:
             return f"t{unit.number}"
         name = ("s->q" if unit.op in STATE else "a" if unit.lanes > 1 else "t") + str(unit.number)
+        state = unit.op in STATE
         if unit.lanes > 1:
             if self.is_vector(ref) and not unit.varies:
-                return self.load(name, ref, unit.bits)
+                return self.load(name, ref, unit.bits, unit.element if state else f"u{unit.bits}")
             name += f"[{self.index(ref)}]"
-        if unit.varies and unit.op in STATE:
-            name += "[k]"
+        if unit.varies and state:
+            return self.widen(f"{name}[k]", unit.element, unit.bits)
+        if state and unit.element != f"u{unit.bits}":
+            return f"(u{unit.bits}){name}"
         return name
 
-    def load(self, array: str, ref: Ref, bits: int) -> str:
+    def load(self, array: str, ref: Ref, bits: int, element: str) -> str:
         """Return the lanes of an array that lanes i, i + 1, ... refer to."""
         if ref[1] == 1 and ref[2] == 1:
-            return f"LOAD{bits}({array}[{self.index(ref)}])"
+            return f"LOAD_{element}_{bits}({array}[{self.index(ref)}])"
         return f"PICK{bits}({array}[{self.index(ref)}])"
+
+    @staticmethod
+    def widen(text: str, element: str, bits: int) -> str:
+        """Return a vector of the state as one to compute with."""
+        return f"(vu{bits}){text}" if element[1:] == str(bits) else f"widen_v{element}({text})"
+
+    @staticmethod
+    def narrow(text: str, element: str, bits: int) -> str:
+        """Return the inverse of `widen`."""
+        return (
+            f"(v{element})({text})"
+            if element[1:] == str(bits)
+            else f"(v{element})narrow{element[1:]}({text})"
+        )
 
     def varies(self, operand: Lifted) -> bool:
         """Whether an operand differs among the inputs of a batch."""
@@ -211,7 +228,11 @@ class Expressions:
             if ref[1] == 3:
                 lanes = self.is_vector(ref)
                 wide = self.table_bits(ref[2])
-                text = self.load(f"table{ref[2]}", (-1, 1, 1, 0), wide) if lanes else f"table{ref[2]}[i]"
+                text = (
+                    self.load(f"table{ref[2]}", (-1, 1, 1, 0), wide, f"u{wide}")
+                    if lanes
+                    else f"table{ref[2]}[i]"
+                )
                 text = self.convert(text, wide, bits, False, lanes)
                 if last and wanted == "s":
                     text = self.fit(text, "z", "s", size, bits, lanes)
@@ -380,7 +401,7 @@ class Expressions:
                 return f"PICK{bits}({row}{lane})"
             return f"PICK_AT{bits}({array}[at_]{lane}, {self.value(address, 'z', 32, True)})"
         if not self.varies(address):
-            return f"{array}[{self.index_value(address)}]{lane}[k]"
+            return self.widen(f"{array}[{self.index_value(address)}]{lane}[k]", memory.element, bits)
         where = self.value(address, "z", 32, True)
         if memory.varies:
             return f"GATHER{bits}(({array}[at_]{lane}[k])[l_], {where})"

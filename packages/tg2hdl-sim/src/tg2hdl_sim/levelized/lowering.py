@@ -205,6 +205,8 @@ class _Lowering:
                     case _:
                         words.append(self.design.add("copy", [], high - low))
                 self.owner[words[-1]] = index
+                if self.design.nodes[words[-1]].op == "ff":
+                    self.design.origins[words[-1]] = index, low
             self.words[index] = words
             self.starts[index] = [low for low, _ in self.segments[index]]
 

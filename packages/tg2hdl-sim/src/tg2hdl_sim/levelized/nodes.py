@@ -79,6 +79,8 @@ class Design:
         Outputs of the top level, and whatever else is to be seen.
     inputs : dict of str to list of (int, int)
         Nodes of each input and the first bit of each.
+    origins : dict of int to (int, int)
+        Cell of the netlist that a register is a part of, and its first bit there.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -86,6 +88,7 @@ class Design:
     writes: list[Write] = field(default_factory=list)
     outputs: dict[str, Operand] = field(default_factory=dict)
     inputs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    origins: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, op: str, ins: list[Operand], width: int, data: Any = None) -> int:
         """Add a node and return its number."""

@@ -175,13 +175,10 @@ class Phase:
     def _keep(self, loop: _Loop, array: str, bits: int, varies: bool, text: str) -> None:
         """Store the lanes of a value in an array of the function."""
         loop.declarations.append(f"{self.x.type_of(bits, varies)} {array}[PADDED({loop.lanes})];")
-        self._assign(loop, f"{array}[i]", bits, text)
-
-    def _assign(self, loop: _Loop, place: str, bits: int, text: str) -> None:
         if self.program.batch:
-            loop.scope.lines.append(f"{place} = {text};")
+            loop.scope.lines.append(f"{array}[i] = {text};")
         else:
-            loop.scope.lines.append(f"STORE{bits}({place}, {text});")
+            loop.scope.lines.append(f"STORE{bits}({array}[i], {text});")
 
     def _leave(self) -> None:
         self.x.lane, self.x.here = None, set()
@@ -225,11 +222,14 @@ class Phase:
         limit = f" && {{}} < {memory.depth}u" if memory.rows != memory.depth else ""
         if by_input:
             address, enable, data = f"{address}[l]", f"{enable}[l]", f"{data}[l]"
-            target = f"((u{bits} *)&{cell.format(address)}[k])[l]"
+            target = f"(({memory.element} *)&{cell.format(address)}[k])[l]"
             text = f"if ({enable}{limit.format(address)}) {target} = {data};"
             return [f"{each}for (int l = 0; l < VECTOR; l++) {text}"]
         test = f"if ({enable}{limit.format(address)}) "
-        store = f"{cell.format(address)}{'[k]' if memory.varies else ''} = {data};"
+        if memory.varies:
+            store = f"{cell.format(address)}[k] = {x.narrow(data, memory.element, bits)};"
+        else:
+            store = f"{cell.format(address)} = {data};"
         return [f"{each}{test}{store}" if "[i]" in test else f"{test}{each}{store}"]
 
     def _captured(self, loop: _Loop | None, name: str, operand: Lifted, by_input: bool) -> str:
@@ -240,6 +240,24 @@ class Phase:
             return f"{name}[i]"
         self.lines.append(f"const {'vu32' if by_input else 'u32'} {name} = {text};")
         return name
+
+    def _stored(self, unit: Unit, text: str) -> str:
+        return self.x.narrow(text, unit.element, unit.bits) if unit.varies else text
+
+    def _moved(self, unit: Unit) -> str | None:
+        """Return what a varying register copies, when that is another one of the same form."""
+        (following,) = unit.ins
+        if not unit.varies or len(following) != 1 or following[0][0] is None:
+            return None
+        ref, low, count = following[0]
+        if ref[0] < 0:
+            return None
+        source = self.units[ref[0]]
+        same = (low, count, source.element, source.form) == (0, source.width, unit.element, unit.form)
+        if not same or source.op not in STATE or source.width != unit.width or not source.varies:
+            return None
+        lane = f"[{self.x.index(ref)}]" if source.lanes > 1 else ""
+        return f"s->q{source.number}{lane}[k]"
 
     # Registers take their next values as soon as nothing needs the old ones
 
@@ -277,22 +295,21 @@ class Phase:
         type_ = x.type_of(unit.bits, unit.varies)
         text = x.value(following, unit.form, unit.bits, unit.vector)
         each = "[k]" if unit.varies else ""
-        if loop is not None:
-            place = f"s->q{number}[i]{each}"
-            if temporary:
-                self._keep(loop, f"n{number}", unit.bits, unit.varies, text)
-                self.commits.append(f"for (int i = 0; i < {unit.lanes}; i++) {place} = n{number}[i];")
-            else:
-                self._assign(loop, place, unit.bits, text)
+        place = f"s->q{number}{'[i]' if loop is not None else ''}{each}"
+        lines = self.lines if loop is None else loop.scope.lines
+        if loop is not None and temporary:
+            self._keep(loop, f"n{number}", unit.bits, unit.varies, text)
+            late = self._stored(unit, f"n{number}[i]")
+            self.commits.append(f"for (int i = 0; i < {unit.lanes}; i++) {place} = {late};")
+        elif temporary or delayed is not None:
+            self.lines.append(f"const {type_} n{number} = {text};")
+            assert temporary or delayed is not None
+            where = self.commits if temporary or delayed is None else delayed.after
+            where.append(f"{place} = {self._stored(unit, f'n{number}')};")
+        elif unit.vector and not unit.varies:
+            lines.append(f"STORE_{unit.element}_{unit.bits}({place}, {text});")
         else:
-            place = f"s->q{number}{each}"
-            if temporary or delayed is not None:
-                self.lines.append(f"const {type_} n{number} = {text};")
-                (self.commits if temporary or delayed is None else delayed.after).append(
-                    f"{place} = n{number};"
-                )
-            else:
-                self.lines.append(f"{place} = {text};")
+            lines.append(f"{place} = {self._moved(unit) or self._stored(unit, text)};")
         self._leave()
         freed = self._registers(unit.ins) - {number}
         for other in freed:

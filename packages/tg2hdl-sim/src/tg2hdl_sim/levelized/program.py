@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tg2hdl_sim.levelized.lanes import find_lanes, memory_groups
 from tg2hdl_sim.levelized.nodes import Design, MemorySegment
 from tg2hdl_sim.levelized.operands import CONST, Operand
+from tg2hdl_sim.levelized.packing import pack_bits
 from tg2hdl_sim.levelized.simplify import evaluation_order
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, UnitMemory, UnitWrite
 
@@ -60,6 +61,8 @@ def build_program(
     roll : bool
         Whether lanes that do the same become loops.
     """
+    if roll:
+        pack_bits(design, varying)
     order = evaluation_order(design)
     present = set(order)
     order += [n for n, node in enumerate(design.nodes) if node.op == "in" and n not in present]

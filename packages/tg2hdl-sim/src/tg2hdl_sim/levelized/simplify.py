@@ -19,7 +19,7 @@ from tg2hdl_sim.levelized.operands import (
     sources,
 )
 
-__all__ = ["evaluation_order", "simplify"]
+__all__ = ["evaluation_order", "simplify", "tidy"]
 
 ROUNDS = 4
 LOW_BITS_DECIDE = frozenset(["+", "-", "*", "&", "|", "^", "~", "mux", "shl", "ff"])
@@ -34,6 +34,12 @@ def simplify(design: Design) -> None:
     if _keep_demanded_bits(design):
         _number_values(design)
         _drop_dead(design)
+
+
+def tidy(design: Design) -> None:
+    """Merge and fold what a rewrite left; unused nodes lose their operands."""
+    _number_values(design)
+    _drop_dead(design)
 
 
 def evaluation_order(design: Design) -> list[int]:
@@ -90,7 +96,7 @@ def _number_values(design: Design) -> bool:
         if node.op in ("ff", "in"):
             continue
         node.ins = [replace(operand, values.get) for operand in node.ins]
-        found = fold(node, number)
+        found = _fold_negations(design, number) or fold(node, number)
         if found is not None and node.op == "copy":
             values[number] = found
             continue
@@ -134,6 +140,26 @@ def _number_values(design: Design) -> bool:
             kept.append(write)
     design.writes = kept
     return again
+
+
+def _fold_negations(design: Design, number: int) -> Operand | None:
+    """Drop double negations; a multiplexer takes the condition as it is."""
+    node = design.nodes[number]
+
+    def negated(operand: Operand) -> Operand | None:
+        if len(operand) != 1 or operand[0][0] == CONST:
+            return None
+        source = design.nodes[operand[0][0]]
+        whole = source.op == "~" and operand == bits_of(operand[0][0], 0, source.width)
+        return source.ins[0] if whole else None
+
+    if node.op == "~":
+        return negated(node.ins[0])
+    if node.op == "mux":
+        condition = negated(node.ins[0])
+        if condition is not None:
+            node.ins = [condition, node.ins[2], node.ins[1]]
+    return None
 
 
 def _fold_register(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Lifted", "LiftedPiece", "Ref", "Unit", "UnitMemory", "UnitWrite", "container"]
+__all__ = ["Lifted", "LiftedPiece", "Ref", "Unit", "UnitMemory", "UnitWrite", "container", "element"]
 
 # (unit, kind, a, b): kind 0 is lane a of every lane of the user; 1 is lane a * i + b; 2 is lane table[a][i].
 Ref = tuple[int, int, int, int]
@@ -62,6 +62,11 @@ class Unit:
         """Bits of the C type."""
         return container(self.width)
 
+    @property
+    def element(self) -> str:
+        """C type of an element in the state: short in vectors, which are limited by the bytes that move."""
+        return element(self.width, self.form) if self.vector else f"u{self.bits}"
+
 
 @dataclass(slots=True)
 class UnitMemory:
@@ -81,9 +86,8 @@ class UnitMemory:
 
     @property
     def element(self) -> str:
-        """C type of an element that is the same for all inputs."""
-        size = next(size for size in (8, 16, 32, 64) if self.width <= size)
-        return f"{'i' if self.form == 's' else 'u'}{size}"
+        """C type of an element."""
+        return element(self.width, self.form)
 
     @property
     def rows(self) -> int:
@@ -100,6 +104,12 @@ class UnitWrite:
     data: Lifted
     enable: Lifted
     lanes: int = 1
+
+
+def element(width: int, form: str) -> str:
+    """C type that stores a word in few bytes."""
+    size = next(size for size in (8, 16, 32, 64) if width <= size)
+    return f"{'i' if form == 's' else 'u'}{size}"
 
 
 def container(width: int) -> int:

@@ -236,14 +236,14 @@ def test_every_part_of_a_design_is_served_by_a_port():
 class Spaced(Sequencer):
     """Kernels one after the other, with a cycle between them."""
 
-    def predict(self, cycles, numbers):
+    def predict(self, cycles, plan):
         starts, ends = [], []
         for count in cycles:
             starts.append(ends[-1] + 1 if ends else 0)
             ends.append(starts[-1] + count)
         return Timeline(tuple(starts), tuple(ends), interval=ends[-1])
 
-    def component(self, kernels, numbers):
+    def component(self, kernels, plan):
         class Chain(SequencerComponent):
             def elaborate(self, platform):
                 m = Module()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from types import TracebackType
 from typing import Any
 
@@ -40,7 +41,7 @@ class Run:
     load, compute, readback : int
         Clock cycles to write the inputs, from start to done, and to read the outputs.
     kernels : tuple of int
-        Clock cycles of each kernel, from the end of the one before to its own.
+        Clock cycles that each kernel adds: from the end of those before it to its own.
     """
 
     outputs: tuple[npt.NDArray[Any], ...]
@@ -216,10 +217,11 @@ class Runner:
             load += _driver(drivers, "writes", memory.name).write(memory.name, words)
         control = next(driver for driver in drivers if driver.serves.control)
         ends = control.run(variables, limit=2 * design.longest_cycles() + _MARGIN)
-        compute, before = ends[-1], simulation.cycles
+        compute, before = max(ends), simulation.cycles
         names = [design.memory(number).name for number in design.program.outputs]
         outputs = [_driver(drivers, "reads", name).read(name) for name in names]
-        kernels = tuple(end - start for start, end in zip((0, *ends), ends, strict=False))
+        latest = tuple(accumulate(ends, max))
+        kernels = tuple(end - start for start, end in zip((0, *latest), latest, strict=False))
         # The last write lands in the cycle after done, which counts as readback.
         return outputs, load, compute, 1 + simulation.cycles - before, kernels
 

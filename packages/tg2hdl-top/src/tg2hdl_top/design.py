@@ -24,33 +24,9 @@ from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan, plan_ports
 from tg2hdl_top.roles import buffer_roles
-from tg2hdl_top.sequencer import Timeline, sequencer_named
+from tg2hdl_top.sequencer import SequencerPlan, Sharing, Timeline, sequencer_named
 
-__all__ = ["Design", "SequencerPlan", "Sharing", "design_program"]
-
-
-@dataclass(frozen=True)
-class SequencerPlan:
-    """The sequencing policy of the kernels, and the numbers that it decided."""
-
-    policy: str
-    numbers: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """Which hardware serves several kernels.
-
-    Parameters
-    ----------
-    multipliers : bool
-        Whether all kernels use one set of multipliers.
-    held_operands : bool
-        Whether registers hold the operands of idle kernels at zero, in place of multiplexers.
-    """
-
-    multipliers: bool
-    held_operands: bool
+__all__ = ["Design", "design_program"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +94,7 @@ class Design:
     def timeline(self, variables: Mapping[str, int] | None = None) -> Timeline:
         """Start and end of each kernel; exact."""
         cycles = [plan.cycles(dict(variables or {})) for plan in self.kernels]
-        return sequencer_named(self.sequencer.policy).predict(cycles, self.sequencer.numbers)
+        return sequencer_named(self.sequencer.policy).predict(cycles, self.sequencer)
 
     def predicted_cycles(self, variables: Mapping[str, int] | None = None) -> int:
         """Clock cycles from start to done."""
@@ -185,6 +161,7 @@ class Design:
             f"DESIGN {self.program.name}: {len(self.kernels)} kernels, {self.sequencer.policy}{time}, "
             f"multipliers {sharing}{held}"
         ]
+        lines += self.sequencer.format([plan.kernel.name for plan in self.kernels])
         lines += [f"  port {port.format()}" for port in self.ports]
         lines += [f"  memory {memory.format()}" for memory in self.buffers]
         lines += [plan.format() for plan in self.kernels]
@@ -224,16 +201,19 @@ def design_program(
         loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
         contents = None if loadable else program.buffers[buffer].initial
         memories.append(plan_memory(name, plans, tuple(slots), roles[buffer], family, contents))
-    shape = HostShape.of(memories, _variables(plans), len(plans))
-    policy = sequencer_named(options.schedule)
+    sharing = Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(plans))
+    sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
+    ends = [start + plan.cycles() for start, plan in zip(sequencing.plan.starts, plans, strict=False)]
+    order = sorted(range(len(plans)), key=lambda n: ends[n] if ends else n)
+    shape = HostShape.of(sequencing.memories, _variables(plans), order)
     return Design(
         program,
         options,
         tuple(plans),
-        tuple(memories),
+        sequencing.memories,
         plan_ports(options.ports, shape),
-        SequencerPlan(options.schedule, policy.plan(plans)),
-        Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(plans)),
+        sequencing.plan,
+        sharing,
         tuple(sources),
         preparation,
     )

@@ -21,7 +21,8 @@ class CompileOptions(LowerOptions):
     ports : tuple of str
         Kinds of host ports; each serves what it can of what earlier ones leave.
     schedule : str
-        Policy for when kernels start: ``serial`` runs one after the other.
+        Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
+        soon as the words that it reads are there.
     cut_kernels : bool
         Whether kernels are cut at reductions where two take fewer cycles than one.
     share_multipliers : bool

@@ -23,7 +23,12 @@ def tg2hdl_ports() -> list[HostPortDef]:
 
 @hookimpl
 def tg2hdl_sequencers() -> list[SequencerDef]:
-    """Kernels one after the other."""
+    """Kernels one after the other, or each as soon as its data is there."""
     return [
-        SequencerDef("serial", "one kernel after the other", "tg2hdl_top.sequencer.serial:SerialSequencer")
+        SequencerDef("serial", "one kernel after the other", "tg2hdl_top.sequencer.serial:SerialSequencer"),
+        SequencerDef(
+            "overlap",
+            "each kernel as soon as the words that it reads are there",
+            "tg2hdl_top.sequencer.overlap:OverlapSequencer",
+        ),
     ]

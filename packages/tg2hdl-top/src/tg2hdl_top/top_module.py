@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
@@ -20,7 +21,8 @@ from tg2hdl_top.design import Design
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
-from tg2hdl_top.sequencer import sequencer_named
+from tg2hdl_top.sequencer import SequencerComponent, sequencer_named
+from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, read_use, write_use
 
 __all__ = ["TopModule"]
 
@@ -124,7 +126,7 @@ class TopModule(Component):
         """Build the module."""
         m = Module()
         plan = self.design.sequencer
-        sequencer = sequencer_named(plan.policy).component(len(self.cores), plan.numbers)
+        sequencer = sequencer_named(plan.policy).component(len(self.cores), plan)
         m.submodules.sequencer = sequencer
         for number, core in enumerate(self.cores):
             m.submodules[f"kernel{number}"] = core
@@ -146,12 +148,27 @@ class TopModule(Component):
             self.cores,
             share_multipliers=sharing.multipliers,
             held_operands=sharing.held_operands,
+            products=[self._selects(sequencer, n, PRODUCTS) for n in range(len(self.cores))],
+            units=[self._selects(sequencer, n, UNITS) for n in range(len(self.cores))],
         )
         for memory in self.memories:
             writer = self._host_of(memory, "wen") if memory.role.host_writes else None
             reader = self._host_of(memory, "raddr") if memory.role.host_reads else None
-            connect_memory(m, memory, self.cores, busy, writer, reader)
+            selects = partial(self._selects_port, sequencer, memory)
+            connect_memory(m, memory, self.cores, busy, writer, reader, selects)
         return m
+
+    def _selects(self, sequencer: SequencerComponent, kernel: int, use: str) -> Value:
+        """Flag that selects a kernel at shared hardware: its window, or that it is busy."""
+        window = self.design.sequencer.window(kernel, use)
+        flag: Value = self.cores[kernel].busy if window is None else sequencer.window[window]
+        return flag
+
+    def _selects_port(
+        self, sequencer: SequencerComponent, memory: MemoryPlan, kernel: int, port: int | None
+    ) -> Value:
+        use = write_use(memory.name) if port is None else read_use(memory.name, port)
+        return self._selects(sequencer, kernel, use)
 
     def _connect_outside(self, m: Module, port: HostPort) -> None:
         for path, member, inner in port.outside.signature.flatten(port.outside):

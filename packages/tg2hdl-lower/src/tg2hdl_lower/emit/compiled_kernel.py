@@ -55,7 +55,7 @@ class CompiledKernel(Component):
             role = MemoryRole(written=False in ports, in_place=len(ports) > 1)
             memories.append(plan_memory(f"b{idx}", [plan], ((0, idx),), role, family))
         self.memories = tuple(memories)
-        self.host = HostShape.of(self.memories, plan.kernel.variables, 1)
+        self.host = HostShape.of(self.memories, plan.kernel.variables, [0])
         super().__init__(dict(self.host.signature().flip().members))
         host = {memory.slots[0][1]: getattr(self.buffers, memory.name) for memory in self.memories}
         self.buf_write_ports = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amaranth import Module, Signal
@@ -16,12 +16,18 @@ from tg2hdl_lower.sharing.multiplexer import selected
 
 __all__ = ["connect_memory"]
 
-_Reader = tuple[KernelCore, ReadPort]
-_Writer = tuple[KernelCore, WritePort]
+_Reader = tuple[Value, ReadPort]
+_Writer = tuple[Value, WritePort]
 
 
 def connect_memory(
-    m: Module, memory: MemoryPlan, cores: Sequence[KernelCore], busy: Value, writer: Any, reader: Any
+    m: Module,
+    memory: MemoryPlan,
+    cores: Sequence[KernelCore],
+    busy: Value,
+    writer: Any,
+    reader: Any,
+    selects: Callable[[int, int | None], Value] | None = None,
 ) -> None:
     """Build a memory with all its users.
 
@@ -31,16 +37,25 @@ def connect_memory(
         Whether a kernel runs.
     writer, reader : interface of HostBuffer, or None
         Of the host.
+    selects : callable, optional
+        Flag that selects a kernel at a read port of the memory, or at its write port (None); that it is busy if absent.
     """
+    if selects is None:
+
+        def selects(kernel: int, port: int | None) -> Value:
+            return cores[kernel].busy
+
     built = kind_named(memory.kind).build(m, memory)
     readers: dict[int, list[_Reader]] = {number: [] for number in memory.ports}
     writers: list[_Writer] = []
     for kernel, buffer in memory.slots:
         core = cores[kernel]
-        for (of, number), read in core.reads.items():
+        for (of, port), read in core.reads.items():
             if of == buffer:
-                readers[number].append((core, read))
-        writers += [(core, write) for (of, _), write in core.writes.items() if of == buffer]
+                number = memory.port_of((kernel, buffer), port)
+                readers[number].append((selects(kernel, number), read))
+        found = (write for (of, _), write in core.writes.items() if of == buffer)
+        writers += [(selects(kernel, None), write) for write in found]
     if writers or writer is not None:
         _connect_writers(m, memory, built, writers, busy, writer)
     for number, users in readers.items():
@@ -50,9 +65,7 @@ def connect_memory(
 def _connect_writers(
     m: Module, memory: MemoryPlan, built: BuiltMemory, writers: list[_Writer], busy: Value, host: Any
 ) -> None:
-    sources: list[tuple[Value, Value, Value, Value]] = [
-        (core.busy, w.addr, w.data, w.en) for core, w in writers
-    ]
+    sources: list[tuple[Value, Value, Value, Value]] = [(flag, w.addr, w.data, w.en) for flag, w in writers]
     if host is not None:
         # The host's word goes in one cycle later, so that no path leads from a kernel's state to the memory.
         enable = Signal(name=f"{memory.name}_host_wen")
@@ -71,7 +84,7 @@ def _connect_writers(
 def _connect_readers(
     m: Module, built: BuiltMemory, number: int, readers: list[_Reader], busy: Value, host: Any
 ) -> None:
-    sources: list[tuple[Value, Value]] = [(core.busy, r.addr) for core, r in readers]
+    sources: list[tuple[Value, Value]] = [(flag, r.addr) for flag, r in readers]
     if host is not None:
         sources.append((~busy, host.raddr))
     data = built.read(m, number, selected(sources))

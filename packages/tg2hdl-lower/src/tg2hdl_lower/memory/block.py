@@ -24,6 +24,10 @@ class BlockRam(MemoryKind):
         """A register for the multiplexer of the blocks."""
         return int(use.words > family.memory.block_words)
 
+    def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
+        """In the cycle of the address."""
+        return 0, 0
+
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
         """Blocks, all of them for each read port."""
         return Area(bram=max(1, ports) * -(-use.bits // family.memory.block_bits))

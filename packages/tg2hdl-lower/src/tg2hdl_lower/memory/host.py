@@ -77,18 +77,24 @@ class HostShape:
         Whether `start`, `done`, `busy`, `kernel_done` and the variables belong to it.
     kernels : int
         Kernels of the design.
+    order : tuple of int
+        The kernels in the order in which they are done.
     """
 
     control: bool
     kernels: int
     variables: tuple[IRVariable, ...]
     buffers: tuple[HostBuffer, ...]
+    order: tuple[int, ...]
 
     @classmethod
-    def of(cls, memories: Iterable[MemoryPlan], variables: Iterable[IRVariable], kernels: int) -> HostShape:
-        """All of a design."""
-        buffers = (HostBuffer.of(m) for m in memories)
-        return cls(True, kernels, tuple(variables), tuple(b for b in buffers if b.writes or b.reads))
+    def of(
+        cls, memories: Iterable[MemoryPlan], variables: Iterable[IRVariable], order: Iterable[int]
+    ) -> HostShape:
+        """All of a design whose kernels are done in this order."""
+        buffers = tuple(b for b in map(HostBuffer.of, memories) if b.writes or b.reads)
+        order = tuple(order)
+        return cls(True, len(order), tuple(variables), buffers, order)
 
     def without(self, served: HostShape) -> HostShape:
         """What is left when a port serves some of it."""

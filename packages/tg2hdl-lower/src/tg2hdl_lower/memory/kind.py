@@ -51,6 +51,10 @@ class MemoryKind(ABC):
         """Cycles from an address to its word beyond `MemoryUse.latency`."""
         return 0
 
+    def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
+        """First and last cycle after an address in which the memory may take the word; a write then is too late."""
+        return 0, memory.read_latency
+
     @abstractmethod
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
         """Cost with so many read ports."""

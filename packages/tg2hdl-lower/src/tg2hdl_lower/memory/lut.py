@@ -25,6 +25,11 @@ class LutRam(MemoryKind):
         """Any memory, where no other kind is better."""
         return True
 
+    def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
+        """In the cycle of the address, or in the next one where a register keeps the address."""
+        cycle = int(_has_address_register(memory))
+        return cycle, cycle
+
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
         """A LUT for each bit of a row, twice that where it is written."""
         rows = -(-use.words // _ROW)
@@ -36,4 +41,8 @@ class LutRam(MemoryKind):
         role = memory.role
         shallow = memory.layout.words <= _ROW or len(memory.ports) > _TWO_PORTS
         style = "distributed" if role.written and shallow else ""
-        return Ram(m, memory, style, address_register=not role.in_place and memory.read_latency > 1)
+        return Ram(m, memory, style, address_register=_has_address_register(memory))
+
+
+def _has_address_register(memory: MemoryPlan) -> bool:
+    return not memory.role.in_place and memory.read_latency > 1

@@ -43,6 +43,8 @@ class MemoryPlan:
     area : Area
     contents : ndarray, optional
         Elements at power on, in order.
+    routes : tuple of (slot, int, int)
+        Read ports of kernels that are not the memory's port of the same number: slot, its port, and that of the memory.
     """
 
     name: str
@@ -56,6 +58,11 @@ class MemoryPlan:
     bank_words: int
     area: Area
     contents: npt.NDArray[Any] | None = None
+    routes: tuple[tuple[Slot, int, int], ...] = ()
+
+    def port_of(self, slot: Slot, port: int) -> int:
+        """Read port that serves a kernel's read port."""
+        return next((to for user, number, to in self.routes if (user, number) == (slot, port)), port)
 
     @property
     def word_width(self) -> int:

@@ -21,6 +21,10 @@ class RunConstant(MemoryKind):
         """Whether there is one word, which the host does not read and no kernel updates."""
         return use.words == 1 and not use.role.host_reads and not use.role.in_place
 
+    def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
+        """When the word is used, since no register keeps it."""
+        return memory.read_latency, memory.read_latency
+
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
         """A flip-flop for each bit that something writes."""
         return Area(ff=use.width if use.role.written or use.role.host_writes else 0)

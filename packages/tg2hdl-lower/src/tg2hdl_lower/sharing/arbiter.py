@@ -1,4 +1,4 @@
-"""Arbiters of shared resources: select the operands of the kernel that runs; kernels run one at a time."""
+"""Arbiters of shared resources: select the operands of the kernel that uses them; only one does in each cycle."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Arbiter", "HeldOperands", "MuxedOperands", "RegisteredOperands"]
 
 
 class Arbiter:
-    """Multiplexes operands by the flags of the running kernels.
+    """Multiplexes operands by a flag of each kernel.
 
     Parameters
     ----------
     m : Module
         For registers.
     busy : sequence of Value
-        Whether each kernel runs.
+        Whether each kernel runs, or may use the resources.
     """
 
     latency: ClassVar[int] = 0
@@ -76,7 +76,9 @@ class HeldOperands(Arbiter):
     """Kernels from which a multiplexer is more than one LUT for each bit."""
     _LATENCY: ClassVar[int] = 5
     """Least cycles of a product of which this may be one: two are before a multiplier, and two after it."""
-    _FIRST: ClassVar[int] = 2
+    LEAD: ClassVar[int] = 2
+    """Cycles from the flag of a kernel to its operands."""
+    _FIRST: ClassVar[int] = LEAD
     """First cycle of a kernel that may have an operand: those of the kernel before it are zero by then."""
 
     @classmethod

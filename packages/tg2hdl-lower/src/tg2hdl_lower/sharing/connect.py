@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amaranth import Module
+from amaranth.hdl import Value
 
 from tg2hdl_lower.emit.core import KernelCore
 from tg2hdl_lower.emit.ports import ResourcePort
@@ -18,26 +19,36 @@ __all__ = ["connect_shared"]
 
 
 def connect_shared(
-    m: Module, cores: Sequence[KernelCore], *, share_multipliers: bool = True, held_operands: bool = False
+    m: Module,
+    cores: Sequence[KernelCore],
+    *,
+    share_multipliers: bool = True,
+    held_operands: bool = False,
+    products: Sequence[Value] | None = None,
+    units: Sequence[Value] | None = None,
 ) -> None:
-    """Build the shared resources of kernel cores that run one at a time, and connect them.
+    """Build the shared resources of kernel cores, which use them one at a time, and connect them.
 
     Parameters
     ----------
+    products, units : sequence of Value, optional
+        Flags that select a kernel at the multipliers and at the arithmetic units; that it is busy if absent.
     share_multipliers : bool
         Whether all cores use one set of multipliers.
     held_operands : bool
         Whether registers hold the operands of idle kernels at zero, in place of multiplexers.
     """
+    busy = [core.busy for core in cores]
     m.submodules.multipliers = multipliers = Module()
     number = 0
-    for group in [cores] if share_multipliers else [[core] for core in cores]:
-        arbiter = (HeldOperands if held_operands else MuxedOperands)(m, [core.busy for core in group])
+    groups = [(cores, products or busy)] if share_multipliers else [([core], [core.busy]) for core in cores]
+    for group, flags in groups:
+        arbiter = (HeldOperands if held_operands else MuxedOperands)(m, flags)
         number = _connect(m, multipliers, [(c.plan.products, c.products) for c in group], arbiter, number)
     if any(core.plan.shared_units for core in cores):
-        m.submodules.units = units = Module()
-        arbiter = RegisteredOperands(units, [core.busy for core in cores])
-        _connect(m, units, [(c.plan.shared_units, c.units) for c in cores], arbiter, 0)
+        m.submodules.units = submodule = Module()
+        arbiter = RegisteredOperands(submodule, units or busy)
+        _connect(m, submodule, [(c.plan.shared_units, c.units) for c in cores], arbiter, 0)
 
 
 def _connect(

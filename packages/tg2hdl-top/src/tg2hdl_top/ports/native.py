@@ -58,9 +58,11 @@ class NativeDriver(HostDriver):
         simulation.set("start", 1)
         simulation.step()
         simulation.set("start", 0)
-        ends = []
-        for kernel in range(self.serves.kernels):
+        ends = {}
+        for kernel in self.serves.order:
             simulation.run_until(f"kernel_done__{kernel}", limit=limit)
-            ends.append(simulation.cycles - before)
+            ends[kernel] = simulation.cycles - before
+        simulation.run_until("done", limit=limit)
+        ends[self.serves.order[-1]] = simulation.cycles - before
         simulation.step()  # the last write lands at the end of the cycle of done
-        return tuple(ends)
+        return tuple(ends[kernel] for kernel in sorted(ends))

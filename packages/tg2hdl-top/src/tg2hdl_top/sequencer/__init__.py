@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from tg2hdl_top.sequencer.base import Sequencer, SequencerComponent, Timeline, sequencer_named
+from tg2hdl_top.sequencer.base import (
+    Arrangement,
+    Sequencer,
+    SequencerComponent,
+    Timeline,
+    sequencer_named,
+)
+from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
 
-__all__ = ["Sequencer", "SequencerComponent", "Timeline", "sequencer_named"]
+__all__ = [
+    "Arrangement",
+    "Sequencer",
+    "SequencerComponent",
+    "SequencerPlan",
+    "Sharing",
+    "Timeline",
+    "Window",
+    "sequencer_named",
+]

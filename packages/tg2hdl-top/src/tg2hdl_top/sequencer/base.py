@@ -13,8 +13,10 @@ from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.component import Component
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
-__all__ = ["Sequencer", "SequencerComponent", "Timeline", "sequencer_named"]
+__all__ = ["Arrangement", "Sequencer", "SequencerComponent", "Timeline", "sequencer_named"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Timeline:
 class SequencerComponent(Component):
     """Starts the kernels of a design.
 
+    Parameters
+    ----------
+    kernels : int
+    windows : int
+        Windows of the plan, see `SequencerPlan.windows`.
+
     Members
     -------
     start : In(1)
@@ -52,34 +60,47 @@ class SequencerComponent(Component):
         From the cycle after `start` to that of `done`.
     kernel_start : Out(1), array
     kernel_done, kernel_busy : In(1), array
+    window : Out(1), array
+        High from the first to the last cycle of each window; absent where there are none.
     """
 
-    def __init__(self, kernels: int) -> None:
-        super().__init__(
-            {
-                "start": In(1),
-                "done": Out(1),
-                "busy": Out(1),
-                "kernel_start": Out(1).array(kernels),
-                "kernel_done": In(1).array(kernels),
-                "kernel_busy": In(1).array(kernels),
-            }
-        )
+    def __init__(self, kernels: int, windows: int = 0) -> None:
+        members: dict[str, Member] = {
+            "start": In(1),
+            "done": Out(1),
+            "busy": Out(1),
+            "kernel_start": Out(1).array(kernels),
+            "kernel_done": In(1).array(kernels),
+            "kernel_busy": In(1).array(kernels),
+        }
+        if windows:
+            members["window"] = Out(1).array(windows)
+        super().__init__(members)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """What a policy decides: its plan, and the memories, of which it may give readers more ports."""
+
+    plan: SequencerPlan
+    memories: tuple[MemoryPlan, ...]
 
 
 class Sequencer(ABC):
     """Descriptor of a policy."""
 
-    def plan(self, plans: Sequence[HardwarePlan]) -> tuple[int, ...]:
-        """Numbers that the policy decides, which the design keeps; none unless a policy says otherwise."""
-        return ()
+    def arrange(
+        self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
+    ) -> Arrangement:
+        """Decide when kernels start; nothing is decided before a run unless a policy says otherwise."""
+        return Arrangement(SequencerPlan(policy), tuple(memories))
 
     @abstractmethod
-    def predict(self, cycles: Sequence[int], numbers: tuple[int, ...]) -> Timeline:
+    def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Times of a run in which the kernels take so many cycles."""
 
     @abstractmethod
-    def component(self, kernels: int, numbers: tuple[int, ...]) -> SequencerComponent:
+    def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
         """Hardware for so many kernels."""
 
 

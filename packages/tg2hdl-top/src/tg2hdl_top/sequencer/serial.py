@@ -11,6 +11,7 @@ from amaranth import Module
 from amaranth.hdl import Value
 
 from tg2hdl_top.sequencer.base import Sequencer, SequencerComponent, Timeline
+from tg2hdl_top.sequencer.plan import SequencerPlan
 
 __all__ = ["SerialSequencer"]
 
@@ -18,12 +19,12 @@ __all__ = ["SerialSequencer"]
 class SerialSequencer(Sequencer):
     """The policy ``serial``."""
 
-    def predict(self, cycles: Sequence[int], numbers: tuple[int, ...]) -> Timeline:
+    def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Each kernel starts when the one before is done."""
         ends = tuple(accumulate(cycles))
         return Timeline((0, *ends[:-1]), ends, interval=ends[-1])
 
-    def component(self, kernels: int, numbers: tuple[int, ...]) -> SequencerComponent:
+    def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
         """A chain from `done` to `start`."""
         return _Chain(kernels)
 

@@ -1,0 +1,222 @@
+"""When a kernel reads and writes each word of its buffers, and when it needs ports and shared hardware.
+
+All times are clock cycles after the kernel's start pulse, found by going through its steps: nothing is estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_lower.plan import HardwarePlan, LeafPlan
+from tg2hdl_lower.plan.accesses import Load, Replay, Store
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.operations import Product, SharedUnitOp
+from tg2hdl_lower.plan.registers import RegisterWrite
+from tg2hdl_top.sequencer.step_values import StepValues, steps_of
+
+__all__ = ["AccessTimes", "Interval", "WordTimes", "access_times"]
+
+NEVER = 1 << 60
+"""Time of the first access to a word without any; that of its last one is the negative of it."""
+
+_FIRST_STEP = 1
+"""Cycles from the start pulse to the first step."""
+
+_Array = npt.NDArray[Any]
+
+
+class Interval(NamedTuple):
+    """First and last cycle of something."""
+
+    first: int
+    last: int
+
+    def with_both(self, other: Interval) -> Interval:
+        """The least interval that contains this one and another."""
+        return Interval(min(self.first, other.first), max(self.last, other.last))
+
+    def after(self, start: int) -> Interval:
+        """The same for a kernel that starts in this cycle."""
+        return Interval(self.first + start, self.last + start)
+
+    def meets(self, other: Interval) -> bool:
+        """Whether there is a cycle in both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, eq=False)
+class WordTimes:
+    """First and last cycle in which each word of a buffer is read or written."""
+
+    first: _Array
+    last: _Array
+
+    @classmethod
+    def none(cls, words: int) -> WordTimes:
+        """No access yet."""
+        return cls(np.full(words, NEVER, np.int64), np.full(words, -NEVER, np.int64))
+
+    def add(self, words: _Array, early: _Array, late: _Array) -> None:
+        """Count accesses that may take place from an early to a late cycle."""
+        np.minimum.at(self.first, words, early)
+        np.maximum.at(self.last, words, late)
+
+    def add_all(self, early: int, late: int) -> None:
+        """Count an access that may be to any word."""
+        np.minimum(self.first, early, out=self.first)
+        np.maximum(self.last, late, out=self.last)
+
+
+@dataclass(frozen=True, eq=False)
+class AccessTimes:
+    """What a kernel does when.
+
+    Parameters
+    ----------
+    cycles : int
+        From the start pulse to the done pulse.
+    reads, writes : dict of int to WordTimes
+        By buffer.
+    read_ports : dict of (buffer, port) to Interval
+        From the first to the last address at a port; without memories of one word, whose address never changes.
+    write_ports : dict of int to Interval
+    products, units : Interval, optional
+        From the first to the last operand of multipliers and of arithmetic units that kernels share.
+    """
+
+    cycles: int
+    reads: dict[int, WordTimes] = field(default_factory=dict)
+    writes: dict[int, WordTimes] = field(default_factory=dict)
+    read_ports: dict[tuple[int, int], Interval] = field(default_factory=dict)
+    write_ports: dict[int, Interval] = field(default_factory=dict)
+    products: Interval | None = None
+    units: Interval | None = None
+
+
+def access_times(plan: HardwarePlan, sampled: Mapping[int, Interval]) -> AccessTimes:
+    """Go through all steps of a kernel with constant loop bounds.
+
+    Parameters
+    ----------
+    sampled : mapping of int to Interval
+        Cycles from an address at the memory of a buffer until the memory takes the word; see `MemoryKind.sampled`.
+    """
+    return _Enumeration(plan, sampled).run()
+
+
+class _Enumeration:
+    def __init__(self, plan: HardwarePlan, sampled: Mapping[int, Interval]) -> None:
+        self.plan = plan
+        self.sampled = sampled
+        words = {buffer: layout.words for buffer, layout in plan.layouts.items()}
+        loads = {load.buffer for load in plan.live() if isinstance(load, Load)}
+        stores = {store.buffer for store in plan.live() if isinstance(store, Store)}
+        self.reads = {b: WordTimes.none(words[b]) for b in sorted(loads)}
+        self.writes = {b: WordTimes.none(words[b]) for b in sorted(stores)}
+        self.ports: dict[tuple[int, int], Interval] = {}
+        self.write_ports: dict[int, Interval] = {}
+        self.products: Interval | None = None
+        self.units: Interval | None = None
+
+    def run(self) -> AccessTimes:
+        for leaf in self.plan.leaves:
+            for steps in steps_of(self.plan, leaf):
+                self._leaf(leaf, steps)
+        for load in self._run_constant_loads():
+            self._used_all_along(load)
+        return AccessTimes(
+            self.plan.cycles(),
+            self.reads,
+            self.writes,
+            self.ports,
+            self.write_ports,
+            self.products,
+            self.units,
+        )
+
+    def _leaf(self, leaf: LeafPlan, steps: StepValues) -> None:
+        plan = self.plan
+        began = _FIRST_STEP + steps.steps * plan.ii
+        span = Interval(int(began[0]), int(began[-1]))
+        for node in (plan.nodes[n] for n in leaf.nodes):
+            at = plan.placement(node.number)
+            match node:
+                case Load() if node.number not in plan.run_constant:
+                    self._load(node, steps, began + at.issue + plan.port_registers.delay(node))
+                case Store():
+                    self._store(node, steps, began + at.issue + plan.port_registers.delay(node))
+                case Product():
+                    self.products = _joined(self.products, span.after(at.issue))
+                case SharedUnitOp():
+                    operands = span.after(at.issue)
+                    self.units = _joined(
+                        self.units, Interval(operands.first, operands.last + node.unit.ii - 1)
+                    )
+
+    def _load(self, node: Load, steps: StepValues, times: _Array) -> None:
+        port = node.buffer, self.plan.placement(node.number).port
+        span = Interval(int(times[0]), int(times[-1]))
+        self.ports[port] = _joined(self.ports.get(port), span)
+        early, late = self.sampled[node.buffer]
+        address, found = steps.of(node.address), self.reads[node.buffer]
+        if address is None:
+            found.add_all(span.first + early, span.last + late)
+            return
+        # What is read beyond a buffer, or a padded window beside it, is not used.
+        inside = (address >= 0) & (address < len(found.first))
+        found.add(address[inside], times[inside] + early, times[inside] + late)
+
+    def _store(self, node: Store, steps: StepValues, times: _Array) -> None:
+        enabled = np.zeros(len(times), dtype=bool)
+        for gate in {entry.gate for entry in node.lanes}:
+            flag = None if gate is None else steps.of(gate)
+            enabled |= True if flag is None else flag.astype(bool)
+        if not enabled.any():
+            return
+        times = times[enabled]
+        span = Interval(int(times[0]), int(times[-1]))
+        self.write_ports[node.buffer] = _joined(self.write_ports.get(node.buffer), span)
+        address, found = steps.of(node.address), self.writes[node.buffer]
+        if address is None:
+            found.add_all(*span)
+        else:
+            found.add(address[enabled], times, times)
+
+    def _run_constant_loads(self) -> Iterable[Load]:
+        return (n for n in self.plan.live() if isinstance(n, Load) and n.number in self.plan.run_constant)
+
+    def _used_all_along(self, load: Load) -> None:
+        """Count what reads a word that no register keeps: each step of each user does."""
+        plan = self.plan
+        behind = plan.latencies[load.buffer]
+        early, late = self.sampled[load.buffer]
+        for use in self._uses(load.number, {load.number}):
+            self.reads[load.buffer].add_all(use.first - behind + early, use.last - behind + late)
+
+    def _uses(self, number: int, seen: set[int]) -> Iterable[Interval]:
+        plan = self.plan
+        for user in plan.live():
+            if number not in _operands(user) or user.number in seen:
+                continue
+            if user.number in plan.run_constant:
+                yield from self._uses(user.number, seen | {user.number})
+                continue
+            at = plan.placement(user.number)
+            used = at.stage if user.takes_operands_late else at.issue
+            steps = Interval(_FIRST_STEP, _FIRST_STEP + (plan.steps() - 1) * plan.ii)
+            yield Interval(0, plan.cycles()) if isinstance(user, Replay) else steps.after(used)
+
+
+def _operands(node: Node) -> tuple[int, ...]:
+    if isinstance(node, RegisterWrite) and node.clear is not None:
+        return (*node.operands, node.clear.otherwise)
+    return node.operands
+
+
+def _joined(before: Interval | None, more: Interval) -> Interval:
+    return more if before is None else before.with_both(more)

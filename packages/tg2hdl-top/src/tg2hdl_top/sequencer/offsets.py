@@ -1,0 +1,200 @@
+"""The smallest start of each kernel at which no read, write, port or shared unit comes too early or meets another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.kind import kind_named
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
+from tg2hdl_lower.memory.use import MemoryUse
+from tg2hdl_top.sequencer.access_times import AccessTimes, Interval, WordTimes, access_times
+from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, Sharing, read_use, write_use
+
+__all__ = ["Offsets", "Use", "smallest_offsets", "times_of"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """Shared hardware that a kernel needs in an interval of cycles."""
+
+    kernel: int
+    name: str
+    interval: Interval
+
+
+@dataclass
+class Offsets:
+    """Starts in cycles, the uses of shared hardware at these starts, and the memories with their ports."""
+
+    starts: list[int] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    memories: list[MemoryPlan] = field(default_factory=list)
+
+
+def times_of(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -> list[AccessTimes]:
+    """What every kernel of a design does when."""
+    sampled: list[dict[int, Interval]] = [{} for _ in plans]
+    for memory in memories:
+        cycles = Interval(*kind_named(memory.kind).sampled(memory))
+        for kernel, buffer in memory.slots:
+            sampled[kernel][buffer] = cycles
+    return [access_times(plan, cycles) for plan, cycles in zip(plans, sampled, strict=True)]
+
+
+def smallest_offsets(
+    times: Sequence[AccessTimes], memories: Sequence[MemoryPlan], sharing: Sharing, family: FamilyDef
+) -> Offsets:
+    """Start each kernel, in order, as soon as those before it allow.
+
+    Every word that a kernel reads has been written, no word is written that an earlier kernel still reads or will
+    write itself, and no two kernels use a memory port or shared hardware in the same cycle.  Where a kernel would wait
+    for a read port only, it gets one of its own while the memory may have more.
+    """
+    search = _Search(times, list(memories), sharing, family)
+    for kernel in range(len(times)):
+        search.place(kernel)
+    return search.found()
+
+
+class _Search:
+    def __init__(
+        self,
+        times: Sequence[AccessTimes],
+        memories: list[MemoryPlan],
+        sharing: Sharing,
+        family: FamilyDef,
+    ) -> None:
+        self.times = times
+        self.sharing = sharing
+        self.starts: list[int] = []
+        self.uses: list[Use] = []
+        self.memories = memories
+        self.family = family
+        self.ports = [set(memory.ports) for memory in memories]
+        self.routes: list[dict[tuple[Slot, int], int]] = [{} for _ in memories]
+        self.slots: list[dict[int, int]] = [{} for _ in times]
+        for number, memory in enumerate(memories):
+            for kernel, buffer in memory.slots:
+                self.slots[kernel][buffer] = number
+
+    def place(self, kernel: int) -> None:
+        """Find the start of a kernel."""
+        start = self._after_hazards(kernel)
+        while True:
+            fixed, later = self._uses_at(kernel, start)
+            if later == start:
+                break
+            start = later
+        self.starts.append(start)
+        self.uses += fixed
+
+    def found(self) -> Offsets:
+        """The result, with the memories' ports as they are now."""
+        memories = []
+        for number, memory in enumerate(self.memories):
+            ports = tuple(sorted(self.ports[number]))
+            routes = tuple((slot, port, to) for (slot, port), to in self.routes[number].items() if port != to)
+            if ports != memory.ports or routes:
+                memory = replace(memory, ports=ports, routes=routes, area=self._area(memory, len(ports)))
+            memories.append(memory)
+        return Offsets(self.starts, self.uses, memories)
+
+    def _area(self, memory: MemoryPlan, ports: int) -> Area:
+        return kind_named(memory.kind).area(_use_of(memory), self.family, ports)
+
+    # Words
+
+    def _after_hazards(self, kernel: int) -> int:
+        mine = self.times[kernel]
+        least = 0
+        for earlier, start in enumerate(self.starts):
+            theirs = self.times[earlier]
+            for buffer, memory in self.slots[kernel].items():
+                for other in (b for b, m in self.slots[earlier].items() if m == memory):
+                    least = max(least, start + _gap(theirs, other, mine, buffer))
+        return least
+
+    # Ports and shared hardware
+
+    def _uses_at(self, kernel: int, start: int) -> tuple[list[Use], int]:
+        """Uses of a kernel that starts then; and the next start to try, the same where nothing is in the way."""
+        mine = self.times[kernel]
+        uses: list[Use] = []
+        shared = {PRODUCTS: mine.products if self.sharing.multipliers else None, UNITS: mine.units}
+        for name, interval in shared.items():
+            if interval is not None:
+                uses.append(Use(kernel, name, interval.after(start)))
+        for buffer, interval in mine.write_ports.items():
+            memory = self.memories[self.slots[kernel][buffer]]
+            uses.append(Use(kernel, write_use(memory.name), interval.after(start)))
+        later = max([start, *(self._free_from(use, start) for use in uses)])
+        if later > start:
+            return [], later
+        taken: dict[int, set[int]] = {}
+        routes: list[tuple[int, tuple[Slot, int], int]] = []
+        for (buffer, port), interval in mine.read_ports.items():
+            number = self.slots[kernel][buffer]
+            if self.memories[number].layout.words == 1:
+                continue
+            mine_there = taken.setdefault(number, set())
+            to, later = self._read_port(
+                number, port, Use(kernel, "", interval.after(start)), mine_there, start
+            )
+            if later > start:
+                return [], later
+            mine_there.add(to)
+            routes.append((number, ((kernel, buffer), port), to))
+            uses.append(Use(kernel, read_use(self.memories[number].name, to), interval.after(start)))
+        for number, route, to in routes:
+            self.routes[number][route] = to
+            self.ports[number].add(to)
+        return uses, start
+
+    def _read_port(self, number: int, wanted: int, use: Use, taken: set[int], start: int) -> tuple[int, int]:
+        """Port of a memory for a reader, and from when on it is free."""
+        memory = self.memories[number]
+        limit = max(kind_named(memory.kind).read_ports(_use_of(memory), self.family), len(memory.ports))
+        existing = sorted(self.ports[number] - taken, key=lambda port: (port != wanted, port))
+        free = [
+            (self._free_from(replace(use, name=read_use(memory.name, port)), start), n, port)
+            for n, port in enumerate(existing)
+        ]
+        best = min(free, default=None)
+        if best is not None and best[0] == start:
+            return best[2], start
+        if best is None or len(self.ports[number]) < limit:
+            return max(self.ports[number], default=-1) + 1, start
+        return best[2], best[0]
+
+    def _free_from(self, use: Use, start: int) -> int:
+        """First start from this one on at which a use of the kernel meets none of the others."""
+        moved = use.interval
+        others = [other.interval for other in self.uses if other.name == use.name]
+        while True:
+            hit = next((other for other in others if other.meets(moved)), None)
+            if hit is None:
+                return start + moved.first - use.interval.first
+            moved = moved.after(hit.last + 1 - moved.first)
+
+
+def _gap(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> int:
+    """Cycles from the start of an earlier kernel to that of a later one, for its accesses to one memory."""
+    pairs: list[tuple[Mapping[int, WordTimes], Mapping[int, WordTimes], int]] = [
+        (earlier.writes, later.reads, 1),
+        (earlier.reads, later.writes, 0),
+        (earlier.writes, later.writes, 1),
+    ]
+    gaps = [
+        int((before[other].last - after[buffer].first).max()) + cycles
+        for before, after, cycles in pairs
+        if other in before and buffer in after
+    ]
+    return max(gaps, default=0)
+
+
+def _use_of(memory: MemoryPlan) -> MemoryUse:
+    """What the kind of a memory was chosen by."""
+    return MemoryUse(memory.layout.words, memory.word_width, memory.role, memory.read_latency)

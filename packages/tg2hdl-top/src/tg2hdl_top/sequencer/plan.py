@@ -1,0 +1,93 @@
+"""What a sequencing policy decided about a design, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["PRODUCTS", "UNITS", "SequencerPlan", "Sharing", "Window", "read_use", "write_use"]
+
+PRODUCTS = "products"
+"""Use of the shared multipliers."""
+
+UNITS = "units"
+"""Use of the shared arithmetic units."""
+
+
+def read_use(memory: str, port: int) -> str:
+    """Use of a read port of a memory."""
+    return f"{memory}.r{port}"
+
+
+def write_use(memory: str) -> str:
+    """Use of the write port of a memory."""
+    return f"{memory}.w"
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Which hardware serves several kernels.
+
+    Parameters
+    ----------
+    multipliers : bool
+        Whether all kernels use one set of multipliers.
+    held_operands : bool
+        Whether registers hold the operands of idle kernels at zero, in place of multiplexers.
+    """
+
+    multipliers: bool
+    held_operands: bool
+
+
+@dataclass(frozen=True)
+class Window:
+    """When a kernel has shared hardware to itself while others run.
+
+    Parameters
+    ----------
+    kernel : int
+    use : str
+        `PRODUCTS`, `UNITS`, or a port of a memory.
+    first, last : int
+        Cycles after `start` in which its flag is high.
+    """
+
+    kernel: int
+    use: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class SequencerPlan:
+    """The sequencing policy of the kernels, and what it decided.
+
+    Parameters
+    ----------
+    policy : str
+    starts : tuple of int
+        Start pulse of each kernel in cycles after `start`; empty where kernels start when others are done.
+    latency : int
+        Cycles from `start` to `done`; 0 where the kernels decide.
+    windows : tuple of Window
+        Flags that select among kernels that run at the same time; all others are selected while they are busy.
+    notes : tuple of str
+        What a reader of the design should know.
+    """
+
+    policy: str
+    starts: tuple[int, ...] = ()
+    latency: int = 0
+    windows: tuple[Window, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def format(self, kernels: Sequence[str]) -> list[str]:
+        """Lines for the named kernels of a design: starts, windows and notes."""
+        lines = [f"  start of k{n} {kernels[n]}: cycle {start}" for n, start in enumerate(self.starts)]
+        lines += [f"  window {w.use} of k{w.kernel}: cycles {w.first} to {w.last}" for w in self.windows]
+        return lines + [f"  note: {note}" for note in self.notes]
+
+    def window(self, kernel: int, use: str) -> int | None:
+        """Number of the window of a kernel's use; None where it has none."""
+        return next((n for n, w in enumerate(self.windows) if (w.kernel, w.use) == (kernel, use)), None)

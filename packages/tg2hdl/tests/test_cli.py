@@ -198,3 +198,17 @@ def test_family_and_order_of_sums_change_the_plan(folder):
         "simulate", "sums.py", "--input", "float32:4x32", *options, "--engine", "amaranth", cwd=folder
     )
     assert "every bit equals the golden model" in simulated.stdout
+
+
+def test_schedule_overlap(folder):
+    (folder / "two.py").write_text(
+        "from tinygrad import Tensor\ndef model(x): return (x + 1).contiguous().maximum(0) * 3\n"
+    )
+    arguments = ("two.py", "--input", "int32:64", "--schedule", "overlap")
+    result = call("compile", *arguments, cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    plan = (folder / "build" / "two" / "two.plan").read_text()
+    assert "2 kernels, overlap, " in plan
+    assert "  start of k1 " in plan
+    simulated = call("simulate", *arguments, "--engine", "amaranth", cwd=folder)
+    assert "every bit equals the golden model" in simulated.stdout

@@ -96,9 +96,9 @@ class StepValues:
             case Counter():
                 return self._affine(node.form)
             case FirstFlag():
-                return self._counters[node.axis] == 0
+                return np.equal(self._counters[node.axis], 0)
             case LastFlag():
-                return self._counters[node.axis] == self._bounds[node.axis] - 1
+                return np.equal(self._counters[node.axis], self._bounds[node.axis] - 1)
             case Address():
                 return self._address(node)
             case WordPosition():

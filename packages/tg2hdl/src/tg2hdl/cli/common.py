@@ -90,6 +90,11 @@ _OPTIONS = (
         help="Floating-point units shared by kernels: less area, a cycle more for each.",
     ),
     click.option(
+        "--schedule",
+        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), or a "
+        "policy of a plugin.  [default: serial]",
+    ),
+    click.option(
         "--weights",
         type=click.Choice(["rom", "loadable"]),
         help="Weights as contents of read-only memories, or written at run time.  [default: rom]",
@@ -115,6 +120,7 @@ def compile_file(
     family: str | None,
     float_order: str | None,
     share_units: bool,
+    schedule: str | None,
     units: tuple[str, ...],
     part: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
@@ -131,6 +137,7 @@ def compile_file(
         "target": family,
         "float_order": float_order,
         "share_units": share_units or None,
+        "schedule": schedule,
         "units": dict(map(_unit, units)) or None,
     }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})

@@ -1,0 +1,420 @@
+"""Kernels that run at the same time: starts are the smallest at which nothing is read too early, checked by traces.
+
+The reference is not the planner: kernels are simulated one after the other, their ports are watched cycle by cycle, and
+the smallest starts are found by trying them on what was seen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from tg2hdl_ir.nodes import (
+    BufferMeta,
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+)
+from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_top.testing import I8, I32, buffer, check, elementwise, gemv, golden, simulate
+
+OVERLAP = CompileOptions(schedule="overlap")
+
+
+def moving(size, sources, target, op="add", name="moving"):
+    """``out[a * i + b] = op(in1[a1 * i + b1], in2[...])`` over `size` steps; places are (depth, a, b)."""
+    i = IRCounter(size, 0, 0)
+
+    def at(place):
+        _, factor, offset = place
+        scaled = IROp("mul", I32, (i, IRConst(factor, I32)))
+        return IROp("add", I32, (scaled, IRConst(offset, I32)))
+
+    loads = [IRBufLoad(n, at(place), I32) for n, place in enumerate(sources, 1)]
+    operands = (*loads, IRConst(3, I32)) if len(loads) == 1 else tuple(loads)
+    store = IRBufStore(0, at(target), IROp(op, I32, operands), I32)
+    root = LoopIR.from_items((LoopIR.from_items((*loads, store), counter=i),))
+    depths = [target[0], *(place[0] for place in sources)]
+    return KernelIR(tuple(BufferMeta(n, d, I32, n == 0) for n, d in enumerate(depths)), root, name=name)
+
+
+def chain(*kernels, size):
+    """Program in which each kernel reads what the one before has written."""
+    buffers = [buffer("x", "input", size=size)]
+    buffers += [buffer(f"t{n}", "temporary", size=size) for n in range(len(kernels) - 1)]
+    buffers.append(buffer("y", "output", size=size))
+    calls = tuple(KernelCall(kernel, (n + 1, n)) for n, kernel in enumerate(kernels))
+    return ProgramIR("chain", tuple(buffers), calls, (len(kernels),))
+
+
+def x_of(size, seed=0):
+    return np.random.default_rng(seed).integers(-1000, 1000, size).astype(np.int32)
+
+
+# The reference
+
+
+def trace(design):
+    """Accesses of every kernel as (cycle after its start, memory, word, is a write), seen while kernels run alone."""
+    top = TopModule(replace(design, sequencer=serial(design).sequencer))
+    seen = [[] for _ in top.cores]
+    slots = {slot: memory.name for memory in design.buffers for slot in memory.slots}
+
+    async def bench(ctx):
+        ctx.set(top.start, 1)
+        since = dict.fromkeys(range(len(top.cores)))
+        for _ in range(20_000):
+            for number, core in enumerate(top.cores):
+                if ctx.get(core.start):
+                    since[number] = 0
+                for ports, writes in ((core.reads, False), (core.writes, True)):
+                    for (index, port), signals in ports.items():
+                        if since[number] is not None and ctx.get(signals.en):
+                            place = slots[number, index], ctx.get(signals.addr)
+                            seen[number].append((since[number], *place, None if writes else port))
+                if since[number] is not None:
+                    since[number] += 1
+                if ctx.get(core.done):
+                    since[number] = None
+            if ctx.get(top.done):
+                return
+            await ctx.tick()
+            ctx.set(top.start, 0)
+        raise AssertionError("the kernels do not end")
+
+    sim = Simulator(top)
+    sim.add_clock(1e-8)
+    sim.add_testbench(bench)
+    sim.run()
+    assert all(seen), "0 accesses were seen"
+    return seen
+
+
+def serial(design):
+    """The design with kernels one after the other."""
+    options = replace(design.options, schedule="serial")
+    plain = replace(design.sequencer, policy="serial", starts=(), latency=0, windows=())
+    return replace(design, options=options, sequencer=plain)
+
+
+def sampling(design):
+    """Cycles from an address to the moment at which each memory takes the word, from how LUT RAM is built."""
+    return {
+        m.name: int(m.kind == "lut" and not m.role.in_place and m.read_latency > 1) for m in design.buffers
+    }
+
+
+def fault(design, seen, starts):
+    """What goes wrong when kernels with these accesses start then; None when nothing does."""
+    late = sampling(design)
+    accesses = defaultdict(list)
+    for kernel, (start, found) in enumerate(zip(starts, seen, strict=True)):
+        for cycle, memory, word, port in found:
+            write = port is None
+            accesses[memory, word].append((start + cycle + (0 if write else late[memory]), kernel, write))
+    for place, found in accesses.items():
+        for cycle, kernel, write in found:
+            for other_cycle, other, other_write in found:
+                # A word that is written in a cycle is read as before in this cycle.
+                wrong = other_cycle <= cycle if write else other_cycle < cycle
+                if kernel < other and (write or other_write) and wrong:
+                    return f"kernel {other} in cycle {other_cycle}, kernel {kernel} in {cycle} at {place}"
+    return None
+
+
+def tight(design, seen):
+    """Kernels that would read or write too early if they alone started a cycle earlier."""
+    starts = list(design.sequencer.starts)
+    assert fault(design, seen, starts) is None
+    early = []
+    for kernel in range(1, len(starts)):
+        moved = [start - (n == kernel) for n, start in enumerate(starts)]
+        if moved[kernel] >= 0 and fault(design, seen, moved):
+            early.append(kernel)
+    return early
+
+
+def shifted(design, kernel, cycles=-1):
+    """The design with one kernel moved in time, with its windows."""
+    plan = design.sequencer
+    starts = tuple(start + cycles * (n == kernel) for n, start in enumerate(plan.starts))
+    windows = tuple(
+        replace(w, first=w.first + cycles, last=w.last + cycles) if w.kernel == kernel else w
+        for w in plan.windows
+    )
+    return replace(design, sequencer=replace(plan, starts=starts, windows=windows))
+
+
+# Programs
+
+SIZE = 24
+FORWARD, BACKWARD = (SIZE, 1, 0), (SIZE, -1, SIZE - 1)
+EVEN, ODD = (2 * SIZE, 2, 0), (2 * SIZE, 2, 1)
+
+
+def stream():
+    """Three kernels that go through a buffer in the same order."""
+    return chain(*(moving(SIZE, [FORWARD], FORWARD, op) for op in ("mul", "add", "max")), size=SIZE)
+
+
+def reversed_stream():
+    """The second kernel needs last what the first makes first."""
+    return chain(moving(SIZE, [FORWARD], FORWARD), moving(SIZE, [BACKWARD], FORWARD), size=SIZE)
+
+
+def fan_out():
+    """Two kernels read a buffer at the same time, and a third one what they make."""
+    names = [("x", "input"), ("t", "temporary"), ("u", "temporary"), ("v", "temporary"), ("y", "output")]
+    buffers = tuple(buffer(name, role, size=SIZE) for name, role in names)
+    calls = (
+        KernelCall(moving(SIZE, [FORWARD], FORWARD, "mul"), (1, 0)),
+        KernelCall(moving(SIZE, [FORWARD], FORWARD, "add"), (2, 1)),
+        KernelCall(moving(SIZE, [FORWARD], BACKWARD, "max"), (3, 1)),
+        KernelCall(moving(SIZE, [FORWARD, BACKWARD], FORWARD), (4, 2, 3)),
+    )
+    return ProgramIR("fan_out", buffers, calls, (4,))
+
+
+def two_writers():
+    """Two kernels write one buffer, and the first of their inputs is written again after it was read."""
+    buffers = (buffer("x", "input", size=SIZE), buffer("y", "output", size=2 * SIZE))
+    buffers += (buffer("t", "temporary", size=SIZE),)
+    calls = (
+        KernelCall(moving(SIZE, [FORWARD], FORWARD, "mul"), (2, 0)),
+        KernelCall(moving(SIZE, [FORWARD], EVEN), (1, 2)),
+        KernelCall(moving(SIZE, [FORWARD], BACKWARD, "max"), (2, 0)),
+        KernelCall(moving(SIZE, [BACKWARD], ODD), (1, 2)),
+    )
+    return ProgramIR("two_writers", buffers, calls, (1,))
+
+
+def layers():
+    """Two products of a matrix and a vector over the same multiplier, and a kernel without products."""
+    rng = np.random.default_rng(3)
+    weights = [rng.integers(-128, 128, rows * depth).astype(np.int8) for rows, depth in ((12, 10), (5, 12))]
+    narrow = moving(12, [(12, 1, 0)], (12, 1, 0), "and")
+    i = IRCounter(12, 0, 0)
+    load = IRBufLoad(1, i, I32)
+    clipped = IROp("cast", I8, (IROp("and", I32, (load, IRConst(127, I32))),))
+    store = IRBufStore(0, i, clipped, I8)
+    root = LoopIR.from_items((LoopIR.from_items((load, store), counter=i),))
+    narrow = KernelIR((BufferMeta(0, 12, I8, True), BufferMeta(1, 12, I32, False)), root, name="narrow")
+    buffers = (
+        buffer("x", "input", size=10, dtype=I8),
+        buffer("w1", "weight", weights[0], 120, I8),
+        buffer("s", "temporary", size=12),
+        buffer("h", "temporary", size=12, dtype=I8),
+        buffer("w2", "weight", weights[1], 60, I8),
+        buffer("y", "output", size=5),
+    )
+    calls = (
+        KernelCall(gemv(12, 10), (2, 1, 0)),
+        KernelCall(narrow, (3, 2)),
+        KernelCall(gemv(5, 12), (5, 4, 3)),
+    )
+    return ProgramIR("layers", buffers, calls, (5,))
+
+
+PROGRAMS = {f.__name__: f for f in (stream, reversed_stream, fan_out, two_writers, layers)}
+
+
+def inputs_of(program, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        b.name: rng.integers(-100, 100, b.depth).astype(b.dtype.numpy())
+        for b in program.buffers
+        if b.role == "input"
+    }
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("multipliers", [1, 4])
+def test_kernels_overlap_with_the_same_bits(name, multipliers):
+    program = PROGRAMS[name]()
+    options = replace(OVERLAP, multipliers=multipliers)
+    design = check(program, inputs_of(program), options)
+    before = compile_program(program, replace(options, schedule="serial")).predicted_cycles()
+    assert design.sequencer.policy == "overlap"
+    assert design.predicted_cycles() <= before
+    if name != "reversed_stream":
+        assert design.predicted_cycles() < before
+    assert fault(design, trace(design), design.sequencer.starts) is None
+
+
+@pytest.mark.parametrize("name", ["stream", "reversed_stream", "fan_out"])
+def test_a_cycle_earlier_is_wrong(name):
+    """Every kernel that waits for a word gives wrong bits in hardware that starts it a cycle too early."""
+    program = PROGRAMS[name]()
+    inputs = inputs_of(program)
+    design = compile_program(program, OVERLAP)
+    found = tight(design, trace(design))
+    assert found == [n for n in range(1, len(design.kernels)) if not shares_only(design, n)]
+    assert found
+    for kernel in found:
+        outputs, _ = simulate(shifted(design, kernel), inputs)
+        wanted = golden(program, inputs)
+        assert any((a != b).any() for a, b in zip(outputs, wanted, strict=True)), f"kernel {kernel}"
+
+
+def shares_only(design, kernel):
+    """Whether a kernel starts with the design, so that it cannot start earlier."""
+    return design.sequencer.starts[kernel] == 0
+
+
+def test_starts_are_the_smallest_of_all():
+    """Found again by trying every start on the accesses that were seen."""
+    for program in (stream(), reversed_stream(), fan_out()):
+        design = compile_program(program, OVERLAP)
+        seen, starts = trace(design), []
+        for kernel in range(len(seen)):
+            tried = range(2000)
+            starts.append(next(s for s in tried if fault(design, seen[: kernel + 1], [*starts, s]) is None))
+        assert tuple(starts) == design.sequencer.starts
+
+
+def two_products():
+    """Two products of a matrix and a vector that do not wait for each other."""
+    rng = np.random.default_rng(3)
+    weights = [rng.integers(-128, 128, 60).astype(np.int8) for _ in range(2)]
+    buffers = (
+        buffer("x", "input", size=10, dtype=I8),
+        *(buffer(f"w{n}", "weight", w, 60, I8) for n, w in enumerate(weights)),
+        buffer("y", "output", size=6),
+        buffer("z", "output", size=6),
+    )
+    calls = (KernelCall(gemv(6, 10), (3, 1, 0)), KernelCall(gemv(6, 10), (4, 2, 0)))
+    return ProgramIR("two_products", buffers, calls, (3, 4))
+
+
+def test_shared_products_do_not_meet():
+    program = two_products()
+    design = check(program, inputs_of(program), replace(OVERLAP, multipliers=2))
+    windows = {w.kernel: w for w in design.sequencer.windows if w.use == "products"}
+    assert windows[0].last + 1 == windows[1].first
+    assert design.sequencer.starts[1] < design.timeline().ends[0]
+    private = check(program, inputs_of(program), replace(OVERLAP, multipliers=2, share_multipliers=False))
+    assert private.sequencer.starts == (0, 0)
+
+
+def test_readers_wait_where_a_memory_has_no_more_ports():
+    size = 600
+    place = (size, 1, 0)
+    buffers = (buffer("x", "input", size=size), *(buffer(f"y{n}", "output", size=size) for n in range(3)))
+    calls = tuple(
+        KernelCall(moving(size, [place], place, op), (n, 0)) for n, op in enumerate(("add", "max", "sub"), 1)
+    )
+    program = ProgramIR("readers", buffers, calls, (1, 2, 3))
+    design = check(program, inputs_of(program), OVERLAP)
+    assert design.memory(0).ports == (0, 1)
+    assert design.sequencer.starts[:2] == (0, 0)
+    windows = sorted((w for w in design.sequencer.windows if w.use == "x.r0"), key=lambda w: w.first)
+    assert len(windows) == 2
+    assert windows[0].last + 1 == windows[1].first
+
+
+def random_program(rng):
+    """Kernels that read and write buffers in any direction, in place or not, each buffer any number of times."""
+    size = int(rng.integers(5, 20))
+    count = int(rng.integers(2, 6))
+    names = ["x", *(f"t{n}" for n in range(int(rng.integers(1, 4))))]
+    buffers = [buffer(name, "input" if name == "x" else "temporary", size=size) for name in names]
+    places = [(size, 1, 0), (size, -1, size - 1)]
+    written, calls = [0], []
+    for n in range(count):
+        target = int(rng.integers(len(names))) if n else 1
+        reads = [int(rng.choice(written)) for _ in range(int(rng.integers(1, 3)))]
+        if len(set(reads)) < len(reads) or target in reads:
+            reads = [r for r in dict.fromkeys(reads) if r != target] or [n for n in written if n != target][
+                :1
+            ]
+        picked = [places[int(rng.integers(2))] for _ in range(len(reads) + 1)]
+        op = str(rng.choice(["add", "max", "sub", "mul"]))
+        if not reads:
+            continue
+        calls.append(KernelCall(moving(size, picked[1:], picked[0], op, f"k{n}"), (target, *reads)))
+        written = sorted({*written, target})
+    outputs = tuple(dict.fromkeys(call.buffers[0] for call in calls))
+    return ProgramIR("random", tuple(buffers), tuple(calls), outputs)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed):
+    program = random_program(np.random.default_rng(seed))
+    design = check(program, inputs_of(program, seed), OVERLAP)
+    seen = trace(design)
+    assert fault(design, seen, design.sequencer.starts) is None
+    tight(design, seen)
+
+
+def test_random_programs_are_tight():
+    """In most random programs some kernel cannot start a cycle earlier."""
+    found = 0
+    for seed in range(6):
+        design = compile_program(random_program(np.random.default_rng(seed)), OVERLAP)
+        found += bool(tight(design, trace(design)))
+    assert found >= 3
+
+
+# What else a design is
+
+
+def test_a_design_prints_and_keeps_its_starts(tmp_path):
+    design = compile_program(layers(), replace(OVERLAP, multipliers=2))
+    lines = design.format().splitlines()
+    assert lines[0].startswith(f"DESIGN layers: 3 kernels, overlap, {design.predicted_cycles()} cycles")
+    assert f"  start of k2 gemv: cycle {design.sequencer.starts[2]}" in lines
+    assert any(line.startswith("  window products of k0: cycles ") for line in lines)
+    design.save(tmp_path / "design.json")
+    again = Design.load(tmp_path / "design.json")
+    assert again.sequencer == design.sequencer
+    assert again.format() == design.format()
+
+
+def test_run_time_bounds_stay_serial_and_the_design_says_so():
+    n = IRVariable("n", 1, 8, I32)
+    i = IRCounter(n, 0, 0)
+    load = IRBufLoad(1, i, I32)
+    store = IRBufStore(0, i, IROp("add", I32, (load, IRConst(1, I32))), I32)
+    root = LoopIR.from_items((LoopIR.from_items((load, store), counter=i),))
+    some = KernelIR(
+        (BufferMeta(0, 8, I32, True), BufferMeta(1, 8, I32, False)), root, variables=(n,), name="some"
+    )
+    buffers = (buffer("x", "input", size=8), buffer("t", "temporary", size=8), buffer("y", "output", size=8))
+    program = ProgramIR(
+        "p", buffers, (KernelCall(some, (1, 0)), KernelCall(elementwise("add", 1, 8), (2, 1))), (2,), (n,)
+    )
+    design = compile_program(program, OVERLAP)
+    assert design.sequencer.policy == "serial"
+    assert (
+        "  note: overlap: kernel some has loop bounds that are known at run time only"
+        in design.format().splitlines()
+    )
+
+
+def test_runs_follow_each_other():
+    """A start in the cycle of done begins the next run."""
+    design = compile_program(stream(), OVERLAP)
+    top, dones, interval = TopModule(design), [], design.timeline().interval
+
+    async def bench(ctx):
+        for cycle in range(3 * interval + 2):
+            ctx.set(top.start, cycle in (0, interval))
+            if ctx.get(top.done):
+                dones.append(cycle)
+            await ctx.tick()
+
+    sim = Simulator(top)
+    sim.add_clock(1e-8)
+    sim.add_testbench(bench)
+    sim.run()
+    assert dones == [interval, 2 * interval]

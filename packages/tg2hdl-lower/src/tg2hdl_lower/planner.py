@@ -39,6 +39,7 @@ from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_lower.plan.values import Constant
 from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
+from tg2hdl_lower.schedule.control_registers import control_registers
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 from tg2hdl_lower.schedule.modulo import schedule
 from tg2hdl_lower.schedule.ports import least_ii, port_registers
@@ -174,6 +175,7 @@ class _Planning:
             products=products,
             shared_units=unit_slots(flow, found),
             port_registers=delays,
+            control_registers=control_registers(flow, found),
             accumulators=accumulators(flow, found, lines),
             delay_lines=_delay_lines(flow, found),
             run_constant=_run_constant(flow),

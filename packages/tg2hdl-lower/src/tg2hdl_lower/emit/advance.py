@@ -1,7 +1,7 @@
 """Which loop of a leaf's path advances after a step: one-hot flags that need no chain through all loops.
 
-Between two wraps of the innermost loop the outer counters are constant.  Their combined flags are therefore registered,
-a cycle late, where the innermost loop takes at least two cycles.
+Between two wraps of the innermost loop the outer counters are constant.  Where the plan says so, their combined flags
+are therefore registered, a cycle late.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ class Advance:
     ----------
     last : mapping of int to Signal
         By axis: the counter has its last value.
-    ii : int
-        Cycles from step to step.
+    registered : bool
+        Whether the flags of the outer loops come from registers.
     """
 
-    def __init__(self, m: Module, leaf: LeafPlan, last: Mapping[int, Signal], ii: int) -> None:
+    def __init__(self, m: Module, leaf: LeafPlan, last: Mapping[int, Signal], *, registered: bool) -> None:
         self._last = [last[_axis(loop)] for loop in leaf.path]
-        inner = leaf.path[-1].bound if leaf.path else 1
-        early = isinstance(inner, int) and inner * ii > 1
         advance: list[Value] = []
         wrap: list[Value] = []
         outer_last: Value = Const(1, 1)
@@ -39,8 +37,10 @@ class Advance:
             advance.append(outer_last & ~signal)
             outer_last = outer_last & signal
             wrap.append(outer_last)
-        self._advance = [_kept(m, v, f"leaf{leaf.number}_advance{n}", early) for n, v in enumerate(advance)]
-        self._wrap = [_kept(m, v, f"leaf{leaf.number}_wrap{n}", early) for n, v in enumerate(wrap)]
+        self._advance = [
+            _kept(m, v, f"leaf{leaf.number}_advance{n}", registered) for n, v in enumerate(advance)
+        ]
+        self._wrap = [_kept(m, v, f"leaf{leaf.number}_wrap{n}", registered) for n, v in enumerate(wrap)]
 
     def at(self, level: int) -> Value:
         """The loop at `level` counts on, and all inner ones start again."""
@@ -55,8 +55,8 @@ class Advance:
         return self._last[-1] & self._wrap[outward - 1] if outward else self._last[-1]
 
 
-def _kept(m: Module, value: Value, name: str, early: bool) -> Value:
-    if not early:
+def _kept(m: Module, value: Value, name: str, registered: bool) -> Value:
+    if not registered:
         return value
     register = Signal(name=name, reset_less=True)
     m.d.sync += register.eq(value)

@@ -134,7 +134,8 @@ def build_control(
     else:
         m.d.comb += [v.eq(step & s) for v, s in zip(valid, select, strict=True)]
     last = {axis: signals.last for axis, signals in counters.items()}
-    advances = [Advance(m, leaf, last, plan.ii) for leaf in plan.leaves]
+    early = plan.control_registers.advances
+    advances = [Advance(m, leaf, last, registered=leaf.number in early) for leaf in plan.leaves]
     sequence = _Sequence(m, plan, counters, advances, select, finish, variables or {})
     sequence.run(valid)
     with m.If(start):

@@ -74,16 +74,13 @@ class Datapath:
         return self.control.valid_at(self.m, node.leaf, self.plan.placement(node.number).issue)
 
     def active_when(self, node: Node, flag: int | None, init: int = 0) -> Signal:
-        """Whether a step is in the stage of a node with this flag set.
-
-        A register, which a reset sets to `init`, where that is known a cycle before.
-        """
+        """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`."""
         if flag is None:
             return self.active(node)
         stage = self.plan.placement(node.number).issue
         key = node.leaf, flag, stage, init
         if key not in self._enables:
-            known = self.plan.placement(flag).stage < stage
+            known = (node.number, flag) in self.plan.control_registers.enables
             before = stage - 1 if known else stage
             active = self.control.valid_at(self.m, node.leaf, before)
             signal = Signal(name=f"v{flag}_{'clear' if init else 'active'}{stage}", init=init)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR, LoopIR
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.bounds import bound_value
+from tg2hdl_lower.plan.control_registers import ControlRegisters
 from tg2hdl_lower.plan.delay_line import DelayLine
 from tg2hdl_lower.plan.graph import LeafPlan, NodeGraph
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.placement import Placement, Schedule
 from tg2hdl_lower.plan.registers import Accumulator
-from tg2hdl_lower.plan.resources import SharedMultiplier, SharedUnit
+from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, SharedUnit
 
 __all__ = ["HardwarePlan", "MemoryPort", "PortRegisters"]
 
@@ -73,6 +75,8 @@ class HardwarePlan(NodeGraph):
         Multipliers and units that the top level provides, by the ports of the nodes that use them.
     port_registers : PortRegisters
         Buffers with a register at their read or write ports.
+    control_registers : ControlRegisters
+        Flags that wait in registers.
     accumulators : mapping of int to Accumulator
         What each register of the kernel is made of.
     delay_lines : mapping of int to DelayLine
@@ -102,6 +106,7 @@ class HardwarePlan(NodeGraph):
     products: tuple[SharedMultiplier, ...] = ()
     shared_units: tuple[SharedUnit, ...] = ()
     port_registers: PortRegisters = PortRegisters(frozenset(), frozenset())
+    control_registers: ControlRegisters = field(default_factory=ControlRegisters)
     accumulators: Mapping[int, Accumulator] = field(default_factory=dict)
     delay_lines: Mapping[int, DelayLine] = field(default_factory=dict)
     run_constant: frozenset[int] = frozenset()
@@ -149,10 +154,13 @@ class HardwarePlan(NodeGraph):
                 f", register at the {end} ports" for end, found in ends.items() if idx in found
             )
             lines.append(f"  buffer {idx}: {self.storage[idx]} {layout}{registers}")
+        lines += [*_slots(self.products), *_slots(self.shared_units)]
         lines += [f"  r{idx}: {accumulator}" for idx, accumulator in self.accumulators.items()]
         for leaf in self.leaves:
             path = " > ".join(f"i{loop.counter.axis}<{_bound(loop)}" for loop in leaf.path if loop.counter)
-            lines.append(f"  leaf {leaf.number}: {path or 'one step'}")
+            early = leaf.number in self.control_registers.advances and len(leaf.path) > 1
+            registered = ", outer loops advance by registered flags" if early else ""
+            lines.append(f"  leaf {leaf.number}: {path or 'one step'}{registered}")
             for number in sorted(leaf.nodes, key=lambda n: (self.placement(n)[1:3], n)):
                 lines.append("    " + self._line(self.nodes[number]))
         lines += [f"  note: {note}" for note in self.notes]
@@ -165,8 +173,20 @@ class HardwarePlan(NodeGraph):
         more = f" ({self.delay_lines[node.number]})" if node.number in self.delay_lines else ""
         if node.number in self.run_constant and not node.is_fixed:
             more += " (constant during a run)"
+        early = [
+            f"%{flag}" for number, flag in sorted(self.control_registers.enables) if number == node.number
+        ]
+        more += f" (registered enable by {' '.join(early)})" if early else ""
         what = f"{node.label:<8} {node.detail.format(port=at.port)} {operands}".rstrip()
         return f"%{node.number:<4} {f'@{at.stage}.{at.level}':<7} {sign}{node.width:<3} {what}{more}"
+
+
+def _slots(resources: Sequence[SharedResource]) -> Iterator[str]:
+    """Lines of the resources outside, equal neighbours in one."""
+    for resource, group in groupby(enumerate(resources), key=lambda pair: pair[1]):
+        first, *_, last = [number for number, _ in group] * 2
+        numbers = str(first) if first == last else f"{first} to {last}"
+        yield f"  {resource.port} {numbers}: {resource}"
 
 
 def _bound(loop: LoopIR) -> str:

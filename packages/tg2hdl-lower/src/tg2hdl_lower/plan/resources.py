@@ -81,6 +81,9 @@ class SharedMultiplier(SharedResource):
     def instance(self, number: int) -> str:
         return f"m{number}"
 
+    def __str__(self) -> str:
+        return "{} x {} bits, {} cycles".format(*self.widths, self.cycles)
+
     def merged(self, other: SharedResource) -> SharedMultiplier:
         assert isinstance(other, SharedMultiplier), "slots of one key"
         a, b = (max(pair) for pair in zip(self.widths, other.widths, strict=True))
@@ -113,6 +116,9 @@ class SharedUnit(SharedResource):
 
     def instance(self, number: int) -> str:
         return f"u{number}_{self.unit.op}"
+
+    def __str__(self) -> str:
+        return f"{self.unit.name}, {self.latency} cycles"
 
 
 class Pool(NamedTuple):

@@ -20,6 +20,7 @@ from tg2hdl_lower.plan.registers import (
     RegisterRead,
     RegisterWrite,
 )
+from tg2hdl_lower.schedule.control_registers import is_known_before
 from tg2hdl_lower.schedule.dependences import reuse_period
 
 __all__ = ["accumulators", "with_delay_lines"]
@@ -77,6 +78,4 @@ def accumulators(flow: Dataflow, schedule: Schedule, lines: dict[int, int]) -> d
 
 def _cleared(schedule: Schedule, write: RegisterWrite) -> bool:
     """Whether a register says when an accumulator is cleared, because that is known a cycle before."""
-    if write.clear is None:
-        return False
-    return schedule.placements[write.clear.flag].stage < schedule.placements[write.number].issue
+    return write.clear is not None and is_known_before(schedule, write.clear.flag, write)

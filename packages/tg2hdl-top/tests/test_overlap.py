@@ -418,3 +418,56 @@ def test_runs_follow_each_other():
     sim.add_testbench(bench)
     sim.run()
     assert dones == [interval, 2 * interval]
+
+
+# Orders of steps
+
+
+def two_layers():
+    """Two products of a matrix and a vector in a row."""
+    rng = np.random.default_rng(3)
+    weights = [rng.integers(-128, 128, rows * depth).astype(np.int8) for rows, depth in ((16, 8), (6, 16))]
+    buffers = (
+        buffer("x", "input", size=8, dtype=I8),
+        buffer("w1", "weight", weights[0], 128, I8),
+        buffer("t", "temporary", size=16, dtype=I32),
+        buffer("w2", "weight", weights[1], 96, I8),
+        buffer("y", "output", size=6),
+    )
+    calls = (KernelCall(gemv(16, 8), (2, 1, 0)), KernelCall(gemv(6, 16, I32), (4, 3, 2)))
+    return ProgramIR("two_layers", buffers, calls, (4,))
+
+
+def test_a_reduction_goes_outside_where_its_input_comes_slowly():
+    """With the reduction innermost, the second product would need all of its input for the first result."""
+    program = two_layers()
+    design = check(program, inputs_of(program), replace(OVERLAP, share_multipliers=False))
+    second = design.kernels[1]
+    assert [loop.bound for loop in second.leaves[0].path] == [16, 6]
+    alone = compile_program(program, replace(OVERLAP, share_multipliers=False, schedule="serial"))
+    assert [loop.bound for loop in alone.kernels[1].leaves[0].path] == [6, 16]
+    products = 8 * 16
+    assert products < design.predicted_cycles() < products + 40 < alone.predicted_cycles()
+
+
+def test_a_kernel_keeps_pace_with_its_producer():
+    """The second kernel could do a step a cycle, but then it would start, and the third one end, much later."""
+    rng = np.random.default_rng(3)
+    buffers = (
+        buffer("x", "input", size=12, dtype=I8),
+        buffer("w1", "weight", rng.integers(-128, 128, 144).astype(np.int8), 144, I8),
+        buffer("t", "temporary", size=12),
+        buffer("u", "temporary", size=12),
+        buffer("w2", "weight", rng.integers(-128, 128, 144).astype(np.int8), 144, I8),
+        buffer("y", "output", size=12),
+    )
+    place = (12, 1, 0)
+    calls = (
+        KernelCall(gemv(12, 12), (2, 1, 0)),
+        KernelCall(moving(12, [place], place, "max"), (3, 2)),
+        KernelCall(gemv(12, 12, I32), (5, 4, 3)),
+    )
+    program = ProgramIR("pace", buffers, calls, (5,))
+    design = check(program, inputs_of(program), replace(OVERLAP, share_multipliers=False))
+    assert design.kernels[1].ii == 12
+    assert design.predicted_cycles() < 144 + 40

@@ -46,7 +46,7 @@ from tg2hdl_lower.schedule.ports import least_ii, port_registers
 from tg2hdl_lower.sharing.multipliers import bind_products, product_slots
 from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
 
-__all__ = ["plan_kernel"]
+__all__ = ["Planning", "plan_kernel"]
 
 MEMORY_CYCLES = 2
 
@@ -87,16 +87,7 @@ def plan_kernel(
         When the hardware has no way to compute something.
     """
     options = options or LowerOptions()
-    _check_family(options.target)
-    kernel = canonicalize(kernel)
-    relaxed = options.float_order == "relaxed"
-    info = analyze_axes(kernel, regroup_floats=relaxed)
-    memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
-    registers = accumulator_ranges(kernel, element_ranges(memory))
-    flat = unroll(flatten(kernel), info, lanes or {})
-    complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
-    memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
-    planning = _Planning(info, registers, memories, options, frozenset(shared))
+    planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)
     plan = planning.interleaved(flat)
     if plan.ii > 1:
         flat, plan = planning.warmed_up(flat, plan)
@@ -108,8 +99,7 @@ def plan_kernel(
             names = ", ".join(sorted(shorter.values()))
             note = f"lower-latency units shorten accumulator stalls: {names}"
             plan = replace(trial, notes=(*trial.notes, note))
-    types = [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]
-    return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
+    return planning.marked(plan)
 
 
 def _check_family(name: str) -> None:
@@ -131,8 +121,15 @@ def _longest(plan: HardwarePlan) -> int:
 
 
 @dataclass(frozen=True)
-class _Planning:
-    """What all trials of a kernel have in common."""
+class Planning:
+    """What all trials of a kernel have in common.
+
+    Attributes
+    ----------
+    info : AxisInfo
+    registers : dict of int to Interval
+        Known ranges of registers.
+    """
 
     info: AxisInfo
     registers: dict[int, Interval]
@@ -140,8 +137,37 @@ class _Planning:
     options: LowerOptions
     shared: frozenset[str]
 
-    def finished(self, kernel: KernelIR) -> HardwarePlan:
-        """Plan of a kernel whose loops are chosen."""
+    @classmethod
+    def of(
+        cls,
+        kernel: KernelIR,
+        options: LowerOptions,
+        lanes: dict[int, int] | None = None,
+        layouts: dict[int, Layout] | None = None,
+        storage: dict[int, DType] | None = None,
+        shared: Collection[str] = (),
+        roles: Mapping[int, MemoryRole] | None = None,
+    ) -> tuple[Planning, KernelIR]:
+        """Prepare a kernel, with the parameters of `plan_kernel`; also returns it with its lanes."""
+        _check_family(options.target)
+        kernel = canonicalize(kernel)
+        info = analyze_axes(kernel, regroup_floats=options.float_order == "relaxed")
+        memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
+        registers = accumulator_ranges(kernel, element_ranges(memory))
+        flat = unroll(flatten(kernel), info, lanes or {})
+        complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
+        memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
+        return cls(info, registers, memories, options, frozenset(shared)), flat
+
+    def marked(self, plan: HardwarePlan) -> HardwarePlan:
+        """The plan, which says whether sums of floats may have been regrouped."""
+        kernel = plan.kernel
+        types = [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]
+        relaxed = self.options.float_order == "relaxed"
+        return replace(plan, regrouped=relaxed and any(t.is_float for t in types))
+
+    def finished(self, kernel: KernelIR, interval: int = 1) -> HardwarePlan:
+        """Plan of a kernel whose loops are chosen, with at least this initiation interval."""
         registers, memories, options = self.registers, self.memories, self.options
         kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
         known = {
@@ -155,7 +181,7 @@ class _Planning:
         flow, lines = with_delay_lines(bind_shared_units(flow, self.shared))
         ports = {i: memories.read_ports(i) for i in memories.layouts}
         delays = port_registers(flow, ports)
-        found = schedule(flow, options, ports, delays, lines)
+        found = schedule(flow, options, ports, delays, lines, interval)
         products = product_slots(flow, found, options.timing.product_latency)
         ends = [
             found.placements[n.number].issue + (delays.delay(n) if isinstance(n, Store) else 0)
@@ -181,7 +207,7 @@ class _Planning:
             run_constant=_run_constant(flow),
             family=options.family.name,
             latencies={i: memories.read_latency(i) for i in memories.layouts},
-            notes=(_reason(found.ii, least_ii(flow, ports)),) if found.ii > 1 else (),
+            notes=(_reason(found.ii, least_ii(flow, ports)),) if found.ii > interval else (),
         )
 
     def interleaved(self, flat: KernelIR) -> HardwarePlan:

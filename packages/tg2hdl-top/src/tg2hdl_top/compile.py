@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tg2hdl_ir.errors import InputError
@@ -13,11 +14,12 @@ from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_conten
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
-from tg2hdl_top.design import Design, design_program
+from tg2hdl_top.design import Design, design_program, plan_memories, sharing_of
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.phases import with_phases
-from tg2hdl_top.placement import place_program
+from tg2hdl_top.placement import place
+from tg2hdl_top.sequencer import Arrangement, sequencer_named
 
 __all__ = ["compile_program", "program_of_kernel"]
 
@@ -55,7 +57,7 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         program = canonical
     if options.float_order == "relaxed":
         program = canonical = with_partial_sums(canonical, options)
-    plans = place_program(canonical, options)
+    plans = _ordered(canonical, options)
     sources = tuple(call.kernel for call in program.calls)
     return design_program(_as_added(program, plans), options, plans, sources, preparation)
 
@@ -68,6 +70,17 @@ def program_of_kernel(kernel: KernelIR) -> ProgramIR:
     written = tuple(n for n, b in enumerate(kernel.buffers) if b.is_output)
     call = KernelCall(kernel, tuple(range(len(buffers))))
     return ProgramIR(kernel.name, buffers, (call,), written, kernel.variables)
+
+
+def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
+    """Planned kernels, in the orders of steps that suit their sequencer."""
+    placed, sequencer = place(program, options), sequencer_named(options.schedule)
+
+    def arranged(plans: Sequence[HardwarePlan]) -> Arrangement:
+        memories = plan_memories(program, options, plans)
+        return sequencer.arrange(options.schedule, plans, memories, sharing_of(plans, options))
+
+    return sequencer.choose(placed.plans, placed.orders, arranged)
 
 
 def _canonical(program: ProgramIR) -> ProgramIR:

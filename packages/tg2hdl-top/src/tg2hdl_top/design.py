@@ -26,7 +26,7 @@ from tg2hdl_top.ports import PortPlan, plan_ports
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import SequencerPlan, Sharing, Timeline, sequencer_named
 
-__all__ = ["Design", "design_program"]
+__all__ = ["Design", "design_program", "plan_memories", "sharing_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,20 +188,8 @@ def design_program(
         When kernels that share a buffer disagree about its size or layout.
     """
     plans = list(plans)
-    uses: dict[int, list[Slot]] = {}
-    for number, call in enumerate(program.calls):
-        for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True):
-            uses.setdefault(buffer, []).append((number, meta.idx))
-    family = family_named(options.target)
-    names = _identifiers([program.buffers[buffer].name for buffer in uses])
-    roles = buffer_roles(program, options)
-    memories = []
-    for (buffer, slots), name in zip(uses.items(), names, strict=True):
-        _check_slots(plans, slots)
-        loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
-        contents = None if loadable else program.buffers[buffer].initial
-        memories.append(plan_memory(name, plans, tuple(slots), roles[buffer], family, contents))
-    sharing = Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(plans))
+    memories = plan_memories(program, options, plans)
+    sharing = sharing_of(plans, options)
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
     ends = [start + plan.cycles() for start, plan in zip(sequencing.plan.starts, plans, strict=False)]
     order = sorted(range(len(plans)), key=lambda n: ends[n] if ends else n)
@@ -217,6 +205,38 @@ def design_program(
         tuple(sources),
         preparation,
     )
+
+
+def sharing_of(plans: Sequence[HardwarePlan], options: CompileOptions) -> Sharing:
+    """What planned kernels share besides memories."""
+    return Sharing(options.share_multipliers, options.share_multipliers and HeldOperands.suit(list(plans)))
+
+
+def plan_memories(
+    program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]
+) -> list[MemoryPlan]:
+    """Memory of each buffer that planned kernels use.
+
+    Raises
+    ------
+    InputError
+        When kernels that share a buffer disagree about its size or layout.
+    """
+    plans = list(plans)
+    uses: dict[int, list[Slot]] = {}
+    for number, call in enumerate(program.calls):
+        for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True):
+            uses.setdefault(buffer, []).append((number, meta.idx))
+    family = family_named(options.target)
+    names = _identifiers([program.buffers[buffer].name for buffer in uses])
+    roles = buffer_roles(program, options)
+    memories = []
+    for (buffer, slots), name in zip(uses.items(), names, strict=True):
+        _check_slots(plans, slots)
+        loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
+        contents = None if loadable else program.buffers[buffer].initial
+        memories.append(plan_memory(name, plans, tuple(slots), roles[buffer], family, contents))
+    return memories
 
 
 def _variables(plans: Sequence[HardwarePlan]) -> tuple[Any, ...]:

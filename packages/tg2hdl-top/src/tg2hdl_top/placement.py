@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
 from tg2hdl_lower.lanes.demand import BufferAccesses
+from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import (
@@ -25,10 +27,31 @@ from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.roles import buffer_roles
 
-__all__ = ["place_program"]
+__all__ = ["Placed", "place", "place_program"]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Planned kernel calls, and other orders of their steps.
+
+    Attributes
+    ----------
+    plans : list of HardwarePlan
+    orders : callable
+        Other plans of a call by its number, with the same lanes and layouts, that may keep pace with kernels which
+        take so many cycles; see `plan_orders`.
+    """
+
+    plans: list[HardwarePlan]
+    orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]]
 
 
 def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
+    """Plan every kernel call, see `place`."""
+    return place(program, options).plans
+
+
+def place(program: ProgramIR, options: CompileOptions) -> Placed:
     """Plan every kernel call.
 
     A buffer gets its layout from the kernel that needs several lanes of it; kernels that touch it one element at a
@@ -45,26 +68,31 @@ def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwareP
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
 
+    def arguments(number: int) -> dict[str, Any]:
+        slots = _slots(program.calls[number])
+        return {
+            "lanes": choices[number].lanes,
+            "layouts": {idx: layouts[n] for idx, n in slots.items()},
+            "storage": {idx: storage[n] for idx, n in slots.items()},
+            "roles": {idx: roles[n] for idx, n in slots.items()},
+        }
+
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
-        call, choice = program.calls[number], choices[number]
-        slots = _slots(call)
-        planned = plan_kernel(
-            choice.kernel,
-            options,
-            lanes=choice.lanes,
-            layouts={idx: layouts[n] for idx, n in slots.items()},
-            storage={idx: storage[n] for idx, n in slots.items()},
-            shared=shared,
-            roles={idx: roles[n] for idx, n in slots.items()},
-        )
+        choice = choices[number]
+        planned = plan_kernel(choice.kernel, options, shared=shared, **arguments(number))
         return replace(planned, notes=(choice.why, *planned.notes)) if choice.why else planned
 
     plans = [plan(number) for number in range(len(program.calls))]
-    if not options.share_units:
-        return plans
-    users = Counter(name for p in plans for name in p.units)
-    shared = {name for name, kernels in users.items() if kernels > 1}
-    return [plan(number, shared) if p.units & shared else p for number, p in enumerate(plans)]
+    shared: set[str] = set()
+    if options.share_units:
+        users = Counter(name for p in plans for name in p.units)
+        shared = {name for name, kernels in users.items() if kernels > 1}
+        plans = [plan(number, shared) if p.units & shared else p for number, p in enumerate(plans)]
+
+    def orders(number: int, spans: Collection[int]) -> Iterable[HardwarePlan]:
+        return plan_orders(choices[number].kernel, options, spans, shared=shared, **arguments(number))
+
+    return Placed(plans, orders)
 
 
 def _place(

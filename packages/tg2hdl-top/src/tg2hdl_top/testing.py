@@ -42,11 +42,11 @@ def elementwise(op: str, sources: int, size: int = SIZE, name: str = "elementwis
     return KernelIR(tuple(BufferMeta(n, size, I32, n == 0) for n in range(sources + 1)), root, name=name)
 
 
-def gemv(rows: int, depth: int) -> KernelIR:
-    """``out[i] = sum_k w[i, k] * x[k]`` of bytes; slots out, w, x."""
+def gemv(rows: int, depth: int, vector: DType = I8) -> KernelIR:
+    """``out[i] = sum_k w[i, k] * x[k]`` of a matrix of bytes; slots out, w, x."""
     i, k = IRCounter(rows, 0, 0), IRCounter(depth, 1, 1)
     place = IROp("add", I32, (IROp("mul", I32, (i, IRConst(depth, I32))), k))
-    w, x = IRBufLoad(1, place, I8), IRBufLoad(2, k, I8)
+    w, x = IRBufLoad(1, place, I8), IRBufLoad(2, k, vector)
     before, after = IRRegLoad(I32), IRRegLoad(I32)
     product = IROp("mul", I32, tuple(IROp("cast", I32, (v,)) for v in (w, x)))
     update = IRRegStore(IROp("add", I32, (before, product)))
@@ -56,7 +56,7 @@ def gemv(rows: int, depth: int) -> KernelIR:
     buffers = (
         BufferMeta(0, rows, I32, True),
         BufferMeta(1, rows * depth, I8, False),
-        BufferMeta(2, depth, I8, False),
+        BufferMeta(2, depth, vector, False),
     )
     return KernelIR(buffers, root, (RegisterMeta(0, I32),), name="gemv")
 

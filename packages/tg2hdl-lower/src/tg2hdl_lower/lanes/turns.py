@@ -5,12 +5,12 @@ from __future__ import annotations
 from tg2hdl_ir.analysis.axes import AxisInfo
 from tg2hdl_ir.nodes import KernelIR
 
-__all__ = ["turn_choices"]
+__all__ = ["independent_axes", "turn_choices"]
 
 
 def turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tuple[int, int], ...]]:
     """Tiles of one axis or of two nested ones that give `distance` turns, those with the fewest idle turns first."""
-    axes = _candidates(flat, info)
+    axes = independent_axes(flat, info)
     choices: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
     for n, (axis, bound) in enumerate(axes):
         tile, waste = _best_tile(bound, distance)
@@ -29,7 +29,7 @@ def _best_tile(bound: int, least: int) -> tuple[int, float]:
     return tile, -(-bound // tile) * tile / bound
 
 
-def _candidates(flat: KernelIR, info: AxisInfo) -> list[tuple[int, int]]:
+def independent_axes(flat: KernelIR, info: AxisInfo) -> list[tuple[int, int]]:
     """Independent axes above other loops, with their bounds, innermost first."""
     axes = []
     for loop in flat.loop_tree.walk():

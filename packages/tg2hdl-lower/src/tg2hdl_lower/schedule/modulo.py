@@ -40,6 +40,7 @@ def schedule(
     ports: Mapping[int, int],
     registers: PortRegisters,
     lines: Mapping[int, int],
+    interval: int = 1,
 ) -> Schedule:
     """Place every node.
 
@@ -47,6 +48,8 @@ def schedule(
     ----------
     lines : mapping of int to int
         Registers that are delay lines, and their length in steps.
+    interval : int
+        Least initiation interval.
 
     Raises
     ------
@@ -55,7 +58,7 @@ def schedule(
     """
     edges = loop_edges(flow, lines) + memory_edges(flow, registers)
     rules = _rules(flow, options, registers)
-    for ii in range(least_ii(flow, ports).cycles, options.max_ii + 1):
+    for ii in range(max(interval, least_ii(flow, ports).cycles), options.max_ii + 1):
         attempt = _Attempt(flow, rules, edges, ports, ii)
         if attempt.run():
             attempt.assign_products()

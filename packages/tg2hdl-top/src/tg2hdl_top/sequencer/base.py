@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from amaranth.lib.wiring import In, Member, Out
@@ -94,6 +94,23 @@ class Sequencer(ABC):
     ) -> Arrangement:
         """Decide when kernels start; nothing is decided before a run unless a policy says otherwise."""
         return Arrangement(SequencerPlan(policy), tuple(memories))
+
+    def choose(
+        self,
+        plans: Sequence[HardwarePlan],
+        orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
+        arrange: Callable[[Sequence[HardwarePlan]], Arrangement],
+    ) -> list[HardwarePlan]:
+        """Choose the order of the steps of each kernel; as planned for the kernel alone unless a policy says otherwise.
+
+        Parameters
+        ----------
+        orders : callable
+            Other plans of a kernel by its number, and the cycles of kernels that it may keep pace with.
+        arrange : callable
+            What `arrange` makes of a design of these plans.
+        """
+        return list(plans)
 
     @abstractmethod
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:

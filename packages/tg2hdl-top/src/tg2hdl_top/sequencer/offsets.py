@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
 from tg2hdl_lower import HardwarePlan
@@ -41,7 +43,22 @@ def times_of(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -> l
         cycles = Interval(*kind_named(memory.kind).sampled(memory))
         for kernel, buffer in memory.slots:
             sampled[kernel][buffer] = cycles
-    return [access_times(plan, cycles) for plan, cycles in zip(plans, sampled, strict=True)]
+    return [_times_of(plan, cycles) for plan, cycles in zip(plans, sampled, strict=True)]
+
+
+def _times_of(plan: HardwarePlan, sampled: dict[int, Interval]) -> AccessTimes:
+    """Times of a plan, kept while its program is planned: every trial of another kernel needs them again."""
+    key = id(plan), tuple(sorted(sampled.items()))
+    if key not in _known:
+        _known[key] = plan, access_times(plan, sampled)
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return _known[key][1]
+
+
+_known: OrderedDict[tuple[Any, ...], tuple[HardwarePlan, AccessTimes]] = OrderedDict()
+"""With the plans, whose ids stay theirs as long as they live."""
+_KEPT = 256
 
 
 def smallest_offsets(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import combinations
 
 from amaranth import Module, Signal
@@ -14,6 +14,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
 from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
+from tg2hdl_top.sequencer.orders import best_orders
 from tg2hdl_top.sequencer.plan import PRODUCTS, SequencerPlan, Sharing, Window
 
 __all__ = ["OverlapSequencer"]
@@ -38,6 +39,17 @@ class OverlapSequencer(Sequencer):
         windows = _windows(found, ends, sharing)
         plan = SequencerPlan(policy, tuple(found.starts), max(ends), windows)
         return Arrangement(plan, tuple(found.memories))
+
+    def choose(
+        self,
+        plans: Sequence[HardwarePlan],
+        orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
+        arrange: Callable[[Sequence[HardwarePlan]], Arrangement],
+    ) -> list[HardwarePlan]:
+        """Take the orders of the least latency."""
+        if len(plans) < 2 or _why_serial(plans):
+            return list(plans)
+        return best_orders(plans, orders, lambda trial: arrange(trial).plan)
 
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Each kernel starts at its time."""

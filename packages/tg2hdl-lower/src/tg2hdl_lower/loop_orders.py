@@ -1,0 +1,89 @@
+"""Other orders of the same steps, which may take longer alone but suit kernels that run at the same time.
+
+A kernel whose reductions are innermost needs all that it reads for its first result; with outputs taking turns inside
+of a reduction it goes through its input once.  The turns of a kernel also decide which of its results are there first.
+A fast consumer starts late, and then all of its results are late; at the rate of its producer it starts early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import accumulate
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_lower.lanes.turns import independent_axes, turn_choices
+from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_lower.memory.use import MemoryRole
+from tg2hdl_lower.options import LowerOptions
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan
+from tg2hdl_lower.planner import Planning
+
+__all__ = ["plan_orders"]
+
+_Turns = tuple[tuple[int, int], ...]
+
+MAX_TURNS = 1024
+"""Accumulators of a lane that a kernel may have for its turns."""
+
+
+def plan_orders(
+    kernel: KernelIR,
+    options: LowerOptions,
+    spans: Collection[int],
+    *,
+    lanes: dict[int, int] | None = None,
+    layouts: dict[int, Layout] | None = None,
+    storage: dict[int, DType] | None = None,
+    shared: Collection[str] = (),
+    roles: Mapping[int, MemoryRole] | None = None,
+) -> Iterator[HardwarePlan]:
+    """Plans with other turns, and without turns at the initiation intervals of slower kernels.
+
+    Parameters
+    ----------
+    spans : collection of int
+        Cycles of kernels that this one may keep pace with.
+    lanes, layouts, storage, shared, roles
+        As in `plan_kernel`.
+    """
+    planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)
+    if kernel.variables:
+        return
+    alone = planning.finished(flat)
+    yield planning.marked(alone)
+    steps = alone.steps()
+    for interval in sorted({max(1, span // steps) for span in spans}):
+        if alone.ii < interval <= options.max_ii:
+            yield planning.marked(planning.finished(flat, interval))
+    for turns in _turns(flat, planning, alone.ii):
+        turned = flat
+        for axis, tile in turns:
+            turned = interleave(turned, planning.info, axis, tile)
+        try:
+            yield planning.marked(planning.finished(turned))
+        except UnsupportedError:
+            # Among these orders one without hardware is no choice; the plan of the kernel is there.
+            continue
+
+
+def _turns(flat: KernelIR, planning: Planning, interval: int) -> list[_Turns]:
+    """All of an axis or of several neighbours, and tiles that just hide the latency of a recurrence."""
+    axes = independent_axes(flat, planning.info)
+    found: dict[_Turns, None] = {}
+    if interval > 1 and planning.info.floats:
+        for distance in (interval, interval + 1):
+            found |= dict.fromkeys(turn_choices(flat, planning.info, distance))
+        found |= {
+            ((axis, tile),): None for axis, bound in axes for tile in (interval, interval + 1) if tile < bound
+        }
+    for first in range(len(axes)):
+        for some in accumulate(((entry,) for entry in axes[first:]), lambda a, b: (*a, *b)):
+            size = 1
+            for _, bound in some:
+                size *= bound
+            if size <= MAX_TURNS:
+                found[some] = None
+    return list(found)

@@ -1,11 +1,11 @@
-"""Registration of the built-in commands; outside of the package, whose import brings in tinygrad."""
+"""Registration of the built-in commands and report sections; outside of the package, whose import takes long."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import CommandDef
+from tg2hdl_ir.plugins.descriptors import CommandDef, ReportSection
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_commands"]
+__all__ = ["tg2hdl_commands", "tg2hdl_report_sections"]
 
 
 @hookimpl
@@ -16,6 +16,24 @@ def tg2hdl_commands() -> list[CommandDef]:
         CommandDef("demo", "Classify handwritten digits on simulated hardware.", "tg2hdl.cli.demo:demo"),
         CommandDef("compile", "Compile a model to Verilog and RTLIL.", "tg2hdl.cli.compile:compile_command"),
         CommandDef("quantize", "Quantize a float model to integers.", "tg2hdl.cli.quantize:quantize_command"),
+        CommandDef("report", "Write a report of a model as an HTML file.", "tg2hdl.cli.report:report"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
+    ]
+
+
+@hookimpl
+def tg2hdl_report_sections() -> list[ReportSection]:
+    """Sections of ``tg2hdl report``."""
+    sections = "tg2hdl.report.sections."
+    return [
+        ReportSection("summary", "Summary", sections + "summary:render", order=10),
+        ReportSection("comparison", "Comparison", sections + "comparison:render", order=15),
+        ReportSection("layers", "Layers", sections + "layers:render", order=20),
+        ReportSection("timeline", "Timeline", sections + "timeline:render", order=30),
+        ReportSection("memory", "Memory", sections + "memory:render", order=40),
+        ReportSection("roofline", "Roofline", sections + "roofline:render", order=50),
+        ReportSection("area", "Area", sections + "area:render", order=60),
+        ReportSection("datapath", "Datapath", sections + "datapath:render", order=70),
+        ReportSection("numbers", "Numbers", sections + "numbers:render", order=80),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+
+if TYPE_CHECKING:
+    from tg2hdl.report import Report
 
 __all__ = ["Accelerator", "Session", "compile_model_to_hardware"]
 
@@ -267,6 +270,42 @@ class Accelerator:
 
         options.setdefault("pack_registers", self.options.target == "ecp5")
         return synthesize(self.top, part, speed, seeds, name=module_name(self.name), **options)
+
+    # Report
+
+    def report(
+        self,
+        *inputs: Any,
+        simulation: SimulationResult | None = None,
+        synthesis: Any = None,
+        against: str | PathLike[str] | None = None,
+    ) -> Report:
+        """One HTML page about the design: layers, timeline, memories, roofline, area, datapaths, numbers.
+
+        Parameters
+        ----------
+        inputs : arrays
+            The run whose numbers are shown; none are shown without.
+        simulation : SimulationResult, optional
+            Of `simulate`.
+        synthesis : SynthesisResult, optional
+            Of `synthesize`.
+        against : path, optional
+            The ``.json`` file of an earlier report, to compare with.
+
+        Returns
+        -------
+        Report
+            Saved by ``.save("report.html")``; shows itself in Jupyter.
+        """
+        from tg2hdl.report import build_report
+
+        return build_report(self, inputs, simulation, synthesis, against)
+
+    def _repr_html_(self) -> str:
+        from tg2hdl.report.tables import accelerator_table
+
+        return accelerator_table(self)
 
     # Files
 

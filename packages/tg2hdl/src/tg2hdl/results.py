@@ -88,3 +88,8 @@ class SimulationResult:
     cycles: Cycles
     engine: str
     seconds: float
+
+    def _repr_html_(self) -> str:
+        from tg2hdl.report.tables import simulation_table
+
+        return simulation_table(self)

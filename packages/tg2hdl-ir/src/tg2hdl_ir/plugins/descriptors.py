@@ -393,7 +393,20 @@ class OnnxOperatorDef:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of a report: ``(accelerator) -> rich renderable or str``."""
+    """A section of the report of a model.
+
+    Parameters
+    ----------
+    name : str
+        Unique; the anchor of the section in the page.
+    title : str
+    render : Factory
+        ``(context) -> str``: HTML of the section's body, or ``""`` to leave it out.  The context has the accelerator,
+        the figures of the report as plain data, the result of synthesis if there is one, and the figures of an earlier
+        report if one is compared: `tg2hdl.report.ReportContext`.
+    order : int
+        Position in the page; the built-in sections are at 10 to 80.
+    """
 
     name: str
     title: str

@@ -30,6 +30,7 @@ from tg2hdl_top import CompileOptions
 __all__ = [
     "compile_file",
     "kernel_table",
+    "load_arrays",
     "output_folder",
     "progress_bar",
     "random_inputs",
@@ -198,6 +199,22 @@ def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]
             low, high = dtype.min_value, dtype.max_value
             arrays.append(rng.integers(low, high, spec.shape, dtype.numpy(), endpoint=True))
     return tuple(arrays)
+
+
+def load_arrays(paths: tuple[str, ...]) -> tuple[np.ndarray, ...]:
+    """Arrays of numpy files."""
+    return tuple(map(_load, paths))
+
+
+def _load(path: str) -> np.ndarray:
+    if not Path(path).is_file():
+        raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except ValueError as error:
+        raise InputError(
+            f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
+        ) from None
 
 
 def kernel_table(accelerator: Accelerator, title: str) -> Table:

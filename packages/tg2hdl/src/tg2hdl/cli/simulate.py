@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from tg2hdl.bits import same_bits
-from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl.cli.common import compile_file, load_arrays, random_inputs, stage, with_model_options
+from tg2hdl_ir.errors import SimulationError
 
 __all__ = ["simulate"]
 
@@ -47,7 +45,7 @@ def simulate(
     console = Console()
     with stage(console, f"compiling {model_options['model']}"):
         _, _, accelerator = compile_file(**model_options)
-    values = tuple(_load(path) for path in data) if data else random_inputs(accelerator, seed)
+    values = load_arrays(data) if data else random_inputs(accelerator, seed)
     golden = accelerator.golden(*values)
     with stage(console, "simulating") as report:
         result = accelerator.simulate(*values, engine=engine, vcd=vcd, progress=report)
@@ -79,14 +77,3 @@ def simulate(
                 hint="please report this with the model file, with these lines",
             )
     console.print(result.output, highlight=False)
-
-
-def _load(path: str) -> np.ndarray:
-    if not Path(path).is_file():
-        raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except ValueError as error:
-        raise InputError(
-            f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
-        ) from None

@@ -1,0 +1,96 @@
+"""``tg2hdl report``: everything about a compiled model in one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tg2hdl.cli.common import compile_file, load_arrays, random_inputs, stage, with_model_options
+from tg2hdl.cli.families import PART, part_for
+from tg2hdl.report import build_report, read_facts
+from tg2hdl.report.charts import plotly_script
+from tg2hdl.trace import write_trace
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["report"]
+
+_EPILOG = """\b
+Examples:
+  tg2hdl report model.py -o report.html            plan, memories, and a simulated run of random inputs
+  tg2hdl report model.py --synth --part ecp5-45k   area by kernel, Fmax and critical path too
+  tg2hdl report model.py --multipliers 16 --against report.json -o wider.html
+  tg2hdl report model.py --trace run.trace.json    a trace for ui.perfetto.dev
+"""
+
+
+@click.command(epilog=_EPILOG)
+@with_model_options
+@click.option("-o", "--output", metavar="FILE.html", help="The report.  [default: NAME.report.html]")
+@click.option("--against", metavar="FILE.json", help="Compare with an earlier report: the .json beside it.")
+@click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate a run.")
+@click.option(
+    "--engine", default="auto", show_default=True, help="Simulation engine; auto, or one of `plugins list`."
+)
+@click.option("--trace", metavar="FILE.json", help="Write the run as a trace for Perfetto or Chrome.")
+@click.option("--synth", is_flag=True, help="Synthesize, place and route.")
+@click.option("--part", type=PART, help="Part for --synth.  [default: ecp5-45k, or the first of --family]")
+@click.option("--seeds", default=1, show_default=True, help="Place-and-route runs for --synth.")
+def report(
+    output: str | None,
+    against: str | None,
+    data: tuple[str, ...],
+    seed: int,
+    simulate: bool,
+    engine: str,
+    trace: str | None,
+    synth: bool,
+    part: str | None,
+    seeds: int,
+    **model_options: Any,
+) -> None:
+    """Write a report of a model: one HTML file that needs nothing else.
+
+    Shows layers, timeline, memories, roofline, area, datapaths and the numbers of a run; its figures go to a .json file
+    beside it, with which --against compares later.
+    """
+    console = Console(stderr=True)
+    plotly_script()
+    if against is not None:
+        read_facts(against)
+    target = _target(output)
+    with stage(console, f"compiling {model_options['model']}"):
+        file, _, accelerator = compile_file(**model_options)
+    target = target or Path(f"{file.label}.report.html")
+    values = load_arrays(data) if data else random_inputs(accelerator, seed)
+    simulation = synthesis = None
+    if simulate:
+        with stage(console, "simulating") as say:
+            simulation = accelerator.simulate(*values, engine=engine, progress=say)
+    if synth:
+        chosen = part_for(model_options["family"], part)
+        with stage(console, f"synthesizing for {chosen}") as say:
+            synthesis = accelerator.synthesize(chosen, seeds=seeds, progress=say)
+    with stage(console, "writing the report"):
+        made = build_report(accelerator, values, simulation, synthesis, against)
+        paths = [*made.save(target)]
+    if trace is not None:
+        paths.append(write_trace(accelerator, trace, simulation))
+    for path in paths:
+        click.echo(f"wrote {path}")
+
+
+def _target(output: str | None) -> Path | None:
+    """The file to write; what cannot be written is an error before the work."""
+    if output is None:
+        return None
+    path = Path(output)
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"{output!r} does not end in .html", hint="e.g. -o report.html")
+    if path.is_dir() or (path.parent.exists() and not path.parent.is_dir()):
+        raise InputError(f"{output!r} cannot be written", hint="give the name of a file")
+    return path

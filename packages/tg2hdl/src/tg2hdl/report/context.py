@@ -1,0 +1,34 @@
+"""What a section of a report is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tg2hdl.accelerator import Accelerator
+    from tg2hdl_synth import SynthesisResult
+
+__all__ = ["ReportContext"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReportContext:
+    """Argument of a section's `render`.
+
+    Parameters
+    ----------
+    accelerator : Accelerator
+        The compiled model, with its design and plans.
+    facts : dict
+        The figures of the report as plain data; what ``report.json`` holds. See `tg2hdl.report.gather_facts`.
+    synthesis : SynthesisResult, optional
+        Place and route, when it was asked for.
+    earlier : dict, optional
+        The facts of the report to compare with.
+    """
+
+    accelerator: Accelerator
+    facts: dict[str, Any]
+    synthesis: SynthesisResult | None = None
+    earlier: dict[str, Any] | None = None

@@ -1,0 +1,138 @@
+"""A drawing of a kernel's datapath: nodes in columns by cycle, equal lanes drawn once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from markupsafe import Markup, escape
+
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.plan.accesses import Load, Store
+from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.operations import SharedOperation, UnitOp
+from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
+
+__all__ = ["Group", "datapath_groups", "draw_datapath"]
+
+LARGEST = 160
+"""Boxes of a drawing; a larger one helps nobody."""
+
+_BOX, _HEIGHT, _COLUMN, _ROW, _MARGIN, _TOP = 132, 24, 182, 34, 24, 34
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes of several lanes that do the same in the same cycle."""
+
+    label: str
+    detail: str
+    kind: str
+    stage: int
+    width: int
+    members: list[int] = field(default_factory=list)
+    sources: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Caption of the box."""
+        times = f"{len(self.members)} x " if len(self.members) > 1 else ""
+        return f"{times}{self.detail or self.label}"
+
+
+def datapath_groups(plan: HardwarePlan) -> list[Group]:
+    """The nodes on the paths from loads to stores, without the arithmetic of addresses."""
+    kept = _datapath(plan)
+    groups: list[Group] = []
+    by_key: dict[object, int] = {}
+    of: dict[int, int] = {}
+    for node in plan.live():
+        if node.number not in kept:
+            continue
+        sources = tuple(sorted({of[n] for n in _data(node) if n in of}))
+        detail = node.detail.format(port="")
+        at = plan.placement(node.number)
+        key = (type(node), re.sub(r"%?\d+", "", detail), at.stage, node.width, sources, node.leaf)
+        if key not in by_key:
+            by_key[key] = len(groups)
+            groups.append(
+                Group(node.label, detail.split(" if=")[0], _kind(node), at.stage, node.width, sources=sources)
+            )
+        of[node.number] = by_key[key]
+        groups[of[node.number]].members.append(node.number)
+    return groups
+
+
+def draw_datapath(plan: HardwarePlan) -> Markup:
+    """SVG in the colours of the page, or a sentence when the datapath is too large to be drawn."""
+    groups = datapath_groups(plan)
+    if len(groups) > LARGEST:
+        text = "The datapath has {} different nodes, which is too many for a drawing; the printed plan lists them."
+        return Markup("<p>" + text + "</p>").format(len(groups))
+    stages = sorted({g.stage for g in groups})
+    column = {stage: n for n, stage in enumerate(stages)}
+    rows = dict.fromkeys(stages, 0)
+    places = []
+    for group in groups:
+        places.append((_MARGIN + column[group.stage] * _COLUMN, _TOP + rows[group.stage] * _ROW))
+        rows[group.stage] += 1
+    width = 2 * _MARGIN + (len(stages) - 1) * _COLUMN + _BOX
+    height = _TOP + max(rows.values(), default=1) * _ROW + _MARGIN
+    lines = [
+        f'<svg class="datapath" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+    ]
+    lines += [
+        f'<text class="stage" x="{_MARGIN + n * _COLUMN}" y="18">cycle {stage}</text>'
+        for stage, n in column.items()
+    ]
+    for group, place in zip(groups, places, strict=True):
+        lines += [_wire(places[source], place) for source in group.sources]
+    for group, (x, y) in zip(groups, places, strict=True):
+        title = f"{group.text}: {group.label}, {group.width} bits, result in cycle {group.stage}"
+        text = group.text if len(group.text) <= 20 else group.text[:19] + "\N{HORIZONTAL ELLIPSIS}"
+        lines.append(
+            f'<g class="node {group.kind}"><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{_BOX}" '
+            f'height="{_HEIGHT}" rx="4"/><text x="{x + 6}" y="{y + 16}">{escape(text)}</text></g>'
+        )
+    return Markup("\n".join([*lines, "</svg>"]))
+
+
+def _datapath(plan: HardwarePlan) -> set[int]:
+    """Numbers of the nodes whose value reaches a store or an accumulator as data."""
+    ends = [n for n in plan.live() if isinstance(n, Store | RegisterWrite)]
+    found, stack = set(), [n.number for n in ends]
+    while stack:
+        number = stack.pop()
+        if number in found or plan.nodes[number].is_fixed:
+            continue
+        found.add(number)
+        stack += _data(plan.nodes[number])
+    return found
+
+
+def _data(node: Node) -> tuple[int, ...]:
+    """Operands that carry data: no address, gate or index."""
+    if isinstance(node, Load):
+        return ()
+    if isinstance(node, Store):
+        return tuple(lane.value for lane in node.lanes)
+    if isinstance(node, RegisterWrite):
+        return (node.value,)
+    return () if isinstance(node, RegisterRead) else node.operands
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node, Load | Store):
+        return "memory"
+    if isinstance(node, SharedOperation | UnitOp):
+        return "unit"
+    return "register" if isinstance(node, RegisterRead | RegisterWrite) else "logic"
+
+
+def _wire(start: tuple[int, int], end: tuple[int, int]) -> str:
+    x0, y0, x1, y1 = start[0] + _BOX, start[1] + _HEIGHT // 2, end[0], end[1] + _HEIGHT // 2
+    if x1 <= start[0]:  # in the same column
+        x0, x1 = start[0], end[0]
+        return f'<path class="wire" d="M{x0} {y0} C{x0 - 18} {y0} {x1 - 18} {y1} {x1} {y1}"/>'
+    bend = max(20, (x1 - x0) // 2)
+    return f'<path class="wire" d="M{x0} {y0} C{x0 + bend} {y0} {x1 - bend} {y1} {x1} {y1}"/>'

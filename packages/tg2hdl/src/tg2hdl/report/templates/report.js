@@ -1,0 +1,45 @@
+(() => {
+  const root = document.documentElement;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const printing = window.matchMedia("print");
+  let chosen = null;
+  const charts = () => document.querySelectorAll("script[data-chart]");
+  const color = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  function themed() {
+    const axis = { gridcolor: color("--line"), zerolinecolor: color("--line"), linecolor: color("--line") };
+    const look = {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", "font.color": color("--text"),
+      "font.family": "system-ui, sans-serif", "hoverlabel.bgcolor": color("--panel"),
+      "hoverlabel.font.color": color("--text"), "hoverlabel.align": "left",
+      "modebar.bgcolor": "rgba(0,0,0,0)", "modebar.color": color("--quiet"), "modebar.activecolor": color("--accent"),
+    };
+    for (const name of ["xaxis", "yaxis"])
+      for (const [key, value] of Object.entries(axis)) look[`${name}.${key}`] = value;
+    return look;
+  }
+
+  function setTheme() {
+    const dark = printing.matches ? false : chosen === null ? system.matches : chosen === "dark";
+    root.dataset.theme = dark ? "dark" : "light";
+    const look = themed();
+    for (const data of charts()) {
+      const place = document.getElementById(data.dataset.chart);
+      if (place.data) Plotly.relayout(place, look);
+    }
+  }
+
+  for (const data of charts()) {
+    const figure = JSON.parse(data.textContent);
+    const place = document.getElementById(data.dataset.chart);
+    Plotly.newPlot(place, figure.data, figure.layout, { responsive: true, scrollZoom: true, displaylogo: false });
+  }
+  document.getElementById("theme").addEventListener("click", () => {
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    setTheme();
+  });
+  system.addEventListener("change", setTheme);
+  printing.addEventListener("change", setTheme);
+  window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+  setTheme();
+})();

@@ -1,0 +1,225 @@
+"""The report: its figures are those of the accelerator, and the page stands alone."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl.cli import cli
+from tg2hdl.report import build_report, gather_facts, read_facts
+from tg2hdl.report.datapath import datapath_groups, draw_datapath
+from tg2hdl.trace import chrome_trace
+from tg2hdl_ir.errors import InputError, Tg2hdlError
+from tg2hdl_ir.plugins.descriptors import ReportSection
+from tg2hdl_ir.plugins.registry import registry
+
+pytest.importorskip("plotly")
+
+X = np.arange(16, dtype=np.int8).reshape(1, 16)
+MODEL = """
+import numpy as np
+from tinygrad import Tensor
+w = Tensor(np.arange(-64, 64, dtype=np.int8).reshape(16, 8))
+def model(x): return ((x.cast("int32") @ w.cast("int32")).relu() * 3).max(axis=1)
+example_inputs = (Tensor.empty(1, 16, dtype="int8"),)
+"""
+
+
+@pytest.fixture(scope="module")
+def accelerator():
+    w1 = Tensor(np.arange(-64, 64, dtype=np.int8).reshape(16, 8))
+    w2 = Tensor(np.arange(-12, 12, dtype=np.int32).reshape(8, 3))
+
+    def two_layers(x):
+        return (x.cast("int32") @ w1.cast("int32")).relu() @ w2
+
+    return tg2hdl.compile(two_layers, X, multipliers=4)
+
+
+@pytest.fixture(scope="module")
+def result(accelerator):
+    return accelerator.simulate(X, engine="amaranth")
+
+
+@pytest.fixture(scope="module")
+def facts(accelerator, result):
+    return gather_facts(accelerator, (X,), result)
+
+
+def test_kernels_follow_each_other_as_simulated(facts, result):
+    assert [k["cycles"] for k in facts["kernels"]] == list(result.cycles.kernels)
+    assert [k["start"] for k in facts["kernels"]] == [0, *np.cumsum(result.cycles.kernels)[:-1].tolist()]
+    assert (
+        facts["kernels"][-1]["end"]
+        == facts["cycles"]
+        == facts["simulated"]["compute"]
+        == result.cycles.compute
+    )
+
+
+def test_a_kernel_waits_for_the_one_that_writes_what_it_reads(facts):
+    first, second = facts["kernels"]
+    (wait,) = second["waits_for"]
+    assert not first["waits_for"]
+    assert wait == {"buffer": first["writes"][0], "kernel": 0}
+
+
+def test_words_moved_of_a_matrix_product(facts):
+    first = facts["kernels"][0]
+    # 128 products, 4 in each step, and each step reads 4 weights and 4 elements of x, of 8 bits.
+    assert first["bits_read"] == 128 // 4 * (4 + 4) * 8
+    assert first["macs"] == 16 * 8
+
+
+def test_ranges_are_those_of_numpy(facts):
+    hidden = np.maximum(X.astype(int) @ np.arange(-64, 64).reshape(16, 8), 0)
+    output = hidden @ np.arange(-12, 12).reshape(8, 3)
+    by_name = {b["name"]: b for b in facts["numbers"]["buffers"]}
+    found = by_name[facts["kernels"][0]["writes"][0]]
+    assert (found["low"], found["high"]) == (hidden.min(), hidden.max())
+    assert found["zeros"] == (hidden == 0).mean()
+    assert (by_name["output"]["low"], by_name["output"]["high"]) == (output.min(), output.max())
+    assert all(a["agrees"] for a in facts["numbers"]["agreement"])
+
+
+def test_the_page_needs_no_other_file(accelerator, result):
+    page = accelerator.report(X, simulation=result).html
+    own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.findall(r"""(?:src|href)=["'](?!#)""", own)
+    for title in ("Summary", "Layers", "Timeline", "Memory", "Roofline", "Datapath", "Numbers"):
+        assert f"<h2>{title}</h2>" in page
+    assert "<h2>Comparison</h2>" not in page
+
+
+def test_text_of_the_user_is_escaped(accelerator):
+    facts = gather_facts(accelerator)
+    facts["name"] = "<b>&"
+    from tg2hdl.report.page import environment
+
+    page = environment().get_template("page.html.j2").render(facts=facts, sections=[], plotly="")
+    assert "<h1>&lt;b&gt;&amp;</h1>" in page
+
+
+def test_two_reports_compare(accelerator, tmp_path):
+    page, figures = accelerator.report().save(tmp_path / "deep" / "one.html")
+    assert page.is_file()
+    assert json.loads(figures.read_text())["cycles"] == accelerator.predicted_cycles
+    w = Tensor(np.arange(-64, 64, dtype=np.int8).reshape(16, 8))
+    narrow = tg2hdl.compile(lambda x: x.cast("int32") @ w.cast("int32"), X, multipliers=1)
+    html = narrow.report(against=figures).html
+    assert "<h2>Comparison</h2>" in html
+    assert f"{narrow.predicted_cycles:,}" in html
+    assert f"{accelerator.predicted_cycles:,}" in html
+    assert "<code>multipliers</code> was 4, is 1" in html
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 0, "kernels": []}', '{"format": 1, "kernels": 3}']
+)
+def test_what_is_no_report_is_refused(text, tmp_path):
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"x\.json"):
+        read_facts(file)
+
+
+def test_a_missing_report_is_refused(accelerator):
+    with pytest.raises(InputError, match="no file"):
+        accelerator.report(against="missing.json")
+
+
+def test_a_section_of_a_plugin_is_shown_and_a_faulty_one_is_a_line(accelerator, monkeypatch):
+    sections = (
+        ReportSection("mine", "Mine", f"{__name__}:mine", order=1),
+        ReportSection("bad", "Bad", f"{__name__}:bad", order=2),
+    )
+    monkeypatch.setattr(registry(), "report_sections", lambda: sections)
+    monkeypatch.setattr(registry(), "distribution", lambda section: "acme")
+    monkeypatch.setattr(registry(), "plugin", lambda section: "acme:sections")
+    html = build_report(accelerator).html
+    assert "<em>two kernels</em>" in html
+    assert "The section bad of plugin acme:sections failed: ZeroDivisionError" in html
+
+
+def mine(context):
+    return f"<em>{'two' if len(context.facts['kernels']) == 2 else 'other'} kernels</em>"
+
+
+def bad(context):
+    return 1 // 0
+
+
+def test_equal_lanes_are_one_box(accelerator):
+    plan = accelerator.design.kernels[0]
+    groups = datapath_groups(plan)
+    products = [g for g in groups if g.label == "product"]
+    assert [len(g.members) for g in products] == [4]
+    assert all(source < number for number, g in enumerate(groups) for source in g.sources)
+    assert draw_datapath(plan).count("<rect") == len(groups)
+
+
+def test_the_trace_has_an_event_for_each_kernel_and_its_units(accelerator, result):
+    events = [e for e in chrome_trace(accelerator, result)["traceEvents"] if e["ph"] == "X"]
+    kernels = [e for e in events if e["tid"] == 1]
+    assert [e["dur"] for e in kernels] == list(result.cycles.kernels)
+    assert len([e for e in events if e["args"].get("unit") == "multipliers"]) == 2
+
+
+def test_tables_for_jupyter(accelerator, result):
+    assert f"{accelerator.predicted_cycles:,} cycles" in accelerator._repr_html_()
+    assert f"<td>{result.cycles.total:,}</td>" in result._repr_html_()
+    assert "<iframe" in accelerator.report()._repr_html_()
+
+
+def test_the_command_writes_page_figures_and_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(MODEL)
+    done = CliRunner().invoke(
+        cli,
+        ["report", "model.py", "--engine", "amaranth", "-o", "r.html", "--trace", "t.json"],
+        catch_exceptions=False,
+    )
+    assert done.exit_code == 0, done.output
+    facts = read_facts("r.json")
+    assert facts["simulated"]["compute"] == facts["cycles"]
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    again = CliRunner().invoke(
+        cli, ["report", "model.py", "--no-simulate", "--against", "r.json", "--multipliers", "2"]
+    )
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "model.report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-o", "r.txt"], ["--against", "missing.json"], ["-o", "model.py/r.html"]], ids=str
+)
+def test_wrong_files_are_said_before_the_work(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("raise RuntimeError('too late')")
+    with pytest.raises(Tg2hdlError):
+        CliRunner().invoke(cli, ["report", "model.py", *arguments], catch_exceptions=False)
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+@pytest.mark.parametrize("width", [500, 1280])
+def test_charts_are_drawn_in_a_browser(accelerator, result, tmp_path, width):
+    page, _ = accelerator.report(X, simulation=result).save(tmp_path / "r.html")
+    command = [
+        "chromium",
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    command += [f"--window-size={width},900", "--virtual-time-budget=20000", "--dump-dom", page.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+    assert 'data-theme="light"' in dom or 'data-theme="dark"' in dom
+    charts = dom.count('class="chart"')
+    assert charts >= 3
+    assert len(re.findall(r'class="[^"]*\bsvg-container"', dom)) == charts

@@ -55,7 +55,7 @@ def test_help_teaches():
         assert f"\n  {command} " in text
 
 
-@pytest.mark.parametrize("command", ["bench", "compile", "demo", "simulate", "synth"])
+@pytest.mark.parametrize("command", ["bench", "compile", "demo", "report", "simulate", "synth"])
 def test_each_command_shows_examples(command):
     result = CliRunner().invoke(cli, [command, "--help"])
     assert f"Examples:\n    tg2hdl {command}" in result.output
@@ -65,9 +65,9 @@ def test_plugins_list():
     found = json.loads(call("plugins", "list", "--json").stdout)
     assert found["problems"] == []
     provides = {p["distribution"]: p["provides"] for p in found["plugins"]}
-    assert provides["tg2hdl"] == {
-        "tg2hdl_commands": ["cache", "compile", "demo", "plugins", "quantize", "simulate"]
-    }
+    commands = provides["tg2hdl"]["tg2hdl_commands"]
+    assert {"cache", "compile", "demo", "plugins", "quantize", "report", "simulate"} <= set(commands)
+    assert "timeline" in provides["tg2hdl"]["tg2hdl_report_sections"]
     assert "int8" in provides["tg2hdl-quant"]["tg2hdl_quantizers"]
     assert "tg2hdl-quant" in call("plugins", "list").stdout
 

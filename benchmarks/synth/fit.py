@@ -10,7 +10,6 @@ also given for designs that are left out of the fit.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from scipy.optimize import lsq_linear
 
 from tg2hdl_ir.content_cache import cache_root
 from tg2hdl_synth.estimate import LUTS, memory_area
+from tg2hdl_synth.rtlil import read_rtlil, top_name
 from tg2hdl_synth.words import Words, count_words
 
 #: LUT sites after packing: a carry takes some for its ends, a LUT RAM two for writing.
@@ -70,13 +70,12 @@ def samples(folder: Path) -> list[Sample]:
         if "synth_ecp5" not in (entry / "script.ys").read_text():
             continue
         text = (entry / "design.il").read_text()
-        modules = count_words(text)
-        top = re.search(r"^attribute \\top 1\nmodule \\(\S+)$", text, re.MULTILINE)
-        assert top is not None, "Amaranth marks the top module"
+        design = read_rtlil(text)
+        modules, top = count_words(design), top_name(design)
         for name, stat in json.loads((entry / "stat.json").read_text())["modules"].items():
             module = name.removeprefix("\\")
             cells = sum(SITES.get(kind, 0.0) * count for kind, count in stat["num_cells_by_type"].items())
-            bits, memory = contents(modules, module, below=module != top[1])
+            bits, memory = contents(modules, module, below=module != top)
             if cells >= SMALLEST:
                 found[(*sorted(bits.items()), memory)] = Sample(entry.name[:6], module, bits, memory, cells)
     return list(found.values())

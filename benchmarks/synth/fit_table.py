@@ -23,6 +23,7 @@ import tg2hdl
 from tg2hdl.bench import load_workloads
 from tg2hdl_synth import estimate_design, part_named
 from tg2hdl_synth.estimate import LUTS, convert, memory_area
+from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import count_words
 
@@ -52,9 +53,10 @@ def rows() -> Iterator[tuple[str, bool, list[float], dict[str, Any], Any]]:
             inputs = workload.inputs(np.random.default_rng(1))
             accelerator = tg2hdl.compile(workload.model(), *inputs, options=tg2hdl.CompileOptions(**options))
             text = convert(accelerator.top)
-            modules = count_words(text)
+            design = read_rtlil(text)
+            modules = count_words(design)
             bits = sum((words.bits for words in modules.values()), Counter[str]())
-            soft = sum(p.widths[0] * p.widths[1] for p in soft_products(text, PART.dsp))
+            soft = sum(p.widths[0] * p.widths[1] for p in soft_products(design, PART.dsp))
             memories = (m for words in modules.values() for m in words.memories.values() if m.reads)
             luts = sum(memory_area(m).lut for m in memories)
             estimate = estimate_design(accelerator.top, PART, text, pack_registers=packed)

@@ -45,6 +45,30 @@ def test_opsets(tmp_path, opset):
     np.testing.assert_allclose(golden(OnnxModel(path, batch=2), x)[0], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_types_that_onnx_cannot_infer_are_reported(tmp_path, caplog):
+    """An initializer that contradicts its own declaration ends ONNX's inference for the whole file."""
+    path = net(tmp_path / "net.onnx")
+    file = onnx.load(path)
+    file.graph.value_info.append(onnx.helper.make_tensor_value_info("fc1.bias", onnx.TensorProto.INT32, [8]))
+    onnx.save(file, path)
+    OnnxModel(path, batch=2)
+    assert [record.getMessage() for record in caplog.records] == [
+        "net.onnx: ONNX infers no types and shapes, so that results are not compared with them: "
+        "[TypeInferenceError] Inferred elem type differs from existing elem type: (1) vs (6)"
+    ]
+
+
+def test_a_failure_inside_of_type_inference_is_not_hidden(tmp_path, monkeypatch):
+    path = net(tmp_path / "net.onnx")
+
+    def fail(*arguments, **options):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        OnnxModel(path, batch=2)
+
+
 def test_external_data(tmp_path):
     path = net(tmp_path / "net.onnx", save_as_external_data=True, location="net.onnx.data", size_threshold=0)
     assert (tmp_path / "net.onnx.data").stat().st_size > 200

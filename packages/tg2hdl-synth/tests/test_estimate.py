@@ -10,6 +10,7 @@ from tg2hdl_ir.testing.samples import elementwise, matmul
 from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_synth import estimate_design, part_named, synthesize
 from tg2hdl_synth.estimate import convert
+from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 
 
@@ -36,7 +37,7 @@ class Parts(wiring.Component):
 
 
 def test_words_of_a_module():
-    words = count_words(convert(Parts()))["top"]
+    words = count_words(read_rtlil(convert(Parts())))["top"]
     assert words.bits == Counter(add=8 + 9, inner=8, mux=8, register=10 + 16)
     assert words.products == [(8, 8)]
     assert words.memories == {

@@ -24,6 +24,7 @@ from tg2hdl_synth.naming import describe
 from tg2hdl_synth.netlist import synthesize_netlist
 from tg2hdl_synth.place import suitable_placers
 from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
+from tg2hdl_synth.rtlil import read_rtlil
 
 
 class Choice(wiring.Component):
@@ -101,8 +102,9 @@ def test_only_deep_memories_of_the_top_are_cut():
         "module \\top\n  memory width 128 size 6272 \\memory_w1\n  memory width 32 size 128 \\memory_b1\nend\n"
         "module \\top.kernel0\n  memory width 8 size 9000 \\acc0\nend\n"
     )
-    assert [m.name for m in sliced_memories(text, "top", halves=False)] == ["memory_w1"]
-    assert [m.name for m in sliced_memories(text, "top", halves=True)] == ["memory_w1", "memory_b1"]
+    top = read_rtlil(text)["top"]
+    assert [m.name for m in sliced_memories(top, halves=False)] == ["memory_w1"]
+    assert [m.name for m in sliced_memories(top, halves=True)] == ["memory_w1", "memory_b1"]
 
 
 def test_names_of_memories_and_unknown_cells():

@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_synth import synthesize
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import products, soft_products
 from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
 
@@ -47,7 +48,7 @@ def text() -> str:
 
 
 def test_products_are_found_with_their_blocks(text: str) -> None:
-    assert [(p.module, p.widths, p.blocks) for p in products(text)] == [
+    assert [(p.module, p.widths, p.blocks) for p in products(read_rtlil(text))] == [
         ("top", (8, 8), 1),
         ("top", (12, 12), 1),
         ("top", (16, 16), 1),
@@ -57,7 +58,7 @@ def test_products_are_found_with_their_blocks(text: str) -> None:
 
 @pytest.mark.parametrize(("blocks", "soft"), [(7, []), (6, [8]), (5, [8, 12]), (3, [8, 12, 16, 30])])
 def test_the_smallest_ones_go(text: str, blocks: int, soft: list[int]) -> None:
-    assert [p.widths[0] for p in soft_products(text, blocks)] == soft
+    assert [p.widths[0] for p in soft_products(read_rtlil(text), blocks)] == soft
 
 
 def test_a_part_with_few_multipliers_gets_luts() -> None:
@@ -246,6 +247,6 @@ class Started(wiring.Component):
 @pytest.mark.parametrize(("init", "stages"), [(0, 1), (3, 0), (-1, 0)])
 def test_registers_that_start_at_a_value_stay(init: int, stages: int) -> None:
     text = rtlil.convert(Started(init), name="top")
-    changed = with_soft_products(text, soft_products(text, 0))
-    assert f"cell {SOFT_PRODUCT} " in changed
+    changed = with_soft_products(text, soft_products(read_rtlil(text), 0))
+    assert f"cell \\{SOFT_PRODUCT} " in changed
     assert f"parameter \\STAGES {stages}\n" in changed

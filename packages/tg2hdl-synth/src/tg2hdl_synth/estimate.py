@@ -12,6 +12,7 @@ from tg2hdl_ir.plugins.descriptors import Area, TargetDef
 from tg2hdl_lower.families import ECP5
 from tg2hdl_lower.plan.operations import Op, UnitOp
 from tg2hdl_synth.memory_shapes import SlicedMemory
+from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 
@@ -86,15 +87,15 @@ def estimate_design(
     plans = getattr(top, "plans", None) or ([top.plan] if hasattr(top, "plan") else None)
     if plans is None or part.family != "ecp5":
         return None
-    text = rtlil or convert(top)
-    modules = count_words(text)
+    design = read_rtlil(rtlil or convert(top))
+    modules = count_words(design)
     memories = [
         memory_area(m, pack_registers=pack_registers)
         for words in modules.values()
         for m in words.memories.values()
         if m.reads
     ]
-    soft = soft_products(text, part.dsp)
+    soft = soft_products(design, part.dsp)
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
     dsp = blocks - sum(p.blocks for p in soft)

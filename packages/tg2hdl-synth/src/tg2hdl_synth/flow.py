@@ -16,6 +16,7 @@ from tg2hdl_synth.parts import FAMILIES, part_named
 from tg2hdl_synth.place import PlaceAndRoute, place_and_route
 from tg2hdl_synth.port_chain import chained_bits
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
+from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.tools import Progress, tool_versions
 
@@ -133,7 +134,7 @@ def _place(module: str) -> tuple[str, int]:
 
 def _notes(netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:
     if part.family != "ice40":
-        soft = len(soft_products(rtlil, part.dsp))
+        soft = len(soft_products(read_rtlil(rtlil), part.dsp))
         return (f"{soft} products are made of LUTs: the part has {part.dsp} multipliers",) if soft else ()
     count = chained_bits(json.loads((netlist.folder / "netlist.json").read_text()))
     return (f"{count} logic cells of the total join the ports to two pins by a chain of registers",)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from tg2hdl_lower.families import ECP5
+from tg2hdl_synth.rtlil import Module
 from tg2hdl_synth.tools import yosys_share
 
 __all__ = ["SlicedMemory", "sliced_library", "sliced_memories"]
@@ -13,8 +14,6 @@ __all__ = ["SlicedMemory", "sliced_library", "sliced_memories"]
 _BITS = 16384
 _WIDEST = 512
 _WIDTHS = (1, 2, 4, 9, 18)
-_MEMORY = re.compile(r"^  memory width (\d+) size (\d+) \\(\S+)$", re.MULTILINE)
-_MODULE = re.compile(r"^module \\(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class SlicedMemory:
         return max(fitting, default=1)
 
 
-def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]:
+def sliced_memories(top: Module, *, halves: bool) -> list[SlicedMemory]:
     """Memories of the top module that get slices.
 
     Parameters
@@ -51,15 +50,10 @@ def sliced_memories(rtlil: str, top: str, *, halves: bool) -> list[SlicedMemory]
         bits: a port of 18 bits can have an output register, a port of 36 bits cannot.
     """
     found, figures = [], ECP5.memory
-    ends = [m.start() for m in _MODULE.finditer(rtlil)] + [len(rtlil)]
-    for match, end in zip(_MODULE.finditer(rtlil), ends[1:], strict=True):
-        if match[1] != top:
-            continue
-        for width, depth, name in _MEMORY.findall(rtlil, match.end(), end):
-            memory = SlicedMemory(top, name, int(width), int(depth))
-            block = memory.width * memory.depth > figures.lut_bits and memory.depth > figures.lut_words
-            if memory.depth > _WIDEST or (halves and block):
-                found.append(memory)
+    for memory in top.memories.values():
+        block = memory.width * memory.depth > figures.lut_bits and memory.depth > figures.lut_words
+        if memory.depth > _WIDEST or (halves and block):
+            found.append(SlicedMemory(top.name, memory.name, memory.width, memory.depth))
     return found
 
 

@@ -14,6 +14,7 @@ from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.parts import is_full
+from tg2hdl_synth.rtlil import Module, edited, read_rtlil, top_name
 from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
 from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
@@ -69,13 +70,6 @@ class Netlist:
         return {kind: sum(module[kind] for module in self.modules.values()) for kind in KINDS}
 
 
-def top_name(rtlil: str) -> str:
-    """Name of the top module."""
-    match = re.search(r"^attribute \\top 1\nmodule \\(\S+)$", rtlil, re.MULTILINE)
-    assert match is not None, "Amaranth marks the top module"
-    return match[1]
-
-
 def synthesize_netlist(
     rtlil: str,
     part: TargetDef,
@@ -102,16 +96,17 @@ def synthesize_netlist(
     """
     rtlil = free_collisions(rtlil)
     if part.family == "ecp5":
-        rtlil = with_soft_products(rtlil, soft_products(rtlil, part.dsp))
-    top = top_name(rtlil)
+        rtlil = with_soft_products(rtlil, soft_products(read_rtlil(rtlil), part.dsp))
+    modules = read_rtlil(rtlil)
+    top = top_name(modules)
     packing = pack_registers and part.family == "ecp5"
-    deep = sliced_memories(rtlil, top, halves=packing) if deep_slices and part.family == "ecp5" else []
+    deep = sliced_memories(modules[top], halves=packing) if deep_slices and part.family == "ecp5" else []
     if sum(_blocks(memory) for memory in deep) > part.bram:
         deep = []
     versions = tool_versions("yosys")
 
     def synthesized(*, wide: bool) -> Netlist:
-        script, libraries = _script(rtlil, top, part, deep, packing, wide)
+        script, libraries = _script(modules, top, part, deep, packing, wide)
         key = content_key("netlist 2", repr(versions), script, *libraries.values(), str(packing), rtlil)
         folder, cached = run_cached(key, partial(_run, rtlil, script, libraries, packing, progress))
         return Netlist(top, folder, *_count(folder, top), cached)
@@ -126,15 +121,20 @@ def _wide_multiplexers(folder: Path) -> int:
     return sum(module["num_cells_by_type"].get("PFUMX", 0) for module in modules)
 
 
-_KEEPS_OLD = re.compile(
-    r"(parameter \\TRANSPARENCY_MASK \d+'0+\n\s+parameter \\COLLISION_X_MASK \d+')(0+)"
-    r"(?=\n(?:\s+parameter .*\n){1,6}?\s+parameter \\CLK_ENABLE 1\n)"
-)
-
-
 def free_collisions(rtlil: str) -> str:
     """Leave a synchronous read undefined when the word is written in the same cycle; the schedule keeps them apart."""
-    return _KEEPS_OLD.sub(lambda match: match[1] + "1" * len(match[2]), rtlil)
+    edits = []
+    for module in read_rtlil(rtlil).values():
+        for cell in module.cells:
+            if cell.kind != "$memrd_v2" or cell.parameters["CLK_ENABLE"] != 1:
+                continue
+            transparent, collision = (
+                str(cell.parameters[f"{m}_MASK"]) for m in ("TRANSPARENCY", "COLLISION_X")
+            )
+            if collision and "1" not in transparent + collision:
+                old, new = (f"COLLISION_X_MASK {len(collision)}'{bit * len(collision)}" for bit in "01")
+                edits.append((cell.span, rtlil[slice(*cell.span)].replace(old, new)))
+    return edited(rtlil, edits)
 
 
 def _blocks(memory: SlicedMemory) -> int:
@@ -142,12 +142,13 @@ def _blocks(memory: SlicedMemory) -> int:
 
 
 def _script(
-    rtlil: str, top: str, part: TargetDef, deep: list[SlicedMemory], packing: bool, wide: bool
+    modules: dict[str, Module], top: str, part: TargetDef, deep: list[SlicedMemory], packing: bool, wide: bool
 ) -> tuple[str, dict[str, str]]:
-    children = re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", rtlil, re.MULTILINE)
+    children = [m for m in modules if m.startswith(f"{top}.") and "." not in m.removeprefix(f"{top}.")]
+    memories = [memory for module in modules.values() for memory in module.memories.values()]
     lines = ["read_rtlil design.il"]
     libraries = {}
-    if f"cell {SOFT_PRODUCT} " in rtlil:
+    if any(cell.kind == SOFT_PRODUCT for module in modules.values() for cell in module.cells):
         # Before the first command that misses a module for them.
         lines += ["proc", "techmap -map soft_multiplier.v"]
         libraries["soft_multiplier.v"] = soft_multiplier()
@@ -160,7 +161,7 @@ def _script(
             libraries[f"slices{width}.txt"] = sliced_library(width)
             cells = " ".join(f"{m.module}/{m.name}" for m in deep if m.slice_width == width)
             lines.append(f"memory_libmap -lib slices{width}.txt {cells}")
-        if packing and "attribute \\narrow_ports" in rtlil:
+        if packing and any("narrow_ports" in memory.attributes for memory in memories):
             libraries["slices18.txt"] = sliced_library(18)
             lines.append("memory_libmap -lib slices18.txt a:narrow_ports")
         if any(name.startswith("slices") for name in libraries):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.drawing import draw_module
-from tg2hdl_synth.netlist import top_name
+from tg2hdl_synth.rtlil import read_rtlil, top_name
 from tg2hdl_synth.tools import run_tool
 
 __all__ = ["show_hardware"]
@@ -63,8 +62,8 @@ def show_hardware(
     from amaranth.back import rtlil
 
     text = rtlil.convert(kernel, name="top", emit_src=False)
-    modules = re.findall(r"^module \\(\S+)$", text, re.MULTILINE)
-    chosen = module or next((m for m in ("top.core", "top.kernel0") if m in modules), top_name(text))
+    modules = read_rtlil(text)
+    chosen = module or next((m for m in ("top.core", "top.kernel0") if m in modules), top_name(modules))
     if chosen not in modules:
         raise InputError(
             f"module {chosen!r} is not in the design", hint=f"choose one of: {', '.join(modules)}"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+
+from tg2hdl_synth.rtlil import Module
 
 __all__ = ["Product", "products", "soft_multiplier", "soft_products"]
 
 _FACTOR = 18
-_HARD = re.compile(r"^  cell \\MULT18X18D ", re.MULTILINE)
-_ITEM = re.compile(
-    r"^module \\(?P<module>\S+)$"
-    r"|^  cell \$mul (?P<name>\S+)\n(?P<body>(?:    .*\n)*)",
-    re.MULTILINE,
-)
-_WIDTH = re.compile(r"parameter \\([AB])_WIDTH (\d+)")
+_HARD = "MULT18X18D"
 
 
 @dataclass(frozen=True)
@@ -41,23 +37,21 @@ class Product:
         return -(-a // _FACTOR) * -(-b // _FACTOR)
 
 
-def products(rtlil: str) -> list[Product]:
+def products(modules: Mapping[str, Module]) -> list[Product]:
     """Multiplications of a design that may take hard multipliers, in the order of the text."""
-    found = []
-    module = ""
-    for match in _ITEM.finditer(rtlil):
-        if match["module"]:
-            module = match["module"]
-            continue
-        widths = dict(_WIDTH.findall(match["body"]))
-        found.append(Product(module, match["name"], (int(widths["A"]), int(widths["B"]))))
-    return found
+    return [
+        Product(module.name, cell.name, (cell.width("A_WIDTH"), cell.width("B_WIDTH")))
+        for module in modules.values()
+        for cell in module.cells
+        if cell.kind == "$mul"
+    ]
 
 
-def soft_products(rtlil: str, blocks: int) -> list[Product]:
+def soft_products(modules: Mapping[str, Module], blocks: int) -> list[Product]:
     """Products to build from LUTs so that the rest fits `blocks` hard multipliers: the smallest, of equals the last."""
-    every = products(rtlil)
-    excess = sum(p.blocks for p in every) + len(_HARD.findall(rtlil)) - blocks
+    every = products(modules)
+    hard = sum(cell.kind == _HARD for module in modules.values() for cell in module.cells)
+    excess = sum(p.blocks for p in every) + hard - blocks
     chosen = []
     for product in sorted(reversed(every), key=lambda p: p.widths[0] * p.widths[1]):
         if excess <= 0:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from tg2hdl_synth.rtlil import Cell, Module
 
 __all__ = ["WordMemory", "Words", "count_words"]
 
 _FACTOR = 18
-_ITEM = re.compile(
-    r"^module \\(?P<module>\S+)$"
-    r"|^  cell (?P<kind>\S+) (?P<name>\S+)\n(?P<body>(?:    .*\n)*)"
-    r'|(?:^  attribute \\ram_style "(?P<style>\w+)"\n)?'
-    r"^  memory width (?P<width>\d+) size (?P<depth>\d+) \\(?P<memory>\S+)$"
-    r"|^  connect (?P<to>\S+)(?: \[[\d:]+\])? (?P<source>\S+)(?: \[[\d:]+\])?$",
-    re.MULTILINE,
-)
-_PARAMETER = re.compile(r"parameter \\(\w*WIDTH|CLK_ENABLE) (\d+)$", re.MULTILINE)
-_PIN = re.compile(r"connect \\(\w+) (\S+)")
-_MEMORY = re.compile(r'MEMID "\\\\(\S+)"')
 _KINDS = {
     **dict.fromkeys(("$lt", "$le", "$gt", "$ge"), "compare"),
     **dict.fromkeys(("$eq", "$ne"), "equal"),
@@ -67,25 +58,23 @@ class Words:
     children: list[str] = field(default_factory=list)
 
 
-def count_words(rtlil: str) -> dict[str, Words]:
+def count_words(modules: Mapping[str, Module]) -> dict[str, Words]:
     """Contents of each module by name."""
-    modules: dict[str, Words] = {}
-    sums = _Sums()
-    words = Words()
-    for match in _ITEM.finditer(rtlil):
-        if match["module"]:
-            words.bits["inner"] += sums.inner()
-            words, sums = Words(), _Sums()
-            modules[match["module"]] = words
-        elif match["kind"]:
-            _cell(words, sums, match["kind"], match["body"])
-        elif match["memory"]:
-            shape = int(match["width"]), int(match["depth"])
-            words.memories[match["memory"]] = WordMemory(*shape, match["style"] or "")
-        else:
-            sums.alias[match["to"]] = match["source"]
+    return {name: _words(module) for name, module in modules.items()}
+
+
+def _words(module: Module) -> Words:
+    words, sums = Words(), _Sums()
+    for name, memory in module.memories.items():
+        style = str(memory.attributes.get("ram_style", ""))
+        words.memories[name] = WordMemory(memory.width, memory.depth, style)
+    for cell in module.cells:
+        _cell(words, sums, cell)
+    for target, source in module.connections:
+        if not (target.startswith("{") or source.startswith("{")):
+            sums.alias[_net(target)] = _net(source)
     words.bits["inner"] += sums.inner()
-    return modules
+    return words
 
 
 @dataclass
@@ -112,14 +101,20 @@ class _Sums:
         return name
 
 
-def _cell(words: Words, sums: _Sums, kind: str, body: str) -> None:
-    pins = dict(_PIN.findall(body))
-    width = {name: int(value) for name, value in _PARAMETER.findall(body)}
+def _net(signal: str) -> str:
+    """A signal without its slice."""
+    return signal.split(" ", 1)[0]
+
+
+def _cell(words: Words, sums: _Sums, cell: Cell) -> None:
+    kind = cell.kind
+    pins = {pin: _net(signal) for pin, signal in cell.pins.items()}
+    width = {name: value for name, value in cell.parameters.items() if isinstance(value, int)}
     sums.uses.update(source for pin, source in pins.items() if pin not in ("Y", "Q"))
     constant = any(pins.get(pin, "$")[0].isdigit() for pin in "AB")
-    if kind.startswith("\\"):
-        words.blocks += kind == "\\MULT18X18D"
-        words.children.append(kind[1:])
+    if not kind.startswith("$"):
+        words.blocks += kind == "MULT18X18D"
+        words.children.append(kind)
     elif kind in _ADDERS:
         bits = min(width["Y_WIDTH"], max(width["A_WIDTH"], width.get("B_WIDTH", 0)))
         words.bits["add"] += bits
@@ -137,7 +132,7 @@ def _cell(words: Words, sums: _Sums, kind: str, body: str) -> None:
     elif kind in ("$dff", "$adff"):
         words.bits["register"] += width["WIDTH"]
     elif kind in ("$memrd_v2", "$memwr_v2"):
-        _port(words, kind, body, width)
+        _port(words, cell)
     elif _KINDS.get(kind) == "shift":
         levels = min(width["B_WIDTH"], math.ceil(math.log2(max(2, width["Y_WIDTH"]))))
         words.bits["shift"] += 0 if pins["B"][0].isdigit() else width["Y_WIDTH"] * levels
@@ -148,15 +143,13 @@ def _cell(words: Words, sums: _Sums, kind: str, body: str) -> None:
         words.bits[_KINDS[kind]] += sized
 
 
-def _port(words: Words, kind: str, body: str, width: dict[str, int]) -> None:
-    found = _MEMORY.search(body)
-    assert found is not None, "a port names its memory"
-    memory = words.memories[found[1]]
-    if kind == "$memwr_v2":
+def _port(words: Words, cell: Cell) -> None:
+    memory = words.memories[str(cell.parameters["MEMID"]).removeprefix("\\")]
+    if cell.kind == "$memwr_v2":
         memory.written = True
     else:
         memory.reads += 1
-        memory.synchronous &= width["CLK_ENABLE"] == 1
+        memory.synchronous &= cell.parameters["CLK_ENABLE"] == 1
 
 
 def blocks_of(product: tuple[int, int]) -> int:

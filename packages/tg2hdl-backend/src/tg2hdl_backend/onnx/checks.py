@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import onnx
+import onnx.shape_inference
 from onnx import ModelProto, TypeProto
 from tinygrad import Tensor
 
@@ -15,6 +17,8 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 
 __all__ = ["ExpectedTypes", "infer_types"]
+
+log = logging.getLogger("tg2hdl_backend")
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,17 @@ def as_type(node: OnnxNode, name: str, tensor: Tensor, element: int) -> Tensor:
     raise node.unsupported(f"the result {name!r} is {found} where ONNX says {dtype}")
 
 
-def infer_types(model: ModelProto) -> ExpectedTypes:
-    """Types of all values of a model whose inputs have sizes; values that ONNX cannot infer are missing."""
+def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
+    """Types of all values of a model whose inputs have sizes; values that ONNX cannot infer are missing.
+
+    Where a contradiction in the file ends the inference, a warning in the log says so, and nothing is compared.
+    """
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception:
+    except onnx.shape_inference.InferenceError as error:
+        log.warning(
+            "%s: ONNX infers no types and shapes, so that results are not compared with them: %s", file, error
+        )
         return ExpectedTypes({})
     types = {}
     for info in (*graph.value_info, *graph.output):

@@ -80,7 +80,7 @@ class OnnxModel:
             )
         self._nodes = proto.graph.node
         self._versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
-        self._expected = infer_types(proto)
+        self._expected = infer_types(proto, file.name)
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
         )

@@ -97,7 +97,8 @@ def accumulate(layer: Dense | Conv2D, x: Array) -> Array:
     height, width = layer.weight.shape[2:]
     pad = ((0, 0), (0, 0), (height // 2, height // 2), (width // 2, width // 2))
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, pad), (height, width), axis=(2, 3))
-    return np.einsum("nchwij,ocij->nohw", windows, layer.weight) + layer.bias[:, None, None]
+    sums = np.einsum("nchwij,ocij->nohw", windows, layer.weight)
+    return np.asarray(sums + layer.bias[:, None, None])
 
 
 def _check(layer: Dense | Conv2D, name: str, *, ndim: int, outputs_axis: int, layout: str) -> None:

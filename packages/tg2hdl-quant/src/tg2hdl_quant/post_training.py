@@ -120,8 +120,9 @@ def quantize_network(
     if not (np.isfinite(scale) and scale > 0):
         raise InputError(f"input_scale {scale} is not a positive finite number", hint="e.g. 1 / 127")
     network = QuantizedNetwork((), scale)
-    value = network.quantize_input(samples)
+    value: npt.NDArray[Any] = network.quantize_input(samples)
     steps: list[QuantizedLayer | MaxPool2D | Flatten] = []
+    step: QuantizedLayer | MaxPool2D | Flatten
     reference = samples
     index = 0
     while index < len(layers):
@@ -136,8 +137,8 @@ def quantize_network(
             reference = accumulate(layer, reference)
             if relu:
                 reference = np.maximum(reference, 0)
-            step = _quantize_layer(layer, relu, last, scale, value, reference, index)
-            scale, index = step.scale, index + 1 + relu
+            weighted = _quantize_layer(layer, relu, last, scale, value, reference, index)
+            step, scale, index = weighted, weighted.scale, index + 1 + relu
         else:
             step = layer
             reference = _shape_step(layer, reference)
@@ -207,6 +208,5 @@ def _shape_step(step: Layer, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise InputError(
             f"MaxPool2D of size {step.size} does not divide {height}x{width}", hint="pad or crop the input"
         )
-    return value.reshape(n, channels, height // step.size, step.size, width // step.size, step.size).max(
-        (3, 5)
-    )
+    tiles = value.reshape(n, channels, height // step.size, step.size, width // step.size, step.size)
+    return np.asarray(tiles.max((3, 5)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tg2hdl.accelerator import Accelerator, Session
     from tg2hdl.accelerator import compile_model_to_hardware as compile
-    from tg2hdl.quantization import QuantizedModel, quantize
+    from tg2hdl.quantization import QuantizedModel, integer_model, quantize
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_ir.errors import Tg2hdlError
@@ -33,6 +33,7 @@ __all__ = [
     "SimulationResult",
     "Tg2hdlError",
     "compile",
+    "integer_model",
     "quantize",
     "run_bench",
 ]
@@ -50,6 +51,7 @@ _OWNERS = {
     "Session": "tg2hdl.accelerator",
     "SimulationResult": "tg2hdl.results",
     "Tg2hdlError": "tg2hdl_ir.errors",
+    "integer_model": "tg2hdl.quantization",
     "quantize": "tg2hdl.quantization",
     "run_bench": "tg2hdl_backend",
 }

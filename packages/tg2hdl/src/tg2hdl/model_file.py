@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.quantization import integer_model
 from tg2hdl.quantized_file import load_quantized
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError
@@ -53,8 +54,11 @@ def load_model_file(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     fixed: Mapping[str, Any] | None = None,
+    keep_float: bool = False,
 ) -> ModelFile:
     """Run a Python file and take its model, or read an ONNX file.
+
+    An ONNX file with quantizers becomes a model of integers.
 
     Parameters
     ----------
@@ -66,6 +70,8 @@ def load_model_file(
         Sizes of symbolic dimensions of an ONNX file, by name.
     fixed : mapping of str to array, optional
         Inputs of an ONNX file that become constants.
+    keep_float : bool
+        Leave the quantizers of an ONNX file the float operations that they are defined by.
 
     Raises
     ------
@@ -86,7 +92,7 @@ def load_model_file(
         examples = tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
         return ModelFile(path, "model", quantized, examples)
     if path.suffix == ".onnx":
-        return _load_onnx(path, batch, dims, fixed)
+        return _load_onnx(path, batch, dims, fixed, keep_float)
     if batch is not None or dims or fixed:
         raise InputError(
             f"{path.name} is no ONNX file, which --batch, --dim and --fix are for",
@@ -121,7 +127,11 @@ def load_model_file(
 
 
 def _load_onnx(
-    path: Path, batch: int | None, dims: Mapping[str, int] | None, fixed: Mapping[str, Any] | None
+    path: Path,
+    batch: int | None,
+    dims: Mapping[str, int] | None,
+    fixed: Mapping[str, Any] | None,
+    keep_float: bool,
 ) -> ModelFile:
     if importlib.util.find_spec("onnx") is None:
         raise ToolMissingError(
@@ -132,7 +142,19 @@ def _load_onnx(
     from tg2hdl_backend import OnnxModel
 
     model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed)
-    return ModelFile(path, "model", model, model.example_inputs())
+    if keep_float or not _has_quantizers(model.operators):
+        return ModelFile(path, "model", model, model.example_inputs())
+    quantized = integer_model(model)
+    return ModelFile(
+        path, "model", quantized, tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
+    )
+
+
+def _has_quantizers(operators: Iterable[str]) -> bool:
+    """Whether a file brings its scales; those that it computes from data stay float operations."""
+    known = ("QuantizeLinear", "DequantizeLinear", "QGemm", "Quant", "BipolarQuant")
+    found = [o for o in operators if o in known or o.startswith("QLinear")]
+    return bool(found) and "DynamicQuantizeLinear" not in operators
 
 
 def parse_input(text: str) -> np.ndarray:

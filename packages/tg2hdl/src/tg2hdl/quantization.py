@@ -13,8 +13,9 @@ from tg2hdl_backend import TensorFunction, tensor_graph
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, QuantizeOptions, quantize_graph
+from tg2hdl_quant.imported import ImportReport, import_graph
 
-__all__ = ["QuantizedModel", "quantize"]
+__all__ = ["QuantizedModel", "integer_model", "quantize"]
 
 Array = npt.NDArray[Any]
 
@@ -33,14 +34,14 @@ class QuantizedModel:
         Integer operations only.
     inputs : tuple of TensorSpec
         Shapes and integer types of the inputs.
-    report : QuantizationReport
+    report : QuantizationReport or ImportReport
     """
 
     def __init__(self, quantized: QuantizedGraph) -> None:
         self.quantized = quantized
         self._function = TensorFunction(quantized.graph)
         self.graph: TensorGraph = quantized.graph
-        self.report: QuantizationReport = quantized.report
+        self.report: QuantizationReport | ImportReport = quantized.report
         self.inputs = self._function.inputs
         self.__name__ = self._function.__name__
         self.__signature__ = self._function.__signature__
@@ -161,6 +162,39 @@ def quantize(
         arrays = [a[:, None] for a in arrays]
     graph = tensor_graph(model, *(a[0] for a in arrays))
     return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
+
+
+def integer_model(
+    model: Callable[..., Any], *example_inputs: Any, allow_float: bool = True
+) -> QuantizedModel:
+    """Integer arithmetic for a model that brings its own scales, such as an ONNX file with QuantizeLinear.
+
+    Codes are those of ONNX Runtime; ``report.is_exact`` says whether that is proven for all of them.
+
+    Parameters
+    ----------
+    model : callable
+        An `OnnxModel`, or a function of Tensors that declares its codes.
+    example_inputs : arrays
+        One per parameter; those of an `OnnxModel` are known.
+    allow_float : bool
+        Whether operations without an integer form, such as softmax, are computed in float; the report names them.
+
+    Raises
+    ------
+    InputError
+        For a model without quantizers whose scales are known when it is compiled.
+    UnsupportedError
+        For operations without an integer form, when float is not allowed.
+    """
+    if "DynamicQuantizeLinear" in getattr(model, "operators", ()):
+        raise InputError(
+            f"DynamicQuantizeLinear in model {model.__name__} computes its scales from the data of each run",
+            hint="compile the model itself, which divides in float, or quantize it with known scales",
+        )
+    if not example_inputs and hasattr(model, "example_inputs"):
+        example_inputs = model.example_inputs()
+    return QuantizedModel(import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float))
 
 
 def _array(samples: Any) -> Array:

@@ -23,8 +23,19 @@ _FORMAT = 1
 
 
 def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
-    """Write a quantized model; several outputs become a tuple."""
+    """Write a quantized model; several outputs become a tuple.
+
+    Raises
+    ------
+    InputError
+        For a model that was imported with its scales.
+    """
     quantized = model.quantized
+    if not isinstance(model.report, QuantizationReport):
+        raise InputError(
+            f"model {quantized.graph.name} was imported with its scales",
+            hint="keep the file that it was read from",
+        )
     arrays: dict[str, np.ndarray] = {}
     nodes = []
     for number, node in enumerate(quantized.graph.nodes):

@@ -44,6 +44,8 @@ class OnnxModel:
         Of the graph, with all sizes resolved, without the fixed ones.
     input_names, output_names : tuple of str
         As in the file.
+    operators : frozenset of str
+        Types of the nodes of the graph.
 
     Raises
     ------
@@ -79,6 +81,7 @@ class OnnxModel:
                 hint="export the model with its results as outputs",
             )
         self._nodes = proto.graph.node
+        self.operators = frozenset(n.op_type for n in proto.graph.node)
         self._versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
         self._expected = infer_types(proto, file.name)
         self.__signature__ = inspect.Signature(

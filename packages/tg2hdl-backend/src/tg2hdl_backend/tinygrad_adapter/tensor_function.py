@@ -10,6 +10,7 @@ from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
+from tg2hdl_backend.tinygrad_adapter.division import quotient
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, tinygrad_dtype
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
@@ -117,7 +118,7 @@ _OPERATIONS: dict[str, Any] = {
     "MUL": lambda a, b: a * b,
     "NEG": lambda a: -a,
     "MAX": lambda a, b: a.maximum(b),
-    "FDIV": lambda a, b: a / b,
+    "FDIV": quotient,
     "RECIPROCAL": lambda a: a.reciprocal(),
     "EXP2": lambda a: a.exp2(),
     "LOG2": lambda a: a.log2(),

@@ -20,6 +20,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import (
     spec_of,
     tinygrad_dtype,
 )
+from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of
 from tg2hdl_backend.tinygrad_adapter.trace import plain_function, reachable_tensors, result_graph
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
@@ -107,6 +108,9 @@ class _Reader:
         """Sources that are tensors, without shapes, devices and unique numbers."""
         if uop in self._weights or uop.op in (Ops.CONST, Ops.BUFFER):
             return ()
+        declared = declaration_of(uop)
+        if declared is not None:
+            return (declared.source,)
         one = uop.op.name.lower() in MOVEMENT or uop.op.name in _SAME or uop.op is Ops.REDUCE
         return tuple(uop.src[:1] if one else uop.src)
 
@@ -125,6 +129,12 @@ class _Reader:
             return self._stored(uop)
         label = uop.metadata[0].name if uop.metadata else ""
         shape = tuple(int(s) for s in uop.shape)
+        declared = declaration_of(uop)
+        if declared is not None:
+            source = self._known[declared.source]
+            return self.builder.add(
+                declared.op, (source,), shape, _dtype(uop), declared.quantizer, declared.label
+            )
         sources = tuple(self._known[s] for s in self._operands(uop))
         name = uop.op.name
         if name in _SAME:
@@ -137,6 +147,8 @@ class _Reader:
         if uop.op is Ops.STACK:
             return self._stack(sources, shape)
         name = _NAMES.get(name, name)
+        if name == "BITCAST" and self._keeps_bits(uop, sources[0]):
+            name = "cast"
         if name not in ELEMENTWISE:
             raise UnsupportedError(
                 f"{name} of {scalar_dtype(uop)}" + (f", made by {label}" if label else ""),
@@ -144,6 +156,11 @@ class _Reader:
                 hint="take the operation out of the model, or compile the float model",
             )
         return self.builder.elementwise(name, *sources, dtype=_dtype(uop), label=label)
+
+    def _keeps_bits(self, uop: UOp, source: int) -> bool:
+        """Whether a reinterpretation is a conversion: between integers of one width."""
+        old, new = self.builder.nodes[source].dtype, _dtype(uop)
+        return old.is_int and new.is_int and old.bit_width == new.bit_width
 
     def _stack(self, sources: tuple[int, ...], shape: tuple[int, ...]) -> int:
         """Tensors stacked on a new first axis: each padded with zeros, then all are added."""

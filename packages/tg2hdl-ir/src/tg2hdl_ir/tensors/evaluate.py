@@ -119,6 +119,10 @@ def _evaluate(
         return np.asarray(_REDUCTIONS[node.op](value, axes)).astype(node.dtype.numpy(), copy=False), batched
     if node.op == "gather":
         return value[operands[1][0]], operands[1][1]
+    if node.op == "quantize":
+        return node.arg.codes(value).astype(node.dtype.numpy()), batched
+    if node.op == "dequantize":
+        return node.arg.values(value), batched
     raise UnsupportedError(f"no evaluation of {node.op!r}", where=f"node {node.label or node.op}")
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 
-__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "TensorGraph", "TensorNode"]
+__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "Quantizer", "TensorGraph", "TensorNode"]
 
 MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
 """Operations that place elements without changing them; ``pad`` adds zeros."""
@@ -48,19 +48,50 @@ ELEMENTWISE = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
+class Quantizer:
+    """Codes of real numbers: ``clip(rint(x / scale) + zero, low, high)``, rounded half to even, divided in float32.
+
+    Parameters
+    ----------
+    scale : ndarray of float32
+        Value of one step; broadcasts against the tensor.
+    zero : ndarray of int64
+        Code of zero; broadcasts against the tensor.
+    low, high : int
+        Smallest and largest code.
+    """
+
+    scale: npt.NDArray[np.float32]
+    zero: npt.NDArray[np.int64]
+    low: int
+    high: int
+
+    def codes(self, x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Codes of numbers, in float64."""
+        steps = np.rint(np.asarray(x, np.float32) / self.scale).astype(np.float64)
+        return np.asarray(np.clip(steps + self.zero, self.low, self.high))
+
+    def values(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Numbers that codes stand for."""
+        return np.asarray((codes - self.zero).astype(np.float32) * self.scale)
+
+
+@dataclass(frozen=True, eq=False)
 class TensorNode:
     """One operation.
 
     Parameters
     ----------
     op : str
-        ``input``, ``const``, one of `MOVEMENT` or `ELEMENTWISE`, ``sum``, ``max``, ``prod`` or ``gather``.
+        ``input``, ``const``, one of `MOVEMENT` or `ELEMENTWISE`, ``sum``, ``max``, ``prod``, ``gather``, ``quantize``
+        or ``dequantize``.
     sources : tuple of int
         Numbers of the operands' nodes, all smaller than that of this node.
     arg : Any
         ``input``: its number.  ``const``: the array.  ``permute``: the order of axes.  ``pad``: elements before and
         after by axis.  ``shrink``: start and end by axis.  ``flip``: the axes.  ``sum``, ``max``, ``prod``: the axes,
         which are removed.  ``gather``: None; the sources are a table of one axis and an index tensor.
+        ``quantize`` (float to integers) and ``dequantize`` (integers to float): the `Quantizer`.
     shape : tuple of int
     dtype : DType
     label : str

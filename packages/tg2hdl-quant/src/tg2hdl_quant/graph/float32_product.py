@@ -34,16 +34,22 @@ def by_float32_product(
     Raises
     ------
     UnsupportedError
-        For sums above 24 bits, which float32 does not hold, or a multiplier of 1 and more.
+        For sums above 24 bits, which float32 does not hold, that do not saturate, or a multiplier of 1 and more.
     """
     term = total.terms[0]
     multiplier = np.float32(term.scale) / np.float32(scale)
     fraction, exponent = np.frexp(multiplier.astype(np.float64))
     mantissa = (fraction * (1 << _MANTISSA)).astype(np.int64)
     shift = (_MANTISSA - exponent).astype(np.int64)
+    spread = shift.max() - shift
+    if (term.reach << int(spread.max())).bit_length() < 64 - _MANTISSA - 4:
+        # One shift for all channels: only their multipliers differ.
+        mantissa, shift = mantissa << spread, np.asarray(shift.max())
     added = np.rint(total.offset / term.scale).astype(np.int64)
     reach = term.reach + int(np.abs(added).max())
-    if reach >= 1 << _MANTISSA or shift.min() < _MANTISSA or shift.max() > 61:
+    # Sums that float32 does not hold are right too where all of them saturate.
+    exact = min(reach, int((limit + 1) / float(multiplier.min())) + 1)
+    if exact >= 1 << _MANTISSA or multiplier.max() >= 1 or shift.max() > 61:
         raise UnsupportedError(
             f"a sum up to {reach} times {float(multiplier.max()):.3g} cannot be rounded as ONNX Runtime does",
             where=where,

@@ -13,6 +13,8 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
+from tg2hdl_quant.graph.border import quantize_border
+from tg2hdl_quant.graph.import_report import ImportReport
 from tg2hdl_quant.graph.lower import Lowering
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, means, observe
@@ -36,13 +38,13 @@ class QuantizedGraph:
         Integer operations only.
     inputs, outputs : tuple of Value
         Scales at the borders.
-    report : QuantizationReport
+    report : QuantizationReport or ImportReport
     """
 
     graph: TensorGraph
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    report: QuantizationReport
+    report: QuantizationReport | ImportReport
 
     def quantize_input(self, number: int, x: npt.ArrayLike) -> Array:
         """Integers of an input: rounded half to even, clipped."""
@@ -51,26 +53,14 @@ class QuantizedGraph:
     def dequantize(self, number: int, integers: npt.ArrayLike) -> Array:
         """Values of an output; integers of the model stay integers."""
         value = self.outputs[number]
-        return np.asarray(np.asarray(integers) * value.scale + value.offset, np.float32)
+        codes = np.asarray(integers)
+        if codes.dtype.kind != "f":
+            codes = codes.astype(np.int64) - value.zero
+        return np.asarray(codes * value.scale + value.offset, np.float32)
 
     def reference(self, *integers: npt.ArrayLike) -> list[Array]:
         """Outputs in numpy for integer inputs whose first axis counts samples."""
         return evaluate_graph(self.graph, integers)
-
-
-def quantize_border(graph: TensorGraph, value: Value, number: int, x: npt.ArrayLike) -> Array:
-    """Integers of float inputs; arrays of the integer type are passed through."""
-    array = np.asarray(x)
-    dtype = graph.nodes[value.node].dtype.numpy()
-    if array.dtype == dtype:
-        return array
-    if array.dtype.kind != "f":
-        if graph.nodes[value.node].dtype.is_int and value.scale.size == 1 and value.scale == 1.0:
-            return array.astype(dtype)
-        array = array.astype(np.float64)
-    if not np.all(np.isfinite(array)):
-        raise InputError(f"input {graph.input_names[number]!r} has NaN or infinite elements")
-    return np.clip(np.rint((array - value.offset) / value.scale), value.low, value.high).astype(dtype)
 
 
 def quantize_graph(
@@ -112,14 +102,14 @@ def quantize_graph(
 
 
 def _method(name: str) -> Callable[[Observed, int], tuple[float, float]]:
-    known = {q.name: q for q in registry().quantizers() if q.calibrate is not None}
+    known = {q.name: q.calibrate for q in registry().quantizers() if q.calibrate is not None}
     if name not in known:
         raise InputError(
             f"no calibration method {name!r}",
             notes=(f"registered: {', '.join(known)}",),
             hint="install the plugin that registers it, or name another",
         )
-    calibrate = resolve(known[name].calibrate)
+    calibrate = resolve(known[name])
     return lambda observed, bits: calibrate(observed.values, bits)
 
 

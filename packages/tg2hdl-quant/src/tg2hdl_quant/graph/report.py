@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph, evaluate_nodes
+from tg2hdl_quant.graph.border import quantize_border
 from tg2hdl_quant.graph.lower import Lowered
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
@@ -139,8 +140,6 @@ def measure(
     observed: dict[int, Observed],
 ) -> QuantizationReport:
     """Compare the integer graph with the float one on the samples."""
-    from tg2hdl_quant.graph.quantized import quantize_border
-
     chosen = np.linspace(0, len(samples[0]) - 1, min(_MEASURED, len(samples[0]))).astype(int)
     inputs = [s[chosen] for s in samples]
     integers = [
@@ -190,10 +189,10 @@ def measure(
                 warnings.append(f"{stored.name} is constant ({known.low:.4g}) on all samples")
             if clipped > 0.5:
                 warnings.append(f"{stored.name} saturates on {clipped:.0%} of its values")
-    got = evaluate_graph(lowered.graph, integers)
-    reference = evaluate_graph(graph, inputs)
-    values = [np.asarray(g * v.scale + v.offset) for g, v in zip(got, lowered.outputs, strict=True)]
-    scores = reference[0].reshape(len(chosen), -1)
+    results = evaluate_graph(lowered.graph, integers)
+    expected = evaluate_graph(graph, inputs)[0]
+    values = [np.asarray(g * v.scale + v.offset) for g, v in zip(results, lowered.outputs, strict=True)]
+    scores = expected.reshape(len(chosen), -1)
     result = values[0].reshape(len(chosen), -1)
     several = scores.shape[1] > 1
     agreement = float((scores.argmax(1) == result.argmax(1)).mean()) if several else None
@@ -205,7 +204,7 @@ def measure(
     return QuantizationReport(
         tuple(layers),
         len(chosen),
-        sqnr(reference[0], values[0].reshape(reference[0].shape)),
+        sqnr(expected, values[0].reshape(expected.shape)),
         agreement,
         float_accuracy,
         accuracy,
@@ -217,5 +216,5 @@ def measure(
 def _classes(scores: Array) -> Array:
     """Class of the largest score; one score is a class number, or a logit."""
     if scores.shape[1] > 1:
-        return scores.argmax(1)
-    return scores[:, 0] > 0 if scores.dtype.kind == "f" else scores[:, 0]
+        return np.asarray(scores.argmax(1))
+    return np.asarray(scores[:, 0] > 0 if scores.dtype.kind == "f" else scores[:, 0])

@@ -60,7 +60,8 @@ def contraction_operands(graph: TensorGraph, number: int) -> tuple[int, int] | N
 def _fold_constants(graph: TensorGraph) -> TensorGraph:
     varying = set(graph.inputs)
     for number, node in enumerate(graph.nodes):
-        if any(s in varying for s in node.sources):
+        # Weights that are codes stay codes.
+        if node.op == "dequantize" or any(s in varying for s in node.sources):
             varying.add(number)
     borders = {s for n in varying for s in graph.nodes[n].sources if s not in varying}
     borders |= {n for n in graph.outputs if n not in varying}
@@ -140,9 +141,9 @@ class _Rewriter:
             inverse = self._new.add("RECIPROCAL", (sources[1],), shape, node.dtype, None, node.label)
             return self._times(sources[0], inverse, node)
         if node.op == "MUL":
-            return self._times(*sources, node)
+            return self._times(sources[0], sources[1], node)
         if node.op == "ADD":
-            return self._plus(*sources, node)
+            return self._plus(sources[0], sources[1], node)
         return self._new.add(node.op, sources, node.shape, node.dtype, node.arg, node.label)
 
     def _scalar(self, value: float) -> int:

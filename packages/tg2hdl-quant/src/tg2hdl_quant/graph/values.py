@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import GraphBuilder, TensorNode
 
-__all__ = ["Sum", "Value", "integer_type", "move_array"]
+__all__ = ["Sum", "Value", "compact", "integer_type", "move_array"]
 
 Array = npt.NDArray[Any]
 
@@ -29,6 +29,8 @@ class Value:
         Bounds of the integers, proven.
     offset : ndarray of float64
         Added to the value of every element; zero but for inputs.
+    zero : int
+        Integer that stands for `offset`; not zero only at the borders of a model that has zero points.
     """
 
     node: int
@@ -36,6 +38,7 @@ class Value:
     low: int
     high: int
     offset: Array = field(default_factory=lambda: np.zeros(()))
+    zero: int = 0
 
     @property
     def reach(self) -> int:
@@ -81,6 +84,15 @@ def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:
             if dtype.min_value <= low and high <= dtype.max_value:
                 return dtype
     return None
+
+
+def compact(array: Array) -> Array:
+    """An array of size 1 along each axis on which it repeats; one number without axes."""
+    for axis in range(array.ndim):
+        first = array.take([0], axis)
+        if np.array_equal(np.broadcast_to(first, array.shape), array):
+            array = first
+    return array.reshape(()) if array.size == 1 else array
 
 
 def move_array(node: TensorNode, array: Array, shape: tuple[int, ...], fill: float | None) -> Array:

@@ -63,6 +63,11 @@ _OPTIONS = (
         help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
     ),
     click.option(
+        "--keep-float",
+        is_flag=True,
+        help="Compute the quantizers of an ONNX file in float, as they are defined, not in integers.",
+    ),
+    click.option(
         "--multipliers",
         type=click.IntRange(1),
         help="Hardware multipliers; kernels share them.  [default: 1]",
@@ -123,10 +128,11 @@ def compile_file(
     share_units: bool,
     schedule: str | None,
     units: tuple[str, ...],
+    keep_float: bool = False,
     part: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)))
+    file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)), keep_float)
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(

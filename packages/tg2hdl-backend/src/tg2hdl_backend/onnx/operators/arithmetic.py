@@ -6,23 +6,12 @@ from typing import Any
 
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
-from tinygrad.uop import ops
-from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.tensors import tensor_of
+from tg2hdl_backend.tinygrad_adapter.division import quotient
 
 __all__ = ["divide", "scalar", "to_code", "wide"]
-
-
-def _ieee_division(a: float, b: float) -> float:
-    if b:
-        return a / b
-    return float("nan") if a == 0 or a != a else float("inf") * a * (1 if str(b)[0] != "-" else -1)
-
-
-# tinygrad's interpreter knows reciprocals only; its renderers and the IR have the division.
-ops.python_alu.setdefault(Ops.FDIV, _ieee_division)
 
 
 def divide(a: Tensor, b: Tensor | float) -> Tensor:
@@ -31,8 +20,7 @@ def divide(a: Tensor, b: Tensor | float) -> Tensor:
         if abs(b).hex().startswith("0x1.0000000000000p"):
             return a / b
         b = a.full_like(b)
-    a, b = a._broadcasted(b)
-    return Tensor(a.uop.alu(Ops.FDIV, b.uop))
+    return quotient(a, b)
 
 
 def to_code(x: Tensor, zero_point: Tensor | int, dtype: Any) -> Tensor:

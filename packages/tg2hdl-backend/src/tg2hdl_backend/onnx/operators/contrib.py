@@ -11,6 +11,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code
+from tg2hdl_backend.onnx.operators.declared import declared_codes, declared_values, known_quantizer
 from tg2hdl_backend.onnx.operators.quantization import _factor, _requantized, _shifted, matmul_integer
 from tg2hdl_backend.onnx.tensors import sizes_of
 
@@ -31,12 +32,17 @@ QTensor = tuple[Tensor, Tensor, Tensor | None]
 
 def _real(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     factor: Tensor | float = scalar(node, position + 1, scale)
-    return _shifted(x, scalar(node, position + 2, zero)).cast(dtypes.float32) * factor
+    value = _shifted(x, scalar(node, position + 2, zero)).cast(dtypes.float32) * factor
+    known = 0 if zero is None else node.known(position + 2)
+    quantizer = known_quantizer(node, x, node.known(position + 1), known, x.dtype)
+    return declared_values(node, value, x, quantizer)
 
 
 def _code(node: OnnxNode, position: int, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     dtype = dtypes.uint8 if zero is None else zero.dtype
-    return to_code(divide(x, scalar(node, position, scale)), scalar(node, position + 1, zero), dtype)
+    codes = to_code(divide(x, scalar(node, position, scale)), scalar(node, position + 1, zero), dtype)
+    known = 0 if zero is None else node.known(position + 1)
+    return declared_codes(node, codes, x, known_quantizer(node, x, node.known(position), known, dtype))
 
 
 def qlinear_add(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
@@ -50,11 +56,16 @@ def qlinear_mul(node: OnnxNode, a: Tensor, *rest: Any) -> Tensor:
     """Product of codes; the zero point is added before the rounding, as ONNX Runtime does."""
     a_scale, a_zero, b, b_scale, b_zero, scale, *zero = rest
     product = _shifted(a, scalar(node, 2, a_zero)) * _shifted(b, scalar(node, 5, b_zero))
-    scaled = product.cast(dtypes.float32) * _factor(node, (1, 4, 6), (a_scale, b_scale, scale), (-1,))
+    factor = _factor(node, (1, 4, 6), (a_scale, b_scale, scale), (-1,))
+    scaled = product.cast(dtypes.float32) * factor.tensor
+    declared_values(node, scaled, product, factor.quantizer)
     offset = scalar(node, 7, zero[0]) if zero else 0
     if isinstance(offset, Tensor):
         offset = offset.cast(dtypes.float32)
-    return to_code(scaled + offset, 0, a.dtype)
+    moved = scaled + offset
+    return declared_codes(
+        node, to_code(moved, 0, a.dtype), moved, known_quantizer(node, moved, 1.0, 0, a.dtype)
+    )
 
 
 def qgemm(node: OnnxNode, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, *rest: Any) -> Tensor:

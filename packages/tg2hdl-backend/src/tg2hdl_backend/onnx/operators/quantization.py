@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tinygrad import Tensor
@@ -11,7 +11,9 @@ from tinygrad.dtype import dtypes
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code
 from tg2hdl_backend.onnx.operators.convolution import conv
+from tg2hdl_backend.onnx.operators.declared import declared_codes, declared_values, known_quantizer
 from tg2hdl_backend.onnx.tensors import to_dtype
+from tg2hdl_ir.tensors import Quantizer
 
 __all__ = [
     "conv_integer",
@@ -53,7 +55,9 @@ def quantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor
         if not node.attribute("saturate", 1):
             raise node.unsupported("FP8 without saturation", "export with saturate=1")
         return quotient.clamp(-limit, limit).cast(out)
-    return to_code(quotient, _spread(node, x, scalar(node, 2, zero_point)), out)
+    codes = to_code(quotient, _spread(node, x, scalar(node, 2, zero_point)), out)
+    zero = 0 if zero_point is None else node.known(2)
+    return declared_codes(node, codes, x, known_quantizer(node, x, node.known(1), zero, out))
 
 
 def _float_scale(scale: Any, x: Tensor) -> Any:
@@ -70,7 +74,11 @@ def dequantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tens
     else:
         value = _shifted(x, _spread(node, x, scalar(node, 2, zero_point))).cast(dtypes.float32)
     factor = _spread(node, x, scalar(node, 1, scale))
-    return (value * (factor.cast(dtypes.float32) if isinstance(factor, Tensor) else factor)).cast(out)
+    result = (value * (factor.cast(dtypes.float32) if isinstance(factor, Tensor) else factor)).cast(out)
+    if dtypes.is_float(x.dtype):
+        return result
+    zero = 0 if zero_point is None else node.known(2)
+    return declared_values(node, result, x, known_quantizer(node, x, node.known(1), zero, x.dtype))
 
 
 def dynamic_quantize_linear(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -116,28 +124,42 @@ def conv_integer(
 
 
 def _requantized(
-    node: OnnxNode, total: Tensor, factor: Any, position: int, zero_point: Tensor | None
+    node: OnnxNode, total: Tensor, factor: Factor, position: int, zero_point: Tensor | None
 ) -> Tensor:
     """``round(float(total) * factor) + zero_point``, saturated."""
     dtype = dtypes.uint8 if zero_point is None else zero_point.dtype
     zero = scalar(node, position, zero_point)
     zero = zero.reshape(()) if isinstance(zero, Tensor) and zero.numel() == 1 else zero
-    return to_code(total.cast(dtypes.float32) * factor, zero, dtype)
+    value = total.cast(dtypes.float32) * factor.tensor
+    declared_values(node, value, total, factor.quantizer)
+    known = 0 if zero_point is None else node.known(position)
+    steps = known_quantizer(node, total, 1.0, known, dtype)
+    return declared_codes(node, to_code(value, zero, dtype), value, steps)
 
 
-def _factor(node: OnnxNode, positions: tuple[int, int, int], tensors: tuple[Tensor, ...], shape: Any) -> Any:
+class Factor(NamedTuple):
+    """What a sum of products is multiplied by: as an operand, and as a scale where it is known."""
+
+    tensor: Any
+    quantizer: Quantizer | None
+
+
+def _factor(
+    node: OnnxNode, positions: tuple[int, int, int], tensors: tuple[Tensor, ...], shape: Any
+) -> Factor:
     """``x_scale * w_scale / y_scale`` in float32, computed here when all are known."""
     known = [node.known(p) for p in positions]
     if all(k is not None for k in known):
         x, w, y = (np.asarray(k, np.float32) for k in known)
         factor = (x * w) / y
-        return (
-            float(factor.reshape(()))
-            if factor.size == 1
-            else constant(node, factor.reshape(-1)).reshape(shape)
-        )
+        one = factor.size == 1
+        factor = factor.reshape(()) if one else factor.reshape(-1).reshape(shape)
+        limits = (dtypes.int32.min, dtypes.int32.max)
+        quantizer = Quantizer(factor, np.zeros((), np.int64), *limits) if np.all(factor > 0) else None
+        operand = float(factor) if one else constant(node, factor.reshape(-1)).reshape(shape)
+        return Factor(operand, quantizer)
     x_scale, w_scale, y_scale = (t.reshape(()) if t.numel() == 1 else t.reshape(shape) for t in tensors)
-    return divide(x_scale * w_scale, y_scale)
+    return Factor(divide(x_scale * w_scale, y_scale), None)
 
 
 def qlinear_matmul(

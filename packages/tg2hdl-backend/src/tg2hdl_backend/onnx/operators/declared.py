@@ -1,0 +1,50 @@
+"""Quantizers of operators whose scales are known when the model is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.tinygrad_adapter.quantizers import declare_codes, declare_values
+from tg2hdl_ir.tensors import Quantizer
+
+__all__ = ["declared_codes", "declared_values", "known_quantizer"]
+
+
+def known_quantizer(node: OnnxNode, x: Tensor, scale: Any, zero: Any, dtype: Any) -> Quantizer | None:
+    """The quantizer of a tensor like `x`; None for a scale for each block, or a value that depends on data.
+
+    Parameters
+    ----------
+    scale, zero : ndarray, number or None
+        Their values; None where they depend on data.
+    dtype : tinygrad dtype
+        Type of the codes.
+    """
+    if scale is None or zero is None or node.attribute("block_size", 0):
+        return None
+    axis = node.attribute("axis", 1) % max(x.ndim, 1)
+
+    def spread(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if array.size == 1:
+            return array.reshape(())
+        return array.reshape([-1 if n == axis else 1 for n in range(x.ndim)]) if array.ndim == 1 else array
+
+    steps = spread(np.asarray(scale, np.float32))
+    if not np.all(np.isfinite(steps)) or np.any(steps <= 0):
+        return None
+    return Quantizer(steps, spread(np.asarray(zero).astype(np.int64)), int(dtype.min), int(dtype.max))
+
+
+def declared_codes(node: OnnxNode, result: Tensor, source: Tensor, quantizer: Quantizer | None) -> Tensor:
+    """`result`, declared to be codes of `source` where the quantizer is known."""
+    return result if quantizer is None else declare_codes(result, source, quantizer, node.name)
+
+
+def declared_values(node: OnnxNode, result: Tensor, source: Tensor, quantizer: Quantizer | None) -> Tensor:
+    """`result`, declared to be what the codes `source` stand for where the quantizer is known."""
+    return result if quantizer is None else declare_values(result, source, quantizer, node.name)

@@ -1,0 +1,130 @@
+"""The narrowest multiplier that rounds as a float32 product does, proven for every sum.
+
+ONNX Runtime computes ``rint(float32(sum) * multiplier)``, clipped to a few hundred codes.  That is a staircase: for
+each code the smallest sum that gives it.  ``(sum * M + c) >> n`` is the same staircase exactly when the line lies below
+the code one sum before each step, and not below it at the step; so a few hundred comparisons prove it for all sums.
+Ties that go to even, and products that float32 rounds to a tie, can make it impossible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Staircase", "fit_staircase", "rounded_product", "roundest"]
+
+Array = npt.NDArray[Any]
+_WIDEST = 26
+"""Widest multiplier that is tried (bits); float32 itself has 24."""
+
+
+@dataclass(frozen=True, eq=False)
+class Staircase:
+    """``(sum * factor + added) >> shift``.
+
+    Parameters
+    ----------
+    factor, added : ndarray of int64
+        For each channel.
+    shift : int
+    """
+
+    factor: npt.NDArray[np.int64]
+    added: npt.NDArray[np.int64]
+    shift: int
+
+
+def rounded_product(total: Array, multiplier: Array, offset: float = 0.0) -> Array:
+    """What ONNX Runtime computes of int32 sums, before it adds the zero point and clips."""
+    products = total.astype(np.float32) * np.asarray(multiplier, np.float32)
+    return np.asarray(np.rint(products + np.float32(offset)))
+
+
+def fit_staircase(
+    multipliers: Array, low: int, high: int, first: int, last: int, offset: float = 0.0
+) -> Staircase | None:
+    """The smallest shift for which all channels have a multiplier; None where a channel has none.
+
+    Parameters
+    ----------
+    multipliers : ndarray of float32
+        Positive, for each channel.
+    low, high : int
+        Bounds of the sums.
+    first, last : int
+        Results beyond them are clipped.
+    offset : float
+        Added before the rounding.
+    """
+    channels = np.unique(np.asarray(multipliers, np.float32).reshape(-1))
+    proofs = [_conditions(m, low, high, first, last, offset) for m in channels]
+    widest = min(_WIDEST - int(np.floor(np.log2(float(channels.max())))), 46)
+    shift = 0
+    while True:
+        # A finer shift keeps what a coarser one allows, so one pass over the channels almost always does.
+        start = shift
+        for multiplier, proof in zip(channels, proofs, strict=True):
+            while shift <= widest and _fit(float(multiplier), proof, shift) is None:
+                shift += 1
+        if shift > widest:
+            return None
+        if shift == start:
+            break
+    pairs = [_fit(float(m), p, shift) for m, p in zip(channels, proofs, strict=True)]
+    place = np.searchsorted(channels, np.asarray(multipliers, np.float32))
+    factors, added = (np.array([p[n] for p in pairs if p is not None], np.int64) for n in (0, 1))
+    return Staircase(factors[place], added[place], shift)
+
+
+@dataclass(frozen=True, eq=False)
+class _Conditions:
+    """Sums that must reach a code, and sums that must stay below one."""
+
+    reach: tuple[Array, Array]
+    stay: tuple[Array, Array]
+
+
+def _conditions(multiplier: Any, low: int, high: int, first: int, last: int, offset: float) -> _Conditions:
+    codes = np.arange(first + 1, last + 1)
+    below = np.full(len(codes), low, np.int64)
+    above = np.full(len(codes), high + 1, np.int64)
+    while np.any(below < above):
+        middle = (below + above) // 2
+        reached = rounded_product(middle, multiplier, offset) >= codes
+        above = np.where(reached, middle, above)
+        below = np.where(reached, below, middle + 1)
+    inside = (above > low) & (above <= high)
+    reach, stay = (above[inside], codes[inside]), (above[inside] - 1, codes[inside])
+    ends = rounded_product(np.array([low, high]), multiplier, offset)
+    if ends[0] > first:
+        reach = (np.append(reach[0], low), np.append(reach[1], min(int(ends[0]), last)))
+    if ends[1] < last:
+        stay = (np.append(stay[0], high), np.append(stay[1], max(int(ends[1]), first) + 1))
+    return _Conditions(reach, stay)
+
+
+def _fit(multiplier: float, proof: _Conditions, shift: int) -> tuple[int, int] | None:
+    """Multiplier and constant of a channel at a shift."""
+    exact = multiplier * 2.0**shift
+    largest = max(int(np.abs(sums).max(initial=0)) for sums, _ in (proof.reach, proof.stay)) + 1
+    for factor in sorted({int(np.floor(exact)) + d for d in (-1, 0, 1, 2)}, key=lambda f: abs(f - exact)):
+        if factor <= 0 or factor * largest >= 1 << 61:
+            continue
+        (reached, codes), (stayed, limits) = proof.reach, proof.stay
+        least = int(((codes << shift) - reached * factor).max(initial=-(1 << 62)))
+        most = int(((limits << shift) - stayed * factor).min(initial=1 << 62)) - 1
+        if least <= most:
+            return factor, roundest(least, most)
+    return None
+
+
+def roundest(least: int, most: int) -> int:
+    """The number between two with the most zeros at its end."""
+    for zeros in range(62, -1, -1):
+        number = -(-least >> zeros) << zeros
+        if number <= most:
+            return number
+    return least

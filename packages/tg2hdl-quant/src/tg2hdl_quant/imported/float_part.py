@@ -1,0 +1,150 @@
+"""What a model computes in float between its codes, each operation by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
+from tg2hdl_quant.graph.values import Sum
+from tg2hdl_quant.imported.builder import IntegerBuilder
+
+__all__ = ["FloatPart"]
+
+_F32 = DType.FP32
+
+
+class FloatPart:
+    """Float nodes of the new graph.
+
+    Parameters
+    ----------
+    codes : callable
+        The integer node of a tensor of integers.
+    total : callable
+        A float tensor as a sum of scaled integers, or None.
+
+    Attributes
+    ----------
+    names : list of str
+        Operations that compute in float.
+    """
+
+    def __init__(
+        self,
+        graph: TensorGraph,
+        builder: IntegerBuilder,
+        codes: Callable[[int], int],
+        total: Callable[[int], Sum | None],
+    ) -> None:
+        self._graph = graph
+        self._builder = builder
+        self._codes = codes
+        self._total = total
+        self._known: dict[int, int] = {}
+        self.names: list[str] = []
+
+    def node(self, number: int) -> int:
+        """The float node of a float tensor, integers for as long as possible below it."""
+        stack = [number]
+        while stack:
+            current = stack[-1]
+            waiting = [] if current in self._known else self._waiting(current)
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if current not in self._known:
+                self._known[current] = self._made(current)
+        return self._known[number]
+
+    def quantized(self, number: int) -> int:
+        """Codes by float arithmetic: a division, a rounding half to even, a saturation."""
+        node = self._graph.nodes[number]
+        self._named(node.label or node.op)
+        q, build = node.arg, self._builder
+        steps = self._op("FDIV", self.node(node.sources[0]), build.const(q.scale, _F32))
+        steps = self._clipped(steps, q.low - q.zero - 1, q.high - q.zero + 1)
+        whole = self._op("TRUNC", steps)
+        rest = self._op("SUB", steps, whole)
+        size = self._op("MAX", rest, self._op("NEG", rest))
+        half = build.const(0.5, _F32)
+        halved = self._op("MUL", whole, half)
+        odd = self._compare("CMPNE", halved, self._op("TRUNC", halved))
+        tie = build.elementwise("AND", self._compare("CMPEQ", size, half), odd, dtype=DType.BOOL)
+        away = build.elementwise("OR", self._compare("CMPLT", half, size), tie, dtype=DType.BOOL)
+        one = build.const(1.0, _F32)
+        negative = self._compare("CMPLT", rest, build.const(0.0, _F32))
+        step = self._op("WHERE", negative, self._op("NEG", one), one)
+        rounded = self._op("ADD", whole, self._op("WHERE", away, step, build.const(0.0, _F32)))
+        coded = self._op("ADD", rounded, build.const(q.zero, _F32))
+        coded = self._clipped(coded, np.asarray(q.low), np.asarray(q.high))
+        return build.set_bounds(build.cast(coded, node.dtype), q.low, q.high)
+
+    def to_integers(self, number: int) -> int:
+        """A comparison or conversion of float tensors."""
+        node = self._graph.nodes[number]
+        self._named(node.label or node.op)
+        sources = tuple(
+            self.node(s) if self._graph.nodes[s].dtype.is_float else self._codes(s) for s in node.sources
+        )
+        return self._builder.add(node.op, sources, node.shape, node.dtype, node.arg, node.label)
+
+    def _waiting(self, number: int) -> list[int]:
+        if self._is_leaf(number):
+            return []
+        sources = self._graph.nodes[number].sources
+        return [s for s in sources if self._graph.nodes[s].dtype.is_float and s not in self._known]
+
+    def _is_leaf(self, number: int) -> bool:
+        return self._graph.nodes[number].op in ("const", "input") or self._total(number) is not None
+
+    def _made(self, number: int) -> int:
+        node = self._graph.nodes[number]
+        if node.op == "const":
+            return self._builder.const(node.arg, node.dtype, node.label)
+        if node.op == "input":
+            return self._builder.add("input", (), node.shape, node.dtype, node.arg, node.label)
+        total = self._total(number)
+        if total is not None:
+            return self._converted(total, node.label)
+        sources = tuple(
+            self._known[s] if self._graph.nodes[s].dtype.is_float else self._codes(s) for s in node.sources
+        )
+        if node.op in MOVEMENT:
+            return self._builder.move(node, sources[0])
+        self._named(node.label or node.op)
+        return self._builder.add(node.op, sources, node.shape, node.dtype, node.arg, node.label)
+
+    def _converted(self, total: Sum, label: str) -> int:
+        """Scaled integers as float numbers."""
+        made: int | None = None
+        for term in total.terms:
+            one = self._op("MUL", self._builder.cast(term.node, _F32), self._builder.const(term.scale, _F32))
+            made = one if made is None else self._op("ADD", made, one)
+        if made is None:
+            made = self._builder.const(total.offset, _F32)
+        elif np.any(total.offset):
+            made = self._op("ADD", made, self._builder.const(total.offset, _F32))
+        if len(total.terms) > 1:
+            self._named(label or "sum")
+        if self._builder.nodes[made].shape != total.shape:
+            made = self._builder.add("expand", (made,), total.shape, _F32)
+        return made
+
+    def _op(self, op: str, *sources: int) -> int:
+        return self._builder.elementwise(op, *sources, dtype=_F32)
+
+    def _compare(self, op: str, *sources: int) -> int:
+        return self._builder.elementwise(op, *sources, dtype=DType.BOOL)
+
+    def _clipped(self, number: int, low: np.ndarray, high: np.ndarray) -> int:
+        number = self._op("MAX", number, self._builder.const(low, _F32))
+        top = self._builder.const(high, _F32)
+        return self._op("WHERE", self._compare("CMPLT", number, top), number, top)
+
+    def _named(self, name: str) -> None:
+        if name not in self.names:
+            self.names.append(name)

@@ -1,0 +1,50 @@
+"""A graph with quantizers as an integer model."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.tensors import TensorGraph
+from tg2hdl_quant.graph.import_report import ImportReport
+from tg2hdl_quant.graph.quantized import QuantizedGraph
+from tg2hdl_quant.graph.simplify import prune, simplify
+from tg2hdl_quant.imported.concatenation import split_concatenations
+from tg2hdl_quant.imported.lower import ImportLowering
+
+__all__ = ["import_graph", "is_quantized"]
+
+
+def is_quantized(graph: TensorGraph) -> bool:
+    """Whether a graph has quantizers."""
+    return any(n.op in ("quantize", "dequantize") for n in graph.nodes)
+
+
+def import_graph(graph: TensorGraph, *, allow_float: bool = True) -> QuantizedGraph:
+    """Integer arithmetic for a graph that brings its own scales.
+
+    Parameters
+    ----------
+    allow_float : bool
+        Whether operations without an integer form are computed in float; the report names them.
+
+    Raises
+    ------
+    InputError
+        For a graph without quantizers.
+    UnsupportedError
+        For operations without an integer form, when float is not allowed, or a sum that needs more than 64 bits.
+    """
+    if not is_quantized(graph):
+        raise InputError(
+            f"model {graph.name} has no quantizers with known scales",
+            hint="quantize it with tg2hdl.quantize(model, samples)",
+        )
+    lowering = ImportLowering(prune(split_concatenations(simplify(graph))))
+    integer, inputs, outputs = lowering.run()
+    names = tuple(lowering.in_float)
+    if names and not allow_float:
+        raise UnsupportedError(
+            "no integer form for " + ", ".join(names),
+            where=f"model {graph.name}",
+            hint="allow float for them, or take them out of the model",
+        )
+    return QuantizedGraph(integer, inputs, outputs, ImportReport(tuple(lowering.how), names))

@@ -1,0 +1,212 @@
+"""Sums of scaled integers to the codes of a given quantizer, as ONNX Runtime rounds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.tensors import Quantizer
+from tg2hdl_quant.graph.float32_product import by_float32_product
+from tg2hdl_quant.graph.import_report import Requantization
+from tg2hdl_quant.graph.options import QuantizeOptions
+from tg2hdl_quant.graph.requantize import clip_to, requantize
+from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product, roundest
+from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
+from tg2hdl_quant.imported.builder import IntegerBuilder
+
+__all__ = ["by_table", "to_codes"]
+
+Array = npt.NDArray[Any]
+_COMPARED = 1 << 17
+"""Most operand values that are compared one by one."""
+
+
+def to_codes(
+    builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
+) -> tuple[int, Requantization]:
+    """Node with the codes of a sum in [low, high], and how they are made.
+
+    Parameters
+    ----------
+    quantizer : Quantizer
+        With one scale.
+    """
+    scale, zero = np.float32(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
+    where = f"layer {name}"
+    if not total.terms:
+        codes = np.clip(quantizer.codes(np.broadcast_to(total.offset, total.shape)), low, high)
+        return builder.const(codes, _type(low, high)), Requantization(name, "same")
+    if len(total.terms) > 1 or not np.all(total.terms[0].scale > 0):
+        number, how = _several(builder, total, float(scale), zero, low, high, name)
+    else:
+        term, rest = _with_offset(builder, total, where)
+        number, how = _single(builder, term, rest, scale, zero, low, high, name)
+    number = builder.cast(number, _type(low, high))
+    if builder.nodes[number].shape != total.shape:
+        number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
+    return builder.set_bounds(number, low, high), how
+
+
+def by_table(
+    builder: IntegerBuilder, index: Value, codes: Array, low: int, high: int, name: str
+) -> tuple[int, Requantization]:
+    """Codes looked up by integers; `codes` begins with that of the smallest integer."""
+    table = builder.const(codes, _type(low, high), f"{name}.table")
+    place = builder.cast(index.node, DType.INT32)
+    if index.low:
+        place = builder.elementwise("ADD", place, builder.const(-index.low, DType.INT32), dtype=DType.INT32)
+    shape = builder.nodes[index.node].shape
+    made = builder.add("gather", (table, place), shape, _type(low, high), None, name)
+    bits = (index.high - index.low).bit_length()
+    return builder.set_bounds(made, low, high), Requantization(name, "table", bits, 0.0)
+
+
+def _type(low: int, high: int) -> DType:
+    dtype = integer_type(low, high)
+    assert dtype is not None
+    return dtype
+
+
+def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, float]:
+    """The only term with its bias added as integers, and what is added that is no integer."""
+    term = total.terms[0]
+    steps = total.offset / term.scale
+    if total.offset.size == 1 and np.abs(steps - np.rint(steps)).max() > 1e-3:
+        return builder.value(term.node, term.scale), float(total.offset.reshape(()))
+    node = builder.plus(term.node, np.rint(steps).astype(np.int64), where, narrowest=32)
+    return builder.value(node, term.scale), 0.0
+
+
+def _single(
+    builder: IntegerBuilder,
+    term: Value,
+    offset: float,
+    scale: Any,
+    zero: int,
+    low: int,
+    high: int,
+    name: str,
+) -> tuple[int, Requantization]:
+    where = f"layer {name}"
+    multiplier = compact(term.scale.astype(np.float32) / scale)
+    if np.all(multiplier == 1) and not offset:
+        number = builder.plus(term.node, np.array(zero), where)
+        bounds = builder.bounds(number)
+        return _clip(builder, number, low, high, bounds), Requantization(name, "same")
+    term = Value(term.node, compact(term.scale), term.low, term.high)
+    one = Sum((term,), np.asarray(offset), builder.nodes[term.node].shape)
+    limit = max(high - zero, zero - low, 1)
+    if _is_shift(multiplier, limit) and not offset:
+        number = requantize(builder, one, float(scale), low - zero, high - zero, _even(24), where)
+        number = builder.set_bounds(number, low - zero, high - zero)
+        return builder.plus(number, np.array(zero), where), Requantization(name, "shift")
+    found = fit_staircase(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
+    if found is not None:
+        added = found.added + (zero << found.shift)
+        reach = term.reach * int(found.factor.max()) + int(np.abs(added).max())
+        dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
+        number = builder.cast(term.node, dtype)
+        factor = builder.cast(builder.const(compact(found.factor), DType.INT32), dtype)
+        number = builder.elementwise("MUL", number, factor, dtype=dtype)
+        number = builder.elementwise("ADD", number, builder.const(compact(added), dtype), dtype=dtype)
+        number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
+        bits = int(found.factor.max()).bit_length()
+        number = clip_to(builder, number, low, high, (reach >> found.shift) + 1)
+        return number, Requantization(name, "multiplier", bits)
+    if term.high - term.low < 1 << 10 and multiplier.size == 1:
+        codes = rounded_product(np.arange(term.low, term.high + 1), multiplier, offset / scale)
+        codes = np.clip(codes + zero, low, high)
+        return by_table(builder, term, codes, low, high, name)
+    try:
+        if offset:
+            raise UnsupportedError("what is added is no multiple of the scale", where=where)
+        number, reach = by_float32_product(builder, one, float(scale), limit, where)
+    except UnsupportedError:
+        number = requantize(builder, one, float(scale), low - zero, high - zero, _even(24), where)
+        number = builder.set_bounds(number, low - zero, high - zero)
+        return builder.plus(number, np.array(zero), where), Requantization(name, "approximate", 24)
+    number = clip_to(builder, number, low - zero, high - zero, reach)
+    number = builder.set_bounds(number, low - zero, high - zero)
+    return builder.plus(number, np.array(zero), where), Requantization(name, "float32", 24)
+
+
+def _clip(builder: IntegerBuilder, number: int, low: int, high: int, bounds: tuple[int, int]) -> int:
+    """Saturate where the bounds of a node ask for it."""
+    if bounds[0] >= low and bounds[1] <= high:
+        return number
+    return clip_to(builder, number, low, high, max(abs(bounds[0]), abs(bounds[1])))
+
+
+def _is_shift(multiplier: Array, limit: int) -> bool:
+    """Whether a rounding shift gives the results: float32 holds the sums that do not saturate."""
+    fraction, _ = np.frexp(multiplier)
+    smallest = float(multiplier.min())
+    return bool(np.all(fraction == 0.5) and multiplier.max() <= 1 and (limit + 1) / smallest < 1 << 24)
+
+
+def _even(bits: int) -> QuantizeOptions:
+    return QuantizeOptions(requantization="multiplier", rounding="half_even", multiplier_bits=bits)
+
+
+def _several(
+    builder: IntegerBuilder, total: Sum, scale: float, zero: int, low: int, high: int, name: str
+) -> tuple[int, Requantization]:
+    """Terms of several scales: narrow multipliers where all values of two operands can be compared."""
+    where = f"layer {name}"
+    plane = _fit_plane(total, scale, zero, low, high) if _is_grid(total) else None
+    if plane is None:
+        shifted = Sum(total.terms, total.offset + zero * scale, total.shape)
+        number = requantize(builder, shifted, scale, low, high, _even(24), where)
+        return number, Requantization(name, "approximate", 24)
+    factors, added, shift = plane
+    reach = sum(t.reach * f for t, f in zip(total.terms, factors, strict=True)) + abs(added)
+    dtype = builder.fitting(-reach, reach, where, 32)
+    number = builder.const(added, dtype)
+    for term, factor in zip(total.terms, factors, strict=True):
+        operand = builder.cast(term.node, dtype)
+        scaled = builder.elementwise("MUL", operand, builder.const(factor, dtype), dtype=dtype)
+        number = builder.elementwise("ADD", scaled, number, dtype=dtype)
+    number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
+    number = clip_to(builder, number, low, high, (reach >> shift) + 1)
+    return number, Requantization(name, "sum", max(factors).bit_length(), 0.0)
+
+
+def _is_grid(total: Sum) -> bool:
+    """Whether all values that the terms can have together are few enough to compare."""
+    spans = [t.high - t.low + 1 for t in total.terms]
+    single = all(t.scale.size == 1 and t.scale > 0 for t in total.terms) and total.offset.size == 1
+    return single and len(spans) == 2 and spans[0] * spans[1] <= _COMPARED
+
+
+def _fit_plane(
+    total: Sum, scale: float, zero: int, low: int, high: int
+) -> tuple[tuple[int, int], int, int] | None:
+    """Factors, constant and shift that give ONNX Runtime's code for each pair of operands; None without."""
+    a, b = (np.arange(t.low, t.high + 1, dtype=np.int64) for t in total.terms)
+    a, b = a[:, None], b[None, :]
+    expected = np.clip(_runtime_sum(total, scale, zero, a, b), low, high).astype(np.int64)
+    ratios = [float(t.scale.reshape(())) / scale for t in total.terms]
+    for shift in range(4, 31):
+        factors = [max(int(np.rint(r * 2.0**shift)), 1) for r in ratios]
+        sums = a * factors[0] + b * factors[1]
+        least = ((expected << shift) - sums)[expected > low]
+        most = (((expected + 1) << shift) - sums)[expected < high]
+        bounds = int(least.max(initial=-(1 << 60))), int(most.min(initial=1 << 60)) - 1
+        if bounds[0] <= bounds[1]:
+            return (factors[0], factors[1]), roundest(*bounds), shift
+    return None
+
+
+def _runtime_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array:
+    """``rint(fma(a, sa / sc, fma(b, sb / sc, constant)))`` in float32, as ONNX Runtime's QLinearAdd."""
+    ratios = [np.float32(t.scale.reshape(-1)[0]) / np.float32(scale) for t in total.terms]
+    zeros = [np.float32(t.zero) * r for t, r in zip(total.terms, ratios, strict=True)]
+    constant = np.float32(zero) - (zeros[0] + zeros[1]) + np.float32(total.offset.reshape(-1)[0] / scale)
+    # Products of 8 and 24 bits are exact in float64, and so is their sum with a float32 but for extreme scales.
+    inner = ((b + total.terms[1].zero) * np.float64(ratios[1]) + np.float64(constant)).astype(np.float32)
+    outer = (a + total.terms[0].zero) * np.float64(ratios[0]) + inner
+    return np.asarray(np.rint(outer.astype(np.float32)))

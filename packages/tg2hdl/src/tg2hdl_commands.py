@@ -18,6 +18,10 @@ def tg2hdl_commands() -> list[CommandDef]:
         CommandDef("quantize", "Quantize a float model to integers.", "tg2hdl.cli.quantize:quantize_command"),
         CommandDef("report", "Write a report of a model as an HTML file.", "tg2hdl.cli.report:report"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
+        CommandDef(
+            "completion", "Print the completion script of a shell.", "tg2hdl.cli.completion:completion"
+        ),
+        CommandDef("doctor", "Say which tools are there and what is missing.", "tg2hdl.cli.doctor:doctor"),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
     ]
 

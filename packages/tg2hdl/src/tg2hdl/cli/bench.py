@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from tg2hdl.bench import BenchRow, load_workloads, measure, merge_document
 from tg2hdl.bench.table import COLUMNS, cells, peer_lines
 from tg2hdl.cli.common import stage
-from tg2hdl.cli.families import FAMILY, PART, part_for
+from tg2hdl.cli.families import ENGINE, FAMILY, PART, part_for
+from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl_ir.errors import SimulationError
 
 __all__ = ["bench"]
@@ -40,8 +40,9 @@ Examples:
     show_default=True,
     help="FPGA family to compile for; ecp5 puts registers into block RAMs and multipliers.",
 )
-@click.option("--engine", default="auto", show_default=True, help="auto, cxxrtl, amaranth or a plugin's.")
+@click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option("-o", "--output", metavar="FILE.json", help="Merge the rows into a JSON table, and FILE.md.")
+@with_json
 def bench(
     file: str,
     only: tuple[str, ...],
@@ -54,6 +55,7 @@ def bench(
     family: str,
     engine: str,
     output: str | None,
+    json_file: str | None,
 ) -> None:
     """Measure the benchmark workloads.
 
@@ -61,7 +63,9 @@ def bench(
     --synth adds Fmax, utilization and the estimate. The exit status is 1 when a bit or the number of
     cycles is wrong. With -o a run can be continued: rows that it does not measure stay as they are.
     """
-    console = Console()
+    console, progress = consoles(json_file)
+    if output is not None:
+        check_file(output, ".json")
     synthesis = {"part": part_for(family, part), "speed": speed, "seeds": seeds}
     workloads = load_workloads(Path(file))
     cases = [
@@ -73,7 +77,7 @@ def bench(
     ]
     rows = []
     for number, (workload, case) in enumerate(cases, 1):
-        with stage(console, f"{number} of {len(cases)}: {workload.name} x{case.multipliers}") as report:
+        with stage(progress, f"{number} of {len(cases)}: {workload.name} x{case.multipliers}") as report:
             row = measure(
                 workload,
                 case,
@@ -95,6 +99,7 @@ def bench(
                 console.print(f"{row.workload} x{row.multipliers}: {line}", highlight=False, markup=False)
     if output:
         console.print(f"wrote {output}", highlight=False)
+    write_json(json_file, [row.to_dict() for row in rows])
     _check(rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from tg2hdl.cli.output import with_json, write_json
 from tg2hdl_ir.content_cache import CacheEntry, ContentCache, cache_entries, cache_root, clear_cache
 
 __all__ = ["cache"]
@@ -26,9 +26,9 @@ _KINDS = {
     invoke_without_command=True,
     epilog="\b\nExamples:\n  tg2hdl cache\n  tg2hdl cache --json\n  tg2hdl cache clear sim",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_json
 @click.pass_context
-def cache(ctx: click.Context, as_json: bool) -> None:
+def cache(ctx: click.Context, json_file: str | None) -> None:
     """Show the cache of compiled simulations, tool runs and plans, or clear it.
 
     It is the folder TG2HDL_CACHE_DIR, else one in the user's cache folder.  Above TG2HDL_CACHE_LIMIT bytes (2 GiB) the
@@ -40,12 +40,12 @@ def cache(ctx: click.Context, as_json: bool) -> None:
     for entry in cache_entries():
         by_kind[entry.kind].append(entry)
     limit = ContentCache("sim").limit
-    if as_json:
+    if json_file is not None:
         kinds = {
             kind: {"entries": len(found), "bytes": sum(e.size for e in found)}
             for kind, found in by_kind.items()
         }
-        click.echo(json.dumps({"folder": str(cache_root()), "limit": limit, "kinds": kinds}, indent=2))
+        write_json(json_file, {"folder": str(cache_root()), "limit": limit, "kinds": kinds})
         return
     table = Table("kind", "contents")
     for column in ("entries", "size", "last used"):

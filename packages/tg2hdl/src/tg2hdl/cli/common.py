@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -38,8 +39,13 @@ __all__ = [
     "with_model_options",
 ]
 
+
+def _complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="file")]
+
+
 _OPTIONS = (
-    click.argument("model", metavar="FILE[:NAME]"),
+    click.argument("model", metavar="FILE[:NAME]", shell_complete=_complete_file),
     click.option(
         "--input",
         "inputs",
@@ -237,10 +243,9 @@ def kernel_table(accelerator: Accelerator, title: str) -> Table:
 
 @contextmanager
 def stage(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    """Spinner for a step of unknown length; yields a function that changes its text."""
+    """Spinner for a step of unknown length; yields a function that changes its text.  Quiet without a terminal."""
     if not console.is_terminal:
-        console.print(text, highlight=False)
-        yield lambda message: console.print(f"{text}: {message}", highlight=False)
+        yield lambda message: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -250,27 +255,14 @@ def stage(console: Console, text: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[[], None]]:
-    """Bar over a known number of items; yields a function that advances it by one."""
+    """Bar over a known number of items; yields a function that advances it by one.  Quiet without a terminal."""
     if not console.is_terminal:
-        yield _printed_progress(console, text, total)
+        yield lambda: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(text, total=total)
         yield lambda: progress.advance(task)
-
-
-def _printed_progress(console: Console, text: str, total: int) -> Callable[[], None]:
-    """Print a line at each tenth, for logs."""
-    done = 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        if done == total or done * 10 // total > (done - 1) * 10 // total:
-            console.print(f"{text}: {done} of {total}", highlight=False)
-
-    return advance
 
 
 def output_folder(folder: str | None, label: str) -> Path:

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich.console import Console
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
 from tg2hdl.cli.families import PART
+from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.errors import CapacityError
@@ -36,6 +36,7 @@ Examples:
 @click.option(
     "--memory-files", is_flag=True, help="Write memory contents as .hex files, read with $readmemh."
 )
+@with_json
 def compile_command(
     output: str | None,
     part: str | None,
@@ -43,6 +44,7 @@ def compile_command(
     verify_each: bool,
     print_after: tuple[str, ...],
     print_changes: bool,
+    json_file: str | None,
     **model_options: Any,
 ) -> None:
     """Compile a model to Verilog and RTLIL.
@@ -51,9 +53,11 @@ def compile_command(
     object with __call__; or it is an ONNX file. Writes Verilog, RTLIL, the plan as text and as JSON, and
     prints the cycles of each kernel.
     """
-    console = Console()
+    console, progress = consoles(json_file)
+    if output is not None:
+        check_folder(output)
     watched = watched_passes(verify_each, print_after, print_changes)
-    with stage(console, f"compiling {model_options['model']}"), watched:
+    with stage(progress, f"compiling {model_options['model']}"), watched:
         file, _, accelerator = compile_file(**model_options, part=part)
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
@@ -63,19 +67,21 @@ def compile_command(
             console.print(f"{kernel.name}: {note}", highlight=False)
     console.print(_memory_line(accelerator), highlight=False)
     if part is not None:
-        with stage(console, f"estimating for {part}"):
+        with stage(progress, f"estimating for {part}"):
             fit = accelerator.fits(part)
         console.print(str(fit), highlight=False, markup=False)
         if not fit:
             raise CapacityError(f"the design does not fit {part}", notes=fit.lines, hint=fit.hint)
     folder = output_folder(output, file.label)
-    with stage(console, "writing"):
+    with stage(progress, "writing"):
         accelerator.verilog(folder / f"{file.label}.v", memories=folder if memory_files else None)
         accelerator.rtlil(folder / f"{file.label}.il")
         (folder / f"{file.label}.plan").write_text(accelerator.plan() + "\n")
-        (folder / f"{file.label}.json").write_text(json.dumps(_summary(accelerator), indent=2) + "\n")
+        summary = _summary(accelerator)
+        (folder / f"{file.label}.json").write_text(json.dumps(summary, indent=2) + "\n")
     for suffix in ("v", "il", "plan", "json"):
         console.print(f"wrote {folder / file.label}.{suffix}", highlight=False)
+    write_json(json_file, summary)
 
 
 def _memory_line(accelerator: Accelerator) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -10,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tg2hdl.cli.common import progress_bar, stage
+from tg2hdl.cli.families import ENGINE
+from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.demo import DEMO_MODELS, DemoResult, load_demo, run_images, write_files
 from tg2hdl_sim.yosys import first_start_is_slow
 
@@ -26,9 +29,7 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.option("--model", type=click.Choice(["all", *DEMO_MODELS]), default="all", show_default=True)
 @click.option("--images", default=360, show_default=True, help="Test images per model, 1 to 360.")
-@click.option(
-    "--engine", default="auto", show_default=True, help="auto, cxxrtl, verilator, amaranth or a plugin's."
-)
+@click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option(
     "--tinygrad-images",
     default=5,
@@ -36,31 +37,38 @@ Examples:
     help="How many of them tinygrad's interpreter computes too; a second or so each.",
 )
 @click.option("-o", "--output", default="build/demo", show_default=True, help="Folder for the files.")
-def demo(model: str, images: int, engine: str, tinygrad_images: int, output: str) -> None:
+@with_json
+def demo(
+    model: str, images: int, engine: str, tinygrad_images: int, output: str, json_file: str | None
+) -> None:
     """Classify handwritten digits on simulated hardware.
 
     Two trained networks of examples/digits, one in int8 and one in float32, go from tinygrad to hardware.
     Every test image is simulated clock cycle by clock cycle and compared bit for bit with the golden model,
     the first ones with tinygrad's own interpreter too.
     """
-    console = Console()
+    console, progress = consoles(json_file)
+    check_folder(output)
+    results = []
     started = time.perf_counter()
     if first_start_is_slow():
         console.print("The first run compiles Yosys from WebAssembly: a minute or two, once.")
     for name in DEMO_MODELS if model == "all" else (model,):
-        with stage(console, f"{name}: compiling the model"):
+        with stage(progress, f"{name}: compiling the model"):
             loaded = load_demo(name, images)
-        with stage(console, f"{name}: building the simulation") as report:
+        with stage(progress, f"{name}: building the simulation") as report:
             session = loaded.accelerator.session(engine, runs=images, progress=report)
-        with session, progress_bar(console, f"{name}: simulating", images) as advance:
+        with session, progress_bar(progress, f"{name}: simulating", images) as advance:
             result = run_images(loaded, session, tinygrad_images=tinygrad_images, advance=advance)
-        with stage(console, f"{name}: writing files"):
+        with stage(progress, f"{name}: writing files"):
             paths = write_files(loaded, result, Path(output))
+        results.append(result)
         _print(console, result)
         console.print(
             "wrote " + ", ".join(str(path) for path in paths) + "\n", highlight=False, soft_wrap=True
         )
     console.print(f"All of it took {time.perf_counter() - started:.0f} s.")
+    write_json(json_file, [asdict(result) for result in results])
 
 
 def _print(console: Console, result: DemoResult) -> None:

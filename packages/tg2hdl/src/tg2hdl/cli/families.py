@@ -1,4 +1,4 @@
-"""FPGA families and parts as options: one word each in every command."""
+"""Options whose values plugins register: FPGA families, parts and simulation engines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["FAMILY", "PART", "known_families", "known_parts", "part_for"]
+__all__ = ["ENGINE", "FAMILY", "PART", "known_families", "known_parts", "part_for"]
 
 
 def known_parts() -> dict[str, str]:
@@ -36,15 +36,13 @@ class _Registered(click.ParamType[str]):
         self.name = kind
 
     def _known(self) -> Iterable[str]:
-        return known_parts() if self.name == "part" else known_families()
+        return _KNOWN[self.name]()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         known = self._known()
         if value not in known:
-            other = known_families() if self.name == "part" else known_parts()
-            notes: tuple[str, ...] = ()
-            if value in other:
-                notes = (f"{value} is a {'family' if self.name == 'part' else 'part'}",)
+            elsewhere = (kind for kind, names in _KNOWN.items() if kind != self.name and value in names())
+            notes = tuple(f"{value} is {'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in elsewhere)
             raise InputError(
                 f"{self.name} {value!r} is unknown", notes=notes, hint=f"choose one of: {', '.join(known)}"
             )
@@ -56,8 +54,19 @@ class _Registered(click.ParamType[str]):
         return [CompletionItem(name) for name in self._known() if name.startswith(incomplete)]
 
 
+def _known_engines() -> tuple[str, ...]:
+    return ("auto", *sorted(engine.name for engine in registry().simulators()))
+
+
+_KNOWN: dict[str, Callable[[], Iterable[str]]] = {
+    "part": known_parts,
+    "family": known_families,
+    "engine": _known_engines,
+}
+
 FAMILY = _Registered("family")
 PART = _Registered("part")
+ENGINE = _Registered("engine")
 
 
 def part_for(family: str | None, part: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+import traceback
 
 import click
 
@@ -74,6 +75,9 @@ def _disable(ctx: click.Context, parameter: click.Parameter, names: tuple[str, .
     help="Leave out a plugin, by its name in `tg2hdl plugins list`; the variable TG2HDL_DISABLE_PLUGINS takes several, "
     "separated by commas.",
 )
+@click.option(
+    "--traceback", is_flag=True, expose_value=False, help="Show where in the program an error arose."
+)
 def cli() -> None:
     """Compile tinygrad models to FPGA hardware, simulate them cycle by cycle and check every bit."""
 
@@ -81,8 +85,10 @@ def cli() -> None:
 def main() -> None:
     """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage."""
     try:
-        cli(standalone_mode=False)
+        cli(standalone_mode=False, prog_name="tg2hdl")
     except Tg2hdlError as error:
+        if "--traceback" in sys.argv[1:]:
+            traceback.print_exc()
         click.echo(str(error), err=True)
         sys.exit(1)
     except click.exceptions.Exit as stop:

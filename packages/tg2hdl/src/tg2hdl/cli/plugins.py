@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tg2hdl.cli.new_plugin import new_plugin
+from tg2hdl.cli.output import with_json, write_json
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.registry import registry
@@ -37,12 +37,12 @@ def plugins() -> None:
     "  tg2hdl plugins list --json | jq '.plugins[].name'",
 )
 @click.option("--kind", type=click.Choice(sorted(_WORDS.values())), help="Names of what is of this kind.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_plugins(kind: str | None, as_json: bool) -> None:
+@with_json
+def list_plugins(kind: str | None, json_file: str | None) -> None:
     """List plugins and how much each provides; problems are a line each."""
     found = registry().describe()
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
+    if json_file is not None:
+        write_json(json_file, found)
         return
     hook = next((h for h, word in _WORDS.items() if word == kind), None)
     console = Console()
@@ -58,7 +58,8 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 
 @plugins.command(epilog="\b\nExamples:\n  tg2hdl plugins show tg2hdl-fp32\n  tg2hdl plugins show sigmoid")
 @click.argument("name")
-def show(name: str) -> None:
+@with_json
+def show(name: str, json_file: str | None) -> None:
     """Show all that a plugin provides; NAME is that of the plugin, its entry point or its distribution."""
     found = registry().describe()
     chosen = [
@@ -67,6 +68,9 @@ def show(name: str) -> None:
     if not chosen:
         known = ", ".join(p["name"] for p in found["plugins"])
         raise InputError(f"no plugin is named {name!r}", hint=f"known: {known}")
+    if json_file is not None:
+        write_json(json_file, chosen)
+        return
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for plugin in chosen:
         console.print(f"{plugin['name']}, version {plugin['version'] or 'unknown'}, {plugin['status']}")

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from tg2hdl.cli.common import compile_file, load_arrays, random_inputs, stage, with_model_options
-from tg2hdl.cli.families import PART, part_for
+from tg2hdl.cli.families import ENGINE, PART, part_for
+from tg2hdl.cli.output import check_file, consoles
 from tg2hdl.report import build_report, read_facts
 from tg2hdl.report.charts import plotly_script
 from tg2hdl.trace import write_trace
-from tg2hdl_ir.errors import InputError
 
 __all__ = ["report"]
 
@@ -33,9 +32,7 @@ Examples:
 @click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate a run.")
-@click.option(
-    "--engine", default="auto", show_default=True, help="Simulation engine; auto, or one of `plugins list`."
-)
+@click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option("--trace", metavar="FILE.json", help="Write the run as a trace for Perfetto or Chrome.")
 @click.option("--synth", is_flag=True, help="Synthesize, place and route.")
 @click.option("--part", type=PART, help="Part for --synth.  [default: ecp5-45k, or the first of --family]")
@@ -58,11 +55,13 @@ def report(
     Shows layers, timeline, memories, roofline, area, datapaths and the numbers of a run; its figures go to a .json file
     beside it, with which --against compares later.
     """
-    console = Console(stderr=True)
+    _, console = consoles()
     plotly_script()
     if against is not None:
         read_facts(against)
-    target = _target(output)
+    target = None if output is None else check_file(output, ".html", ".htm")
+    if trace is not None:
+        check_file(trace)
     with stage(console, f"compiling {model_options['model']}"):
         file, _, accelerator = compile_file(**model_options)
     target = target or Path(f"{file.label}.report.html")
@@ -82,15 +81,3 @@ def report(
         paths.append(write_trace(accelerator, trace, simulation))
     for path in paths:
         click.echo(f"wrote {path}")
-
-
-def _target(output: str | None) -> Path | None:
-    """The file to write; what cannot be written is an error before the work."""
-    if output is None:
-        return None
-    path = Path(output)
-    if path.suffix not in (".html", ".htm"):
-        raise InputError(f"{output!r} does not end in .html", hint="e.g. -o report.html")
-    if path.is_dir() or (path.parent.exists() and not path.parent.is_dir()):
-        raise InputError(f"{output!r} cannot be written", hint="give the name of a file")
-    return path

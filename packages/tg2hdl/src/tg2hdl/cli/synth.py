@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
 from tg2hdl.cli.families import PART, part_for
+from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.netlist_check import check_netlist
 from tg2hdl_ir.errors import Tg2hdlError
 
@@ -36,7 +34,7 @@ Examples:
 @click.option("--pack-registers", is_flag=True, help="Move registers into block RAMs and multipliers (ECP5).")
 @click.option("--check-netlist", "check", is_flag=True, help="Simulate the netlist against the golden model.")
 @click.option("--vectors", default=1, show_default=True, help="Random inputs for --check-netlist.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
+@with_json
 def synth(
     part: str | None,
     speed: int,
@@ -52,13 +50,13 @@ def synth(
     Prints Fmax, cells by kernel and kind, the critical path by operation, and the estimate before synthesis. Repeated
     runs come from a cache.
     """
-    console = Console()
+    console, progress = consoles(json_file)
     part = part_for(model_options["family"], part)
-    with stage(console, f"compiling {model_options['model']}"):
+    with stage(progress, f"compiling {model_options['model']}"):
         _, _, accelerator = compile_file(**model_options, part=part)
     packing = pack_registers or model_options["family"] == "ecp5"
     try:
-        with stage(console, f"synthesizing {accelerator.name} for {part}") as report:
+        with stage(progress, f"synthesizing {accelerator.name} for {part}") as report:
             result = accelerator.synthesize(
                 part,
                 speed,
@@ -77,11 +75,9 @@ def synth(
         console.print(
             f"{accelerator.predicted_cycles:,} cycles: {microseconds:,.1f} us per result", highlight=False
         )
-    if json_file:
-        Path(json_file).write_text(json.dumps(result.to_dict(), indent=2) + "\n")
-        console.print(f"wrote {json_file}", highlight=False)
+    write_json(json_file, result.to_dict())
     if check:
-        with stage(console, "simulating the netlist") as report:
+        with stage(progress, "simulating the netlist") as report:
             inputs_of_vectors = [random_inputs(accelerator, seed) for seed in range(vectors)]
             cycles = check_netlist(accelerator, result, inputs_of_vectors, report)
         console.print(

@@ -1,0 +1,152 @@
+"""Options that all commands share: JSON, checked outputs, completion, tracebacks; and the doctor."""
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tg2hdl.cli import cli
+from tg2hdl.cli.output import check_file, check_folder
+from tg2hdl.doctor import examine
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
+from tg2hdl_ir.plugins.registry import registry
+
+MODEL = "import numpy as np\ndef model(x): return x + 1\nexample_inputs = (np.zeros(4, np.int8),)\n"
+# Interactive or plain text by nature.
+NO_FIGURES = {"completion", "plugins", "report"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, arguments, catch_exceptions=False)
+
+
+def test_every_command_of_this_package_has_json():
+    own = [c for c in registry().commands() if registry().distribution(c) == "tg2hdl"]
+    assert own
+    for definition in own:
+        command = resolve(definition.command)
+        if definition.name not in NO_FIGURES:
+            assert "--json" in {flag for p in command.params for flag in p.opts}, definition.name
+
+
+def test_standard_output_is_json_alone(folder):
+    compiled = run("compile", "model.py", "--json", "-")
+    summary = json.loads(compiled.stdout)
+    assert summary["predicted_cycles"] > 0
+    simulated = json.loads(run("simulate", "model.py", "--engine", "amaranth", "--check", "--json").stdout)
+    assert simulated["cycles"]["compute"] == simulated["predicted_cycles"] == summary["predicted_cycles"]
+    assert simulated["against_tinygrad"] == ["all 4 elements are equal"]
+
+
+def test_json_goes_to_a_file_too(folder):
+    result = run("plugins", "list", "--json", "deep/plugins.json")
+    assert result.exit_code == 0
+    assert json.loads((folder / "deep" / "plugins.json").read_text())["plugins"]
+
+
+def test_progress_is_silent_without_a_terminal(folder):
+    assert run("compile", "model.py").stderr == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folders_without_permission_are_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="cannot be"):
+        check_folder(str(tmp_path / "below"))
+
+
+def test_outputs_that_cannot_be_written_are_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be made"):
+        check_folder(str(tmp_path / "file" / "below"))
+    with pytest.raises(InputError, match="is a folder"):
+        check_file(str(tmp_path))
+    with pytest.raises(InputError, match=r"does not end in \.json"):
+        check_file(str(tmp_path / "x.txt"), ".json")
+    assert check_file(str(tmp_path / "a" / "x.json"), ".json").parent.is_dir()
+
+
+@pytest.mark.parametrize("command", ["compile", "simulate", "synth"])
+def test_a_bad_output_is_an_error_before_the_work(folder, command):
+    (folder / "late.py").write_text("raise RuntimeError('the model was loaded first')")
+    option = "--output" if command == "compile" else "--json"
+    with pytest.raises(InputError, match=r"model\.py"):
+        run(command, "late.py", option, "model.py/below")
+
+
+def test_an_unknown_engine_is_named_with_those_that_are_there(folder):
+    with pytest.raises(InputError, match=r"engine 'cxxtrl' is unknown") as caught:
+        run("simulate", "model.py", "--engine", "cxxtrl")
+    assert "amaranth" in str(caught.value)
+    assert "levelized" in str(caught.value)
+
+
+@pytest.mark.parametrize("option", [[], ["--traceback"]])
+def test_a_traceback_is_shown_when_asked_for(folder, option):
+    command = [sys.executable, "-m", "tg2hdl", *option, "compile", "missing.py"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert ("Traceback" in result.stderr) == bool(option)
+    assert "missing.py" in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    assert "_TG2HDL_COMPLETE" in run("completion", shell).stdout
+
+
+def test_names_of_engines_complete():
+    environment = os.environ | {
+        "_TG2HDL_COMPLETE": "bash_complete",
+        "COMP_WORDS": "tg2hdl simulate --engine am",
+        "COMP_CWORD": "3",
+    }
+    result = subprocess.run([sys.executable, "-m", "tg2hdl"], env=environment, capture_output=True, text=True)
+    assert result.stdout.split() == ["plain,amaranth"]
+
+
+def test_doctor_finds_what_runs_here():
+    found = {f.name: f for f in examine()}
+    assert found["Python"].version == ".".join(map(str, sys.version_info[:3]))
+    assert found["amaranth"].found
+    assert found["engine amaranth"].found
+
+
+def test_doctor_names_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = next(f for f in examine() if f.name == "verilator")
+    assert not missing.found
+    assert "Verilator" in missing.hint
+
+
+def test_doctor_survives_a_broken_engine(monkeypatch):
+    broken = SimulatorDef("broken", "", f"{__name__}:fails", "", "", "")
+    monkeypatch.setattr(registry(), "simulators", lambda: (broken,))
+    monkeypatch.setattr(registry(), "plugin", lambda descriptor: "acme:engine")
+    finding = next(f for f in examine() if f.name == "engine broken")
+    assert not finding.found
+    assert finding.hint == "its plugin acme:engine fails: ZeroDivisionError: division by zero"
+
+
+def fails():
+    raise ZeroDivisionError("division by zero")
+
+
+def test_doctor_prints_a_table_and_json():
+    assert isinstance(resolve(registry().command("doctor").command), click.Command)
+    assert "Python" in run("doctor").stdout
+    assert {"name", "found", "version", "purpose", "hint"} == set(
+        json.loads(run("doctor", "--json").stdout)[0]
+    )

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 
 from tg2hdl.cli.common import stage
+from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.model_file import load_model_file
 from tg2hdl.quantization import quantize
 from tg2hdl.quantized_file import save_quantized
@@ -43,19 +43,26 @@ Examples:
 @click.option("--requantization", type=click.Choice(REQUANTIZATIONS), default="shift", show_default=True)
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="half_up", show_default=True)
 @click.option("-o", "--output", metavar="FILE", help="Quantized model.  [default: NAME.q.npz]")
+@with_json
 def quantize_command(
-    model: str, samples: str, labels: str | None, per_tensor: bool, output: str | None, **options: Any
+    model: str,
+    samples: str,
+    labels: str | None,
+    per_tensor: bool,
+    output: str | None,
+    json_file: str | None,
+    **options: Any,
 ) -> None:
     """Quantize a float model to integers, calibrated on samples.
 
     FILE is a Python or an ONNX file, as for `compile`. Prints what each layer and the whole cost, and writes a model
     that `tg2hdl compile` and `tg2hdl simulate` take.
     """
-    console = Console()
+    console, progress = consoles(json_file)
     file = load_model_file(model, batch=1 if model.endswith(".onnx") else None)
     arrays = _arrays(samples)
     targets = None if labels is None else _arrays(labels)[0]
-    with stage(console, f"quantizing {file.label}"):
+    with stage(progress, f"quantizing {file.label}"):
         q = quantize(file.model, arrays, labels=targets, per_channel=not per_tensor, **options)
     console.print(str(q.report), highlight=False, soft_wrap=True)
     target = Path(output or f"{file.label}.q.npz")
@@ -69,6 +76,7 @@ def quantize_command(
     target.with_suffix(".json").write_text(json.dumps(q.report.to_dict(), indent=2) + "\n")
     for path in (target, target.with_suffix(".json")):
         console.print(f"wrote {path}", highlight=False)
+    write_json(json_file, q.report.to_dict())
 
 
 def _arrays(path: str) -> tuple[np.ndarray, ...]:

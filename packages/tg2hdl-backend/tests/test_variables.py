@@ -11,6 +11,7 @@ from tinygrad import Tensor, UOp, Variable
 
 from tg2hdl_backend import capture
 from tg2hdl_backend.runner import Runner
+from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_top import compile_program
 
 X = np.random.default_rng(3).integers(-9, 9, (3, 7))
@@ -54,3 +55,18 @@ def test_negative_values():
             run = simulation.run({"x": x}, {"n": n})
             np.testing.assert_array_equal(run.outputs[0], x[:, : n + 3].sum(1) + n)
             assert run.compute == compiled.predicted_cycles({"n": n})
+
+
+def test_a_variable_that_may_be_larger_than_its_buffer_is_refused():
+    """As tinygrad's `test_shrink_beyond_buffer_variable`: it reads beyond the buffer without a word."""
+
+    def total(x, n):
+        return x[:n].sum()
+
+    x = np.ones(3, np.int32)
+    with pytest.raises(Tg2hdlError, match="addresses 0 to 9 of buffer 1, whose depth is 3") as error:
+        compile_program(capture(total, x, Variable("n", 1, 10).bind(2)).program)
+    assert error.value.hint == "narrow the ranges of the variables: it happens with n = 10"
+    compiled = compile_program(capture(total, x, Variable("n", 1, 3).bind(2)).program)
+    with Runner(compiled, "amaranth") as simulation:
+        assert [int(simulation.run({"x": x}, {"n": n}).outputs[0][0]) for n in (1, 3)] == [1, 3]

@@ -254,28 +254,18 @@ def gather(gate=""):
 
 
 @pytest.mark.parametrize("bad", [4, -1])
-def test_load_outside_its_buffer(bad):
-    with pytest.raises(SimulationError) as error:
-        evaluate(gather(), {1: np.zeros(4, np.int32), 2: np.array([0, bad, 9], np.int32)})
-    assert str(error.value) == (
-        f"simulation: load from buffer 1 (table) at address {bad}, its depth is 4\n"
-        "  at: kernel gather\n"
-        "  hint: gate the access, or correct the address"
-    )
+def test_a_load_outside_its_buffer_reads_zero(bad):
+    found = evaluate(gather(), {1: np.arange(5, 9, dtype=np.int32), 2: np.array([0, bad, 3], np.int32)})
+    assert found[0].tolist() == [5, 0, 8]
 
 
-def test_store_outside_its_buffer():
+def test_a_store_outside_its_buffer_is_dropped():
     kernel = parse_kernel(
         "kernel scatter\n  b0: int32[3] output\n  b1: int32[3]\nRANGE i0 < 3 loop\n"
         "%0 = LOAD int32 b1[i0]\nSTORE int32 b0[%0] = i0\nEND i0\n"
     )
-    with pytest.raises(SimulationError) as error:
-        evaluate(kernel, {1: np.array([0, 1, 3], np.int32)})
-    assert str(error.value) == (
-        "simulation: store to buffer 0 at address 3, its depth is 3\n"
-        "  at: kernel scatter\n"
-        "  hint: gate the access, or correct the address"
-    )
+    found = evaluate(kernel, {0: np.full(3, 7, np.int32), 1: np.array([1, -1, 3], np.int32)})
+    assert found[0].tolist() == [7, 0, 7]
 
 
 def test_register_index_outside_its_array():

@@ -287,3 +287,48 @@ def test_bounds_of_variables_pass():
             "RANGE i0 < %0 loop\nSTORE int32 b0[i0] = $n\nEND i0\n"
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("bound", "address", "extremes"),
+    [
+        ("n", "i0", "0 to 9"),
+        ("3:int32", "add int32 i0, $n", "1 to 12"),
+        # The largest address is in runs with n = 10, the smallest in those with n = 1.
+        ("n", "sub int32 $n, i0", "1 to 10"),
+    ],
+)
+def test_addresses_that_some_value_of_a_variable_leads_outside(bound, address, extremes):
+    assert message(symbolic(bound, address, 9)).startswith(
+        f"addresses {extremes} of buffer 0, whose depth is 9"
+    )
+
+
+def test_the_hint_names_the_variable():
+    assert message(symbolic("n", "i0", 3)) == (
+        "addresses 0 to 9 of buffer 0, whose depth is 3\n"
+        "  at: kernel k, loop i0, STORE int32 b0[i0] = 1:int32\n"
+        "  hint: narrow the ranges of the variables: it happens with n = 10"
+    )
+
+
+def test_addresses_that_follow_the_bound_of_their_loop():
+    verify(symbolic("n", "i0", 10))
+    # From the last element to the first: never negative, though n - 1 alone may be 0 and i0 may be 9.
+    verify(symbolic("n", "last - i0", 10))
+    # A loop that does not run makes no access: n = 0 is no address -1.
+    verify(symbolic("n", "last - i0", 10, low=0))
+
+
+def symbolic(bound, address, depth, low=1):
+    """``for i0 < bound: b0[address] = 1`` with the variable ``n`` from `low` to 10."""
+    n = IRVariable("n", low, 10)
+    counter = IRCounter(n if bound == "n" else 3, 0, 0)
+    at = {
+        "i0": counter,
+        "add int32 i0, $n": IROp("add", INT, (counter, n)),
+        "sub int32 $n, i0": IROp("sub", INT, (n, counter)),
+        "last - i0": IROp("sub", INT, (IROp("sub", INT, (n, ONE)), counter)),
+    }[address]
+    tree = LoopIR.from_items((loop(store(ONE, at), counter=counter),))
+    return KernelIR((BufferMeta(0, depth, INT, True),), tree, variables=(n,), name="k")

@@ -25,6 +25,7 @@ from tg2hdl_ir.passes.instrument import IRPass, finish_pass, pass_of
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.mulacc import expand_mulacc
+from tg2hdl_ir.passes.outside import gate_outside_accesses
 from tg2hdl_ir.passes.partial_sums import split_sum
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.signs import choose_signs
@@ -55,6 +56,7 @@ def _table(*functions: Callable[..., Any]) -> tuple[IRPass, ...]:
 CANONICAL: tuple[IRPass, ...] = _table(
     expand_mulacc,
     choose_signs,
+    gate_outside_accesses,
     add_alternatives,
     drop_single_indices,
     guard_loops,

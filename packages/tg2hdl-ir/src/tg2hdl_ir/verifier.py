@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.analysis.address_range import Extreme, affine_extremes
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import IRVerificationError
@@ -34,8 +35,8 @@ def verify(kernel: KernelIR) -> KernelIR:
     """Check a kernel and return it.
 
     Types follow the rules of the ops; axes, buffers, registers and variables are unique; a counter is used inside its
-    loop and a load after it executed, in its loop or an inner one; literals fit their types; addresses that every run
-    reaches lie inside their buffers.
+    loop and a load after it executed, in its loop or an inner one; literals fit their types; addresses that follow from
+    counters and variables lie inside their buffers, with every value that a variable may have.
 
     Raises
     ------
@@ -60,12 +61,14 @@ class _Verifier:
         self.statements: set[IRStatement] = set()
         self.affine = AffineAnalysis(RangeAnalysis())
 
-    def fail(self, message: str, at: IRValue | IRStatement | None = None) -> NoReturn:
+    def fail(
+        self, message: str, at: IRValue | IRStatement | None = None, hint: str | None = None
+    ) -> NoReturn:
         where = [f"kernel {self.kernel.name}"]
         where += [f"loop i{loop.counter.axis}" for loop in self.path if loop.counter is not None]
         if at is not None:
             where.append(describe(at))
-        raise IRVerificationError(message, where=", ".join(where))
+        raise IRVerificationError(message, where=", ".join(where), hint=hint)
 
     def run(self) -> None:
         self.tables()
@@ -184,20 +187,31 @@ class _Verifier:
             self.inside(access, meta.depth)
 
     def inside(self, access: IRBufLoad | IRBufStore, depth: int) -> None:
-        """Refuse an address that every run takes and that lies outside."""
+        """Refuse an address that lies outside in some run, whatever the data is."""
         form = self.affine.of(access.addr)
-        bounds = {loop.counter: loop.bound for loop in self.path if loop.counter is not None}
-        if form is None or any(not isinstance(b, int) or b < 1 for b in bounds.values()):
+        counters = {loop.counter for loop in self.path}
+        if form is None or any(isinstance(s, IRCounter) and s not in counters for s, _ in form.terms):
             return
-        low = high = form.const
-        for symbol, coefficient in form.terms:
-            bound = bounds.get(symbol) if isinstance(symbol, IRCounter) else None
-            if not isinstance(bound, int):
-                return
-            low += min(0, coefficient * (bound - 1))
-            high += max(0, coefficient * (bound - 1))
-        if low < 0 or high >= depth:
-            self.fail(f"addresses {low} to {high} of buffer {access.buf_idx}, whose depth is {depth}", access)
+        extremes = affine_extremes(form, self.affine)
+        if extremes is None:
+            return
+        low, high = extremes
+        for extreme, wrong in ((low, low.value < 0), (high, high.value >= depth)):
+            if wrong and all(self.runs(loop.bound, extreme) for loop in self.path):
+                given = ", ".join(f"{v.name} = {n}" for v, n in extreme.variables.items())
+                self.fail(
+                    f"addresses {low.value} to {high.value} of buffer {access.buf_idx}, whose depth is {depth}",
+                    access,
+                    f"narrow the ranges of the variables: it happens with {given}" if given else None,
+                )
+
+    def runs(self, bound: int | IRValue, extreme: Extreme) -> bool:
+        """Whether a loop is known to have iterations with the variables of an extreme address."""
+        form = Affine(bound) if isinstance(bound, int) else self.affine.of(bound)
+        if form is None or not all(isinstance(s, IRVariable) for s, _ in form.terms):
+            return False
+        ends = {s: extreme.variables.get(s, s.high) for s, _ in form.terms if isinstance(s, IRVariable)}
+        return form.const + sum(c * ends[s] for s, c in form.terms if isinstance(s, IRVariable)) > 0
 
     def register(self, access: IRRegLoad | IRRegStore) -> None:
         if access.reg not in self.registers:

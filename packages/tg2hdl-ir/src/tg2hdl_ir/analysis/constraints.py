@@ -30,17 +30,22 @@ class Constraints:
         self._known: dict[Terms, Interval] = {}
         self._collect(gate, holds=True)
 
-    def interval(self, form: Affine) -> Interval:
-        """Smallest and largest value of a form wherever the gate is true."""
+    def interval(self, form: Affine, *, partly: bool = False) -> Interval:
+        """Smallest and largest value of a form wherever the gate is true.
+
+        `partly` uses what is known of a sum also where the form has more of one of its terms, which is tighter;
+        the choice of layouts does without, since it then takes other layouts, and more cycles for some.
+        """
         low = high = form.const
         rest = dict(form.terms)
         for terms, (known_low, known_high) in self._known.items():
             factor = _multiple(rest, terms)
-            if factor and len(terms) > 1:
+            whole = all(rest.get(s) == factor * c for s, c in terms)
+            if factor and len(terms) > 1 and (whole or partly):
                 bounds = self._within(terms, known_low, known_high)
                 low, high = low + min(factor * b for b in bounds), high + max(factor * b for b in bounds)
-                for symbol, _ in terms:
-                    del rest[symbol]
+                for symbol, coefficient in terms:
+                    rest[symbol] -= factor * coefficient
         for symbol, coefficient in rest.items():
             ends = [coefficient * b for b in self._symbol(symbol)]
             low, high = low + min(ends), high + max(ends)
@@ -95,9 +100,6 @@ class Constraints:
 
 
 def _multiple(terms: Mapping[Symbol, int], part: Terms) -> int:
-    """Factor by which `part` appears in `terms`, 0 when it does not."""
-    if not part or any(symbol not in terms for symbol, _ in part):
-        return 0
-    factor, rest = divmod(terms[part[0][0]], part[0][1])
-    exact = rest == 0 and all(terms[symbol] == factor * coefficient for symbol, coefficient in part)
-    return factor if exact and factor > 0 else 0
+    """How often all of `part` is contained in `terms`."""
+    times = [terms[s] // c if terms.get(s, 0) * c > 0 else 0 for s, c in part]
+    return min(times, default=0)

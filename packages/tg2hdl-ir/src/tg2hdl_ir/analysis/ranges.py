@@ -34,15 +34,19 @@ class RangeAnalysis:
         Known intervals of registers; a register that is not listed has the full range of its type.
     buffers : mapping of int to interval
         Known intervals of the elements of buffers, likewise.
+    values : mapping of IRValue to interval
+        Intervals of single values, known from elsewhere.
     """
 
     def __init__(
         self,
         registers: Mapping[int, Interval] | None = None,
         buffers: Mapping[int, Interval] | None = None,
+        values: Mapping[IRValue, Interval] | None = None,
     ) -> None:
         self._registers = dict(registers or {})
         self._buffers = dict(buffers or {})
+        self._values = dict(values or {})
         self._memo: dict[IRValue, Interval] = {}
 
     def of(self, value: IRValue) -> Interval:
@@ -57,9 +61,15 @@ class RangeAnalysis:
             if pending:
                 stack.extend(pending)
                 continue
-            self._memo[node] = self._compute(node)
+            low, high = self._compute(node)
+            known = self._values.get(node, (low, high))
+            self._memo[node] = max(low, known[0]), min(high, known[1])
             stack.pop()
         return self._memo[value]
+
+    def narrowed(self, values: Mapping[IRValue, Interval]) -> RangeAnalysis:
+        """The same where some values are known to be in these intervals."""
+        return RangeAnalysis(self._registers, self._buffers, values)
 
     def _compute(self, value: IRValue) -> Interval:
         dtype = value.dtype

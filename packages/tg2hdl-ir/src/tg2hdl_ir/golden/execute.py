@@ -195,12 +195,12 @@ class Interpreter:
     def _load(self, load: IRBufLoad) -> Array:
         buffer = self.buffers[load.buf_idx]
         address = self.value(load.addr)
-        if load.gate is None:
-            self._check(load, address)
+        inside = _inside(address, buffer.size)
+        if load.gate is None and inside is None:
             return np.asarray(buffer[address])
-        gate = self.value(load.gate)
+        # Outside of its buffer an access is what it is with a closed gate.
+        gate = _both(inside, None if load.gate is None else self.value(load.gate))
         address = np.where(gate, address, address.dtype.type(0))
-        self._check(load, address)
         alternative = np.zeros((), buffer.dtype) if load.alt is None else self.value(load.alt)
         return np.where(gate, buffer[address], alternative)
 
@@ -214,7 +214,9 @@ class Interpreter:
         buffer = self.buffers[store.buf_idx]
         address = np.broadcast_to(self.value(store.addr), self.shape)
         value = np.broadcast_to(self.value(store.value), self.shape)
-        gate = None if store.gate is None else np.broadcast_to(self.value(store.gate), self.shape)
+        given = None if store.gate is None else self.value(store.gate)
+        inside = _inside(address, buffer.size)
+        gate = None if given is None and inside is None else np.broadcast_to(_both(inside, given), self.shape)
         if store not in self.plan.unique:
             # Of several writes to one place the last in program order counts: the outermost loop must vary slowest.
             address, value = address.T, value.T
@@ -222,7 +224,6 @@ class Interpreter:
         if gate is not None:
             address, value = address[gate], value[gate]
         if address.size:
-            self._check(store, address)
             buffer[address] = value
 
     def _store_register(self, store: IRRegStore) -> None:
@@ -251,18 +252,21 @@ class Interpreter:
             )
         return index
 
-    def _check(self, access: IRBufLoad | IRBufStore, address: Array) -> None:
-        depth = self.buffers[access.buf_idx].size
-        if address.min() >= 0 and address.max() < depth:
-            return
-        meta = self.plan.kernel.buffer(access.buf_idx)
-        what = "load from" if isinstance(access, IRBufLoad) else "store to"
-        raise SimulationError(
-            f"{what} buffer {meta.idx}{f' ({meta.name})' if meta.name else ''} at address "
-            f"{int(_worst(address, depth))}, its depth is {depth}",
-            where=f"kernel {self.plan.kernel.name}",
-            hint="gate the access, or correct the address",
-        )
+
+def _inside(address: Array, depth: int) -> Array | None:
+    """Whether each address is inside a buffer; None when all are."""
+    if not address.size or (address.min() >= 0 and address.max() < depth):
+        return None
+    return np.asarray((address >= 0) & (address < depth))
+
+
+def _both(first: Array | None, second: Array | None) -> Array:
+    """Conjunction of two flags, of which one may be absent."""
+    if first is None or second is None:
+        found = second if first is None else first
+        assert found is not None, "one of them is given"
+        return found
+    return np.asarray(first & second)
 
 
 def _worst(address: Array, depth: int) -> Any:

@@ -54,7 +54,7 @@ def evaluate(
     InputError
         On a missing, wrongly typed or wrongly sized buffer or variable.
     SimulationError
-        On an access outside its buffer.
+        On an index outside its array of registers.
     """
     values = _variables(kernel, variables or {})
     written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}

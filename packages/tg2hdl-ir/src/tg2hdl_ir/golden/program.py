@@ -50,7 +50,7 @@ def evaluate_program(
     InputError
         On an unknown name, a missing input, a wrong shape or type, or a buffer that is read without contents.
     SimulationError
-        On an access outside its buffer.
+        On an index outside its array of registers.
     """
     names = [b.name for b in program.buffers]
     for name in inputs:

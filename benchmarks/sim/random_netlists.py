@@ -2,13 +2,14 @@
 
 Every netlist has inputs, registers with enables and resets, memories with several ports, and expressions of all
 operators over words of 1 to 200 bits, signed and unsigned.  Outputs and memories must be equal after every step.  With
-``--cxxrtl N``, the first N designs run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file.
+``--cxxrtl N``, the first N netlists run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file after every
+design, so that an interrupted run counts what it compared; ``--first`` continues, and adds to what was compared before.
+The C is compiled with -O0, which the comparison does not need faster.
 """
 
 import argparse
 import json
 import random
-import time
 from pathlib import Path
 
 from amaranth.hdl import Array, Cat, EnableInserter, Module, Mux, ResetInserter, Signal, signed, unsigned
@@ -16,7 +17,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_sim import SimulationModel, compiler, open_simulation
+from tg2hdl_sim.levelized import engine as levelized
 
 HERE = Path(__file__).parent
 SIDE_BY_SIDE = 25  # netlists in one design, so that the compiler starts less often
@@ -154,11 +156,11 @@ class SideBySide(wiring.Component):
         return m
 
 
-def trace(seeds, engine):
+def trace(model, seed, engine):
     """Outputs after every step, and the memories at the end."""
-    rng = random.Random(seeds[0])
+    rng = random.Random(seed)
     seen = []
-    with open_simulation(SimulationModel(SideBySide(seeds)), engine, cache=False) as sim:
+    with open_simulation(model, engine, cache=False) as sim:
         inputs = [port for port in sim.ports.values() if port.direction == "in"]
         outputs = [port.name for port in sim.ports.values() if port.direction == "out"]
         for _ in range(STEPS):
@@ -174,6 +176,11 @@ def trace(seeds, engine):
     return seen
 
 
+def unoptimized(flags):
+    """Compiler flags that take the least time."""
+    return tuple("-O0" if flag == "-O2" else flag for flag in flags)
+
+
 def differences(one, two):
     """Names of what differs."""
     return sorted({name for a, b in zip(one, two, strict=True) for name in a if a[name] != b[name]})
@@ -186,31 +193,33 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first")
     parser.add_argument("--cxxrtl", type=int, default=0, help="so many on CXXRTL as well")
     arguments = parser.parse_args()
-    started = time.process_time()
-    bad, on_cxxrtl = [], 0
+    levelized.FLAGS = unoptimized(levelized.FLAGS)
+    compiler.FLAGS = unoptimized(compiler.FLAGS)
+    path = HERE / "random_netlists.json"
+    result = {"first seed": arguments.first, "netlists": 0, "also on CXXRTL": 0, "designs that differ": []}
+    if arguments.first:
+        result = json.loads(path.read_text())
+        if result["first seed"] + result["netlists"] != arguments.first:
+            parser.error(f"the last run ended at {result['first seed'] + result['netlists']}")
+    bad = result["designs that differ"]
     last = arguments.first + arguments.netlists
     for first in range(arguments.first, last, SIDE_BY_SIDE):
         seeds = range(first, min(first + SIDE_BY_SIDE, last))
-        expected = trace(seeds, "amaranth")
+        model = SimulationModel(SideBySide(seeds))
+        expected = trace(model, first, "amaranth")
         engines = ["levelized"]
-        if on_cxxrtl < arguments.cxxrtl:
+        if result["also on CXXRTL"] < arguments.cxxrtl:
             engines.append("cxxrtl")
-            on_cxxrtl += len(seeds)
+            result["also on CXXRTL"] += len(seeds)
         for engine in engines:
-            found = differences(expected, trace(seeds, engine))
+            found = differences(expected, trace(model, first, engine))
             if found:
                 bad.append({"engine": engine, "first seed": first, "ports": found})
                 print(bad[-1], flush=True)
-        print(f"{seeds[-1] + 1 - arguments.first} netlists, {len(bad)} designs differ", flush=True)
-    result = {
-        "netlists": arguments.netlists,
-        "first seed": arguments.first,
-        "steps each": STEPS,
-        "also on CXXRTL": on_cxxrtl,
-        "designs that differ": bad,
-        "CPU seconds": round(time.process_time() - started),
-    }
-    (HERE / "random_netlists.json").write_text(json.dumps(result, indent=2) + "\n")
+        result["netlists"] += len(seeds)
+        result["steps each"] = STEPS
+        path.write_text(json.dumps(result, indent=2) + "\n")
+        print(f"{result['netlists']} netlists, {len(bad)} designs differ", flush=True)
     print(f"{arguments.netlists} netlists, {len(bad)} designs differ")
     raise SystemExit(bool(bad))
 

@@ -9,7 +9,7 @@ through a word can arise.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -32,7 +32,7 @@ __all__ = ["pack_bits", "varying_nodes"]
 BITWISE = frozenset(["&", "|", "^", "~", "mux"])
 WIDEST = 5  # words of more bits are worth a statement of their own
 SMALLEST = 2
-ROUNDS = 8
+ROUNDS = 5
 EXTRACT = 1.5  # operations to take a bit out of a word
 
 Bit = tuple[int, int]  # node, or word of the plan, and place
@@ -141,8 +141,8 @@ class _Packer:
     def plan(self) -> _Plan:
         plan = _Plan()
         for members in self.registers.values():
-            bits = [((n, 0), self.design.origins[n][1]) for n in members if n not in self.refused]
-            self._add(plan, "ff", (), bits)
+            alone = [((n, 0), self.design.origins[n][1]) for n in members if n not in self.refused]
+            self._add(plan, "ff", (), alone)
         for depth in sorted(self.levels):
             self._plan_level(plan, [n for n in self.levels[depth] if n not in self.refused])
         return plan
@@ -168,21 +168,39 @@ class _Packer:
                 slots = [plan.places.get(b, b) for b in self.inputs[number, bit]]
                 if node.op in ("&", "|", "^"):
                     slots.sort()
-                for key, place in _forms(slots):
+                for key, place in self._forms(slots):
                     keys[node.op, number in self.varying, key].setdefault((number, bit), place)
         taken: set[Bit] = set()
-        waiting = sorted(keys.items(), key=lambda item: -len(item[1]))
+        waiting = [item for item in keys.items() if len(item[1]) >= SMALLEST]
+        waiting.sort(key=lambda item: -len(item[1]))
         while waiting:
-            (op, varies, slots), members = waiting.pop(0)
+            (op, varies, form), members = waiting.pop(0)
             left = {bit: place for bit, place in members.items() if bit not in taken}
             if len(left) < SMALLEST:
                 continue
             if len(left) < len(members) and waiting and len(left) < len(waiting[0][1]):
-                waiting.append(((op, varies, slots), left))
+                waiting.append(((op, varies, form), left))
                 waiting.sort(key=lambda item: -len(item[1]))
                 continue
             taken |= set(left)
-            self._add(plan, op, slots, list(left.items()))
+            self._add(plan, op, form, list(left.items()))
+
+    def _forms(self, slots: Sequence[Bit]) -> Iterator[tuple[tuple[Slot, ...], int]]:
+        """Yield the forms that an operator on words can give a bit's operands, and the bit's place for each."""
+        nodes = self.design.nodes
+        choices = [
+            "k" if node == CONST else "b" if node >= 0 and nodes[node].width == 1 else "sb"
+            for node, _ in slots
+        ]
+        for kinds in product(*choices):
+            if "s" not in kinds:
+                continue
+            first = slots[kinds.index("s")][1]
+            key = tuple(
+                (kind, node, place - first if kind == "s" else place)
+                for kind, (node, place) in zip(kinds, slots, strict=True)
+            )
+            yield key, first
 
     # What does not pay
 
@@ -296,20 +314,6 @@ class _Packer:
             fits = node != CONST and low + 1 < nodes[node].width
             pieces.append(bits_of(node, low + 1, 1) if fits else constant(0, 1))
         return concat(piece for operand in pieces for piece in operand)
-
-
-def _forms(slots: Sequence[Bit]) -> Iterable[tuple[tuple[Slot, ...], int]]:
-    """Yield the forms that an operator on words can give a bit's operands, and the bit's place for each."""
-    choices = ["k" if node == CONST else "sb" for node, _ in slots]
-    for kinds in product(*choices):
-        if "s" not in kinds:
-            continue
-        first = slots[kinds.index("s")][1]
-        key = tuple(
-            (kind, node, place - first if kind == "s" else place)
-            for kind, (node, place) in zip(kinds, slots, strict=True)
-        )
-        yield key, first
 
 
 def _bit(operand: Operand, bit: int) -> Bit:

@@ -247,10 +247,10 @@ class Phase:
     def _moved(self, unit: Unit) -> str | None:
         """Return what a varying register copies, when that is another one of the same form."""
         (following,) = unit.ins
-        if not unit.varies or len(following) != 1 or following[0][0] is None:
+        if not unit.varies or len(following) != 1:
             return None
         ref, low, count = following[0]
-        if ref[0] < 0:
+        if ref is None or ref[0] < 0:
             return None
         source = self.units[ref[0]]
         same = (low, count, source.element, source.form) == (0, source.width, unit.element, unit.form)

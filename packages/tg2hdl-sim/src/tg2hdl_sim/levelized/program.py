@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tg2hdl_sim.levelized.delays import merge_delays
 from tg2hdl_sim.levelized.lanes import find_lanes, memory_groups
 from tg2hdl_sim.levelized.nodes import Design, MemorySegment
 from tg2hdl_sim.levelized.operands import CONST, Operand
-from tg2hdl_sim.levelized.packing import pack_bits
+from tg2hdl_sim.levelized.packing import pack_bits, varying_nodes
 from tg2hdl_sim.levelized.simplify import evaluation_order
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, UnitMemory, UnitWrite
 
@@ -69,6 +70,15 @@ def build_program(
     groups, memory_sets = (
         find_lanes(design, order) if roll else ([[n] for n in order], memory_groups(design, []))
     )
+    if roll:
+        rolled = [group for group in groups if len(group) > 1]
+        in_loops = {n for group in rolled for n in group}
+        varying_set = varying_nodes(design, varying)
+        if merge_delays(design, set(order) - in_loops, varying_set):
+            order = evaluation_order(design)
+            present = set(order)
+            order += [n for n, node in enumerate(design.nodes) if node.op == "in" and n not in present]
+            groups = [*rolled, *([n] for n in order if n not in in_loops)]
     program = Program(batch=batch, inputs=design.inputs, segments=design.segments)
     for members in memory_sets:
         first = design.segments[members[0]]

@@ -2,7 +2,7 @@
 
 Every netlist has inputs, registers with enables and resets, memories with several ports, and expressions of all
 operators over words of 1 to 200 bits, signed and unsigned.  Outputs and memories must be equal after every step.  With
-``--cxxrtl N``, the first N netlists run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file after every
+``--cxxrtl N``, the first N netlists run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file after each
 design, so that an interrupted run counts what it compared; ``--first`` continues, and adds to what was compared before.
 The C is compiled with -O0, which the comparison does not need faster.
 """

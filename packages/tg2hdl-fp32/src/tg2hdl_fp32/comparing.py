@@ -19,7 +19,7 @@ class MagnitudeOrder:
 
 
 def compare_halves(p: Pipeline, name: str, a: Value, b: Value) -> None:
-    """Compare the halves of two unsigned values; :func:`magnitude_order` joins them, behind a cut or not."""
+    """Compare the halves of two unsigned values; :func:`magnitude_order` joins them, in this stage or a later one."""
     half = (len(a) + 1) // 2
     p[f"{name}_low_less"] = a[:half] < b[:half]
     p[f"{name}_low_equal"] = _equal_parts(a[:half], b[:half])

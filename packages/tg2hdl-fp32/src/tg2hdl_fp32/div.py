@@ -50,7 +50,7 @@ class Div(Core):
         p.carried = Cat(carried[k : k + 2].any() for k in range(0, len(carried), 2))
         p.left = Cat(p.rest[k : k + 4].any() for k in range(0, len(carried), 4))
         p.sticky = Const(0, 1)
-        # The bits of the shift go a long way, each to the whole quotient.
+        # The bits of the shift have a high fan-out: each selects for the whole quotient.
         p.delay(lut_delay(1.5))
         for k in reversed(range(steps if self.subnormals else 0)):
             p.scaled, p.sticky = shift_right_sticky_step(p.scaled, p.sticky, p.drop[k], 1 << k)
@@ -147,7 +147,7 @@ class Div(Core):
                 p.quotient = Cat(~p.minus, ~(p.first ^ p.former), p.quotient)
                 p.delay(lut_delay(1.5))
                 found += 2
-            # Behind the choice among the two remainders of a pair, a single subtraction is placed better than three.
+            # After the multiplexer of the two remainders of a pair, a single subtraction is placed better than three.
             pair = not pair or self.profile != "fast"
 
     def _exponent(self, p: Pipeline, found: int) -> None:

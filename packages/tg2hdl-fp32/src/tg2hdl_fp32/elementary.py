@@ -69,7 +69,7 @@ def evaluate(
 ) -> None:
     """Set ``p.y`` to the value of `table` at `index` and `u`, two values of the present stage.
 
-    Adds the cuts of a table read, a square, a multiplication and the way from it; the caller cuts after the addition.
+    Adds the cuts of a table read, a square, a multiplication and its return path; the caller cuts after the addition.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def evaluate(
 
 
 def _square(p: Pipeline, distance: Value) -> None:
-    """Set three values of which :func:`_add_square` makes ``k (k + 1)`` for a distance `k`.
+    """Set three values from which :func:`_add_square` computes ``k (k + 1)`` for a distance `k`.
 
     With ``k = a 2^h + b`` and ``b = 4 c + d`` this is ``a^2 4^h + b (b + 1)``, which do not overlap, and
     ``a (2 d + 1) 2^h``, and ``a c 2^(h + 3)``: functions of at most six bits, which take no multiplier blocks.

@@ -23,7 +23,7 @@ class Fma(Core):
 
     The addend is aligned to the product while the multipliers work, in a frame that has room for it above the
     product and one significand below, so that an unnormalized product of a subnormal operand loses nothing.
-    Both differences are formed and the one that is not negative is taken.
+    Both differences are computed; the non-negative one is selected.
     """
 
     operation = "fma"
@@ -99,7 +99,7 @@ class Fma(Core):
         p.delay(reduce_delay(fmt.exponent) + add_delay(fmt.exponent))
         p.cut()
         self._combine(p)
-        # Exponent of the addend's hidden bit far left, and the way from there to its place.
+        # Exponent of the addend's hidden bit far left, and the distance from there to its place.
         p.left_exponent = (p.exponent_sum + (n + 3 - fmt.bias)).as_signed()
         size = len(p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias))
         room = Const((n + 3 - fmt.bias) % (1 << size), size)
@@ -146,7 +146,7 @@ class Fma(Core):
         return Cat(p.mark_low[k % digits] & p.mark_high[k // digits] for k in reversed(range(width)))
 
     def _sum(self, p: Pipeline) -> None:
-        """Add, or subtract both ways, in two halves."""
+        """Add, or subtract in both directions, in two halves."""
         n = self.format.significand
         width = self._below + n + 2
         product = p.wire(Cat(Const(0, n + 1), p.product, Const(0, n + 3)))

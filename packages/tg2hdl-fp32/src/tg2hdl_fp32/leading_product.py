@@ -72,7 +72,7 @@ def multiply_leading(
         if part == "row0" and len(rows) > ROWS:
             value = value + p[f"{name}_row1"][la - ROWS :]
         p[f"{name}_{part}"] = value if lift is None else Mux(p[lift[0]], value << lift[1], value)
-    # Without anything to do, this is for the way from the blocks.
+    # Without logic, this stage is for the return path from the blocks.
     p.delay(lut_delay(2) if lift is None else lut_delay(4))
     p.cut()
     p[name] = add_three(p, (p[f"{name}_high"], p[f"{name}_right"], p[f"{name}_row0"]), width)
@@ -80,7 +80,7 @@ def multiply_leading(
 
 
 def sum_rows(p: Pipeline, name: str, count: int) -> None:
-    """Sum the values ``name_row0`` and on, each a place above the one before, in three stages.
+    """Sum the values ``name_row0`` and on, each one place above the previous one, in three stages.
 
     Adds three cuts. Up to 8 rows leave one, ``name_row0``, up to 16 another, ``name_row1``, 8 places above it.
     """

@@ -1,4 +1,4 @@
-"""Multiply-accumulate: one product per cycle, as many sums in turn as the latency has cycles."""
+"""Multiply-accumulate: one product per cycle, with as many interleaved sums as the latency has cycles."""
 
 __all__ = ["MultiplyAccumulate"]
 
@@ -30,7 +30,7 @@ class MultiplyAccumulate(wiring.Component):
     Attributes
     ----------
     latency : int
-        Cycles from operands to the sum that includes them, and number of sums in turn.
+        Cycles from operands to the sum that includes them, and number of interleaved sums.
     ii : int
         1.
 

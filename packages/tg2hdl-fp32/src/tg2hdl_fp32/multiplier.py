@@ -117,8 +117,8 @@ def multiply(
     a, b : Value
         Factors.
     tops : pair of Value, optional
-        One more bit on top of each factor, of the same width then, for bits that take logic to find: the blocks
-        work without them, and what they add to the product is added behind the blocks.
+        One more bit on top of each factor (which then have equal widths), for bits that come late: the blocks
+        multiply without them, and their contribution is added to the products of the blocks.
     target : str
         ``ecp5`` or ``ecp5_model`` for hard blocks, anything else for multiplications to be inferred.
     cuts : int
@@ -151,7 +151,7 @@ def multiply(
             blocks.append((i, j))
     diagonals = sorted({j - i for i, j in blocks}, key=abs, reverse=True)
     additions = (len(diagonals) + (tops is not None) - 1).bit_length()
-    # Spare cuts are of most use on the way from the blocks.
+    # Spare cuts help most on the path from the blocks.
     for _ in range(3 + max(additions - 1, 0), cuts):
         p.delay(1.0 if hard else 0.0)
         p.cut()

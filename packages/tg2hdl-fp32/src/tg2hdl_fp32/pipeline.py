@@ -8,7 +8,7 @@ A datapath is written once as a chain of named values with possible cut points::
     p.total = p.product + p.z
 
 Reading ``p.z`` after a cut gives the value that belongs to the same operands: a value that is still
-needed behind an enabled cut is carried through registers, one that is not costs nothing.
+needed after an enabled cut is carried through registers; one that is not needed costs nothing.
 """
 
 __all__ = ["Pipeline", "choose_cuts", "stages_for"]
@@ -26,7 +26,7 @@ _INFINITE = float("inf")
 
 
 class _Staged:
-    """A named value and its delayed copies; ``copies[k]`` is `k` registers behind the first."""
+    """A named value and its delayed copies; ``copies[k]`` is `k` registers after the first."""
 
     def __init__(self, birth: int, first: Any) -> None:
         self.birth = birth
@@ -105,12 +105,12 @@ class Pipeline:
         self._passed += 1
 
     def mark(self) -> int:
-        """Return this place, for :meth:`beside`; it must be right behind a cut or at the start."""
+        """Return this place, for :meth:`beside`; it must be directly after a cut or at the start."""
         return self._passed
 
     @contextmanager
     def beside(self, mark: int) -> Iterator[None]:
-        """Go back to `mark` for a path beside the one that is already described.
+        """Go back to `mark` to describe a path parallel to the one already described.
 
         Inside, :meth:`cut` steps through the cuts that the first path has made, and cannot go past them.
         """

@@ -1,4 +1,4 @@
-"""The sine of a place within a quarter turn, behind any reduction of the operand."""
+"""The sine of an angle within a quarter turn, after the operand has been reduced."""
 
 __all__ = ["QuarterWave"]
 

@@ -77,7 +77,7 @@ class Rom(wiring.Component):
             self._blocks(m)
             return m
         deep = self.target == "ecp5_model" and self.latency == 2 and len(self.words) > _LUT_DEPTH
-        # A block RAM whose ports are narrow can take the register behind it.
+        # A block RAM with narrow ports has an output register.
         attributes = {"ram_style": "block", "narrow_ports": "1"} if deep else {}
         table = memory.Memory(shape=self.width, depth=len(self.words), init=self.words, attrs=attributes)
         m.submodules.table = table

@@ -29,7 +29,7 @@ def leading_zeros(p: Pipeline, value: Value) -> Value:
 
 
 def count_chunks(p: Pipeline, name: str, value: Value) -> None:
-    """Begin a count of leading zeros; :func:`join_chunks` ends it, behind a cut or not."""
+    """Begin a count of leading zeros; :func:`join_chunks` ends it, in the same stage or a later one."""
     padded = _padded(value)
     size = min(_CHUNK, len(padded))
     chunks = [padded[k : k + size] for k in range(0, len(padded), size)]

@@ -94,7 +94,7 @@ class Sin(QuarterWave):
 
         Sets ``p.low_part`` with its carry on top, ``p.high_part``, and ``p.high_more``, which is the high part with a
         carry in. Blocks multiply the upper 18 bits of the significand, and rows in logic the others, with the window
-        behind a register; the highest bits of the window, of which only a few count, have logic of their own.
+        registered; the highest bits of the window, few of which matter, have logic of their own.
         """
         low = low_bits(self.format.significand)
         upper = p.significand[low:]
@@ -114,7 +114,7 @@ class Sin(QuarterWave):
         p.top_part = p.top_near + (p.top_far << 2)
         p.delay(lut_delay(3))
         p.cut()
-        # Every other product of a block is as wide as the way to the next.
+        # Every other product of a block is as wide as the distance to the next one.
         even, odd = (
             [Cat(p[f"block{place}"], Const(0, 2 * _BLOCK))[: 2 * _BLOCK] for place in places[k::2]]
             for k in range(2)

@@ -63,7 +63,7 @@ class QuadraticTable:
 
     @property
     def value_bits(self) -> int:
-        """Bits of a result, and of the sums on the way to it."""
+        """Bits of a result, and of intermediate sums."""
         last = (1 << self.delta) - 1
         most = max(max(self.evaluate(i, 0), self.evaluate(i, last)) for i in range(len(self.rows)))
         starts = (

@@ -110,10 +110,10 @@ def _port(cell: dict[str, Any], port: str, width: int) -> list[str]:
     out = f"read{port}"
     if cell["parameters"].get(f"REGMODE_{port}") == "OUTREG":
         lines += [
-            f"  reg [{width - 1}:0] behind{port} = 0;",
-            f"  always @(posedge CLK{port}) if (OCE{port}) behind{port} <= read{port};",
+            f"  reg [{width - 1}:0] output{port} = 0;",
+            f"  always @(posedge CLK{port}) if (OCE{port}) output{port} <= read{port};",
         ]
-        out = f"behind{port}"
+        out = f"output{port}"
     if width < 36:
         lines.append(f"  assign DO{port} = {out};")
     elif port == "B":

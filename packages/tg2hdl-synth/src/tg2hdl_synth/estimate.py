@@ -38,7 +38,7 @@ LUTS = {
     "compare": 2.0,
     "equal": 0.3,
     "logic": 0.38,
-    "choice": 0.3,
+    "gating": 0.3,
     "mux": 0.3,
     "shift": 0.2,
     "reduce": 0.05,
@@ -125,8 +125,8 @@ def memory_area(memory: WordMemory, *, pack_registers: bool = False) -> Area:
         return Area(bram=memory.reads * deep)
     rows = math.ceil(memory.depth / 16)
     cells = rows * math.ceil(memory.width / 4) * _LUT_RAM if memory.written else rows * memory.width / 2
-    choice = memory.width * (rows - 1) / 2
-    luts = round(memory.reads * (cells + choice))
+    selection = memory.width * (rows - 1) / 2
+    luts = round(memory.reads * (cells + selection))
     return Area(lut=luts, ff=memory.reads * memory.width if memory.synchronous else 0)
 
 

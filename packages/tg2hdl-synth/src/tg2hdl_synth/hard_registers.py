@@ -63,7 +63,7 @@ class _Absorber:
         operands = {
             p: self._driving(pins, [f"{p}{n}" for n in range(width)]) for p, width in _OPERANDS.items()
         }
-        product = self._behind(pins, [f"P{n}" for n in range(_PRODUCT)])
+        product = self._output_registers(pins, [f"P{n}" for n in range(_PRODUCT)])
         if not product or not all(operands.values()):
             return False
         groups = (*operands.values(), product)
@@ -94,7 +94,7 @@ class _Absorber:
         ):
             return False
         pins = cell["connections"]
-        outputs = self._behind(pins, [f"DO{port}{n}" for n in range(18)])
+        outputs = self._output_registers(pins, [f"DO{port}{n}" for n in range(18)])
         if not outputs or {self._clock(n) for n in outputs.values()} != {pins.get(f"CLK{port}", ["x"])[0]}:
             return False
         self._move_outputs(cell, outputs)
@@ -121,7 +121,7 @@ class _Absorber:
                 return None
         return found
 
-    def _behind(self, pins: dict[str, list[Any]], names: list[str]) -> dict[str, str] | None:
+    def _output_registers(self, pins: dict[str, list[Any]], names: list[str]) -> dict[str, str] | None:
         found: dict[str, str] = {}
         for pin in names:
             bits = pins.get(pin) or []
@@ -136,8 +136,8 @@ class _Absorber:
             found[pin] = name
         return found
 
-    def _move_outputs(self, cell: Cell, behind: dict[str, str]) -> None:
-        for pin, name in behind.items():
+    def _move_outputs(self, cell: Cell, registers: dict[str, str]) -> None:
+        for pin, name in registers.items():
             cell["connections"][pin] = self.cells[name]["connections"]["Q"]
             self._remove(name)
 

@@ -53,7 +53,7 @@ def describe(name: str, top: Any) -> str:
 def _top_level(name: str, top: Any) -> str:
     chained = re.match(r"^ports\.(\w+)\.\d+", name)
     if chained:
-        return f"register at port {chained[1]}"
+        return f"register of port {chained[1]}"
     multiplier = re.match(r"^multipliers\.m(\d+)(?=[_.\[$]|$)", name)
     if multiplier:
         return f"multiplier {multiplier[1]}"
@@ -62,7 +62,7 @@ def _top_level(name: str, top: Any) -> str:
     for memory in getattr(top, "memories", ()):
         label = re.escape(memory.name)
         if re.match(rf"^{label}_r\d+_\d+(?=[_.\[$]|$)", name):
-            return f"register behind memory {memory.name}"
+            return f"output register of memory {memory.name}"
         if re.match(rf"^(?:memory_)?{label}_(?:host_)?(?:raddr|rdata|waddr|wdata|wen)(?=[_.\[$]|$)", name):
             return f"host port of {memory.name}"
         if re.match(rf"^memory_{label}(?=[_.\[$]|$)", name):

@@ -102,7 +102,7 @@ def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
         for place, bit in enumerate(net["bits"]):
             if not net.get("hide_name"):
                 names.setdefault(bit, f"{name} {place}")
-    behind = {
+    register_of = {
         cell["connections"]["DI"][0]: cell["connections"]["Q"][0]
         for cell in module["cells"].values()
         if cell["type"] == "TRELLIS_FF"
@@ -115,7 +115,7 @@ def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
             if cell["port_directions"][pin] == "output"
             for bit in bits
         ]
-        bit = behind.get(driven[0], driven[0]) if driven else name
+        bit = register_of.get(driven[0], driven[0]) if driven else name
         keys[name] = _natural(names.get(bit, name))
     return keys
 

@@ -22,7 +22,7 @@ def keep_feedback_close(netlist: dict[str, Any]) -> int:
     cells: dict[str, Any] = module["cells"]
     drivers: dict[int, str] = {}
     inputs: dict[str, set[int]] = {}
-    behind: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    fed_by: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for name, cell in cells.items():
         if cell["type"] in ("CCU2C", "LUT4"):
             for pin, bits in cell["connections"].items():
@@ -31,9 +31,9 @@ def keep_feedback_close(netlist: dict[str, Any]) -> int:
                 else:
                     drivers.update(dict.fromkeys(bits, name))
         elif cell["type"] == "TRELLIS_FF" and not cell["connections"].get("M"):
-            behind[cell["connections"]["DI"][0]].append(cell)
+            fed_by[cell["connections"]["DI"][0]].append(cell)
     count = 0
-    for bit, registers in behind.items():
+    for bit, registers in fed_by.items():
         used = inputs[drivers[bit]] if bit in drivers else set()
         others = [r for r in registers if r["connections"]["Q"][0] not in used]
         if len(others) < len(registers):

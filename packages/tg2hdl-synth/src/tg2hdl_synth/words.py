@@ -42,8 +42,8 @@ class Words:
     ----------
     bits : Counter
         Bits of results by kind: ``add`` (of sums, also those of wide products), ``inner`` (of sums that only feed
-        another sum), ``compare equal logic reduce mux``, ``choice`` (a multiplexer with a constant), ``shift`` (times
-        the levels) and ``register``.
+        another sum), ``compare equal logic reduce mux``, ``gating`` (a multiplexer with a constant input),
+        ``shift`` (times the levels) and ``register``.
     products : list of (int, int)
         Widths of the factors of multiplications by a variable.
     blocks : int
@@ -128,7 +128,7 @@ def _cell(words: Words, sums: _Sums, cell: Cell) -> None:
             words.products.append(product)
             words.bits["add"] += (blocks_of(product) - 1) * width["Y_WIDTH"] // 2
     elif kind == "$mux":
-        words.bits["choice" if constant else "mux"] += width["WIDTH"]
+        words.bits["gating" if constant else "mux"] += width["WIDTH"]
     elif kind in ("$dff", "$adff"):
         words.bits["register"] += width["WIDTH"]
     elif kind in ("$memrd_v2", "$memwr_v2"):

@@ -1,4 +1,4 @@
-"""tinygrad glue of tg2hdl: capture, compile and simulate tinygrad programs as hardware."""
+"""Connects tg2hdl to tinygrad: capture, compile and simulate tinygrad programs as hardware."""
 
 from __future__ import annotations
 

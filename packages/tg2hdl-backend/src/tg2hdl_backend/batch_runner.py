@@ -1,4 +1,4 @@
-"""Runs a design on many inputs side by side."""
+"""Runs a design on many inputs at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SideBySide:
 
 
 def open_side_by_side(model: SimulationModel, progress: Callable[[str], None]) -> SideBySide:
-    """Open a batch whose data ports vary, so that addresses and enables are the same for all inputs."""
+    """Open a batch in which only data ports vary; addresses and enables are the same for all inputs."""
     ports = model.elaboration.ports.values()
     varying = [p.name for p in ports if p.direction == "in" and p.name.endswith("__wdata")]
     return SideBySide(open_batch(model, varying, progress=progress))

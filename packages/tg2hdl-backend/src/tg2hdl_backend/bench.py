@@ -27,7 +27,7 @@ class BenchResult:
     correct : bool
         Whether all elements of all outputs agree within the tolerance; a NaN only with a NaN.
     max_abs_error : float
-        Largest difference from what tinygrad computes by itself.
+        Largest difference from tinygrad's own result.
     hdl_cycles : int
         Clock cycles from start to done.
     sim_wall_s, tg_wall : float

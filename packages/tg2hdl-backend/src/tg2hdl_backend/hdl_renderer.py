@@ -13,10 +13,10 @@ __all__ = ["HDLCompiler", "HDLRenderer"]
 
 
 class HDLCompiler(SequentialCompiler):
-    """Plans the hardware where tinygrad compiles: in its worker processes, when there are several kernels."""
+    """Plans the hardware in tinygrad's compile step: in its worker processes, if there are several kernels."""
 
     def compile(self, src: str) -> bytes:
-        """Return the source; a plan that simulated hardware needs is in the cache afterwards."""
+        """Return the source, and leave the plan in the cache if hardware is simulated."""
         KernelRunner.from_source(src).prepare()
         return src.encode()
 

@@ -115,7 +115,7 @@ class KernelRunner:
         from tg2hdl_backend.plan_cache import cached_design
         from tg2hdl_top import CompileOptions
 
-        with _golden_as_way_out():
+        with _suggesting_golden():
             options = CompileOptions(multipliers=self.options.multipliers, cut_kernels=False)
             return cached_design(self.kernel, options)
 
@@ -129,8 +129,8 @@ class KernelRunner:
 
 
 @contextmanager
-def _golden_as_way_out() -> Iterator[None]:
-    """Say in refusals that the golden model needs no hardware."""
+def _suggesting_golden() -> Iterator[None]:
+    """Suggest the golden model in refusals: it needs no hardware."""
     try:
         yield
     except UnsupportedError as error:

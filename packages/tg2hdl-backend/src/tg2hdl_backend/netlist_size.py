@@ -1,4 +1,4 @@
-"""Size of a design's netlist estimated from its plan, for simulation cost models; only single units are elaborated."""
+"""Netlist size of a design, estimated from its plan for simulation cost models; elaborates only arithmetic units."""
 
 from __future__ import annotations
 

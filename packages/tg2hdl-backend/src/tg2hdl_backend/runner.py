@@ -64,7 +64,7 @@ class Runner:
     engine : str
         ``auto`` or the name of an engine.
     runs : int
-        Expected number of runs, for the automatic choice.
+        Expected number of runs, for selecting the engine.
     component : Component, optional
         Of the design, when it was emitted before.
     model : SimulationModel, optional
@@ -149,7 +149,7 @@ class Runner:
         inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
         variables: Mapping[str, int] | None = None,
     ) -> list[Run]:
-        """Run many inputs, several side by side in one model, with the results and cycles of `run` for each.
+        """Run many inputs, several at once in one model, with the results and cycles of `run` for each.
 
         They run one by one where that is predicted to end sooner or nothing else works: without a C compiler, on an
         engine that was asked for by name, for a program that keeps state from run to run, and where control
@@ -244,9 +244,11 @@ class Runner:
         return from_words(words, memory.layout, memory.dtype).astype(dtype, copy=False)
 
 
-def _driver(drivers: Sequence[HostDriver], way: str, name: str) -> HostDriver:
+def _driver(drivers: Sequence[HostDriver], direction: str, name: str) -> HostDriver:
     served = (
-        driver for driver in drivers if any(b.name == name and getattr(b, way) for b in driver.serves.buffers)
+        driver
+        for driver in drivers
+        if any(b.name == name and getattr(b, direction) for b in driver.serves.buffers)
     )
     return next(served)
 

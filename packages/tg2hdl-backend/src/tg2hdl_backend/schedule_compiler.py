@@ -1,4 +1,4 @@
-"""Compile what tinygrad schedules for a tensor: kernels by themselves, or one design."""
+"""Compile tinygrad's schedule of a tensor: each kernel separately, or all as one design."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error hierarchy: every refusal says what, where and a way out."""
+"""The error hierarchy: every refusal says what, where, and what to do instead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tg2hdlError(Exception):
     notes : tuple of str, optional
         Further facts, a line each.
     hint : str, optional
-        A way out.
+        What to do instead.
     """
 
     kind = "error"

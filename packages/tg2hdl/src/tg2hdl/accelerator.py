@@ -111,7 +111,7 @@ class Accelerator:
 
     @property
     def predicted_interval(self) -> int:
-        """Clock cycles from one start to the next, when runs follow each other without the host in between."""
+        """Clock cycles from one start to the next, if runs follow each other without waiting for the host."""
         return self.design.timeline(self.captured.var_vals).interval
 
     def plan(self) -> str:
@@ -130,8 +130,8 @@ class Accelerator:
         """Run on simulated hardware, cycle by cycle.
 
         The simulation stays open for further calls: what the model updates in place continues from the run
-        before, until `reset`.  ``engine="auto"`` takes the one that is done soonest for the cycles asked for so
-        far, so that a loop over many inputs moves on to a compiled engine.
+        before, until `reset`.  ``engine="auto"`` selects the engine that finishes first, given the cycles simulated so
+        far: a loop over many inputs switches to a compiled engine.
 
         Parameters
         ----------
@@ -207,9 +207,9 @@ class Accelerator:
         return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
 
     def reference(self, *inputs: Any) -> Any:
-        """What tinygrad computes for the model by itself, in the model's shape and dtype.
+        """tinygrad's own result for the model, in the model's shape and dtype.
 
-        Nothing of the compiler takes part, so that capture, contents of weights and kernels are under test; the state
+        The compiler is not involved, so this tests capture, contents of weights and kernels; the state
         of the model is that of its tensors.  It runs in tinygrad's interpreter, or compiled by clang where there is
         one and the model is large.
         """
@@ -253,7 +253,7 @@ class Accelerator:
     def fits(self, part: str = "ecp5-45k") -> Any:
         """Whether the design fits a part, with the figures and what would help; see `tg2hdl_synth.design_fits`.
 
-        No synthesis runs: memories are known by the plan, the rest is an estimate whose error is stated.
+        Without synthesis: memories are known from the plan, the rest is an estimate whose error is stated.
         """
         from tg2hdl_synth import design_fits
 
@@ -264,7 +264,7 @@ class Accelerator:
     def synthesize(self, part: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
         """Fmax, utilization by kernel and critical path on an FPGA; see `tg2hdl_synth.synthesize`.
 
-        Registers move into block RAMs and multipliers when the model was compiled for the family ``ecp5``.
+        If the model was compiled for the family ``ecp5``, registers are packed into block RAMs and multipliers.
         """
         from tg2hdl_synth import synthesize
 
@@ -423,7 +423,7 @@ class Session:
         return self._result(run, time.perf_counter() - started)
 
     def run_batch(self, inputs: Iterable[Any]) -> list[SimulationResult]:
-        """Run many inputs, several side by side in one model where that is sooner; results are those of `run`.
+        """Run many inputs, several at once in one model where that is faster; results are those of `run`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Comparison of results bit for bit."""
+"""Bit-exact comparison of results."""
 
 from __future__ import annotations
 

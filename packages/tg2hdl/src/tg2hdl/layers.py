@@ -1,4 +1,4 @@
-"""Which layers of the model a kernel computes, by the names of its weights."""
+"""Layers of the model that a kernel computes, from the names of its weights."""
 
 from __future__ import annotations
 

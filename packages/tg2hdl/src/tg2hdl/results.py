@@ -1,4 +1,4 @@
-"""What a plan promises and what a simulation gives."""
+"""Summaries of planned kernels, and results of a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes with graphs inside, unrolled, and sequences, whose length is always known."""
+"""Nodes that contain graphs, which are unrolled, and sequences, whose lengths are known at compile time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
         first = Value.of_array("iteration", np.array(done, np.int64))
         going = Value.of_array("condition", np.array(True)) if condition is None else condition
         results = graph.run_graph(body, [first, going, *carried])
-        # A body that passes on an absent condition loops until the trip count.
+        # A body whose condition is absent runs until the trip count.
         condition, done = results[0], done + 1
         carried = results[1 : 1 + len(carried)]
         for found, value in zip(scanned, results[1 + len(carried) :], strict=True):

@@ -1,4 +1,4 @@
-"""Values that no input reaches, computed at compile time with ONNX's reference implementation."""
+"""Constant values, computed at compile time with ONNX's reference implementation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["fold_node"]
 
 
 def _model(node: NodeProto, version: int, given: Mapping[str, npt.NDArray[Any]]) -> ModelProto:
-    """A model of the node alone, whose opset the reference implementation heeds."""
+    """A model with only this node, so that the reference implementation uses its opset version."""
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in given.items()

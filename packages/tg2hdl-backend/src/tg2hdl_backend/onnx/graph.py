@@ -69,14 +69,14 @@ class Graph:
         self.values[value.name] = value
 
     def run(self, nodes: Iterable[NodeProto]) -> None:
-        """Compute nodes, which are in an order in which each follows what it uses."""
+        """Compute nodes, given in topological order."""
         for node in nodes:
             for name, value in zip(node.output, self.results(node), strict=False):
                 if name:
                     self.add(value.renamed(name))
 
     def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
-        """Results of a graph inside of a node, for values of its inputs."""
+        """Results of a graph that a node contains, for values of its inputs."""
         inner = Graph(self.versions, None, self)
         for proto in graph.initializer:
             inner.add(Value.of_array(proto.name, array_of(proto, f"initializer {proto.name!r}")))
@@ -217,7 +217,7 @@ class Graph:
                 is_weight=weight,
             )
 
-        # Weights stay tensors, so that the program knows them by name and can have them loaded.
+        # Weights stay tensors, so that the program has their names and can load them at run time.
         weight = any(v is not None and v.is_weight for v in inputs)
         return [result(number, name) for number, name in enumerate(node.output)]
 
@@ -253,7 +253,7 @@ class Graph:
 
 
 def _type_of(value: Value) -> Value:
-    """Known value without elements of the type of another one."""
+    """Known value without elements, of the type of another value."""
     return Value(value.name, None, lambda: np.zeros(0, DType.from_tinygrad(value.tensor.dtype).numpy()))
 
 
@@ -266,7 +266,7 @@ def definition(op_type: str, domain: str, version: int) -> tuple[Build | None, t
 
 
 def _expansion(node: NodeProto, info: OnnxNode) -> Build:
-    # ONNX's type stubs lack what a schema says of its functions.
+    # ONNX's type stubs lack the functions of a schema.
     schema: Any = None
     with suppress(onnx.defs.SchemaError):
         schema = onnx.defs.get_schema(node.op_type, info.version, node.domain)

@@ -33,7 +33,7 @@ _TYPES: dict[int, DType] = {
     TensorProto.FLOAT: DType.FP32,
     TensorProto.DOUBLE: DType.FP64,
 }
-# Constants of these types are held in bytes; their values are the same.
+# Constants of these types are stored in bytes with the same values.
 _WIDENED = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 
 

@@ -96,7 +96,7 @@ def compare_with_interpreter(
 
 
 def _evaluate(kernel: KernelIR, *arguments: Any) -> dict[int, npt.NDArray[Any]]:
-    """Golden results of the ops themselves: units of other plugins may be a unit in the last place off."""
+    """Golden results of the ops themselves: units of plugins may differ by one unit in the last place."""
     with use_registry(_builtin()):
         return evaluate(kernel, *arguments)
 

@@ -1,4 +1,4 @@
-"""Compare the golden model of a whole program with what tinygrad computes by itself."""
+"""Compare the golden model of a whole program with tinygrad's own result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only place that knows tinygrad's internals."""
+"""The only package that uses tinygrad's internals."""
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buffers
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture

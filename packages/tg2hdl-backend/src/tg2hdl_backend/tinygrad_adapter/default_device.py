@@ -1,4 +1,4 @@
-"""The tinygrad device of new tensors: the user's choice, or HDL where tinygrad finds none that works."""
+"""The tinygrad device of new tensors: the user's, or HDL if tinygrad finds none that works."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def choose_when_needed() -> None:
     """Have tinygrad choose as `default_device` does, when it first asks for a device; nothing is probed before."""
     inherited = vars(type(Device)).get("_select_device")
     if not isinstance(inherited, functools.cached_property) or hasattr(inherited.func, "before_hdl"):
-        return  # a version that chooses in another way, or done before; `default_device` is enough for captures
+        return  # another version of tinygrad, or already installed; `default_device` is enough for captures
 
     def select(device: Any) -> str:
         try:

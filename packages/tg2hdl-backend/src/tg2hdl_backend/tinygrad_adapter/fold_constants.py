@@ -1,4 +1,4 @@
-"""Evaluate at compile time what depends on no input: initializers, transposed weights, tables."""
+"""Constant folding of kernels: initializers, transposed weights, tables."""
 
 from __future__ import annotations
 

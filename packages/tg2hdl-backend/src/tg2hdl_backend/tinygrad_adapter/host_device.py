@@ -1,4 +1,4 @@
-"""A tinygrad device whose buffers are host memory; what its programs do comes from a subclass."""
+"""A tinygrad device whose buffers are host memory; a subclass defines how its programs run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HostAllocator(Allocator):  # type: ignore[type-arg]
 
 
 class HostProgram(ABC):
-    """A compiled kernel, however this version of tinygrad makes and calls it."""
+    """A compiled kernel, with the constructor and call signatures of all supported versions of tinygrad."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # tinygrad 0.13 passes (name, lib), 0.14 (dev, obj)
@@ -84,7 +84,7 @@ class HostDevice(Compiled):
         # 0.14 wants a subclass of its Program, which 0.13 does not have.
         runs: Any = program
         super().__init__(device, HostAllocator(self), [renderer], runs)
-        # tinygrad's unrolling and upcasting is made for processors; hardware gets its lanes from plain loops.
+        # tinygrad's unrolling and upcasting suit processors; hardware gets its lanes from plain loops.
         if DEV.device == renderer.device and "NOOPT" not in os.environ:
             NOOPT.value = 1
 

@@ -1,4 +1,4 @@
-"""Names, shapes and dtypes of what goes into a model and comes out of it."""
+"""Names, shapes and dtypes of the inputs and outputs of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tinygrad itself computes for a whole model, with its own scheduler and on a device of its own."""
+"""The result of a whole model from tinygrad alone, with its own scheduler and device."""
 
 from __future__ import annotations
 

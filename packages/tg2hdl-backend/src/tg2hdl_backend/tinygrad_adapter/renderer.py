@@ -1,4 +1,4 @@
-"""What tinygrad must know about the hardware when it lowers a kernel: one sequential thread over flat buffers."""
+"""The hardware as tinygrad's lowering sees it: one sequential thread over flat buffers."""
 
 from __future__ import annotations
 

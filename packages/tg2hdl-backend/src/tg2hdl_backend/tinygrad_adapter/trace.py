@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass
 class Trace:
-    """Everything that a symbolic run leaves behind.
+    """Everything that a symbolic run records.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables of linearized UOps for people to read."""
+"""Readable tables of linearized UOps."""
 
 from __future__ import annotations
 

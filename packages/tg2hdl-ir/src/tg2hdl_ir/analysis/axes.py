@@ -1,4 +1,4 @@
-"""Which loops are independent: iterations that neither carry a register nor touch each other's elements."""
+"""Independent loops: their iterations neither carry a register nor access each other's elements."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class RegisterUse:
 
     @property
     def carried(self) -> set[Element]:
-        """Elements whose value an iteration may take from the one before, or leave to the next one."""
+        """Elements whose value an iteration may take from the previous one, or pass to the next."""
         read = self.exposed | {e for e, _ in self.masked}
         return {e for e in self.written if e in read or e not in self.killed}
 
@@ -160,7 +160,7 @@ class Dependence:
         for one in inner.exposed:
             self._read(use, one, frozenset())
         for one, axes in inner.masked:
-            # Steps after the first one see what an earlier step wrote, if that is sure to have happened.
+            # Later steps see what an earlier step has certainly written.
             kept = one in inner.killed or any(e == one and a <= axes for e, a in inner.started)
             rest = axes - {axis}
             if not kept:

@@ -1,7 +1,7 @@
 """Registers that a flattened kernel initializes in the first step of some loops only.
 
-``SET r = init if i1 == 0`` and ``where(i1 == 0, init, GET r)`` keep the value of an earlier iteration of an outer loop
-from being seen, as an initialization before loop ``i1`` would.
+``SET r = init if i1 == 0`` and ``where(i1 == 0, init, GET r)`` hide the value of an earlier iteration of an outer loop,
+as an initialization before loop ``i1`` would.
 """
 
 from __future__ import annotations

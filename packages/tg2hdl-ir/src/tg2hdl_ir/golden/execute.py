@@ -1,4 +1,4 @@
-"""The interpreter: runs the iterations of independent loops at once, all others in order.
+"""The interpreter: evaluates all iterations of an independent loop at once, other loops in order.
 
 The arrays of values have one dimension per loop that runs at once, the innermost first.
 """

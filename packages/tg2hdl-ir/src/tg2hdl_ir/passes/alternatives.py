@@ -1,4 +1,4 @@
-"""Gated loads without an alternative read zero where the gate is false; hardware must be told."""
+"""Gated loads without an alternative read zero where the gate is false; this pass makes the zero explicit."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ __all__ = ["clear_with_last"]
 def clear_with_last(kernel: KernelIR) -> KernelIR:
     """Rewrite ``sum = where(first, 0, r) + x; r = sum`` to ``sum = r + x; r = where(last, 0, sum)``.
 
-    A register with a reset input clears itself without logic, and the adder reads the register directly.  Registers
+    The reset input of the register clears it without logic, and the adder reads the register directly.  Registers
     start at zero, and every run leaves them at zero.
 
     Parameters

@@ -1,6 +1,6 @@
 """Cutting: a reduction and what follows it become two kernels, with the reduced values in a buffer between them.
 
-Each then runs at its own rate: the first one needs no units for what follows, the second one none for the reduction.
+Each then runs at its own rate, with its own units.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def cut_places(kernel: KernelIR) -> Iterator[CutPlace]:
 
 @ir_pass("cut-kernel", "a kernel becomes two, with a buffer between them")
 def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, tuple[BufferMeta, ...]]:
-    """The two kernels of a cut, and the buffers between them; the order of every sum stays.
+    """The two kernels of a cut, and the buffers between them; the order of every sum is unchanged.
 
     Returns
     -------
@@ -96,8 +96,8 @@ def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, t
             meta = slots[item.reg]
             rewriter.memo[item] = IRBufLoad(meta.idx, address, meta.dtype)
         items.append(rewriter.statement(item))
-    behind = LoopIR.from_items(tuple(items), counter=home.counter, axis_type=home.axis_type)
-    second = _replaced(kernel.loop_tree, home, behind, rewriter)
+    after = LoopIR.from_items(tuple(items), counter=home.counter, axis_type=home.axis_type)
+    second = _replaced(kernel.loop_tree, home, after, rewriter)
     return (
         _kernel(kernel, first, between, "sums"),
         _kernel(kernel, second, tuple(replace(meta, is_output=False) for meta in between), "rest"),

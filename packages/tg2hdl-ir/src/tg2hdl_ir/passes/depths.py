@@ -1,4 +1,4 @@
-"""Nesting levels of loops after some of them are gone."""
+"""Nesting levels of loops after some of them were removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops whose hardware takes steps that must have no effect.
+"""Loops whose hardware executes steps without effect.
 
 Hardware takes at least one step for each loop, also when a run-time bound is zero.  A run-time bound that control
 cannot compute without a divider is replaced by the largest one.

@@ -1,4 +1,4 @@
-"""Hoisting: what depends on weights alone is computed once, before any run, and read from a memory."""
+"""Hoisting: expressions of weights are computed at compile time and read from a table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hoist_weights(
 ) -> tuple[ProgramIR, ProgramIR | None]:
     """Replace expressions of weights by weights that hold their values, where that takes no larger memory.
 
-    A table may be larger than what it is made of only up to 16 kbit, and only if it saves a multiplier or a
+    A table may be larger than its operands only up to 16 kbit, and only if it saves a multiplier or a
     floating-point unit.  Every result keeps its bits.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Registers that are read before they are written start at zero in every run; hardware keeps what the last run left."""
+"""Registers that are read before they are written start at zero in every run; hardware keeps their last value."""
 
 from __future__ import annotations
 

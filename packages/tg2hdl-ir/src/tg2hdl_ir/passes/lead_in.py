@@ -1,6 +1,6 @@
 """Lead-in: loops run warm-up iterations whose results are discarded.
 
-Delay lines with words of earlier iterations are then full at the first iteration whose result is stored.
+They fill the delay lines with words of earlier iterations before the first result is stored.
 """
 
 from __future__ import annotations

@@ -122,9 +122,9 @@ class _Unroller:
         return tuple(items)
 
     def _order(self, counter: IRCounter) -> list[int]:
-        """Lanes in order; in a regroupable reduction the one of the last iteration comes last.
+        """Lanes in order; in a regroupable reduction the lane of the last iteration comes last.
 
-        The epilogue then sees the sum of all lanes, and not one in the middle of the chain.
+        The epilogue then sees the sum of all lanes, not a partial sum.
         """
         factor = self.factors[counter.axis]
         order = list(range(factor))

@@ -133,7 +133,7 @@ class Catalog:
                 found.extend((plugin, descriptor) for descriptor in returned)
             except Exception as error:
                 reason = f"it raised {type(error).__name__}: {error}"
-                self._loader.report(plugin, reason, self._loader.way_out(plugin), hook)
+                self._loader.report(plugin, reason, self._loader.remedy(plugin), hook)
         return found
 
     def _fits(self, hook: str, plugin: str, descriptor: Any) -> bool:

@@ -198,7 +198,7 @@ class SimulatorDef:
     open : Factory
         ``(model, **options) -> Simulation`` of `tg2hdl_sim`.
     build_seconds, cycles_per_second : Factory
-        ``(cells: int) -> float``: cost model for the automatic choice.
+        ``(cells: int) -> float``: cost model for selecting an engine.
     """
 
     name: str
@@ -291,7 +291,7 @@ class MemoryKindDef:
     kind : Factory
         ``() -> tg2hdl_lower.memory.kind.MemoryKind``.
     priority : int
-        Of the kinds that suit a buffer, the one of highest priority is taken.
+        Among the kinds that suit a buffer, the highest priority wins.
     """
 
     name: str

@@ -74,7 +74,7 @@ class PluginLoader:
             except PluginError as error:
                 self.report(name, error.message, error.hint or "upgrade the distribution")
             except BaseException as error:  # SystemExit too: a plugin must not end the program
-                self.report(name, f"loading raised {_raised(error)}", self.way_out(name))
+                self.report(name, f"loading raised {_raised(error)}", self.remedy(name))
         for name in sorted(unused):
             log.warning("no plugin named %r is installed; nothing is disabled by it", name)
 
@@ -116,7 +116,7 @@ class PluginLoader:
             self.problems.append(problem)
             log.warning("%s", problem)
 
-    def way_out(self, name: str) -> str:
+    def remedy(self, name: str) -> str:
         """Hint for a plugin that cannot work as it is."""
         return f"upgrade or uninstall {self.distributions[name]}, or disable it with --no-plugin {name}"
 

@@ -1,4 +1,4 @@
-"""What is wrong with a plugin: one line with the plugin, its distribution, the hook and a way out."""
+"""What is wrong with a plugin: one line with the plugin, its distribution, the hook and a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PluginProblem:
     reason : str
         What is wrong.
     hint : str
-        A way out.
+        What to do instead.
     hook : str
         The hook that it is about; empty for the plugin as a whole, which is then not loaded.
     """

@@ -66,7 +66,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[PluginProblem, ...]:
-        """What is wrong with the plugins; all that is not named here works."""
+        """Problems of plugins; everything not listed here works."""
         self._load()
         self._catalog.check_all()
         return tuple(self._loader.problems)
@@ -195,8 +195,8 @@ class Registry:
     ) -> ArithmeticUnit | None:
         """Choose the unit of an op.
 
-        Of the units with these formats: the explicit choice, then that of a policy plugin, then units for the target
-        before generic ones, then the highest priority.
+        Among units with these formats: the user's explicit choice, then that of a policy plugin, then units for the
+        target before generic ones, then the highest priority.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class Registry:
                 raise PluginError(
                     f"the policy tg2hdl_select_unit of plugin {plugin!r} raised {type(error).__name__}: {error}",
                     where=f"op {op!r}",
-                    hint=self._loader.way_out(plugin),
+                    hint=self._loader.remedy(plugin),
                 ) from error
             if chosen is None:
                 continue

@@ -79,12 +79,12 @@ class BenchRow:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What tells it from the other rows of a table."""
+        """Key of the row in a table."""
         return self.workload, self.multipliers, self.target
 
     @property
     def wrong(self) -> str | None:
-        """What the simulation contradicts: the predicted cycles or the golden bits."""
+        """Mismatches of the simulation: predicted cycles or golden bits."""
         if self.simulated is None:
             return None
         if self.simulated != self.predicted:

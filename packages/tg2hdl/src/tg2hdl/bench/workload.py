@@ -43,7 +43,7 @@ class BenchCase:
     Parameters
     ----------
     multipliers : int
-        Budget of multiplying lanes; 0 leaves the choice to the planner.
+        Budget of multiplying lanes; 0 lets the planner choose.
     limit : int
         Clock cycles that it may take.
     ideal : int

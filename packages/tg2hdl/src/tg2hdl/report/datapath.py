@@ -16,7 +16,7 @@ from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
 __all__ = ["Group", "datapath_groups", "draw_datapath"]
 
 LARGEST = 160
-"""Boxes of a drawing; a larger one helps nobody."""
+"""Boxes of a drawing; larger ones are unreadable."""
 
 _BOX, _HEIGHT, _COLUMN, _ROW, _MARGIN, _TOP = 132, 24, 182, 34, 24, 34
 

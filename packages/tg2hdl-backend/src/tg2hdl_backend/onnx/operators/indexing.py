@@ -43,7 +43,7 @@ def pad(node: OnnxNode, x: Tensor, pads: Any = None, value: Tensor | None = None
 
 
 def scatter_nd(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """Copy of `x` with updates at indices; one that comes later wins."""
+    """Copy of `x` with updates at indices; the last update of an element wins."""
     depth, reduction = sizes_of(indices)[-1], node.attribute("reduction", "none")
     sizes = sizes_of(x)
     rest = int(np.prod(sizes[depth:], dtype=np.int64))

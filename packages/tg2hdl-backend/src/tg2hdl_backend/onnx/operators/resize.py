@@ -62,7 +62,7 @@ def _interpolation(
     call = helper.make_node("Resize", names, ["y"], **attributes)
     result = fold_node(call, max(node.version, 11), given, node.where)[0]
     offset = result[0]
-    # A constant beyond the border does not depend on the input.
+    # A constant beyond the border is independent of the input.
     return np.ascontiguousarray((result[1:] - offset).T), offset
 
 
@@ -98,7 +98,7 @@ def resize_10(node: OnnxNode, x: Tensor, scales: Any = None) -> Tensor:
 
 
 def max_unpool(node: OnnxNode, x: Tensor, indices: Tensor, shape: Any = None) -> Tensor:
-    """Values back at the places of the maxima; a larger output has zeros at the end of each axis."""
+    """Values at the positions of the maxima; a larger output is padded with zeros at the end of each axis."""
     kernel = node.attribute("kernel_shape")
     rank = len(kernel)
     strides, pads = node.attribute("strides") or [1] * rank, node.attribute("pads") or [0] * (2 * rank)

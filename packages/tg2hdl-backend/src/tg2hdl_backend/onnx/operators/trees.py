@@ -33,7 +33,7 @@ class _Forest:
     Parameters
     ----------
     feature, threshold, yes, no : ndarray
-        What a node compares, and where the walk goes on; a leaf goes on at itself.
+        What a node compares, and the next node for either result; a leaf leads to itself.
     modes : ndarray of str
         Comparison of each node; empty at a leaf.
     missing : ndarray of bool
@@ -103,7 +103,7 @@ def _walk(node: OnnxNode, x: Tensor, forest: _Forest) -> Tensor:
             true = this.where(_COMPARE[mode](value, threshold), true)
         if forest.missing.any():
             true = true | (value.isnan() & constant(node, forest.missing)[at])
-        # Each step reads the last one several times.
+        # Each step reads the previous one several times.
         at = true.where(yes, no).contiguous()
     return at
 

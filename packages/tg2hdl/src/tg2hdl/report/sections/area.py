@@ -16,7 +16,7 @@ _KINDS = (("comb", "LUTs and carries"), ("ff", "flip-flops"), ("dsp", "multiplie
 
 
 def render(context: ReportContext) -> str:
-    """Cells of synthesis; a hint how to get them when there was none."""
+    """Cells after synthesis; without synthesis, how to get them."""
     synthesis = context.facts.get("synthesis")
     if synthesis is None:
         return Markup(

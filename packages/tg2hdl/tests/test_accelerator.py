@@ -68,7 +68,7 @@ def test_what_a_model_updates_in_place_continues_until_reset():
             np.testing.assert_array_equal(accelerator.simulate(X).output, expected)
             np.testing.assert_array_equal(accelerator.golden(X), expected)
             # Enough running time to look for a quicker engine, which must take over the contents.
-            accelerator._sessions["auto"]._run_seconds = 1e9
+            accelerator._sessions.by_engine["auto"]._run_seconds = 1e9
         accelerator.reset()
 
 

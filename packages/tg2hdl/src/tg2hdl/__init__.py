@@ -14,10 +14,11 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator, Session
-    from tg2hdl.accelerator import compile_model_to_hardware as compile
+    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compile_model import compile_model_to_hardware as compile
     from tg2hdl.quantization import QuantizedModel, integer_model, quantize
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
+    from tg2hdl.session import Session
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_ir.errors import Tg2hdlError
     from tg2hdl_top import CompileOptions
@@ -48,7 +49,7 @@ _OWNERS = {
     "Cycles": "tg2hdl.results",
     "KernelSummary": "tg2hdl.results",
     "QuantizedModel": "tg2hdl.quantization",
-    "Session": "tg2hdl.accelerator",
+    "Session": "tg2hdl.session",
     "SimulationResult": "tg2hdl.results",
     "Tg2hdlError": "tg2hdl_ir.errors",
     "integer_model": "tg2hdl.quantization",
@@ -59,7 +60,7 @@ _OWNERS = {
 
 def __getattr__(name: str) -> Any:
     if name == "compile":
-        from tg2hdl.accelerator import compile_model_to_hardware
+        from tg2hdl.compile_model import compile_model_to_hardware
 
         return compile_model_to_hardware
     if name not in _OWNERS:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.accelerator import Accelerator, Session, compile_model_to_hardware
+from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
+from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, run_file
 from tg2hdl.results import KernelSummary
+from tg2hdl.session import Session
 from tg2hdl_backend.testing import interpreted_outputs
 from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
 from tg2hdl_quant import Dense, ReLU, run_float

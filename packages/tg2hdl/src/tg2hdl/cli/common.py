@@ -22,8 +22,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from tg2hdl.accelerator import Accelerator, compile_model_to_hardware
+from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.families import FAMILY
+from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions

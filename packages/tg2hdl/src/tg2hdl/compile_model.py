@@ -1,0 +1,96 @@
+"""Compile a model: capture, options and the compiler in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+from tg2hdl.accelerator import Accelerator
+from tg2hdl.quantization import QuantizedModel
+from tg2hdl_backend import capture
+from tg2hdl_ir.errors import InputError
+from tg2hdl_top import CompileOptions, compile_program
+
+__all__ = ["compile_model_to_hardware"]
+
+
+def compile_model_to_hardware(
+    model: Callable[..., Any],
+    *example_inputs: Any,
+    weights: str | None = None,
+    multipliers: int | None = None,
+    options: CompileOptions | None = None,
+    name: str | None = None,
+    part: str | None = None,
+    **unknown: Any,
+) -> Accelerator:
+    """Compile a tinygrad model to hardware.
+
+    Parameters
+    ----------
+    model : callable
+        A function of Tensors, or an object with ``__call__``; its weights are found automatically.  A model
+        from `tg2hdl.quantize` takes float arrays too, which the host quantizes; its outputs are integers.
+    example_inputs : arrays or tensors
+        One per parameter; they give the shapes and dtypes.
+    weights : {"rom", "loadable"}, optional
+        Weights are contents of read-only memories (the default), or are written through ports.
+    multipliers : int, optional
+        Hardware multipliers, 1 unless given; the kernels share them.
+    options : CompileOptions, optional
+        Everything else.  Only ``float_order="relaxed"`` changes a number.
+    name : str, optional
+        Name of the design; that of the model otherwise.
+    part : str, optional
+        FPGA part that the weights must fit; checked before planning.
+    unknown
+        Refused by name.
+
+    Raises
+    ------
+    InputError
+        For an example input that is missing or unfit, or an unknown option.
+    UnsupportedError
+        For an op or dtype without hardware; it is named.
+    CapacityError
+        When the weights alone are more than the memory of `part`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tg2hdl
+    >>> acc = tg2hdl.compile(lambda x: (x * 2).relu(), np.zeros(4, np.int32))
+    >>> acc.golden(np.array([-1, 0, 1, 2], np.int32))
+    array([0, 0, 2, 4], dtype=int32)
+    """
+    if unknown:
+        raise _unknown_option(next(iter(unknown)))
+    options = CompileOptions() if options is None else options
+    if not isinstance(options, CompileOptions):
+        raise InputError(
+            f"options is of type {type(options).__name__}",
+            hint="pass tg2hdl.CompileOptions(...), or leave it out",
+        )
+    given: dict[str, Any] = {"weights": weights, "multipliers": multipliers}
+    options = replace(options, **{k: v for k, v in given.items() if v is not None})
+    prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
+    if prepare is not None:
+        example_inputs = prepare(*example_inputs)
+    captured = capture(model, *example_inputs, name=name)
+    if part is not None:
+        from tg2hdl_synth import check_weights_fit
+
+        check_weights_fit(captured.program, part)
+    return Accelerator(captured, compile_program(captured.program, options), prepare)
+
+
+def _unknown_option(name: str) -> InputError:
+    further = [field.name for field in fields(CompileOptions) if field.name not in ("weights", "multipliers")]
+    return InputError(
+        f"tg2hdl.compile has no option {name!r}",
+        notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
+        hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
+        if name in further
+        else "choose one of: weights, multipliers, options, name, part",
+    )

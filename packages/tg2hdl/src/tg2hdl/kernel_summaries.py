@@ -1,0 +1,39 @@
+"""Summaries of the planned kernels of a design."""
+
+from __future__ import annotations
+
+from tg2hdl.layers import layer_of, weight_origins
+from tg2hdl.macs import count_macs
+from tg2hdl.results import KernelSummary
+from tg2hdl_backend import CapturedProgram
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_top import CompileOptions, Design
+
+__all__ = ["kernel_summaries"]
+
+
+def kernel_summaries(captured: CapturedProgram, design: Design) -> tuple[KernelSummary, ...]:
+    """Summaries in execution order."""
+    variables, program = captured.var_vals, design.program
+    origins = weight_origins((captured.preparation, design.preparation))
+    return tuple(
+        KernelSummary(
+            kernel.name,
+            plan.steps(variables),
+            plan.ii,
+            plan.cycles(variables),
+            plan.multipliers,
+            count_macs(kernel, variables),
+            (*plan.notes, *_excess(plan, design.options)),
+            layer_of(call, program, origins),
+        )
+        for kernel, plan, call in zip(design.sources, design.kernels, program.calls, strict=True)
+    )
+
+
+def _excess(plan: HardwarePlan, options: CompileOptions) -> tuple[str, ...]:
+    """Note about a kernel that uses more multipliers than the budget."""
+    asked = options.multipliers or 1
+    if plan.multipliers <= asked or not options.chooses_lanes:
+        return ()
+    return (f"one step needs {plan.multipliers} multipliers, which is more than multipliers={asked}",)

@@ -1,0 +1,166 @@
+"""Open simulations of a compiled model, and the selection of their engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tg2hdl.results import Cycles, SimulationResult
+from tg2hdl_backend import CapturedProgram
+from tg2hdl_backend.runner import Run, Runner
+from tg2hdl_top import Design, TopModule
+
+__all__ = ["OpenSessions", "Session", "SimulatedModel"]
+
+
+@dataclass(frozen=True)
+class SimulatedModel:
+    """What a session needs of an accelerator.
+
+    Parameters
+    ----------
+    captured : CapturedProgram
+    design : Design
+    top : TopModule
+        Component of the design.
+    bind : callable
+        Contents of the input buffers by name, for the inputs of a run.
+    """
+
+    captured: CapturedProgram
+    design: Design
+    top: TopModule
+    bind: Callable[[tuple[Any, ...]], dict[str, np.ndarray]]
+
+
+class Session:
+    """An open simulation of an accelerator; a context manager.  Made by `Accelerator.session`.
+
+    Attributes
+    ----------
+    runs : int
+        Runs so far.
+    """
+
+    def __init__(
+        self,
+        model: SimulatedModel,
+        engine: str,
+        *,
+        runs: int = 1,
+        vcd: str | PathLike[str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.runs = 0
+        self._model = model
+        self._run_seconds = 0.0
+        started = time.perf_counter()
+        self._simulation = Runner(
+            model.design,
+            engine,
+            component=model.top,
+            runs=runs,
+            vcd=None if vcd is None else str(vcd),
+            progress=progress,
+        )
+        self._open_seconds = time.perf_counter() - started
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the simulation."""
+        self._simulation.close()
+
+    def continue_from(self, other: Session) -> None:
+        """Take over the runs of another session and what its memories keep."""
+        self.runs = other.runs
+        self._simulation.restore(other._simulation.kept())
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that runs."""
+        return self._simulation.engine
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the runs have taken more time than opening the simulation."""
+        return self._run_seconds > self._open_seconds
+
+    def run(self, *inputs: Any) -> SimulationResult:
+        """Run once; see `Accelerator.simulate`."""
+        return self.run_bound(self._model.bind(inputs))
+
+    def run_bound(self, named: Mapping[str, np.ndarray]) -> SimulationResult:
+        """Run once on input buffers by name."""
+        started = time.perf_counter()
+        run = self._simulation.run(named, self._model.captured.var_vals)
+        return self._result(run, time.perf_counter() - started)
+
+    def run_batch(self, inputs: Iterable[Any]) -> list[SimulationResult]:
+        """Run many inputs, several at once in one model where that is faster; results are those of `run`.
+
+        Parameters
+        ----------
+        inputs : iterable
+            One item for each run: an array, or a tuple of them for a model of several inputs.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        """
+        bound = [self._model.bind(x if isinstance(x, tuple) else (x,)) for x in inputs]
+        started = time.perf_counter()
+        runs = self._simulation.run_batch(bound, self._model.captured.var_vals)
+        each = (time.perf_counter() - started) / max(1, len(runs))
+        return [self._result(run, each) for run in runs]
+
+    def _result(self, run: Run, seconds: float) -> SimulationResult:
+        self.runs += 1
+        self._run_seconds += seconds
+        cycles = Cycles(run.load, run.compute, run.readback, run.kernels)
+        output = self._model.captured.restore(list(run.outputs))
+        return SimulationResult(output, cycles, self.engine, seconds)
+
+
+class OpenSessions:
+    """The open session of each engine, for runs that continue from each other."""
+
+    def __init__(self) -> None:
+        self.by_engine: dict[str, Session] = {}
+
+    def get(self, open_session: Callable[..., Session], engine: str) -> Session:
+        """Return the session of an engine.
+
+        The engine of ``auto`` is selected again, for twice as many runs, once the runs have taken as long as opening
+        the session.
+
+        Parameters
+        ----------
+        open_session : callable
+            ``(engine, runs=n) -> Session``.
+        """
+        session = self.by_engine.get(engine)
+        if session is None:
+            session = self.by_engine[engine] = open_session(engine)
+        elif engine == "auto" and session.is_spent:
+            newer = open_session(engine, runs=2 * session.runs)
+            newer.continue_from(session)
+            session.close()
+            session = self.by_engine[engine] = newer
+        return session
+
+    def close(self) -> None:
+        """End all simulations."""
+        for session in self.by_engine.values():
+            session.close()
+        self.by_engine.clear()

@@ -70,8 +70,10 @@ def test_a_file_gives_the_same_integers(folder: Path) -> None:
 def test_refusals(folder: Path) -> None:
     with pytest.raises(InputError, match=r"no file 'none\.npy'"):
         run("quantize", "net.py", "--samples", "none.npy")
-    with pytest.raises(InputError, match=r"net\.q\.onnx does not end in \.npz"):
+    with pytest.raises(InputError, match=r"net\.q\.onnx can only be written from an ONNX file, not from net"):
         run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.onnx")
+    with pytest.raises(InputError, match=r"net\.q\.txt ends in neither \.npz nor \.onnx"):
+        run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.txt")
     np.savez(folder / "other.npz", a=np.zeros(3))
     with pytest.raises(InputError, match=r"other\.npz is no quantized model"):
         run("compile", "other.npz")

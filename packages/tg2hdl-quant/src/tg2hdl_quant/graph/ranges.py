@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 
-__all__ = ["Observed", "means", "observe"]
+__all__ = ["Observed", "calibration_method", "means", "observe"]
 
 MASKED = 1e8
 """Magnitudes from here on are those of masks."""
@@ -90,3 +93,22 @@ def means(
         for number in wanted:
             totals[number] = totals[number] + values[number].sum(0, dtype=np.float64)
     return {number: total / count for number, total in totals.items()}
+
+
+def calibration_method(name: str) -> Callable[[Observed, int], tuple[float, float]]:
+    """``(observed, bits) -> (low, high)`` of a registered method.
+
+    Raises
+    ------
+    InputError
+        For a name that nothing registers.
+    """
+    known = {q.name: q.calibrate for q in registry().quantizers() if q.calibrate is not None}
+    if name not in known:
+        raise InputError(
+            f"no calibration method {name!r}",
+            notes=(f"registered: {', '.join(known)}",),
+            hint="install the plugin that registers it, or name another",
+        )
+    calibrate = resolve(known[name])
+    return lambda observed, bits: calibrate(observed.values, bits)

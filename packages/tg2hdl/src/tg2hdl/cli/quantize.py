@@ -8,14 +8,17 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
+from rich.console import Console
 
 from tg2hdl.cli.common import stage
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.model_file import load_model_file
 from tg2hdl.quantization import quantize
 from tg2hdl.quantized_file import save_quantized
+from tg2hdl.quantized_onnx import QuantizedFile, write_quantized_onnx
 from tg2hdl_ir.errors import InputError
-from tg2hdl_quant.graph import REQUANTIZATIONS, ROUNDINGS
+from tg2hdl_quant.graph import REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
 
 __all__ = ["quantize_command"]
 
@@ -24,6 +27,7 @@ Examples:
   tg2hdl quantize net.onnx --samples x.npz                       writes net.q.npz and net.q.json
   tg2hdl quantize net.onnx --samples x.npy --labels y.npy --weight-bits 4 -o net4.q.npz
   tg2hdl compile net.q.npz --multipliers 64                      integer hardware
+  tg2hdl quantize net.onnx --samples x.npz -o net.q.onnx         a file that ONNX Runtime runs too
 """
 
 
@@ -56,9 +60,19 @@ def quantize_command(
     """Quantize a float model to integers, calibrated on samples.
 
     FILE is a Python or an ONNX file, as for `compile`. Prints what each layer and the whole cost, and writes a model
-    that `tg2hdl compile` and `tg2hdl simulate` take.
+    that `tg2hdl compile` and `tg2hdl simulate` take: .npz, or from an ONNX file .onnx, with which ONNX Runtime gives
+    the same results.
     """
     console, progress = consoles(json_file)
+    if output is not None and output.endswith(".onnx"):
+        written = _write_onnx(
+            progress, model, _arrays(samples), labels, not per_tensor, Path(output), options
+        )
+        console.print(str(written), highlight=False, soft_wrap=True)
+        for path in (Path(output), Path(output).with_suffix(".json")):
+            console.print(f"wrote {path}", highlight=False)
+        write_json(json_file, written.to_dict())
+        return
     file = load_model_file(model, batch=1 if model.endswith(".onnx") else None)
     arrays = _arrays(samples)
     targets = None if labels is None else _arrays(labels)[0]
@@ -68,7 +82,7 @@ def quantize_command(
     target = Path(output or f"{file.label}.q.npz")
     if target.suffix != ".npz":
         raise InputError(
-            f"{target.name} does not end in .npz",
+            f"{target.name} ends in neither .npz nor .onnx",
             hint=f"write {target.with_suffix('.npz').name}, which compile reads",
         )
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +91,35 @@ def quantize_command(
     for path in (target, target.with_suffix(".json")):
         console.print(f"wrote {path}", highlight=False)
     write_json(json_file, q.report.to_dict())
+
+
+def _write_onnx(
+    progress: Console,
+    model: str,
+    samples: tuple[np.ndarray, ...],
+    labels: str | None,
+    per_channel: bool,
+    target: Path,
+    options: dict[str, Any],
+) -> QuantizedFile:
+    if not model.endswith(".onnx"):
+        raise InputError(
+            f"{target.name} can only be written from an ONNX file, not from {model}",
+            hint=f"write {target.with_suffix('.npz').name}, or export the model to ONNX first",
+        )
+    source = click.get_current_context().get_parameter_source("rounding")
+    if source is ParameterSource.COMMANDLINE and options["rounding"] != "onnxruntime":
+        raise InputError(
+            f"--rounding {options['rounding']} in an ONNX file, which rounds half to even",
+            hint="leave it out, or write a .npz file",
+        )
+    chosen = QuantizeOptions(per_channel=per_channel, **options)
+    targets = None if labels is None else _arrays(labels)[0]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with stage(progress, f"quantizing {Path(model).stem}"):
+        written = write_quantized_onnx(model, samples, target, chosen, targets)
+    target.with_suffix(".json").write_text(json.dumps(written.to_dict(), indent=2) + "\n")
+    return written
 
 
 def _arrays(path: str) -> tuple[np.ndarray, ...]:

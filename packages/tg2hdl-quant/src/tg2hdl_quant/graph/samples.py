@@ -1,0 +1,75 @@
+"""Samples and labels that a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["checked_labels", "checked_samples"]
+
+Array = npt.NDArray[Any]
+
+
+def checked_samples(
+    names: Sequence[str], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], samples: Sequence[Array]
+) -> list[Array]:
+    """One array per input in the type of the input; its first axis counts samples.
+
+    Raises
+    ------
+    InputError
+        For arrays of another number or shape, empty, NaN or infinite, or of different lengths.
+    """
+    if len(samples) != len(names):
+        raise InputError(
+            f"samples for {len(samples)} inputs, the model has {len(names)}",
+            hint="pass one array per input: " + ", ".join(names),
+        )
+    arrays = []
+    for name, shape, dtype, given in zip(names, shapes, dtypes, samples, strict=True):
+        array = np.asarray(given)
+        if array.shape[1:] != tuple(shape) or not len(array):
+            raise InputError(
+                f"samples of input {name!r} have shape {array.shape}",
+                where=f"input {name!r}",
+                hint=f"expected (samples, {', '.join(map(str, shape))})",
+            )
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+            kind = "NaN" if np.isnan(array[index]) else "an infinity"
+            raise InputError(
+                f"samples of input {name!r} have {kind} at index {index}",
+                where=f"input {name!r}",
+                notes=(f"{int((~np.isfinite(array)).sum())} of {array.size} elements are not finite",),
+                hint="remove these samples, or clip them with numpy.nan_to_num",
+            )
+        arrays.append(array.astype(dtype))
+    if len({len(a) for a in arrays}) != 1:
+        raise InputError(
+            "the inputs have different numbers of samples: " + ", ".join(str(len(a)) for a in arrays)
+        )
+    return arrays
+
+
+def checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
+    """One label a sample.
+
+    Raises
+    ------
+    InputError
+        For another number of labels.
+    """
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    if array.shape != (count,):
+        raise InputError(
+            f"labels of shape {array.shape} for {count} samples",
+            hint=f"expected one label a sample: ({count},)",
+        )
+    return array

@@ -122,7 +122,9 @@ def test_kernels_use_the_same_multipliers(share, multipliers):
     calls = (KernelCall(gemv(SIZE, 20), (3, 1, 0)), KernelCall(gemv(SIZE, 20), (4, 2, 0)))
     program = ProgramIR("two", buffers, calls, (3, 4))
     x = rng.integers(-128, 128, 20).astype(np.int8)
-    compiled = check(program, {"x": x}, CompileOptions(multipliers=4, share_multipliers=share))
+    compiled = check(
+        program, {"x": x}, CompileOptions(multipliers=4, share_multipliers=share, share_kernels=False)
+    )
     assert rtlil.convert(TopModule(compiled)).count("cell $mul ") == multipliers
 
 
@@ -150,7 +152,7 @@ def test_many_multipliers_take_operands_that_idle_kernels_hold_at_zero(kernels, 
     outputs = tuple(range(kernels + 1, 2 * kernels + 1))
     calls = tuple(KernelCall(gemv(SIZE, 16), (outputs[n], n + 1, 0)) for n in range(kernels))
     x = rng.integers(-128, 128, 16).astype(np.int8)
-    options = CompileOptions(**latencies)
+    options = CompileOptions(share_kernels=False, **latencies)
     compiled = check(ProgramIR("many", buffers, calls, outputs), {"x": x}, options)
     text = rtlil.convert(TopModule(compiled))
     assert text.count("cell $mul ") == options.multipliers * (1 if options.share_multipliers else kernels)

@@ -235,7 +235,7 @@ class Runner:
             self._simulation.write_memory(name, array)
 
     def _keeping(self) -> list[str]:
-        roles = {f"memory_{m.name}": m.role for m in self.design.buffers}
+        roles = {f"memory_{m.name}": m.role for m in self.design.built_memories}
         return [name for name, role in roles.items() if role.written and not role.host_writes]
 
     def _unpacked(self, number: int, words: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -39,7 +39,7 @@ _BUFFER = re.compile(rf"b(?P<idx>\d+)(?: {_NAME})?: (?P<dtype>\w+)\[(?P<depth>\d
 _REGISTER = re.compile(r"r(?P<idx>\d+): (?P<dtype>\w+)(?:\[(?P<size>\d+)\])?\Z")
 _VARIABLE = re.compile(r"\$(?P<name>[^\s:]+): (?P<dtype>\w+) (?P<low>-?\d+)\.\.(?P<high>-?\d+)\Z")
 _MEMORY = re.compile(rf"m(?P<idx>\d+) {_NAME}: (?P<dtype>\w+)\[(?P<shape>[\d,]*)\] (?P<role>\w+)\Z")
-_CALL = re.compile(r"call (?P<kernel>\d+)\((?P<args>[m\d, ]*)\)\Z")
+_CALL = re.compile(r"call (?P<kernel>\d+)\((?P<args>[m\d, ]*)\)(?P<values>(?: \$[^\s=]+=-?\d+)*)\Z")
 _RETURN = re.compile(r"return (?P<args>[m\d, ]*)\Z")
 _RANGE = re.compile(rf"RANGE i(?P<axis>\d+)(?::(?P<dtype>\w+))? < (?P<bound>{_V}) (?P<type>\w+)\Z")
 _END = re.compile(r"END i(?P<axis>\d+)\Z")
@@ -111,7 +111,7 @@ def _program(
         elif m := _VARIABLE.match(text):
             variables.append(_variable(m, number))
         elif (m := _CALL.match(text)) and int(m["kernel"]) < len(kernels):
-            calls.append(KernelCall(kernels[int(m["kernel"])], _numbers(m["args"])))
+            calls.append(KernelCall(kernels[int(m["kernel"])], _numbers(m["args"]), _values(m["values"])))
         elif m := _RETURN.match(text):
             outputs = _numbers(m["args"])
         else:
@@ -121,6 +121,11 @@ def _program(
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part.strip().removeprefix("m")) for part in text.split(",") if part.strip())
+
+
+def _values(text: str) -> tuple[tuple[str, int], ...]:
+    pairs = (part.removeprefix("$").split("=") for part in text.split())
+    return tuple((name, int(value)) for name, value in pairs)
 
 
 def _need(match: re.Match[str] | None, number: int, line: str, expected: str) -> re.Match[str]:

@@ -30,6 +30,7 @@ def format_program(program: ProgramIR) -> str:
     kernels = list(dict.fromkeys(call.kernel for call in program.calls))
     for call in program.calls:
         arguments = ", ".join(f"m{n}" for n in call.buffers)
-        lines.append(f"  call {kernels.index(call.kernel)}({arguments})")
+        values = "".join(f" ${name}={value}" for name, value in call.values)
+        lines.append(f"  call {kernels.index(call.kernel)}({arguments}){values}")
     lines.append("  return " + ", ".join(f"m{n}" for n in program.outputs))
     return "\n".join(["\n".join(lines) + "\n", *(format_kernel(k) for k in kernels)])

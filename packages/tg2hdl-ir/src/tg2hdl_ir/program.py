@@ -52,10 +52,23 @@ class KernelCall:
     """One execution of a kernel: its buffer slot `i` is program buffer ``buffers[i]``.
 
     Slots are in the order of `kernel.buffers`.
+
+    Parameters
+    ----------
+    values : tuple of (str, int)
+        Variables of the kernel whose value the program knows, such as the offset of this call's elements; the others
+        come from the host.
     """
 
     kernel: KernelIR
     buffers: tuple[int, ...]
+    values: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def host_variables(self) -> tuple[IRVariable, ...]:
+        """Variables of the kernel that the host sets."""
+        known = {name for name, _ in self.values}
+        return tuple(v for v in self.kernel.variables if v.name not in known)
 
     @property
     def slots(self) -> dict[int, int]:

@@ -100,7 +100,7 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     most = ", ".join(f"{n} {b}" for n, b in sorted(blocks.items(), key=lambda i: -i[1])[:3] if b)
     lines = [f"block RAMs: {needs['bram']} of {chosen.bram}" + (f" ({most})" if most else "")]
     if chosen.family != "ecp5":
-        bits = sum(m.layout.words * m.word_width for m in design.buffers)
+        bits = sum(m.layout.words * m.word_width for m in design.built_memories)
         lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
         enough = bits <= _capacity(chosen)
         return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen))
@@ -129,7 +129,7 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
 
 def memory_blocks(design: Any, *, pack_registers: bool = False) -> dict[str, int]:
     """Block RAMs of each memory of a design on an ECP5, by the plan."""
-    return {memory.name: _blocks(memory, pack_registers) for memory in design.buffers}
+    return {memory.name: _blocks(memory, pack_registers) for memory in design.built_memories}
 
 
 def _blocks(memory: Any, packed: bool) -> int:
@@ -171,7 +171,7 @@ def _hint_for_memory(design: Any, part: TargetDef) -> str:
         for n, memory in design.memories.items()
         if design.program.buffers[n].role == "weight"
     )
-    total = sum(m.layout.words * m.word_width for m in design.buffers)
+    total = sum(m.layout.words * m.word_width for m in design.built_memories)
     larger = [p.name for p in PARTS if p.family == part.family and p.bram > part.bram]
     if total <= part.bram * part.bram_bits * 0.8:
         return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"

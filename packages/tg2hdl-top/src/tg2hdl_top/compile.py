@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
 from tg2hdl_ir.plugins.registry import registry
@@ -18,7 +19,9 @@ from tg2hdl_top.design import Design, design_program, plan_memories, sharing_of
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.phases import with_phases
-from tg2hdl_top.placement import place
+from tg2hdl_top.placement import place, place_program
+from tg2hdl_top.repeats import Repeats, find_repeats
+from tg2hdl_top.repeats.worth import MOST_CYCLES, near_the_fewest, total_cycles
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
 
 __all__ = ["compile_program", "program_of_kernel"]
@@ -51,15 +54,19 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
     canonical = whole = _canonical(program)
+    shares = options.share_kernels and sequencer_named(options.schedule).shares_cores
+    if shares:
+        canonical = whole = with_common_kernels(whole)
     if options.cut_kernels:
         canonical = with_cut_kernels(with_phases(whole, options), options)
-    if len(canonical.calls) > len(whole.calls):
-        program = canonical
+    changed = len(canonical.calls) > len(whole.calls)
     if options.float_order == "relaxed":
-        program = canonical = with_partial_sums(canonical, options)
-    plans = _ordered(canonical, options)
+        canonical, changed = with_partial_sums(canonical, options), True
+    canonical, repeats, plans = _planned(canonical, options, shares)
+    if changed or repeats is not None:
+        program = canonical
     sources = tuple(call.kernel for call in program.calls)
-    return design_program(_as_added(program, plans), options, plans, sources, preparation)
+    return design_program(_as_added(program, plans), options, plans, sources, preparation, repeats)
 
 
 def program_of_kernel(kernel: KernelIR) -> ProgramIR:
@@ -70,6 +77,23 @@ def program_of_kernel(kernel: KernelIR) -> ProgramIR:
     written = tuple(n for n, b in enumerate(kernel.buffers) if b.is_output)
     call = KernelCall(kernel, tuple(range(len(buffers))))
     return ProgramIR(kernel.name, buffers, (call,), written, kernel.variables)
+
+
+def _planned(
+    program: ProgramIR, options: CompileOptions, shares: bool
+) -> tuple[ProgramIR, Repeats | None, list[HardwarePlan]]:
+    """Plans of all calls, and which of them run on one core; none where that would cost too many cycles."""
+    alone = replace(program, calls=tuple(map(bind_values, program.calls)))
+    repeats = find_repeats(program, options) if shares else None
+    if repeats is None or not repeats.repeated:
+        return alone, None, _ordered(alone, options)
+    plans = place_program(repeats.program, options, repeats)
+    if near_the_fewest(plans, repeats, options):
+        return repeats.program, repeats, plans
+    others = _ordered(alone, options)
+    if total_cycles(plans) <= MOST_CYCLES * total_cycles(others):
+        return repeats.program, repeats, plans
+    return alone, None, others
 
 
 def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:

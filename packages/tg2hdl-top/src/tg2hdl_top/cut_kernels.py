@@ -48,7 +48,9 @@ def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
             meta = first.buffer(idx)
             slots[idx] = len(buffers)
             buffers.append(ProgramBuffer(f"sums{len(buffers)}", meta.dtype, (meta.depth,), "temporary"))
-        pending += [KernelCall(k, tuple(slots[b.idx] for b in k.buffers)) for k in (second, first)]
+        pending += [
+            KernelCall(k, tuple(slots[b.idx] for b in k.buffers), call.values) for k in (second, first)
+        ]
     return replace(program, buffers=tuple(buffers), calls=tuple(calls))
 
 
@@ -56,7 +58,7 @@ def _best_cut(
     call: KernelCall, slots: dict[int, int], program: ProgramIR, options: CompileOptions
 ) -> tuple[KernelIR, KernelIR, tuple[int, ...]] | None:
     """The cut with the fewest cycles, if they are few enough; the kernel is planned by itself."""
-    if call.kernel.variables:
+    if call.host_variables:
         return None
     best, best_cycles = None, 0
     limit = 0.0

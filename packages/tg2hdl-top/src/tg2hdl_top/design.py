@@ -18,11 +18,14 @@ from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_ir.records import read_record, write_record
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.array import MemoryArray, plan_array, union_of_roles
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan, plan_ports
+from tg2hdl_top.repeats import Repeats
+from tg2hdl_top.repeats.table import format_runs
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import SequencerPlan, Sharing, Timeline, sequencer_named
 
@@ -50,6 +53,10 @@ class Design:
         One per kernel call, without lanes and interleaving.
     preparation : ProgramIR, optional
         Computes the weights that depend on other weights alone; its outputs are buffers of `program` by name.
+    cores : tuple of int
+        Core of each kernel call: calls with one core have one plan, and run one after the other on the same hardware.
+    arrays : tuple of MemoryArray
+        Buffers that are regions of one memory, because a core reads another one in each run.
     """
 
     program: ProgramIR
@@ -61,6 +68,8 @@ class Design:
     sharing: Sharing
     sources: tuple[KernelIR, ...]
     preparation: ProgramIR | None = None
+    cores: tuple[int, ...] = ()
+    arrays: tuple[MemoryArray, ...] = ()
 
     def to_json(self) -> str:
         """The design as JSON; units, lowerings and kinds are named, and must be installed where it is read."""
@@ -107,7 +116,17 @@ class Design:
     @property
     def variables(self) -> tuple[Any, ...]:
         """Run-time variables of the kernels, each once."""
-        return _variables(self.kernels)
+        return _variables(self.program)
+
+    @cached_property
+    def core_plans(self) -> tuple[HardwarePlan, ...]:
+        """Plan of each core, in the order of their first runs."""
+        return _distinct(self.cores, self.kernels)
+
+    @property
+    def repeats_cores(self) -> bool:
+        """Whether a core runs several times."""
+        return len(self.core_plans) < len(self.cores)
 
     # Buffers
 
@@ -125,8 +144,15 @@ class Design:
         return found
 
     def memory(self, buffer: int) -> MemoryPlan:
-        """Memory of a program buffer."""
+        """Memory of a program buffer; a region of an array where `arrays` says so."""
         return self.memories[buffer]
+
+    @property
+    def built_memories(self) -> tuple[MemoryPlan, ...]:
+        """The memories of the hardware: arrays, and buffers that are in none."""
+        regions = {name for array in self.arrays for name in array.members}
+        alone = (memory for memory in self.buffers if memory.name not in regions)
+        return (*alone, *(array.memory for array in self.arrays))
 
     def loads(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[int, npt.NDArray[np.uint64]]:
         """Words to write through the host ports before `start`, by program buffer: bit patterns (words, lanes).
@@ -157,14 +183,19 @@ class Design:
         time = "" if self.variables else f", {self.predicted_cycles()} cycles"
         sharing = "shared" if self.sharing.multipliers else "private"
         held = ", operands held at zero" if self.sharing.held_operands else ""
+        count = f"{len(self.kernels)} kernels"
+        if self.repeats_cores:
+            count += f" on {len(self.core_plans)} cores"
         lines = [
-            f"DESIGN {self.program.name}: {len(self.kernels)} kernels, {self.sequencer.policy}{time}, "
-            f"multipliers {sharing}{held}"
+            f"DESIGN {self.program.name}: {count}, {self.sequencer.policy}{time}, multipliers {sharing}{held}"
         ]
         lines += self.sequencer.format([plan.kernel.name for plan in self.kernels])
         lines += [f"  port {port.format()}" for port in self.ports]
         lines += [f"  memory {memory.format()}" for memory in self.buffers]
-        lines += [plan.format() for plan in self.kernels]
+        lines += [f"  array {array.format()}" for array in self.arrays]
+        if self.repeats_cores:
+            lines += [f"  {line}" for line in format_runs(self)]
+        lines += [plan.format() for plan in self.core_plans]
         return "\n".join(lines)
 
 
@@ -174,6 +205,7 @@ def design_program(
     plans: Sequence[HardwarePlan],
     sources: Sequence[KernelIR],
     preparation: ProgramIR | None = None,
+    repeats: Repeats | None = None,
 ) -> Design:
     """Decide what surrounds planned kernels: memories, ports, sequencer, sharing.
 
@@ -181,6 +213,8 @@ def design_program(
     ----------
     program : ProgramIR
         Calls in the order of the plans.
+    repeats : Repeats, optional
+        Which calls run on one core; each has its own when absent.
 
     Raises
     ------
@@ -188,12 +222,13 @@ def design_program(
         When kernels that share a buffer disagree about its size or layout.
     """
     plans = list(plans)
-    memories = plan_memories(program, options, plans)
-    sharing = sharing_of(plans, options)
+    memories = plan_memories(program, options, plans, repeats)
+    cores = tuple(range(len(plans))) if repeats is None else repeats.cores
+    sharing = sharing_of(_distinct(cores, plans), options)
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
     ends = [start + plan.cycles() for start, plan in zip(sequencing.plan.starts, plans, strict=False)]
     order = sorted(range(len(plans)), key=lambda n: ends[n] if ends else n)
-    shape = HostShape.of(sequencing.memories, _variables(plans), order)
+    shape = HostShape.of(sequencing.memories, _variables(program), [cores[n] for n in order])
     return Design(
         program,
         options,
@@ -204,6 +239,8 @@ def design_program(
         sharing,
         tuple(sources),
         preparation,
+        cores,
+        () if repeats is None else _arrays(program, options, sequencing.memories, repeats),
     )
 
 
@@ -213,7 +250,10 @@ def sharing_of(plans: Sequence[HardwarePlan], options: CompileOptions) -> Sharin
 
 
 def plan_memories(
-    program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]
+    program: ProgramIR,
+    options: CompileOptions,
+    plans: Sequence[HardwarePlan],
+    repeats: Repeats | None = None,
 ) -> list[MemoryPlan]:
     """Memory of each buffer that planned kernels use.
 
@@ -230,17 +270,39 @@ def plan_memories(
     family = family_named(options.target)
     names = _identifiers([program.buffers[buffer].name for buffer in uses])
     roles = buffer_roles(program, options)
+    regions = {} if repeats is None else repeats.groups.regions()
+    unions = {n: union_of_roles([roles[k] for k in found]) for found in regions.values() for n in found}
     memories = []
     for (buffer, slots), name in zip(uses.items(), names, strict=True):
         _check_slots(plans, slots)
         loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
         contents = None if loadable else program.buffers[buffer].initial
-        memories.append(plan_memory(name, plans, tuple(slots), roles[buffer], family, contents))
+        memories.append(
+            plan_memory(name, plans, tuple(slots), roles[buffer], family, contents, unions.get(buffer))
+        )
     return memories
 
 
-def _variables(plans: Sequence[HardwarePlan]) -> tuple[Any, ...]:
-    return tuple({v.name: v for plan in plans for v in plan.kernel.variables}.values())
+def _arrays(
+    program: ProgramIR, options: CompileOptions, memories: Sequence[MemoryPlan], repeats: Repeats
+) -> tuple[MemoryArray, ...]:
+    used = dict.fromkeys(n for call in program.calls for n in call.buffers)
+    of = dict(zip(used, memories, strict=True))
+    return tuple(
+        plan_array(f"array{n}", [of[buffer] for buffer in found], family_named(options.target))
+        for n, found in enumerate(repeats.groups.regions().values())
+    )
+
+
+def _distinct(cores: Sequence[int], plans: Sequence[HardwarePlan]) -> tuple[HardwarePlan, ...]:
+    """Plan of each core."""
+    found = dict(zip(cores, plans, strict=True))
+    return tuple(found[core] for core in range(len(found)))
+
+
+def _variables(program: ProgramIR) -> tuple[Any, ...]:
+    """Variables that the host sets, each once."""
+    return tuple({v.name: v for call in program.calls for v in call.host_variables}.values())
 
 
 def _check_slots(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> None:

@@ -25,6 +25,8 @@ class CompileOptions(LowerOptions):
         soon as the words that it reads are there.
     cut_kernels : bool
         Whether kernels are cut at reductions where two take fewer cycles than one.
+    share_kernels : bool
+        Whether equal kernels are one core that runs several times, where the schedule allows it.
     share_multipliers : bool
         Whether the kernels, which run one at a time, use the same multipliers; with three kernels and 96
         multipliers or more each product takes a cycle more than `product_latency`.
@@ -37,6 +39,7 @@ class CompileOptions(LowerOptions):
     ports: tuple[str, ...] = ("native",)
     schedule: str = "serial"
     cut_kernels: bool = True
+    share_kernels: bool = True
     share_multipliers: bool = True
     share_units: bool = False
 
@@ -44,7 +47,7 @@ class CompileOptions(LowerOptions):
         super().__post_init__()
         if self.weights not in ("rom", "loadable"):
             raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')
-        for name in ("cut_kernels", "share_multipliers", "share_units"):
+        for name in ("cut_kernels", "share_kernels", "share_multipliers", "share_units"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tg2hdl_ir.nodes import BufferMeta, KernelIR
 from tg2hdl_ir.passes.partial_sums import LongSum, find_sum, split_sum
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
@@ -26,6 +27,7 @@ def with_partial_sums(program: ProgramIR, options: CompileOptions) -> ProgramIR:
         Canonical kernels.
     """
     buffers, calls = list(program.buffers), []
+    splits: dict[KernelIR, tuple[KernelIR, KernelIR, BufferMeta]] = {}
     for call in program.calls:
         found = find_sum(call.kernel)
         turns = recurrence_latency(call.kernel, options) + 1
@@ -33,11 +35,13 @@ def with_partial_sums(program: ProgramIR, options: CompileOptions) -> ProgramIR:
         if found is None or parts is None:
             calls.append(call)
             continue
-        first, second, between = split_sum(call.kernel, found, parts)
+        if call.kernel not in splits:
+            splits[call.kernel] = split_sum(call.kernel, found, parts)
+        first, second, between = splits[call.kernel]
         slots = {meta.idx: n for meta, n in zip(call.kernel.buffers, call.buffers, strict=True)}
         slots[between.idx] = len(buffers)
         buffers.append(ProgramBuffer(f"parts{len(buffers)}", between.dtype, (between.depth,), "temporary"))
-        calls += [KernelCall(k, tuple(slots[b.idx] for b in k.buffers)) for k in (first, second)]
+        calls += [KernelCall(k, tuple(slots[b.idx] for b in k.buffers), call.values) for k in (first, second)]
     return replace(program, buffers=tuple(buffers), calls=tuple(calls))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.phases import split_phases
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramIR
@@ -36,14 +37,27 @@ def with_phases(program: ProgramIR, options: CompileOptions) -> ProgramIR:
         if not b.dtype.is_float or np.isfinite(b.initial.astype(np.float64)).all()
     }
     calls: list[KernelCall] = []
+    decided: dict[tuple[KernelIR, frozenset[int]], tuple[KernelIR, ...]] = {}
     for call in program.calls:
         slots = frozenset(slot for slot, number in call.slots.items() if number in finite)
-        kernels = split_phases(call.kernel, slots)
-        parts = tuple(replace(call, kernel=canonicalize(kernel)) for kernel in kernels)
-        whole, split = replace(program, calls=(call,)), replace(program, calls=parts)
-        worth = len(parts) > 1 and _cycles(split, options) <= WORTH_MORE_KERNELS * _cycles(whole, options)
-        calls += parts if worth else (call,)
+        key = call.kernel, slots
+        if key not in decided:
+            decided[key] = _kernels(program, call, slots, options)
+        calls += [replace(call, kernel=kernel) for kernel in decided[key]]
     return replace(program, calls=tuple(calls))
+
+
+def _kernels(
+    program: ProgramIR, call: KernelCall, slots: frozenset[int], options: CompileOptions
+) -> tuple[KernelIR, ...]:
+    """One kernel for each phase where that takes fewer cycles; the kernel itself otherwise."""
+    kernels = split_phases(call.kernel, slots)
+    if len(kernels) == 1:
+        return (call.kernel,)
+    parts = tuple(replace(call, kernel=canonicalize(kernel)) for kernel in kernels)
+    whole, split = replace(program, calls=(call,)), replace(program, calls=parts)
+    worth = _cycles(split, options) <= WORTH_MORE_KERNELS * _cycles(whole, options)
+    return tuple(part.kernel for part in parts) if worth else (call.kernel,)
 
 
 def _cycles(program: ProgramIR, options: CompileOptions) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tg2hdl_top.lane_choice import (
 )
 from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["Placed", "place", "place_program"]
@@ -46,9 +47,21 @@ class Placed:
     orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]]
 
 
-def place_program(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
-    """Plan every kernel call, see `place`."""
-    return place(program, options).plans
+def place_program(
+    program: ProgramIR, options: CompileOptions, repeats: Repeats | None = None
+) -> list[HardwarePlan]:
+    """Plan every kernel call, see `place`.
+
+    Parameters
+    ----------
+    repeats : Repeats, optional
+        Of the program: calls that run on one core have one plan, which is made once.
+    """
+    if repeats is None:
+        return place(program, options).plans
+    roles = repeats.slot_roles(buffer_roles(program, options))
+    plans = _placed(repeats.first_runs(), options, dict(repeats.storage), roles).plans
+    return [plans[core] for core in repeats.cores]
 
 
 def place(program: ProgramIR, options: CompileOptions) -> Placed:
@@ -59,8 +72,18 @@ def place(program: ProgramIR, options: CompileOptions) -> Placed:
     broken by the order of the lanes or by their memory demand: which is better depends on the later kernels, so both
     are tried.
     """
-    storage = element_types(program)
     roles = buffer_roles(program, options)
+    slot_roles = [{idx: roles[n] for idx, n in _slots(call).items()} for call in program.calls]
+    return _placed(program, options, element_types(program), slot_roles)
+
+
+def _placed(
+    program: ProgramIR,
+    options: CompileOptions,
+    storage: dict[int, DType],
+    roles: Sequence[dict[int, MemoryRole]],
+) -> Placed:
+    """Plan every call; `roles` by call and slot."""
     ways = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
     seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
     placed = [_place(program, storage, roles, options, seen, sparing=sparing) for sparing in ways]
@@ -74,7 +97,7 @@ def place(program: ProgramIR, options: CompileOptions) -> Placed:
             "lanes": choices[number].lanes,
             "layouts": {idx: layouts[n] for idx, n in slots.items()},
             "storage": {idx: storage[n] for idx, n in slots.items()},
-            "roles": {idx: roles[n] for idx, n in slots.items()},
+            "roles": roles[number],
         }
 
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
@@ -98,7 +121,7 @@ def place(program: ProgramIR, options: CompileOptions) -> Placed:
 def _place(
     program: ProgramIR,
     storage: dict[int, DType],
-    roles: dict[int, MemoryRole],
+    roles: Sequence[dict[int, MemoryRole]],
     options: CompileOptions,
     seen: dict[KernelIR, dict[int, BufferAccesses]],
     *,
@@ -114,8 +137,9 @@ def _place(
         slots = _slots(call)
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
-        mine = {idx: roles[n] for idx, n in slots.items()}
-        choice = LaneChooser(call.kernel, known, narrow, mine, options, seen, sparing=sparing).choose()
+        choice = LaneChooser(
+            call.kernel, known, narrow, roles[number], options, seen, sparing=sparing
+        ).choose()
         choices[number] = choice
         for idx, n in slots.items():
             entry = buffers.setdefault(n, BufferLayout(choice.layouts[idx]))

@@ -14,13 +14,14 @@ from amaranth.lib import wiring
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
 from tg2hdl_lower.component import Component
-from tg2hdl_lower.emit.connect_memory import connect_memory
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
+from tg2hdl_top.repeats.connect import MemoryRuns
+from tg2hdl_top.repeats.run_table import RunTable
 from tg2hdl_top.sequencer import SequencerComponent, sequencer_named
 from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, read_use, write_use
 
@@ -90,7 +91,7 @@ class TopModule(Component):
             )
         self.plans = self.design.kernels
         self.memories = self.design.buffers
-        self.cores = [KernelCore(plan) for plan in self.plans]
+        self.cores = [KernelCore(plan) for plan in self.design.core_plans]
         self.ports: list[HostPort] = [build_port(port) for port in self.design.ports]
         members: dict[str, wiring.Member] = {}
         for port in self.ports:
@@ -126,7 +127,15 @@ class TopModule(Component):
         """Build the module."""
         m = Module()
         plan = self.design.sequencer
-        sequencer = sequencer_named(plan.policy).component(len(self.cores), plan)
+        policy = sequencer_named(plan.policy)
+        table: RunTable | None = None
+        sequencer: SequencerComponent
+        if self.design.repeats_cores:
+            sequencer = runs = policy.run_component(self.design.cores, plan)
+            m.submodules.runs = table = RunTable(len(self.design.cores))
+            m.d.comb += [table.following.eq(runs.following), table.advance.eq(runs.advance)]
+        else:
+            sequencer = policy.component(len(self.cores), plan)
         m.submodules.sequencer = sequencer
         for number, core in enumerate(self.cores):
             m.submodules[f"kernel{number}"] = core
@@ -151,11 +160,9 @@ class TopModule(Component):
             products=[self._selects(sequencer, n, PRODUCTS) for n in range(len(self.cores))],
             units=[self._selects(sequencer, n, UNITS) for n in range(len(self.cores))],
         )
-        for memory in self.memories:
-            writer = self._host_of(memory, "wen") if memory.role.host_writes else None
-            reader = self._host_of(memory, "raddr") if memory.role.host_reads else None
-            selects = partial(self._selects_port, sequencer, memory)
-            connect_memory(m, memory, self.cores, busy, writer, reader, selects)
+        connected = MemoryRuns(m, self.design, self.cores, table)
+        for memory in self.design.built_memories:
+            connected.connect(memory, busy, self._host_of, partial(self._selects_port, sequencer, memory))
         return m
 
     def _selects(self, sequencer: SequencerComponent, kernel: int, use: str) -> Value:
@@ -183,7 +190,9 @@ class TopModule(Component):
         for number, core in enumerate(self.cores):
             m.d.comb += host.kernel_done[number].eq(core.done)
             for variable in core.plan.kernel.variables:
-                m.d.comb += getattr(core.variables, variable.name).eq(getattr(host.variables, variable.name))
+                if hasattr(host.variables, variable.name):
+                    port = getattr(core.variables, variable.name)
+                    m.d.comb += port.eq(getattr(host.variables, variable.name))
 
     def _host_of(self, memory: MemoryPlan, member: str) -> Any:
         """Interface to a buffer of the host port that has a member for it."""

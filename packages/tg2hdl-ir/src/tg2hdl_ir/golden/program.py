@@ -66,8 +66,8 @@ def evaluate_program(
     for call in program.calls:
         slots = {meta.idx: number for meta, number in zip(call.kernel.buffers, call.buffers, strict=True)}
         values = {
-            v.name: (variables or {})[v.name] for v in call.kernel.variables if v.name in (variables or {})
-        }
+            v.name: (variables or {})[v.name] for v in call.host_variables if v.name in (variables or {})
+        } | dict(call.values)
         results = evaluate(
             call.kernel,
             {slot: contents[number] for slot, number in slots.items()},

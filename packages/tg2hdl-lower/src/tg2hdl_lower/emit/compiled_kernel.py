@@ -6,7 +6,7 @@ from amaranth import Module
 
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_lower.component import Component
-from tg2hdl_lower.emit.connect_memory import connect_memory
+from tg2hdl_lower.emit.connect_memory import HostAccess, connect_memory
 from tg2hdl_lower.emit.core import KernelCore
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.host import HostShape
@@ -73,6 +73,6 @@ class CompiledKernel(Component):
             m.d.comb += getattr(core.variables, variable.name).eq(getattr(self.variables, variable.name))
         for memory in self.memories:
             port = getattr(self.buffers, memory.name)
-            connect_memory(m, memory, [core], core.busy, port, port)
+            connect_memory(m, memory, [core], core.busy, HostAccess(port, port))
         connect_shared(m, [core])
         return m

@@ -2,22 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from amaranth import Module, Signal
-from amaranth.hdl import Value
+from amaranth import Cat, Module, Signal
+from amaranth.hdl import Const, Value
 
 from tg2hdl_lower.emit.core import KernelCore
-from tg2hdl_lower.emit.ports import ReadPort, WritePort
+from tg2hdl_lower.emit.ports import ReadPort
 from tg2hdl_lower.memory.kind import BuiltMemory, kind_named
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.multiplexer import selected
 
-__all__ = ["connect_memory"]
+__all__ = ["HostAccess", "Selection", "connect_memory"]
 
-_Reader = tuple[Value, ReadPort]
-_Writer = tuple[Value, WritePort]
+
+@dataclass(frozen=True)
+class Selection:
+    """What a core uses of a memory in its present run.
+
+    Parameters
+    ----------
+    region : Value, optional
+        Number of the region; None where the memory is no array.
+    active : Value, optional
+        Whether the run writes this memory; None where every run does.
+    """
+
+    region: Value | None = None
+    active: Value | None = None
+
+    def address(self, memory: MemoryPlan, address: Value, stride: int) -> Value:
+        """Address in the array of a word of the region."""
+        if self.region is None:
+            return address
+        low = (stride - 1).bit_length()
+        return Cat(address[:low], self.region)[: memory.layout.address_width]
+
+    def written(self, flag: Value, enable: Value) -> tuple[Value, Value]:
+        """Flag of a writer and its enables, in runs that write the memory."""
+        if self.active is None:
+            return flag, enable
+        return flag & self.active, enable & self.active.replicate(len(enable))
+
+
+_WHOLE = Selection()
+
+
+@dataclass(frozen=True)
+class HostAccess:
+    """Interfaces of the host to a memory, and the regions that they reach."""
+
+    writer: Any = None
+    reader: Any = None
+    writes: Selection = _WHOLE
+    reads: Selection = _WHOLE
+
+    @classmethod
+    def to_regions(
+        cls, writer: tuple[Any, int] | None, reader: tuple[Any, int] | None, regions: int
+    ) -> HostAccess:
+        """Access to a region each, given by interface and number."""
+        width = max(1, (regions - 1).bit_length())
+        (w, write), (r, read) = writer or (None, 0), reader or (None, 0)
+        return cls(w, r, Selection(Const(write, width)), Selection(Const(read, width)))
+
+
+_Reader = tuple[Value, Value, ReadPort]
+_Writer = tuple[Value, Value, Value, Value]
 
 
 def connect_memory(
@@ -25,9 +78,11 @@ def connect_memory(
     memory: MemoryPlan,
     cores: Sequence[KernelCore],
     busy: Value,
-    writer: Any,
-    reader: Any,
+    host: HostAccess,
     selects: Callable[[int, int | None], Value] | None = None,
+    *,
+    stride: int = 1,
+    selections: Mapping[Slot, Selection] | None = None,
 ) -> None:
     """Build a memory with all its users.
 
@@ -35,10 +90,12 @@ def connect_memory(
     ----------
     busy : Value
         Whether a kernel runs.
-    writer, reader : interface of HostBuffer, or None
-        Of the host.
     selects : callable, optional
-        Flag that selects a kernel at a read port of the memory, or at its write port (None); that it is busy if absent.
+        Flag that selects a core at a read port of the memory, or at its write port (None); that it is busy if absent.
+    stride : int
+        Words of a region of an array.
+    selections : mapping of slot to Selection, optional
+        By core and buffer, where runs of a core differ.
     """
     if selects is None:
 
@@ -50,44 +107,52 @@ def connect_memory(
     writers: list[_Writer] = []
     for kernel, buffer in memory.slots:
         core = cores[kernel]
+        selection = (selections or {}).get((kernel, buffer), _WHOLE)
         for (of, port), read in core.reads.items():
             if of == buffer:
                 number = memory.port_of((kernel, buffer), port)
-                readers[number].append((selects(kernel, number), read))
-        found = (write for (of, _), write in core.writes.items() if of == buffer)
-        writers += [(selects(kernel, None), write) for write in found]
-    if writers or writer is not None:
-        _connect_writers(m, memory, built, writers, busy, writer)
+                address = selection.address(memory, read.addr, stride)
+                readers[number].append((selects(kernel, number), address, read))
+        for (of, _), write in core.writes.items():
+            if of == buffer:
+                address = selection.address(memory, write.addr, stride)
+                flag, enable = selection.written(selects(kernel, None), write.en)
+                writers.append((flag, address, write.data, enable))
+    if writers or host.writer is not None:
+        _connect_writers(m, memory, built, writers, busy, host, stride)
     for number, users in readers.items():
-        _connect_readers(m, built, number, users, busy, reader if number == 0 else None)
+        sources: list[tuple[Value, Value]] = [(flag, address) for flag, address, _ in users]
+        reader = host.reader if number == 0 else None
+        if reader is not None:
+            sources.append((~busy, host.reads.address(memory, reader.raddr, stride)))
+        data = built.read(m, number, selected(sources))
+        m.d.comb += [read.data.eq(data) for _, _, read in users]
+        if reader is not None:
+            m.d.comb += reader.rdata.eq(data)
 
 
 def _connect_writers(
-    m: Module, memory: MemoryPlan, built: BuiltMemory, writers: list[_Writer], busy: Value, host: Any
+    m: Module,
+    memory: MemoryPlan,
+    built: BuiltMemory,
+    writers: list[_Writer],
+    busy: Value,
+    host: HostAccess,
+    stride: int,
 ) -> None:
-    sources: list[tuple[Value, Value, Value, Value]] = [(flag, w.addr, w.data, w.en) for flag, w in writers]
-    if host is not None:
+    sources = list(writers)
+    if host.writer is not None:
         # The host's word goes in one cycle later, so that no path leads from a kernel's state to the memory.
+        writer = host.writer
         enable = Signal(name=f"{memory.name}_host_wen")
-        address = Signal.like(host.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
-        data = Signal.like(host.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
-        m.d.sync += [enable.eq(host.wen & ~busy), address.eq(host.waddr), data.eq(host.wdata)]
-        sources.append((enable, address, data, enable.replicate(memory.layout.lanes)))
+        address = Signal.like(writer.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
+        data = Signal.like(writer.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
+        m.d.sync += [enable.eq(writer.wen & ~busy), address.eq(writer.waddr), data.eq(writer.wdata)]
+        placed = host.writes.address(memory, address, stride)
+        sources.append((enable, placed, data, enable.replicate(memory.layout.lanes)))
     built.write(
         m,
         selected([(flag, address) for flag, address, _, _ in sources]),
         selected([(flag, data) for flag, _, data, _ in sources]),
         selected([(flag, enable) for flag, _, _, enable in sources]),
     )
-
-
-def _connect_readers(
-    m: Module, built: BuiltMemory, number: int, readers: list[_Reader], busy: Value, host: Any
-) -> None:
-    sources: list[tuple[Value, Value]] = [(flag, r.addr) for flag, r in readers]
-    if host is not None:
-        sources.append((~busy, host.raddr))
-    data = built.read(m, number, selected(sources))
-    m.d.comb += [reader.data.eq(data) for _, reader in readers]
-    if host is not None:
-        m.d.comb += host.rdata.eq(data)

@@ -76,9 +76,9 @@ class HostShape:
     control : bool
         Whether `start`, `done`, `busy`, `kernel_done` and the variables belong to it.
     kernels : int
-        Kernels of the design.
+        Cores of the design, with a bit of `kernel_done` each.
     order : tuple of int
-        The kernels in the order in which they are done.
+        The cores of all kernels in the order in which they are done.
     """
 
     control: bool
@@ -91,10 +91,10 @@ class HostShape:
     def of(
         cls, memories: Iterable[MemoryPlan], variables: Iterable[IRVariable], order: Iterable[int]
     ) -> HostShape:
-        """All of a design whose kernels are done in this order."""
+        """All of a design whose kernels are done in this order of their cores."""
         buffers = tuple(b for b in map(HostBuffer.of, memories) if b.writes or b.reads)
         order = tuple(order)
-        return cls(True, len(order), tuple(variables), buffers, order)
+        return cls(True, 1 + max(order), tuple(variables), buffers, order)
 
     def without(self, served: HostShape) -> HostShape:
         """What is left when a port serves some of it."""
@@ -127,7 +127,7 @@ class HostShape:
         done, busy : In(1)
             One-cycle pulse at the end of a run; from the cycle after `start` to that of `done`.
         kernel_done : In(1), array
-            One-cycle pulse at the end of each kernel.
+            One-cycle pulse at the end of each run of a core.
         variables : Out(Signature)
             Run-time variables by name, stable while busy.
         buffers : Out(Signature)

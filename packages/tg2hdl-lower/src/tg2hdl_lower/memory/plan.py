@@ -101,19 +101,26 @@ def plan_memory(
     role: MemoryRole,
     family: FamilyDef,
     contents: npt.NDArray[Any] | None = None,
+    array: MemoryRole | None = None,
 ) -> MemoryPlan:
-    """Choose the kind of the memory that kernels share as these slots; they agree on its layout."""
+    """Choose the kind of the memory that kernels share as these slots; they agree on its layout.
+
+    Parameters
+    ----------
+    array : MemoryRole, optional
+        Role of the whole array of which the memory is a region.
+    """
     kernel, buffer = slots[0]
     plan = plans[kernel]
     dtype, layout = plan.storage[buffer], plan.layouts[buffer]
-    use = MemoryUse.of(layout, dtype.bit_width, role, plan.read_latency)
+    use = MemoryUse.of(layout, dtype.bit_width, array or role, plan.read_latency)
     ports = {p.number for k, b in slots for p in plans[k].ports if p.reads and p.buffer == b}
     ports |= {0} if role.host_reads else set()
     name_of_kind = choose_kind(use, family)
     kind = kind_named(name_of_kind)
     latency = use.latency + kind.extra_latency(use, family)
     for k, b in slots:
-        if plans[k].latencies[b] != latency:
+        if plans[k].latencies[b] != latency and any(p.reads and p.buffer == b for p in plans[k].ports):
             raise InputError(
                 f"memory {name!r} is of kind {name_of_kind!r} with a latency of {latency} cycles, "
                 f"but kernel {k} was planned for {plans[k].latencies[b]}",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tg2hdl_lower.memory.layout import Layout
 
-__all__ = ["MemoryRole", "MemoryUse"]
+__all__ = ["MemoryRole", "MemoryUse", "region_words"]
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,25 @@ class MemoryRole:
         One kernel reads and writes it.
     host_writes, host_reads : bool
         Through the host ports, while no kernel runs.
+    regions : int
+        Buffers of one layout in an array of which a run uses one; 1 for a memory of its own.
     """
 
     written: bool = True
     in_place: bool = True
     host_writes: bool = True
     host_reads: bool = True
+    regions: int = 1
 
     @property
     def is_rom(self) -> bool:
         """Whether only kernels read it and nothing writes it."""
         return not (self.written or self.host_writes or self.host_reads)
+
+
+def region_words(layout: Layout) -> int:
+    """Words from one region of an array to the next: a power of two, so that the region's number is address bits."""
+    return int(1 << (layout.words - 1).bit_length())
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,11 @@ class MemoryUse:
     @classmethod
     def of(cls, layout: Layout, element_bits: int, role: MemoryRole, latency: int) -> MemoryUse:
         """Use of a buffer with a layout."""
-        return cls(layout.words, layout.lanes * element_bits, role, latency)
+        words = layout.words
+        if role.regions > 1 and words > 1:
+            # A region of one word is constant during a run, whatever the others are.
+            words = role.regions * region_words(layout)
+        return cls(words, layout.lanes * element_bits, role, latency)
 
     @property
     def bits(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tg2hdl_top.sequencer.base import (
     Arrangement,
+    RunSequencerComponent,
     Sequencer,
     SequencerComponent,
     Timeline,
@@ -13,6 +14,7 @@ from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
 
 __all__ = [
     "Arrangement",
+    "RunSequencerComponent",
     "Sequencer",
     "SequencerComponent",
     "SequencerPlan",

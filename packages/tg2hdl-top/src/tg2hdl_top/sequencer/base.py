@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from amaranth.lib.wiring import In, Member, Out
 
@@ -16,7 +17,14 @@ from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
-__all__ = ["Arrangement", "Sequencer", "SequencerComponent", "Timeline", "sequencer_named"]
+__all__ = [
+    "Arrangement",
+    "RunSequencerComponent",
+    "Sequencer",
+    "SequencerComponent",
+    "Timeline",
+    "sequencer_named",
+]
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class SequencerComponent(Component):
         High from the first to the last cycle of each window; absent where there are none.
     """
 
-    def __init__(self, kernels: int, windows: int = 0) -> None:
+    def __init__(self, kernels: int, windows: int = 0, more: Mapping[str, Member] | None = None) -> None:
         members: dict[str, Member] = {
             "start": In(1),
             "done": Out(1),
@@ -75,7 +83,29 @@ class SequencerComponent(Component):
         }
         if windows:
             members["window"] = Out(1).array(windows)
-        super().__init__(members)
+        super().__init__(members | dict(more or {}))
+
+
+class RunSequencerComponent(SequencerComponent):
+    """Starts cores, some of which run several times: the arrays are by core.
+
+    Parameters
+    ----------
+    order : sequence of int
+        Core of each run, in execution order.
+
+    Members
+    -------
+    following : Out
+        Number of the run that begins with the next `advance`.
+    advance : Out(1)
+        A run begins: the start pulse of its core.
+    """
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self.order = tuple(order)
+        bits = max(1, (len(order) - 1).bit_length())
+        super().__init__(1 + max(order), more={"following": Out(bits), "advance": Out(1)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +118,9 @@ class Arrangement:
 
 class Sequencer(ABC):
     """Descriptor of a policy."""
+
+    shares_cores: ClassVar[bool] = False
+    """Whether a core may run several times; `run_component` is then defined."""
 
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
@@ -115,6 +148,10 @@ class Sequencer(ABC):
     @abstractmethod
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Times of a run in which the kernels take so many cycles."""
+
+    def run_component(self, order: Sequence[int], plan: SequencerPlan) -> RunSequencerComponent:
+        """Hardware for runs of these cores, in execution order."""
+        raise NotImplementedError
 
     @abstractmethod
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:

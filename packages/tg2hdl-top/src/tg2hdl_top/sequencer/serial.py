@@ -7,10 +7,10 @@ from functools import reduce
 from itertools import accumulate
 from operator import or_
 
-from amaranth import Module
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.hdl import Value
 
-from tg2hdl_top.sequencer.base import Sequencer, SequencerComponent, Timeline
+from tg2hdl_top.sequencer.base import RunSequencerComponent, Sequencer, SequencerComponent, Timeline
 from tg2hdl_top.sequencer.plan import SequencerPlan
 
 __all__ = ["SerialSequencer"]
@@ -18,6 +18,8 @@ __all__ = ["SerialSequencer"]
 
 class SerialSequencer(Sequencer):
     """The policy ``serial``."""
+
+    shares_cores = True
 
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Each kernel starts when the one before is done."""
@@ -27,6 +29,35 @@ class SerialSequencer(Sequencer):
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
         """A chain from `done` to `start`."""
         return _Chain(kernels)
+
+    def run_component(self, order: Sequence[int], plan: SequencerPlan) -> RunSequencerComponent:
+        """A counter of runs, and the core of each."""
+        return _Runs(order)
+
+
+class _Runs(RunSequencerComponent):
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        done = Signal()
+        ahead = Signal(len(self.kernel_start), init=1 << self.order[0])
+        m.d.comb += done.eq(reduce(or_, self.kernel_done))
+        # The first run begins when the host says so; the last one has begun when the first is to follow again.
+        last = self.following == 0
+        m.d.comb += [
+            self.advance.eq(self.start | (done & ~last)),
+            self.done.eq(done & last),
+            self.busy.eq(reduce(or_, self.kernel_busy)),
+            Cat(self.kernel_start).eq(ahead & self.advance.replicate(len(ahead))),
+        ]
+        with m.If(self.advance):
+            wraps = self.following == len(self.order) - 1
+            m.d.sync += self.following.eq(Mux(wraps, 0, self.following + 1))
+        # A run takes two cycles or more, after which the core of the following one is known.
+        with m.Switch(self.following):
+            for run, core in enumerate(self.order):
+                with m.Case(run):
+                    m.d.sync += ahead.eq(1 << core)
+        return m
 
 
 class _Chain(SequencerComponent):

@@ -1,0 +1,87 @@
+"""Connects the memories of a design to its cores, by the table of runs where a core runs several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from amaranth import Module
+from amaranth.hdl import Value
+
+from tg2hdl_lower import KernelCore
+from tg2hdl_lower.emit.connect_memory import HostAccess, Selection, connect_memory
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
+from tg2hdl_top.design import Design
+from tg2hdl_top.repeats.run_table import RunTable
+from tg2hdl_top.repeats.table import run_columns
+
+__all__ = ["MemoryRuns"]
+
+HostOf = Callable[[MemoryPlan, str], Any]
+"""Interface of the host to a buffer that has a member of this name."""
+
+
+class MemoryRuns:
+    """Builds the memories of a design.
+
+    Parameters
+    ----------
+    table : RunTable, optional
+        Where a core runs several times; the variables whose value each run knows are driven from it.
+    """
+
+    def __init__(
+        self, m: Module, design: Design, cores: Sequence[KernelCore], table: RunTable | None
+    ) -> None:
+        self.m = m
+        self.design = design
+        self.cores = cores
+        self._arrays = {array.memory.name: array for array in design.arrays}
+        self._regions = {memory.name: memory for memory in design.buffers}
+        self._selections = {} if table is None else self._found(table)
+
+    def connect(
+        self, memory: MemoryPlan, busy: Value, host_of: HostOf, selects: Callable[[int, int | None], Value]
+    ) -> None:
+        """Build one of `Design.built_memories`; `busy` and `selects` as in `connect_memory`."""
+        slots = tuple(dict.fromkeys((self.design.cores[run], buffer) for run, buffer in memory.slots))
+        if memory.name in self._arrays:
+            host, stride = self._host_of_array(memory, host_of), self._arrays[memory.name].stride
+        else:
+            writer = host_of(memory, "wen") if memory.role.host_writes else None
+            reader = host_of(memory, "raddr") if memory.role.host_reads else None
+            host, stride = HostAccess(writer, reader), 1
+        connect_memory(
+            self.m,
+            replace(memory, slots=slots),
+            self.cores,
+            busy,
+            host,
+            selects,
+            stride=stride,
+            selections=self._selections.get(memory.name),
+        )
+
+    def _host_of_array(self, memory: MemoryPlan, host_of: HostOf) -> HostAccess:
+        found = [(n, self._regions[name]) for n, name in enumerate(self._arrays[memory.name].members)]
+        writers = [(host_of(each, "wen"), n) for n, each in found if each.role.host_writes]
+        readers = [(host_of(each, "raddr"), n) for n, each in found if each.role.host_reads]
+        return HostAccess.to_regions(next(iter(writers), None), next(iter(readers), None), len(found))
+
+    def _found(self, table: RunTable) -> dict[str, dict[Slot, Selection]]:
+        """What each core reaches of each memory, by memory and slot."""
+        columns = run_columns(self.design)
+        for (core, name), column in columns.variables.items():
+            self.m.d.comb += getattr(self.cores[core].variables, name).eq(table.add(column))
+        found: dict[str, dict[Slot, Selection]] = {}
+        for memory in self.design.built_memories:
+            for run, buffer in memory.slots:
+                slot = self.design.cores[run], buffer
+                region = columns.regions.get(slot) if memory.name in self._arrays else None
+                active = columns.active.get((*slot, memory.name))
+                found.setdefault(memory.name, {})[slot] = Selection(
+                    None if region is None else table.add(region),
+                    None if active is None else table.add(active),
+                )
+        return found

@@ -1,0 +1,79 @@
+"""What differs between the runs of a core, as columns of a table with a row for each run of the design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tg2hdl_lower.memory.plan import Slot
+
+if TYPE_CHECKING:
+    from tg2hdl_top.design import Design
+
+__all__ = ["Column", "RunColumns", "format_runs", "run_columns"]
+
+Column = tuple[int | None, ...]
+"""A value for each run of the design; None where its core does not use it."""
+
+
+@dataclass(frozen=True)
+class RunColumns:
+    """Columns that differ, and constants where the runs agree.
+
+    Parameters
+    ----------
+    variables : dict of (core, name) to Column
+        Values of the kernel's variables.
+    regions : dict of (core, buffer) to Column
+        Region of an array, by slot of the core.
+    active : dict of (core, buffer, memory name) to Column
+        1 where the run writes the memory, of those that the slot has in some run; only where they are several.
+    """
+
+    variables: dict[tuple[int, str], Column]
+    regions: dict[Slot, Column]
+    active: dict[tuple[int, int, str], Column]
+
+
+def run_columns(design: Design) -> RunColumns:
+    """The table of a design."""
+    place = {name: (array.memory.name, n) for array in design.arrays for n, name in enumerate(array.members)}
+    variables: dict[tuple[int, str], dict[int, int]] = {}
+    regions: dict[Slot, dict[int, int]] = {}
+    memories: dict[Slot, dict[int, str]] = {}
+    for run, (core, call) in enumerate(zip(design.cores, design.program.calls, strict=True)):
+        for name, value in call.values:
+            variables.setdefault((core, name), {})[run] = value
+        for idx, buffer in call.slots.items():
+            name = design.memory(buffer).name
+            memory, region = place.get(name, (name, 0))
+            memories.setdefault((core, idx), {})[run] = memory
+            if name in place:
+                regions.setdefault((core, idx), {})[run] = region
+    active = {
+        (core, idx, memory): {run: int(each == memory) for run, each in used.items()}
+        for (core, idx), used in memories.items()
+        if len(set(used.values())) > 1
+        for memory in dict.fromkeys(used.values())
+    }
+    runs = len(design.cores)
+
+    def column(values: dict[int, int]) -> Column:
+        return tuple(values.get(run) for run in range(runs))
+
+    return RunColumns(
+        {key: column(values) for key, values in variables.items()},
+        {key: column(values) for key, values in regions.items()},
+        {key: column(values) for key, values in active.items()},
+    )
+
+
+def format_runs(design: Design) -> Iterator[str]:
+    """One line for each run: its core and what it reaches."""
+    columns = run_columns(design)
+    for run, core in enumerate(design.cores):
+        parts = [f"{name}={c[run]}" for (of, name), c in columns.variables.items() if of == core]
+        call = design.program.calls[run]
+        parts += [f"b{idx}={design.memory(n).name}" for idx, n in call.slots.items()]
+        yield f"run {run}: core {core}, {', '.join(parts)}"

@@ -89,7 +89,7 @@ class TopModule(Component):
                 names=names,
                 options=CompileOptions(share_multipliers=share_multipliers),
             )
-        self.plans = self.design.kernels
+        self.plans = self.design.core_plans
         self.memories = self.design.buffers
         self.cores = [KernelCore(plan) for plan in self.design.core_plans]
         self.ports: list[HostPort] = [build_port(port) for port in self.design.ports]

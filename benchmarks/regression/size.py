@@ -1,0 +1,163 @@
+"""Lines of source and tests by package, and the files that a program passes through on its path to hardware.
+
+    python benchmarks/regression/size.py               of the working tree
+    python benchmarks/regression/size.py COMMIT        of the working tree, beside those of a commit
+
+The path is that of a program with one kernel through `compile_program`: every file of the packages in which a function
+is called with the program or one rewritten from it (a `ProgramIR`) as an argument, in the order of the first call; and
+how many files are entered with the program or one of its kernels (a `KernelIR`).  A return is a call in a file that had
+been left for another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+program gemv
+  m0 x: int32[16] input
+  m1 w: int32[64,16] weight
+  m2 y: int32[64] output
+  call 0(m2, m1, m0)
+  return m2
+
+kernel gemv
+  b0 out: int32[64] output
+  b1 w: int32[1024]
+  b2 x: int32[16]
+  r0: int32
+  RANGE i0 < 64 loop
+    SET r0 = 0:int32
+    RANGE i1 < 16 reduce
+      %0 = mul int32 i0, 16:int32
+      %1 = add int32 %0, i1
+      %2 = LOAD int32 b1[%1]
+      %3 = LOAD int32 b2[i1]
+      %4 = mul int32 %2, %3
+      %5 = GET int32 r0
+      %6 = add int32 %5, %4
+      SET r0 = %6
+    END i1
+    %7 = GET int32 r0
+    STORE int32 b0[i0] = %7
+  END i0
+"""
+
+
+def count_lines(root: Path) -> dict[str, tuple[int, int]]:
+    """Lines of Python in the source and in the tests of each package."""
+    found = {}
+    for package in sorted(p for p in (root / "packages").iterdir() if (p / "src").is_dir()):
+        source, tests = (
+            sum(len(f.read_text().splitlines()) for f in (package / part).rglob("*.py"))
+            for part in ("src", "tests")
+        )
+        found[package.name] = source, tests
+    return found
+
+
+def follow_program() -> dict[str, Any]:
+    """Files that the program enters, and returns to files, in the packages that this process imports."""
+    import numpy as np
+
+    from tg2hdl_ir.nodes import KernelIR
+    from tg2hdl_ir.parser import parse_program
+    from tg2hdl_ir.program import ProgramIR
+    from tg2hdl_top import CompileOptions, compile_program
+
+    program = parse_program(PROGRAM, {"w": np.ones((64, 16), np.int32)})
+    stays: list[str] = []
+    with_kernels: list[str] = []
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event != "call" or f"{os.sep}packages{os.sep}" not in code.co_filename:
+            return
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if code.co_name.startswith("__"):
+            return
+        given = [frame.f_locals.get(name) for name in names]
+        for found, kinds in ((stays, ProgramIR), (with_kernels, (ProgramIR, KernelIR))):
+            if any(isinstance(value, kinds) for value in given) and found[-1:] != [code.co_filename]:
+                found.append(code.co_filename)
+
+    sys.setprofile(watch)
+    try:
+        compile_program(program, CompileOptions(multipliers=4))
+    finally:
+        sys.setprofile(None)
+    files, all_files = dict.fromkeys(stays), dict.fromkeys(with_kernels)
+    return {
+        "files": [Path(*Path(file).parts[-2:]).as_posix() for file in files],
+        "returns": len(stays) - len(files),
+        "with_kernels": len(all_files),
+        "returns_with_kernels": len(with_kernels) - len(all_files),
+    }
+
+
+def measure(root: Path) -> dict[str, Any]:
+    """Lines and path of a checkout, whose packages are imported in a process of their own."""
+    sources = os.pathsep.join(str(p / "src") for p in sorted((root / "packages").iterdir()))
+    result = subprocess.run(
+        [sys.executable, str(Path(__file__).resolve()), "--follow"],
+        env={**os.environ, "PYTHONPATH": sources},
+        capture_output=True,
+        text=True,
+    )
+    path = json.loads(result.stdout) if not result.returncode else {"error": result.stderr.strip()[-300:]}
+    return {"lines": count_lines(root), "path": path}
+
+
+def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
+    """Markdown: one row for each package; figures of the commit first."""
+    columns = [m for m in (before, now) if m is not None]
+    print("| package |" + "".join(f" source {w} | tests {w} |" for w in ("before", "now")[-len(columns) :]))
+    print("|---|" + "---|---|" * len(columns))
+    packages = sorted(set().union(*(m["lines"] for m in columns)))
+    for package in packages:
+        cells = (m["lines"].get(package, (0, 0)) for m in columns)
+        print(f"| {package} |" + "".join(f" {source:,} | {tests:,} |" for source, tests in cells))
+    totals = ([sum(pair) for pair in zip(*m["lines"].values(), strict=True)] for m in columns)
+    print("| all |" + "".join(f" {source:,} | {tests:,} |" for source, tests in totals))
+    for name, measured in (("before", before), ("now", now)):
+        if measured is not None:
+            path = measured["path"]
+            print(f"\nfiles on the path of the program, {name}: ", end="")
+            if "error" in path:
+                print(f"not measured: {path['error']}")
+            else:
+                print(f"{len(path['files'])}, {path['returns']} returns ({', '.join(path['files'])})")
+                print(
+                    f"with its kernels: {path['with_kernels']} files, {path['returns_with_kernels']} returns"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("commit", nargs="?")
+    parser.add_argument("--follow", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.follow:
+        print(json.dumps(follow_program()))
+        return
+    before = None
+    if arguments.commit:
+        with tempfile.TemporaryDirectory() as directory:
+            archive = subprocess.run(
+                ["git", "archive", arguments.commit, "packages"], cwd=ROOT, check=True, capture_output=True
+            )
+            subprocess.run(["tar", "-x", "-C", directory], input=archive.stdout, check=True)
+            before = measure(Path(directory))
+    print_table(measure(ROOT), before)
+
+
+if __name__ == "__main__":
+    main()

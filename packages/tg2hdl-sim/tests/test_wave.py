@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import re
+import shutil
+import sys
 
 import pytest
 
-from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_sim import open_simulation
+from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_sim import fst, open_simulation
 
 
 def read_vcd(path):
@@ -35,8 +40,8 @@ def read_vcd(path):
 
 
 def test_the_waveform_shows_the_run(engine, everything, tmp_path):
-    if engine in ("verilator", "levelized"):
-        pytest.skip("its build takes long: see the slow test; the levelized engine has none")
+    if engine == "verilator":
+        pytest.skip("its build takes long: see the slow test")
     check_wave(engine, everything, tmp_path / "run.vcd")
 
 
@@ -66,8 +71,107 @@ def check_wave(engine, model, path):
     assert any(name.endswith("dut.running") for name in changes), "inner signals are missing"
 
 
+def values_after_edges(path, edges):
+    """Value of every variable below the top level after each edge, under its name there."""
+    changes = read_vcd(path)
+    (clock,) = [name for name in changes if re.fullmatch(r"(bench\.)?(top\.)?clk", name)]
+    scope = clock.removesuffix("clk")
+    found = {}
+    for name, steps in changes.items():
+        row = []
+        for edge in range(1, edges + 1):
+            value = [v for t, v in steps if t <= 10 * edge + 1]
+            row.append(int(value[-1], 2) if value else 0)
+        found[name.removeprefix(scope)] = row
+    return found
+
+
+def test_the_waveform_equals_that_of_amaranths_simulator(everything, tmp_path):
+    reason = resolve(registry().simulator("levelized").available)()
+    if reason is not None:
+        pytest.skip(reason)
+    shown = {}
+    for engine in ("amaranth", "levelized"):
+        path = tmp_path / f"{engine}.vcd"
+        with open_simulation(everything, engine, vcd=path) as sim:
+            rng = random.Random(3)
+            for _ in range(60):
+                for port in sim.ports.values():
+                    if port.direction == "in" and rng.random() < 0.5:
+                        sim.set(port.name, rng.getrandbits(port.width))
+                sim.step()
+        shown[engine] = values_after_edges(path, 60)
+    common = [name for name in shown["amaranth"] if name.startswith("dut.") and name in shown["levelized"]]
+    assert len(common) > 25
+    assert sum(len(set(shown["amaranth"][name])) > 1 for name in common) > 20
+    for name in common:
+        if not name.endswith("clk"):
+            assert shown["levelized"][name] == shown["amaranth"][name], name
+
+
+def test_small_memories_are_in_the_waveform_of_the_levelized_engine(everything, tmp_path):
+    reason = resolve(registry().simulator("levelized").available)()
+    if reason is not None:
+        pytest.skip(reason)
+    path = tmp_path / "run.vcd"
+    with open_simulation(everything, "levelized", vcd=path) as sim:
+        sim.set("wide_w__addr", 3)
+        sim.set("wide_w__data", 2**99 + 5)
+        sim.set("wide_w__en", 15)
+        sim.step(2)
+        words, width = sim.read_memory("rom"), sim.memories["rom"].width
+    shown = values_after_edges(path, 2)
+    assert shown["dut.wide.word3"] == [2**99 + 5] * 2
+    assert shown["dut.rom.word1"] == [int(words[1]) % 2**width] * 2
+
+
+def test_fst_needs_its_converter(everything, tmp_path, monkeypatch):
+    monkeypatch.setattr(fst, "CONVERTER", "no-such-vcd2fst")
+    path = tmp_path / "run.fst"
+    with pytest.raises(ToolMissingError) as caught:
+        open_simulation(everything, "amaranth", vcd=path)
+    assert str(caught.value) == (
+        "missing tool: an FST waveform needs no-such-vcd2fst, a program of GTKWave\n"
+        f"  note: looked for: no-such-vcd2fst on PATH\n  note: wanted: {str(path)!r}\n"
+        "  hint: install GTKWave, or give a path that ends in .vcd, which Surfer and GTKWave read too"
+    )
+
+
+def converter(path, body):
+    path.write_text(f"#!{sys.executable}\nimport sys\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_fst_file_is_made_of_the_whole_run(everything, tmp_path, monkeypatch):
+    # Stands in for GTKWave's: keeps what it was given.
+    body = "open(sys.argv[2], 'w').write(open(sys.argv[1]).read())"
+    monkeypatch.setattr(fst, "CONVERTER", converter(tmp_path / "convert", body))
+    path = tmp_path / "run.fst"
+    with open_simulation(everything, "amaranth", vcd=path) as sim:
+        sim.step(4)
+    assert "#40000" in path.read_text()
+    assert not list(tmp_path.glob("*.vcd"))
+
+
+def test_a_converter_that_fails_is_reported(everything, tmp_path, monkeypatch):
+    monkeypatch.setattr(fst, "CONVERTER", converter(tmp_path / "convert", "sys.exit('no space left')"))
+    simulation = open_simulation(everything, "amaranth", vcd=tmp_path / "run.fst")
+    with pytest.raises(SimulationError) as caught:
+        simulation.close()
+    assert "failed with exit status 1\n  note: no space left\n" in str(caught.value)
+    assert (tmp_path / "run.fst.vcd").exists()
+
+
+@pytest.mark.skipif(shutil.which("vcd2fst") is None, reason="GTKWave is not installed")
+def test_gtkwave_makes_the_fst_file(everything, tmp_path):
+    with open_simulation(everything, "amaranth", vcd=tmp_path / "run.fst") as sim:
+        sim.step(4)
+    assert (tmp_path / "run.fst").stat().st_size > 100
+
+
 def test_a_waveform_needs_a_directory(engine, everything, tmp_path):
-    if engine in ("verilator", "levelized"):
+    if engine == "verilator":
         pytest.skip("the code is that of CXXRTL")
     path = tmp_path / "none" / "run.vcd"
     with pytest.raises(InputError) as caught:
@@ -79,7 +183,7 @@ def test_a_waveform_needs_a_directory(engine, everything, tmp_path):
 
 
 def test_a_waveform_runs_from_power_on_to_the_end(engine, everything, tmp_path):
-    if engine in ("verilator", "levelized"):
+    if engine == "verilator":
         pytest.skip("the code is that of CXXRTL")
     with (
         open_simulation(everything, engine, vcd=tmp_path / "run.vcd") as sim,

@@ -11,6 +11,7 @@ from pathlib import Path
 from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_sim.fst import convert_to_fst, is_fst, vcd_beside
 from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation
 
@@ -89,7 +90,7 @@ def open_simulation(
     expected_cycles : int
         Amount of work, for the prediction.
     vcd : path, optional
-        Waveform to write.
+        Waveform to write; an FST file when the path ends in ``.fst``, which needs GTKWave's ``vcd2fst``.
     cache : bool
         Whether compiled models are taken from and kept in the user's cache directory.
     progress : callable, optional
@@ -111,6 +112,13 @@ def open_simulation(
             progress(message)
 
     path = None if vcd is None else Path(vcd)
+    if path is not None and is_fst(path):
+        source = vcd_beside(path)
+        simulation = open_simulation(
+            model, engine, expected_cycles=expected_cycles, vcd=source, cache=cache, progress=progress
+        )
+        simulation.finish = convert_to_fst(source, path)
+        return simulation
     if engine != "auto":
         return _open(registry().simulator(engine), model, path, cache, report)
     estimates = estimate_engines(model, expected_cycles, vcd=path, cache=cache)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -50,6 +50,7 @@ class Simulation(ABC):
             }
         )
         self._open = True
+        self.finish: Callable[[], None] | None = None  # called once the waveform is complete
 
     # Life
 
@@ -69,6 +70,8 @@ class Simulation(ABC):
         if self._open:
             self._open = False
             self._close()
+            if self.finish is not None:
+                self.finish()
 
     def reset(self) -> None:
         """Power on again: registers, memories and inputs get their initial values, and `cycles` is 0."""

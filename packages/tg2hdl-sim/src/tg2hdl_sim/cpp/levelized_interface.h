@@ -47,6 +47,74 @@ static void put_port(State *s, u32 port, const u32 *words, size_t step) {
     }
 }
 
+#ifdef WAVE
+#include <stdio.h>
+
+struct Wave {
+    FILE *file;
+    u64 cycles;
+    int started;
+    u32 now[SAMPLE + 1], before[SAMPLE + 1];
+    u32 *words, *words_before;
+};
+
+static void write_value(FILE *file, u32 width, const u32 *words) {
+    if (width > 1) fputc('b', file);
+    for (u32 bit = width; bit-- > 0;) fputc('0' + (words[bit / 32] >> bit % 32 & 1), file);
+    if (width > 1) fputc(' ', file);
+}
+
+// What changed, at a time in ns.
+static void write_wave(State *s, u64 time, int high) {
+    struct Wave *w = s->wave;
+    fprintf(w->file, "#%llu\n%d!\n", (unsigned long long)time, high);
+    sample(s, w->now);
+    for (u32 k = 0; k < TRACES; k++) {
+        const Trace *t = &traces[k];
+        const size_t bytes = 4 * ((t->width + 31) / 32);
+        if (w->started && !memcmp(w->now + t->start, w->before + t->start, bytes)) continue;
+        write_value(w->file, t->width, w->now + t->start);
+        fprintf(w->file, "%s\n", t->code);
+    }
+    memcpy(w->before, w->now, sizeof w->now);
+    u32 *words = w->words, *before = w->words_before;
+    for (u32 k = 0; k < SHOWN; k++) {
+        const Storage *m = &storages[shown[k].memory];
+        u32 width = 0;
+        for (int j = 0; j < m->count; j++)
+            if (m->fields[j].low + m->fields[j].width > width) width = m->fields[j].low + m->fields[j].width;
+        for (u32 row = 0; row < shown[k].depth && m->count; row++, words += m->chunks, before += m->chunks) {
+            memset(words, 0, 4 * m->chunks);
+            for (int j = 0; j < m->count; j++) get(s, &m->fields[j], row, 0, words);
+            if (w->started && !memcmp(words, before, 4 * m->chunks)) continue;
+            write_value(w->file, width, words);
+            fprintf(w->file, "%s%u\n", shown[k].code, row);
+        }
+    }
+    memcpy(w->words_before, w->words, (char *)words - (char *)w->words);
+    w->started = 1;
+}
+
+static void wave_edge(State *s) {
+    if (!s->wave) {
+        edge(s);
+        return;
+    }
+    write_wave(s, s->wave->cycles ? 10 * s->wave->cycles + 5 : 0, 0);
+    edge(s);
+    write_wave(s, 10 * ++s->wave->cycles, 1);
+}
+
+static void close_wave(State *s) {
+    if (!s->wave) return;
+    fclose(s->wave->file);
+    free(s->wave->words);
+    free(s->wave->words_before);
+    free(s->wave);
+}
+#define edge wave_edge
+#endif
+
 TG_API void *tg_create(void) {
     const size_t size = (sizeof(State) + 127) / 64 * 64;
     void *raw = malloc(size + 64 + sizeof(void *));
@@ -58,7 +126,12 @@ TG_API void *tg_create(void) {
     return s;
 }
 
-TG_API void tg_destroy(void *p) { free(((void **)p)[-1]); }
+TG_API void tg_destroy(void *p) {
+#ifdef WAVE
+    close_wave((State *)p);
+#endif
+    free(((void **)p)[-1]);
+}
 
 TG_API u64 tg_cycles(void *p) { return ((State *)p)->cycles; }
 
@@ -191,6 +264,20 @@ TG_API void tg_read_stream(void *p, u32 addr, u32 data, u64 count, const u64 *ad
 }
 
 TG_API int tg_open_wave(void *p, const char *path) {
+#ifdef WAVE
+    State *s = (State *)p;
+    FILE *file = fopen(path, "wb");
+    if (!file) return 0;
+    size_t chunks = 1;
+    for (u32 k = 0; k < SHOWN; k++) chunks += (size_t)storages[shown[k].memory].chunks * shown[k].depth;
+    s->wave = (struct Wave *)calloc(1, sizeof(struct Wave));
+    s->wave->file = file;
+    s->wave->words = (u32 *)calloc(chunks, 4);
+    s->wave->words_before = (u32 *)calloc(chunks, 4);
+    fputs(wave_header, file);
+    return 1;
+#else
     (void)p, (void)path;
     return 0;
+#endif
 }

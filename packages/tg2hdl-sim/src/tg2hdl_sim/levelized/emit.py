@@ -10,6 +10,7 @@ from tg2hdl_sim.levelized.expressions import STATE, Expressions, Scope
 from tg2hdl_sim.levelized.phase import Phase
 from tg2hdl_sim.levelized.program import Program, refs
 from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Unit, UnitMemory
+from tg2hdl_sim.levelized.wave import Wave
 from tg2hdl_sim.words import chunks_of
 
 __all__ = ["emit"]
@@ -20,7 +21,13 @@ _INTERFACE_TYPES = (
 )
 
 
-def emit(program: Program, ports: Sequence[str], memory_count: int, batch: int = 0) -> str:
+def emit(
+    program: Program,
+    ports: Sequence[str],
+    memory_count: int,
+    batch: int = 0,
+    wave: Wave | None = None,
+) -> str:
     """Return the C of a program.
 
     Parameters
@@ -31,6 +38,8 @@ def emit(program: Program, ports: Sequence[str], memory_count: int, batch: int =
         Number of memories on the interface.
     batch : int
         Inputs side by side; 0 for a model of one.
+    wave : Wave, optional
+        What the model writes to a waveform.
     """
     emitter = _Emitter(program, batch)
     edge = _without_unused_arrays(emitter.edge())
@@ -38,12 +47,16 @@ def emit(program: Program, ports: Sequence[str], memory_count: int, batch: int =
     lines = [f"#define LANES {max(batch, 1)}"]
     if batch:
         lines.append("#define BATCH")
+    if wave is not None:
+        lines.append("#define WAVE")
     lines.append('#include "levelized.h"')
     lines += emitter.tables()
     lines += emitter.structure()
     lines += ["static NOINLINE void edge(State *restrict s) {", *edge, "}"]
     lines += [line for output in outputs for line in output]
     lines += emitter.interface(ports, memory_count)
+    if wave is not None:
+        lines += emitter.sample(wave)
     lines.append('#include "levelized_interface.h"')
     return "\n".join(lines) + "\n"
 
@@ -86,7 +99,8 @@ class _Emitter:
             lanes = f"[{memory.lanes}]" if memory.lanes > 1 else ""
             inputs = "[CHUNKS]" if memory.varies else ""
             lines.append(f"  {self._element(memory)} m{memory.number}[{memory.rows}]{lanes}{inputs};")
-        return [*lines, "  u64 cycles;", "  u64 tail[VECTOR];", "} State;", *_INTERFACE_TYPES]
+        wave_field = ["#ifdef WAVE", "  struct Wave *wave;", "#endif"]
+        return [*lines, "  u64 cycles;", "  u64 tail[VECTOR];", *wave_field, "} State;", *_INTERFACE_TYPES]
 
     @staticmethod
     def _type(unit: Unit) -> str:
@@ -153,6 +167,25 @@ class _Emitter:
         elif self.batch:
             lines.append(f"for (int l = 1; l < LANES; l++) memcpy(out + l * {chunks}, out, 4 * {chunks});")
         return [head, *expressions.control.lines, *lines, "}"]
+
+    def sample(self, wave: Wave) -> list[str]:
+        """Write the function that computes what a waveform shows, and its tables."""
+        expressions = Expressions(self.program)
+        phase = Phase(self.program, expressions, varies=False, hold=True)
+        lines, widths, starts, place = [], [], [], 0
+        for name, _ in wave.watched:
+            operand = self.program.outputs[name]
+            widths.append(sum(abs(count) for _, _, count in operand))
+            starts.append(place)
+            for k in range(chunks_of(widths[-1])):
+                word = _cut(operand, 32 * k, 32)
+                phase.cone(word)
+                phase.close()
+                lines.append(f"out[{place}] = {expressions.value(word, 'z', 32, False) if word else '0'};")
+                place += 1
+        head = "static NOINLINE void sample(State *restrict s, u32 *restrict out) {"
+        function = [head, *expressions.control.lines, *lines, "}"]
+        return [*wave.tables(widths, starts), f"enum {{ SAMPLE = {place} }};", *function]
 
     def interface(self, ports: Sequence[str], memory_count: int) -> list[str]:
         lines = []

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from tg2hdl_ir.content_cache import content_key
-from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_sim import compiler as cc
 from tg2hdl_sim import native
 from tg2hdl_sim.levelized.emit import emit
 from tg2hdl_sim.levelized.lowering import lower
 from tg2hdl_sim.levelized.program import build_program
+from tg2hdl_sim.levelized.wave import find_wave
 from tg2hdl_sim.model import Elaboration, SimulationModel
 from tg2hdl_sim.sources import generator_digest, source, sources_digest
 from tg2hdl_sim.version import __version__
@@ -33,8 +33,14 @@ FLAGS = (
 )
 
 
-def generate(elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = ()) -> str:
+def generate(
+    elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = (), wave: bool = False
+) -> str:
     """Return the C of a design."""
+    if wave:
+        shown = find_wave(elaboration)
+        program = build_program(lower(elaboration, shown.watched))
+        return emit(program, list(elaboration.ports), len(elaboration.memories), wave=shown)
     design = lower(elaboration)
     program = build_program(design, varying, batch=batch > 0)
     return emit(program, list(elaboration.ports), len(elaboration.memories), batch)
@@ -45,19 +51,27 @@ def _build(
     compiler: cc.Compiler,
     batch: int,
     varying: tuple[str, ...],
+    wave: bool,
     progress: Callable[[str], None],
     directory: Path,
 ) -> Path:
     progress(f"translating {elaboration.model.name} to C")
-    (directory / "model.c").write_text(generate(elaboration, batch=batch, varying=varying))
+    (directory / "model.c").write_text(generate(elaboration, batch=batch, varying=varying, wave=wave))
     for name in ("levelized.h", "levelized_interface.h"):
         (directory / name).write_text(source(name))
     progress(f"compiling {elaboration.model.name} with {compiler.identity}")
-    cc.compile_shared(compiler, ["model.c"], "model.so", directory=directory, base=FLAGS)
+    slow = ["-O1"] if wave else []  # writing the wave takes most of the time
+    cc.compile_shared(compiler, ["model.c"], "model.so", directory=directory, base=FLAGS, flags=slow)
     return directory / "model.so"
 
 
-def _key(elaboration: Elaboration, compiler: cc.Compiler, batch: int, varying: tuple[str, ...]) -> str:
+def _key(
+    elaboration: Elaboration, compiler: cc.Compiler, batch: int, varying: tuple[str, ...], wave: bool
+) -> str:
+    # The names of signals are in a waveform only.
+    names = (
+        [[*m.name, *map(str, m.signal_names.values())] for m in elaboration.netlist.modules] if wave else []
+    )
     return content_key(
         "levelized",
         __version__,
@@ -69,6 +83,7 @@ def _key(elaboration: Elaboration, compiler: cc.Compiler, batch: int, varying: t
         *FLAGS,
         str(batch),
         repr(varying),
+        repr((wave, names)),
         repr([(memory.path, memory.info.name) for memory in elaboration.memories]),
         repr(list(elaboration.ports)),
         elaboration.content,
@@ -81,18 +96,17 @@ def recipe(
     *,
     batch: int = 0,
     varying: tuple[str, ...] = (),
+    wave: bool = False,
 ) -> tuple[str, Callable[[Path], Path]]:
     """Return the cache key of a model, and the function that builds it in a directory."""
     compiler = cc.find_compiler()
-    key = _key(elaboration, compiler, batch, varying)
-    return key, partial(_build, elaboration, compiler, batch, varying, progress)
+    key = _key(elaboration, compiler, batch, varying, wave)
+    return key, partial(_build, elaboration, compiler, batch, varying, wave, progress)
 
 
 def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
     """Whether opening the model needs no build."""
-    if vcd is not None:
-        return False
-    return native.is_cached(_key(model.elaboration, cc.find_compiler(), 0, ()))
+    return native.is_cached(_key(model.elaboration, cc.find_compiler(), 0, (), vcd is not None))
 
 
 def open_levelized(
@@ -103,14 +117,8 @@ def open_levelized(
     progress: Callable[[str], None],
 ) -> native.NativeSimulation:
     """Open a model with the levelized engine; see `tg2hdl_sim.open_simulation`."""
-    if vcd is not None:
-        raise UnsupportedError(
-            "the levelized engine writes no waveforms",
-            where=model.name,
-            hint="use engine='auto', 'cxxrtl' or 'amaranth' with vcd=...",
-        )
     elaboration = model.elaboration
-    key, build = recipe(elaboration, progress)
+    key, build = recipe(elaboration, progress, wave=vcd is not None)
     return native.load_model(elaboration, "levelized", key, build, vcd=vcd, cache=cache)
 
 

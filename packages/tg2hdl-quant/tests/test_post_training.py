@@ -101,7 +101,7 @@ REFUSED = [
     ),
     (
         lambda: quantize_network([ReLU(), Dense(np.ones((2, 1)), np.ones(1))], np.ones((1, 2))),
-        "bad input: layer 0 is a ReLU that follows no Dense or Conv2D\n  hint: put it straight behind one",
+        "bad input: layer 0 is a ReLU that follows no Dense or Conv2D\n  hint: put it directly after one",
     ),
     (
         lambda: quantize_network([Dense(np.ones((2, 1)), np.ones(1))], np.ones((1, 2)), input_scale=-1.0),

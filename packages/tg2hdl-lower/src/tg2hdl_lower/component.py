@@ -8,6 +8,6 @@ __all__ = ["Component"]
 
 
 class Component(wiring.Component):
-    """A component that may stay unused; Amaranth itself turns the warning off only by file of the caller."""
+    """A component that may stay unused; Amaranth itself can silence the warning only by file of the caller."""
 
     _MustUse__silence = True

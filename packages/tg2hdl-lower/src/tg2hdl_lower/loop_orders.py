@@ -1,7 +1,7 @@
 """Other orders of the same steps, which may take longer alone but suit kernels that run at the same time.
 
-A kernel whose reductions are innermost needs all that it reads for its first result; with outputs taking turns inside
-of a reduction it goes through its input once.  The turns of a kernel also decide which of its results are there first.
+A kernel whose reductions are innermost needs its whole input for the first result; with outputs interleaved inside a
+reduction it reads its input once.  The interleaving also decides which of its results are ready first.
 A fast consumer starts late, and then all of its results are late; at the rate of its producer it starts early.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["plan_orders"]
 _Turns = tuple[tuple[int, int], ...]
 
 MAX_TURNS = 1024
-"""Accumulators of a lane that a kernel may have for its turns."""
+"""Interleaved accumulators that a lane may have."""
 
 
 def plan_orders(
@@ -40,7 +40,7 @@ def plan_orders(
     shared: Collection[str] = (),
     roles: Mapping[int, MemoryRole] | None = None,
 ) -> Iterator[HardwarePlan]:
-    """Plans with other turns, and without turns at the initiation intervals of slower kernels.
+    """Plans with other interleaving, and without interleaving at the initiation intervals of slower kernels.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def plan_orders(
         try:
             yield planning.marked(planning.finished(turned))
         except UnsupportedError:
-            # Among these orders one without hardware is no choice; the plan of the kernel is there.
+            # An order without hardware is skipped; the kernel's own plan remains.
             continue
 
 

@@ -42,7 +42,7 @@ class LowerOptions:
         Whether sums of floats keep the order of their terms; ``relaxed`` adds them in trees where that saves cycles,
         and the golden model then does the same.  It is the only option that may change a number.
     target : str
-        Family for the choice of units and stages, ``generic`` works everywhere.
+        Family that units and stages are selected for; ``generic`` works everywhere.
     units : mapping of str to str
         Op name to the name of the arithmetic unit to use.
     stage_levels : int

@@ -84,7 +84,7 @@ def plan_kernel(
     InputError
         When no part and no unit is of the family `options.target`.
     UnsupportedError
-        When the hardware has no way to compute something.
+        When there is no hardware for an operation.
     """
     options = options or LowerOptions()
     planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)

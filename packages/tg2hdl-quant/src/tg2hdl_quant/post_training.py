@@ -129,7 +129,7 @@ def quantize_network(
         layer = layers[index]
         if isinstance(layer, ReLU):
             raise InputError(
-                f"layer {index} is a ReLU that follows no Dense or Conv2D", hint="put it straight behind one"
+                f"layer {index} is a ReLU that follows no Dense or Conv2D", hint="put it directly after one"
             )
         if isinstance(layer, Dense | Conv2D):
             relu = index + 1 < len(layers) and isinstance(layers[index + 1], ReLU)

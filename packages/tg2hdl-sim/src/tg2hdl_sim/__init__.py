@@ -1,4 +1,4 @@
-"""Cycle-accurate simulation engines behind one interface."""
+"""Cycle-accurate simulation engines with one interface."""
 
 from __future__ import annotations
 

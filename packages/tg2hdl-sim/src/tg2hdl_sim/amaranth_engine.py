@@ -1,4 +1,4 @@
-"""Amaranth's own simulator behind the common interface."""
+"""Amaranth's own simulator, with the common interface."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AmaranthSimulation(Simulation):
         self._cycles = 0
 
     def _initialize(self) -> None:
-        self._engine.step_design()  # memories and inputs start with their contents by themselves
+        self._engine.step_design()  # loads the initial contents of memories and inputs
 
     @property
     def cycles(self) -> int:

@@ -1,4 +1,4 @@
-"""Many inputs at a time: one model whose data path works on them side by side."""
+"""Batches: one model whose datapath simulates several inputs at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class InputsDifferError(SimulationError):
 
 
 class BatchSimulation(NativeSimulation):
-    """A simulation of several inputs side by side; made by `open_batch`.
+    """A simulation of several inputs at once; made by `open_batch`.
 
     The methods of `Simulation` give every input the same values and read those of the first.  Logic that
     depends on a varying port is computed for each input, control included.
@@ -43,7 +43,7 @@ class BatchSimulation(NativeSimulation):
     Attributes
     ----------
     size : int
-        Inputs side by side.
+        Inputs of a batch.
     varying : tuple of str
         Input ports that may have a value for each.
     """
@@ -221,7 +221,7 @@ def open_batch(
     cache: bool = True,
     progress: Callable[[str], None] = lambda message: None,
 ) -> BatchSimulation:
-    """Open a simulation of `BATCH_SIZE` inputs side by side, with the levelized engine.
+    """Open a simulation of `BATCH_SIZE` inputs at once, with the levelized engine.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Where the engines can run, and the cost model of the automatic choice.
+"""Where the engines can run, and the cost model that ``engine="auto"`` uses.
 
-Only the relation of the times matters.  ``cells`` counts the cells of Amaranth's netlist.  The constants are
+Only the ratio of the times matters.  ``cells`` counts the cells of Amaranth's netlist.  The constants are
 fitted to the table that ``benchmarks/sim/run.py`` writes.
 """
 

@@ -1,4 +1,4 @@
-"""Opening a simulation, and the choice of the engine."""
+"""Opening a simulation, and selecting its engine."""
 
 from __future__ import annotations
 

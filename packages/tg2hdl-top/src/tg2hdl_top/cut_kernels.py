@@ -57,7 +57,7 @@ def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
 def _best_cut(
     call: KernelCall, slots: dict[int, int], program: ProgramIR, options: CompileOptions
 ) -> tuple[KernelIR, KernelIR, tuple[int, ...]] | None:
-    """The cut with the fewest cycles, if they are few enough; the kernel is planned by itself."""
+    """The cut with the fewest cycles, if they are few enough; the kernel is planned separately."""
     if call.host_variables:
         return None
     best, best_cycles = None, 0
@@ -84,7 +84,7 @@ def _best_cut(
 
 
 def _steps(program: ProgramIR, options: CompileOptions) -> int:
-    """Cycles of the steps alone, each kernel with the lanes that it would choose by itself."""
+    """Cycles of the steps alone, each kernel with the lanes that it would have without the others."""
     storage, roles = element_types(program), buffer_roles(program, options)
     total = 0
     for call in program.calls:

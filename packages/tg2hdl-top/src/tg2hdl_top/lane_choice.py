@@ -103,7 +103,7 @@ class LaneChooser:
     roles : mapping of int to MemoryRole
         Who else uses each buffer, from which the kind of its memory and its ports follow.
     seen : dict of KernelIR to dict of int to BufferAccesses
-        Accesses by kernel, kept for later choices.
+        Accesses by kernel, kept for later calls.
     sparing : bool
         Among lanes of equal cycles, take those with the lowest memory demand instead of the first ones.
     """
@@ -154,7 +154,7 @@ class LaneChooser:
         return replace(best, why=self._why(best, fewest)) if budget > 1 else best
 
     def _why(self, best: LaneChoice, fewest: LaneChoice) -> str:
-        """Reason for a choice, beside the lanes with the fewest steps."""
+        """Why `best` was selected, compared with the lanes with the fewest steps."""
         steps, least = _steps(self.kernel, best.lanes), _steps(self.kernel, fewest.lanes)
         text = f"{_described(best.lanes)}: {steps} steps"
         if steps == least:

@@ -20,7 +20,7 @@ WORTH_MORE_KERNELS = 0.9
 
 
 def with_phases(program: ProgramIR, options: CompileOptions) -> ProgramIR:
-    """Split the kernels that then take fewer cycles, each planned by itself.
+    """Split the kernels that then take fewer cycles, each planned separately.
 
     Parameters
     ----------

@@ -84,9 +84,9 @@ def _placed(
     roles: Sequence[dict[int, MemoryRole]],
 ) -> Placed:
     """Plan every call; `roles` by call and slot."""
-    ways = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
+    settings = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
     seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
-    placed = [_place(program, storage, roles, options, seen, sparing=sparing) for sparing in ways]
+    placed = [_place(program, storage, roles, options, seen, sparing=sparing) for sparing in settings]
     choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
 
     options = with_held_operands(options, [call.kernel for call in program.calls])

@@ -109,7 +109,7 @@ class _Vector(NamedTuple):
 
 
 def _vectors(loop: LoopIR, legal: Collection[int], lanes: int) -> Iterator[_Vector]:
-    """Vectors of at most so many lanes; of loops side by side some of each."""
+    """Vectors of at most `lanes` lanes; for sibling loops, some of each."""
     bound = loop.bound if isinstance(loop.bound, int) else 1
     axis = -1 if loop.counter is None else loop.counter.axis
     for factor in _useful_factors(bound, lanes) if axis in legal else [1]:

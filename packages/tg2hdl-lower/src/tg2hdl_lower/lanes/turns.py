@@ -9,7 +9,7 @@ __all__ = ["independent_axes", "turn_choices"]
 
 
 def turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tuple[int, int], ...]]:
-    """Tiles of one axis or of two nested ones that give `distance` turns, those with the fewest idle turns first."""
+    """Tiles of one axis or two nested axes that interleave `distance` outputs, fewest idle slots first."""
     axes = independent_axes(flat, info)
     choices: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
     for n, (axis, bound) in enumerate(axes):
@@ -23,7 +23,7 @@ def turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tu
 
 
 def _best_tile(bound: int, least: int) -> tuple[int, float]:
-    """Tile of at least `least` turns with the fewest idle ones, and turns per useful turn."""
+    """Tile of at least `least` slots with the fewest idle ones, and slots per used slot."""
     tiles = range(least, max(least, min(bound, 4 * least)) + 1)
     tile = min(tiles, key=lambda t: (-(-bound // t) * t, t))
     return tile, -(-bound // tile) * tile / bound

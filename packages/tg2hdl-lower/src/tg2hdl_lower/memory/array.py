@@ -1,4 +1,4 @@
-"""Buffers of one layout in one array, of which a run of a kernel uses one: a region."""
+"""Buffers of one layout in one array; a run of a kernel uses one of them, a region."""
 
 from __future__ import annotations
 

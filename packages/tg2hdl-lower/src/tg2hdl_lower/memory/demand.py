@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[int, int]) -> Interval:
     """Interval that the memories ask for: of (buffer, demand), those of all leaf loops, by the ports of each buffer.
 
-    The choice of lanes estimates with this function, and the scheduler starts from it.
+    The lane planner estimates with this function, and the scheduler starts from it.
     """
     found = Interval(1, "")
     for buffer, demand in demands:

@@ -19,7 +19,7 @@ __all__ = ["Layout", "Row", "RowElement", "RowSpan"]
 
 @dataclass(frozen=True)
 class Layout:
-    """A buffer seen as a row-major array `dims`, of which `split` neighbours along each dimension share a word.
+    """A buffer seen as a row-major array `dims`; `split` neighbours along each dimension share a word.
 
     Element ``(d0, d1, ...)`` is in the word with row-major index ``d // split`` in an array of ``ceil(dims / split)``
     and there in the lane with row-major index ``d % split``.

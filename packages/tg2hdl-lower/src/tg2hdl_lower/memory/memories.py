@@ -23,7 +23,7 @@ class Memories:
     Parameters
     ----------
     roles : dict of int to MemoryRole
-        Of buffers that not only this kernel and the host may use in any way.
+        Of buffers that are not used by this kernel and the host alone.
     latency : int
         Cycles from an address to its word that the options ask for.
     """

@@ -48,7 +48,7 @@ class Ram(BuiltMemory):
 
 
 def registered(m: Module, data: Value, cycles: int, name: str) -> Value:
-    """Data behind so many registers."""
+    """Data after `cycles` registers."""
     for stage in range(cycles):
         register = Signal(len(data), name=f"{name}_{stage}", reset_less=True)
         m.d.sync += register.eq(data)

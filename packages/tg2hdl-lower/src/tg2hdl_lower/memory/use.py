@@ -22,7 +22,7 @@ class MemoryRole:
     host_writes, host_reads : bool
         Through the host ports, while no kernel runs.
     regions : int
-        Buffers of one layout in an array of which a run uses one; 1 for a memory of its own.
+        Buffers of one layout in an array; a run uses one of them. 1 for a separate memory.
     """
 
     written: bool = True

@@ -70,7 +70,7 @@ class HardwarePlan(NodeGraph):
     layouts, storage : dict of int
         Physical layout and element type of each buffer.
     multipliers : int
-        Products of two operands that vary, where they are not computed in turns.
+        Products of two variable operands, except those that share a multiplier within the kernel.
     products, shared_units : tuple of SharedResource
         Multipliers and units that the top level provides, by the ports of the nodes that use them.
     port_registers : PortRegisters

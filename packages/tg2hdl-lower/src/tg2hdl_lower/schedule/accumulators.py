@@ -27,7 +27,7 @@ __all__ = ["accumulators", "with_delay_lines"]
 
 
 def with_delay_lines(flow: Dataflow) -> tuple[Dataflow, dict[int, int]]:
-    """Arrays of registers of which each step writes the element that it reads become delay lines, without index.
+    """Make delay lines of register arrays in which each step writes the element that it reads: they need no index.
 
     Returns
     -------

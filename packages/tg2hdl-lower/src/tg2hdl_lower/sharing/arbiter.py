@@ -75,7 +75,7 @@ class HeldOperands(Arbiter):
     KERNELS: ClassVar[int] = 3
     """Kernels from which a multiplexer is more than one LUT for each bit."""
     _LATENCY: ClassVar[int] = 5
-    """Least cycles of a product of which this may be one: two are before a multiplier, and two after it."""
+    """Least cycles of a product with this arbiter: two before a multiplier, one in this arbiter, and two after it."""
     LEAD: ClassVar[int] = 2
     """Cycles from the flag of a kernel to its operands."""
     _FIRST: ClassVar[int] = LEAD

@@ -1,4 +1,4 @@
-"""The choice between users of one resource, of which at most one is busy."""
+"""Multiplexer of the users of one resource; at most one of them is busy."""
 
 from __future__ import annotations
 

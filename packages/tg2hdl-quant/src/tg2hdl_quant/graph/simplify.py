@@ -1,7 +1,7 @@
 """Canonical form of a float graph: constants computed, scales of a contraction in its weights.
 
-Subtraction, negation and division become sums and products.  A factor behind a contraction, such as that of a batch
-normalization, moves into the weights, and what is added before it moves behind it.
+Subtraction, negation and division become sums and products.  A factor after a contraction, such as that of a batch
+normalization, moves into the weights, and a term added before the contraction moves after it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class _Rewriter:
         return node.arg if node.op == "const" else None
 
     def _sum(self, node: TensorNode, source: int) -> int:
-        """Sum over the axes of a permutation's operand, permuted behind where the order of the others changes."""
+        """Sum over the axes of a permutation's operand, permuted afterwards if the order of the other axes changes."""
         order = self._nodes[source].arg
         inner = self._nodes[source].sources[0]
         axes = tuple(sorted(order[a] for a in node.arg))
@@ -209,7 +209,7 @@ class _Rewriter:
         return self._new.elementwise("MUL", a, b, dtype=node.dtype, label=node.label)
 
     def _into_weights(self, number: int, factor: Array) -> int | None:
-        """The contraction behind reshapes with scaled weights; None where they would grow."""
+        """The contraction before reshapes, with scaled weights; None where they would grow."""
         node = self._nodes[number]
         if number in self._shared:
             return None

@@ -22,7 +22,7 @@ def input_quantizers(graph: TensorGraph) -> dict[int, int]:
 
 
 def _quantizing(graph: TensorGraph, readers: list[list[int]], number: int) -> int | None:
-    """The quantizer behind movements that all readers agree on."""
+    """The quantizer after movements that all readers agree on."""
     found: int | None = None
     stack = [number]
     while stack:

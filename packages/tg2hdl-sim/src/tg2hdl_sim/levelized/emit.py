@@ -37,7 +37,7 @@ def emit(
     memory_count : int
         Number of memories on the interface.
     batch : int
-        Inputs side by side; 0 for a model of one.
+        Inputs simulated at once; 0 for a model of a single input.
     wave : Wave, optional
         What the model writes to a waveform.
     """

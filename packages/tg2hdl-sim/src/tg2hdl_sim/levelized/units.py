@@ -1,6 +1,6 @@
 """Units: what one statement of the generated code computes.
 
-A unit is one node, or many that do the same in lanes side by side and become a loop.
+A unit is one node, or equal nodes of many lanes, which become a loop.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Unit:
 
 @dataclass(slots=True)
 class UnitMemory:
-    """Segments of memories side by side, one per lane: an array ``[row][lane]``."""
+    """Interleaved segments of memories, one per lane: an array ``[row][lane]``."""
 
     number: int
     members: list[int]

@@ -81,7 +81,7 @@ def find_repeats(program: ProgramIR, options: CompileOptions) -> Repeats:
     Parameters
     ----------
     program : ProgramIR
-        Canonical kernels, of which equal ones are one object.
+        Canonical kernels; equal ones are one object.
     """
     roles = buffer_roles(program, options)
     while unsuited := [kernel for kernel, _ in unsuited_kernels(program, roles)]:

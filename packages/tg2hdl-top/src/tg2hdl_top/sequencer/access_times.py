@@ -193,10 +193,10 @@ class _Enumeration:
     def _used_all_along(self, load: Load) -> None:
         """Count what reads a word that no register keeps: each step of each user does."""
         plan = self.plan
-        behind = plan.latencies[load.buffer]
+        latency = plan.latencies[load.buffer]
         early, late = self.sampled[load.buffer]
         for use in self._uses(load.number, {load.number}):
-            self.reads[load.buffer].add_all(use.first - behind + early, use.last - behind + late)
+            self.reads[load.buffer].add_all(use.first - latency + early, use.last - latency + late)
 
     def _uses(self, number: int, seen: set[int]) -> Iterable[Interval]:
         plan = self.plan

@@ -87,7 +87,7 @@ class SequencerComponent(Component):
 
 
 class RunSequencerComponent(SequencerComponent):
-    """Starts cores, some of which run several times: the arrays are by core.
+    """Starts cores, some of them several times: the arrays are indexed by core.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class RunSequencerComponent(SequencerComponent):
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """What a policy decides: its plan, and the memories, of which it may give readers more ports."""
+    """What a policy decides: its plan, and the memories, to which it may add read ports."""
 
     plan: SequencerPlan
     memories: tuple[MemoryPlan, ...]

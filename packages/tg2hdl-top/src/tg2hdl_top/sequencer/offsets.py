@@ -137,7 +137,7 @@ class _Search:
     # Ports and shared hardware
 
     def _uses_at(self, kernel: int, start: int) -> tuple[list[Use], int]:
-        """Uses of a kernel that starts then; and the next start to try, the same where nothing is in the way."""
+        """Uses of a kernel that starts then, and the next start to try: the same one if there is no conflict."""
         mine = self.times[kernel]
         uses: list[Use] = []
         shared = {PRODUCTS: mine.products if self.sharing.multipliers else None, UNITS: mine.units}

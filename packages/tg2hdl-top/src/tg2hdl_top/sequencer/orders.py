@@ -1,4 +1,4 @@
-"""The choice among orders of the steps of kernels that run at the same time."""
+"""Selects the orders of the steps of kernels that run at the same time."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ _MODULES = {
     "minmax": ("MINMAX_VARIANTS", "MinMax"),
     "modes": ("RoundingMode",),
     "mul": ("FP32Mul", "Mul"),
+    "mul_constant": ("MulConstant",),
     "reciprocal": ("FP32Reciprocal", "Reciprocal"),
     "rsqrt": ("FP32Rsqrt", "Rsqrt"),
     "sign": ("Abs", "Neg", "NonZero"),

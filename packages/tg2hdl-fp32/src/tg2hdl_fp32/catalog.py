@@ -4,7 +4,7 @@ Latencies are kept in ``latencies.json``, which ``python -m tg2hdl_fp32.catalog`
 the cores.
 """
 
-__all__ = ["CATALOG", "CatalogEntry", "latencies", "write_latencies"]
+__all__ = ["CATALOG", "CatalogEntry", "ConstantEntry", "latencies", "write_latencies"]
 
 import json
 from collections.abc import Iterator
@@ -65,6 +65,25 @@ class CatalogEntry:
         package = import_module("tg2hdl_fp32")
         parameters = {key: _resolve(package, value) for key, value in self.parameters}
         return getattr(package, self.core)(**parameters)
+
+
+@dataclass(frozen=True)
+class ConstantEntry:
+    """The core of a product by a constant, in place of the core of an entry, with the same latency.
+
+    Attributes
+    ----------
+    entry : CatalogEntry
+    """
+
+    entry: CatalogEntry
+
+    def __call__(self, constant: int) -> Any:
+        """Build the core for the bit pattern of a constant."""
+        package = import_module("tg2hdl_fp32")
+        parameters = {key: _resolve(package, value) for key, value in self.entry.parameters}
+        parameters.pop("profile", None)
+        return package.MulConstant(constant=constant, stages=latencies()[self.entry.name], **parameters)
 
 
 def _resolve(package: Any, value: Any) -> Any:

@@ -34,13 +34,7 @@ class Mul(Core):
         x, y = (unpack(fmt, value, subnormals=self.subnormals) for value in (p.a, p.b))
         start = p.mark()
         p.sign = x.sign ^ y.sign
-        if self.subnormals:
-            tops = x.hidden, y.hidden
-            multiply(p, "product", x.fraction, y.fraction, tops=tops, target=self.target, cuts=5)
-        else:
-            # A significand without its hidden bit is that of a zero then, whatever the product is.
-            factors = Cat(x.fraction, Const(1, 1)), Cat(y.fraction, Const(1, 1))
-            multiply(p, "product", *factors, target=self.target, cuts=5)
+        self._multiply(p, x, y)
         with p.beside(start):
             self._plan_shift(p, x, y)
         p.cut()
@@ -77,6 +71,16 @@ class Mul(Core):
             return {"balanced": 4, "fast": 4}.get(profile)
         fast, balanced = (10, 7) if self.subnormals else (7, 6)
         return {"balanced": balanced, "fast": fast}.get(profile)
+
+    def _multiply(self, p: Pipeline, x: Unpacked, y: Unpacked) -> None:
+        """Set ``p.product`` to the product of the significands."""
+        if self.subnormals:
+            tops = x.hidden, y.hidden
+            multiply(p, "product", x.fraction, y.fraction, tops=tops, target=self.target, cuts=5)
+        else:
+            # A significand without its hidden bit is that of a zero then, whatever the product is.
+            factors = Cat(x.fraction, Const(1, 1)), Cat(y.fraction, Const(1, 1))
+            multiply(p, "product", *factors, target=self.target, cuts=5)
 
     @property
     def _reach(self) -> int:

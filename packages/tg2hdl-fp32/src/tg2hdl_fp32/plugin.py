@@ -6,7 +6,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-from .catalog import CATALOG, latencies
+from .catalog import CATALOG, ConstantEntry, latencies
 from .catalog_functions import MODELLED
 
 
@@ -26,6 +26,7 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
             priority=entry.priority,
             accuracy=entry.accuracy,
             golden=f"tg2hdl_fp32.golden:{entry.op}" if entry.op in MODELLED else None,
+            constant=ConstantEntry(entry) if entry.op == "mul" else None,
         )
         for entry in CATALOG
     ]

@@ -35,7 +35,9 @@ class LowerOptions:
     Parameters
     ----------
     multipliers : int, optional
-        Hardware multipliers; None means one lane.
+        Hardware multipliers of each format (products of at most 18 bits; each float or wide integer type, whose
+        multiplier may be several blocks of a part), which is never exceeded; None means one lane, with as many as a
+        step takes. A product by a constant is a few additions and takes none.
     unroll_factor, reduce_unroll_factor : int
         Lanes over the innermost independent axis and over the innermost reduction axis, honoured exactly.
     float_order : {"strict", "relaxed"}
@@ -54,6 +56,9 @@ class LowerOptions:
         Cycles of a hardware multiplier: an output register, then one at its operands, then one after the other
         for the paths to it and from it; 0 chooses by the family and, from 64 multipliers on, at least 4, from 96 on at
         least 5.
+    exceed_multipliers : bool
+        Whether a step with more products than `multipliers` has a multiplier for each of them; otherwise products take
+        turns, which takes more cycles.
     max_ii : int
         Largest initiation interval before the planner gives up.
     """
@@ -67,7 +72,13 @@ class LowerOptions:
     stage_levels: int = 0
     read_latency: int = 0
     product_latency: int = 0
+    exceed_multipliers: bool = False
     max_ii: int = 4096
+
+    @property
+    def budget(self) -> int | None:
+        """Multipliers that a kernel may have; None where nothing limits them."""
+        return None if self.exceed_multipliers else self.multipliers
 
     @property
     def spread(self) -> bool:
@@ -100,6 +111,10 @@ class LowerOptions:
                 raise InputError(
                     f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more{choice}"
                 )
+        if not isinstance(self.exceed_multipliers, bool):
+            raise InputError(
+                f"exceed_multipliers={self.exceed_multipliers!r} is unknown", hint="choose True or False"
+            )
         if self.float_order not in ("strict", "relaxed"):
             raise InputError(
                 f"float_order={self.float_order!r} is unknown", hint='choose "strict" or "relaxed"'

@@ -9,7 +9,7 @@ from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
@@ -33,22 +33,30 @@ from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, Replay, Store
 from tg2hdl_lower.plan.delay_line import DelayLine
-from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort
-from tg2hdl_lower.plan.operations import Operation, Product, UnitOp
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort, PortRegisters
+from tg2hdl_lower.plan.operations import Product, UnitOp, UnitProduct
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import RegisterWrite
-from tg2hdl_lower.plan.values import Constant
 from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
 from tg2hdl_lower.schedule.control_registers import control_registers
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 from tg2hdl_lower.schedule.modulo import schedule
 from tg2hdl_lower.schedule.ports import least_ii, port_registers
-from tg2hdl_lower.sharing.multipliers import bind_products, product_slots
+from tg2hdl_lower.sharing.budget import MultiplierBudget
+from tg2hdl_lower.sharing.multipliers import (
+    bind_constant_products,
+    bind_products,
+    bind_unit_products,
+    product_slots,
+)
 from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
 
 __all__ = ["Planning", "plan_kernel"]
 
 MEMORY_CYCLES = 2
+
+LONG = 3
+"""Cycles of a unit from which on operations take turns on it where products do."""
 
 WORTH_A_SLOWER_UNIT = 0.8
 """Cycles that must be left where a lower-latency unit is taken, whose clock may be that much slower."""
@@ -89,7 +97,7 @@ def plan_kernel(
     options = options or LowerOptions()
     planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)
     plan = planning.interleaved(flat)
-    if plan.ii > 1:
+    if plan.ii > 1 and not planning.waits_for_multipliers(plan):
         flat, plan = planning.warmed_up(flat, plan)
     shorter = _lower_latency_units(plan, options)
     if shorter:
@@ -178,10 +186,13 @@ class Planning:
         kernel = clear_with_last(choose_initial_late(kernel))
         flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
         flow = bind_products(replay_loads(flow), options.timing.product_latency)
-        flow, lines = with_delay_lines(bind_shared_units(flow, self.shared))
+        flow = bind_constant_products(flow)
+        if options.multipliers is not None:
+            flow = bind_unit_products(flow)
+        flow = bind_shared_units(flow, self.shared)
         ports = {i: memories.read_ports(i) for i in memories.layouts}
         delays = port_registers(flow, ports)
-        found = schedule(flow, options, ports, delays, lines, interval)
+        flow, lines, found, least = self._scheduled(flow, ports, delays, interval)
         products = product_slots(flow, found, options.timing.product_latency)
         ends = [
             found.placements[n.number].issue + (delays.delay(n) if isinstance(n, Store) else 0)
@@ -197,7 +208,7 @@ class Planning:
             options.timing.read_latency,
             memories.layouts,
             memories.storage,
-            len(products) + _unshared_products(flow),
+            len(products) + MultiplierBudget.of(flow, 0).private,
             products=products,
             shared_units=unit_slots(flow, found),
             port_registers=delays,
@@ -207,13 +218,40 @@ class Planning:
             run_constant=_run_constant(flow),
             family=options.family.name,
             latencies={i: memories.read_latency(i) for i in memories.layouts},
-            notes=(_reason(found.ii, least_ii(flow, ports)),) if found.ii > interval else (),
+            notes=(_reason(found.ii, least),) if found.ii > interval else (),
         )
+
+    def _scheduled(
+        self, flow: Dataflow, ports: Mapping[int, int], delays: PortRegisters, interval: int
+    ) -> tuple[Dataflow, dict[int, int], Schedule, StepInterval]:
+        """Nodes, delay lines, schedule, and what bounds its II; products take turns where they exceed the budget."""
+        options, limit = self.options, self.options.budget
+        lined, lines = with_delay_lines(flow)
+        found = schedule(lined, options, ports, delays, lines, interval)
+        least = least_ii(lined, ports)
+        slots = {found.placements[n.number].port for n in lined.all(Product, UnitProduct)}
+        if limit is None or len(slots) + MultiplierBudget.of(lined, limit).private <= limit:
+            return lined, lines, found, least
+        flow = bind_shared_units(flow, {n.unit.name for n in flow.all(UnitOp) if n.unit.latency >= LONG})
+        budget = MultiplierBudget.of(flow, limit)
+        if budget.least > limit:
+            flow = bind_unit_products(flow, recurrent=True)
+            budget = MultiplierBudget.of(flow, limit)
+        if budget.least > limit:
+            raise _too_few_multipliers(budget, flow.kernel.where)
+        lined, lines = with_delay_lines(flow)
+        found = schedule(lined, options, ports, delays, lines, interval, budget)
+        return lined, lines, found, max(least, budget.interval)
+
+    def waits_for_multipliers(self, plan: HardwarePlan) -> bool:
+        """Whether the budget of multipliers alone makes the II of a plan as long as it is."""
+        limit = self.options.budget
+        return limit is not None and plan.ii == MultiplierBudget.of(plan, limit).interval.cycles
 
     def interleaved(self, flat: KernelIR) -> HardwarePlan:
         """Plan with independent outputs interleaved under a reduction until the II is 1, if that takes fewer cycles."""
         best = plan = self.finished(flat)
-        if plan.ii == 1 or not self.info.floats:
+        if plan.ii == 1 or not self.info.floats or self.waits_for_multipliers(plan):
             return plan
         # The accumulators are then a memory, whose reading may take a cycle that a register does not.
         choices = dict.fromkeys(
@@ -229,7 +267,7 @@ class Planning:
             if _longest(trial) < _longest(best):
                 described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
                 best = replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
-            if best.ii == 1:
+            if best.ii == 1 or self.waits_for_multipliers(best):
                 break
         return best
 
@@ -254,13 +292,14 @@ def _reason(ii: int, least: StepInterval) -> str:
     return f"a step every {ii} cycles: {limit}"
 
 
-def _unshared_products(flow: Dataflow) -> int:
-    """Multiplications outside of hardware multipliers, without those by a constant, which are a few additions."""
-    return sum(
-        node.op == "mul"
-        and not isinstance(node, Product)
-        and not any(isinstance(flow.nodes[n], Constant) for n in node.sources)
-        for node in flow.all(Operation)
+def _too_few_multipliers(budget: MultiplierBudget, where: str) -> UnsupportedError:
+    kinds = [f"{count} of {key}" for key, count in budget.products.items()]
+    kinds += [f"{budget.private} whose result the next step waits for"] if budget.private else []
+    return UnsupportedError(
+        f"a step has products that cannot take turns on the same multiplier: {', '.join(kinds)}; "
+        f"it needs at least {budget.least} multipliers, which is more than multipliers={budget.limit}",
+        where=where,
+        hint=f"give multipliers={budget.least} or more, or exceed_multipliers=True",
     )
 
 

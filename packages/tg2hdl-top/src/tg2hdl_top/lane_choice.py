@@ -15,7 +15,7 @@ from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.lanes.candidates import (
     candidate_lanes,
     explicit_lanes,
-    multiplications,
+    leaf_multiplications,
     packed_layouts,
     split_for_layouts,
 )
@@ -39,6 +39,15 @@ MAX_MULTIPLEXED = 128
 
 MAX_CHOICE = 64
 """Maximum inputs (elements) of one lane multiplexer: a larger one would be larger than a multiplier."""
+
+WORTH_TURNS = 0.85
+"""Largest ratio of cycles after to before, at which lanes whose products take turns are worth their multiplexers."""
+
+TURNS_OVERHEAD = 40
+"""Cycles that a run takes longer where units take turns: each has one more, and a result may wait for its turn."""
+
+MAX_TURNS = 12
+"""Choices of lanes whose products take turns that are looked at."""
 
 
 @dataclass
@@ -129,6 +138,7 @@ class LaneChooser:
         self.kernel = split_for_layouts(kernel, fixed) if options.chooses_lanes else kernel
         self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
         self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
+        self.products = leaf_multiplications(self.kernel)
         if self.kernel not in seen:
             seen[self.kernel] = buffer_accesses(self.kernel)
         self.accesses = seen[self.kernel]
@@ -139,7 +149,8 @@ class LaneChooser:
         if not options.chooses_lanes:
             lanes = explicit_lanes(kernel, self.info, options.unroll_factor, options.reduce_unroll_factor)
             return self._evaluate(lanes)
-        budget = max(1, (options.multipliers or 1) // max(1, multiplications(kernel)))
+        busiest = max(1, *(leaf.products for leaf in self.products))
+        budget = max(1, (options.multipliers or 1) // busiest)
         best = self._evaluate({})
         fewest = best
         for number, lanes in enumerate(candidate_lanes(kernel, self.info, budget)):
@@ -151,7 +162,39 @@ class LaneChooser:
                 fewest = choice
             if self._cost(choice) < self._cost(best):
                 best = choice
-        return replace(best, why=self._why(best, fewest)) if budget > 1 else best
+        best = self._in_turns(best, busiest)
+        return replace(best, why=self._why(best, fewest)) if budget > 1 or best.lanes else best
+
+    def _in_turns(self, best: LaneChoice, busiest: int) -> LaneChoice:
+        """More lanes, whose products take turns on the multipliers, where that takes much fewer cycles."""
+        limit = self.options.budget
+        if limit is None or busiest < 2 or limit < 2:
+            return best
+        least = WORTH_TURNS * best.cycles - TURNS_OVERHEAD
+        found = [
+            (_steps(self.kernel, lanes) * self._turns(lanes), number, lanes)
+            for number, lanes in enumerate(candidate_lanes(self.kernel, self.info, limit))
+        ]
+        for cycles, _, lanes in sorted(found)[:MAX_TURNS]:
+            if cycles > least:
+                break
+            choice = self._evaluate(lanes)
+            if choice.cycles <= least:
+                best, least = choice, choice.cycles - 1
+        return best
+
+    def _turns(self, lanes: dict[int, int]) -> int:
+        """Cycles of a step, by the turns that its products take on the multipliers."""
+        limit = self.options.budget
+        if limit is None:
+            return 1
+        return max(
+            (
+                -(-leaf.products * math.prod(lanes.get(axis, 1) for axis in leaf.axes) // limit)
+                for leaf in self.products
+            ),
+            default=1,
+        )
 
     def _why(self, best: LaneChoice, fewest: LaneChoice) -> str:
         """Why `best` was selected, compared with the lanes with the fewest steps."""
@@ -181,6 +224,9 @@ class LaneChooser:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
         uses = ((idx, self.accesses[idx].use(lanes, layout)) for idx, layout in layouts.items())
         interval, limit = port_interval(uses, {idx: self._ports(idx, lay) for idx, lay in layouts.items()})
+        turns = self._turns(lanes)
+        if turns > interval:
+            interval, limit = turns, f"products that take turns on {self.options.budget} multipliers"
         return LaneChoice(
             self.kernel, self.accesses, lanes, layouts, interval, self._cycles(interval, lanes), limit
         )
@@ -257,4 +303,4 @@ def memory_demand(
 
 def total_multiplications(kernel: KernelIR) -> int:
     """Multiplications of all steps."""
-    return multiplications(kernel) * _steps(kernel, {})
+    return sum(leaf.products * leaf.steps for leaf in leaf_multiplications(kernel))

@@ -154,6 +154,9 @@ class ArithmeticUnit:
     golden : Factory, optional
         Bit-exact software model with the signature of `OpDef.evaluate`, for a unit that is not correctly rounded; the
         golden model then uses it in place of that of the op wherever this unit is selected.
+    constant : Factory, optional
+        Of a ``mul``, ``(bits: int) -> Component`` with ports ``a``, ``en`` and ``result`` and the same latency: the
+        product by a constant, which is a bit pattern, without a multiplier.
     """
 
     name: str
@@ -169,6 +172,7 @@ class ArithmeticUnit:
     fmax: float = 0.0
     accuracy: str = "exact"
     golden: Factory | None = None
+    constant: Factory | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tg2hdl_lower.emit.accesses import (
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.datapath import ArithResult, Datapath
-from tg2hdl_lower.emit.operations import emit_op, emit_shared, emit_unit
+from tg2hdl_lower.emit.operations import connect_turns, emit_constant_product, emit_op, emit_shared, emit_unit
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort, WritePort
 from tg2hdl_lower.emit.registers import add_accumulators, emit_register_read, emit_register_write
 from tg2hdl_lower.emit.values import (
@@ -35,7 +35,7 @@ from tg2hdl_lower.emit.values import (
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Replay, Store
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Op, Product, SharedUnitOp, UnitOp
+from tg2hdl_lower.plan.operations import ConstantProduct, Op, Product, SharedUnitOp, UnitOp, UnitProduct
 from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
 from tg2hdl_lower.plan.values import (
     Address,
@@ -65,7 +65,9 @@ EMITTERS: dict[type[Node], Callable[[Datapath, Any], Value | None]] = {
     PickedLane: emit_picked_lane,
     Op: emit_op,
     UnitOp: emit_unit,
+    ConstantProduct: emit_constant_product,
     SharedUnitOp: emit_shared,
+    UnitProduct: emit_shared,
     Product: emit_shared,
     RegisterRead: emit_register_read,
     RegisterWrite: emit_register_write,
@@ -113,6 +115,7 @@ class ArithmeticLowering:
             value = EMITTERS[type(node)](datapath, node)
             if value is not None:
                 datapath.result.signals[node.number] = value
+        connect_turns(datapath)
         connect_read_ports(datapath, datapath.reads)
         connect_write_ports(datapath, self.writes)
         return datapath.result

@@ -18,6 +18,9 @@ from tg2hdl_lower.plan.registers import Accumulator
 
 __all__ = ["ArithResult", "Datapath", "shape_of"]
 
+HOLD = 4
+"""Initiation interval from which values wait in registers that keep them for a step, not for a cycle."""
+
 
 @dataclass
 class ArithResult:
@@ -43,8 +46,8 @@ class Datapath:
     result: ArithResult
     arrays: dict[int, Memory] = field(default_factory=dict)
     lines: dict[int, Signal] = field(default_factory=dict)
-    connected: set[tuple[str, int]] = field(default_factory=set)
-    """Shared resources that have an operation."""
+    turns: dict[tuple[str, int, str], tuple[Value, list[tuple[Node, Value]]]] = field(default_factory=dict)
+    """Operands of shared resources, by kind, slot and name: where each goes, and the operations that use it."""
     _delayed: dict[tuple[int, int], Value] = field(default_factory=dict)
     _enables: dict[tuple[int, int, int, int], Signal] = field(default_factory=dict)
 
@@ -53,11 +56,26 @@ class Datapath:
         value = self.result.signals[number]
         if number in self.plan.run_constant or stage <= self.plan.placement(number).stage:
             return value
+        if self.plan.ii >= HOLD:
+            return self._held(number, stage)
         if (number, stage) not in self._delayed:
             register = Signal(value.shape(), name=f"v{number}_s{stage}", reset_less=True)
             self.m.d.sync += register.eq(self.at(number, stage - 1))
             self._delayed[number, stage] = register
         return self._delayed[number, stage]
+
+    def _held(self, number: int, stage: int) -> Value:
+        """The same with registers that each hold a value from one step to the next."""
+        first = self.plan.placement(number).stage
+        count = -(-(stage - first) // self.plan.ii)
+        if (number, count) not in self._delayed:
+            before = first + (count - 1) * self.plan.ii
+            value = self.at(number, before)
+            register = Signal(value.shape(), name=f"v{number}_h{count}", reset_less=True)
+            with self.m.If(self.control.valid_at(self.m, self.plan.nodes[number].leaf, before)):
+                self.m.d.sync += register.eq(value)
+            self._delayed[number, count] = register
+        return self._delayed[number, count]
 
     def at_issue(self, node: Node, number: int) -> Value:
         """Value of a node in the cycle in which another one takes its operands."""

@@ -9,15 +9,30 @@ from typing import NamedTuple
 
 from tg2hdl_ir.analysis.affine import AffineAnalysis
 from tg2hdl_ir.analysis.axes import AxisInfo
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRCounter, IROp, IRValue, KernelIR, LoopIR, operands
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRConst,
+    IRCounter,
+    IROp,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+    operands,
+)
+from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_lower.lanes.demand import Access, buffer_accesses
 from tg2hdl_lower.memory.layout import Layout
 
 __all__ = [
+    "LeafProducts",
     "candidate_lanes",
     "explicit_lanes",
+    "leaf_multiplications",
     "multiplications",
     "packed_layouts",
     "split_for_layouts",
@@ -31,11 +46,34 @@ MAX_SPLIT = 256
 
 
 def multiplications(kernel: KernelIR) -> int:
-    """Multipliers of one lane: products of two values that are not known at compile time, outside of addresses."""
+    """Multipliers of one lane: products in a step of the busiest leaf, whose values are not known at compile time."""
+    return max((leaf.products for leaf in leaf_multiplications(kernel)), default=0)
+
+
+class LeafProducts(NamedTuple):
+    """Products in a step of a leaf loop, its steps with the largest run-time bounds, and the axes on its path."""
+
+    products: int
+    steps: int
+    axes: tuple[int, ...]
+
+
+def leaf_multiplications(kernel: KernelIR) -> list[LeafProducts]:
+    """Products of each leaf loop with one lane."""
+    ranges = RangeAnalysis()
+    found = []
+    for path in leaf_paths(flatten(kernel).loop_tree):
+        counters = [loop.counter for loop in path if loop.counter is not None]
+        steps = math.prod(ranges.of(counter)[1] + 1 for counter in counters)
+        products = _products(tuple(path[-1].statements()))
+        found.append(LeafProducts(products, steps, tuple(counter.axis for counter in counters)))
+    return found
+
+
+def _products(statements: Sequence[IRStatement]) -> int:
+    """Products of two values that are not known at compile time, outside of addresses."""
     seen: set[IRValue] = set()
-    stack = [
-        s.value for s in kernel.loop_tree.statements() if not isinstance(s, IRBufLoad) and hasattr(s, "value")
-    ]
+    stack = [s.value for s in statements if not isinstance(s, IRBufLoad) and hasattr(s, "value")]
     analysis = AffineAnalysis()
     count = 0
     while stack:

@@ -9,7 +9,16 @@ from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
 
-__all__ = ["Op", "Operation", "Product", "SharedOperation", "SharedUnitOp", "UnitOp"]
+__all__ = [
+    "ConstantProduct",
+    "Op",
+    "Operation",
+    "Product",
+    "SharedOperation",
+    "SharedUnitOp",
+    "UnitOp",
+    "UnitProduct",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +97,28 @@ class SharedUnitOp(SharedOperation, UnitOp):
     @property
     def detail(self) -> str:
         return f"{self.unit.name} {{port}}"
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantProduct(UnitOp):
+    """A product by a constant, of additions in a unit that is built for it; `constant` is its bit pattern."""
+
+    constant: int
+
+    @property
+    def detail(self) -> str:
+        return f"{self.unit.name} by {self.constant:#x}"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitProduct(SharedOperation, UnitOp):
+    """A product of a unit of its format, which is a multiplier of the design."""
+
+    label: ClassVar[str] = "product"
+
+    @property
+    def detail(self) -> str:
+        return f"{self.unit.name} m{{port}}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 
-__all__ = ["Pool", "SharedMultiplier", "SharedResource", "SharedUnit", "Word", "pools"]
+__all__ = ["Pool", "SharedMultiplier", "SharedResource", "SharedUnit", "UnitMultiplier", "Word", "pools"]
 
 
 class Word(NamedTuple):
@@ -119,6 +119,20 @@ class SharedUnit(SharedResource):
 
     def __str__(self) -> str:
         return f"{self.unit.name}, {self.latency} cycles"
+
+
+@dataclass(frozen=True)
+class UnitMultiplier(SharedUnit):
+    """A unit for products that a design counts as a multiplier, straight at the arbiter."""
+
+    port: ClassVar[str] = "product"
+
+    @property
+    def latency(self) -> int:
+        return self.unit.latency
+
+    def instance(self, number: int) -> str:
+        return f"m{number}_{self.unit.op}"
 
 
 class Pool(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.delay_line import DelayLine
-from tg2hdl_lower.plan.operations import SharedUnitOp, UnitOp
+from tg2hdl_lower.plan.operations import SharedOperation, UnitOp
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import (
     Accumulator,
@@ -45,7 +45,7 @@ def with_delay_lines(flow: Dataflow) -> tuple[Dataflow, dict[int, int]]:
         source = flow.nodes[write.value]
         same = read.leaf == write.leaf and read.index == write.index and write.gate is None
         # What a unit computes comes from its own register.
-        from_unit = isinstance(source, UnitOp) and not isinstance(source, SharedUnitOp)
+        from_unit = isinstance(source, UnitOp) and not isinstance(source, SharedOperation)
         if same and from_unit and reuse_period(flow, read) == register.size:
             lines[register.idx] = register.size
             changed = {n.number: replace(n, index=None) for n in (read, write)}

@@ -15,7 +15,7 @@ from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Store
 from tg2hdl_lower.plan.hardware_plan import PortRegisters
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Product, SharedUnitOp, UnitOp
+from tg2hdl_lower.plan.operations import Product, SharedUnitOp, UnitOp, UnitProduct
 from tg2hdl_lower.plan.placement import Placement, Ready, Schedule, StageRules
 from tg2hdl_lower.schedule.dependences import (
     LOGIC_AND_UNITS,
@@ -26,6 +26,8 @@ from tg2hdl_lower.schedule.dependences import (
 )
 from tg2hdl_lower.schedule.late_loads import sink_loads
 from tg2hdl_lower.schedule.ports import least_ii
+from tg2hdl_lower.schedule.turns import Turns
+from tg2hdl_lower.sharing.budget import MultiplierBudget, product_key
 
 __all__ = ["schedule"]
 
@@ -41,6 +43,7 @@ def schedule(
     registers: PortRegisters,
     lines: Mapping[int, int],
     interval: int = 1,
+    budget: MultiplierBudget | None = None,
 ) -> Schedule:
     """Place every node.
 
@@ -50,6 +53,8 @@ def schedule(
         Registers that are delay lines, and their length in steps.
     interval : int
         Least initiation interval.
+    budget : MultiplierBudget, optional
+        Products take turns to stay in it; without one each has a multiplier.
 
     Raises
     ------
@@ -58,8 +63,10 @@ def schedule(
     """
     edges = loop_edges(flow, lines) + memory_edges(flow, registers)
     rules = _rules(flow, options, registers)
-    for ii in range(max(interval, least_ii(flow, ports).cycles), options.max_ii + 1):
-        attempt = _Attempt(flow, rules, edges, ports, ii)
+    least = max(interval, least_ii(flow, ports).cycles, 1 if budget is None else budget.interval.cycles)
+    for ii in range(least, options.max_ii + 1):
+        turns = None if budget is None else Turns(ii, budget.multipliers(ii) or {})
+        attempt = _Attempt(flow, rules, edges, ports, ii, turns)
         if attempt.run():
             attempt.assign_products()
             attempt.assign_shared_units()
@@ -90,8 +97,15 @@ def _rules(flow: Dataflow, options: LowerOptions, registers: PortRegisters) -> S
 
 class _Attempt:
     def __init__(
-        self, flow: Dataflow, rules: StageRules, edges: list[Edge], ports: Mapping[int, int], ii: int
+        self,
+        flow: Dataflow,
+        rules: StageRules,
+        edges: list[Edge],
+        ports: Mapping[int, int],
+        ii: int,
+        turns: Turns | None,
     ) -> None:
+        self.turns = turns
         self.flow = flow
         self.rules = replace(rules, recurrence_levels=max(rules.levels, -(-RECURRENCE_LEVELS // ii)))
         self.edges = edges
@@ -108,7 +122,9 @@ class _Attempt:
         while True:
             if self._last_issue() > self.limit:
                 return False
-            if not self._violations() and not self._port_conflicts():
+            late = {} if self.turns is None else self.turns.late
+            self.bounds.update({n: max(issue, self.bounds[n]) for n, issue in late.items()})
+            if not late and not self._violations() and not self._port_conflicts():
                 return True
             self._place()
 
@@ -116,8 +132,13 @@ class _Attempt:
         return max((self.placed[n.number].issue for n in self.live), default=0)
 
     def _place(self) -> None:
+        if self.turns is not None:
+            self.turns.clear()
         for node in self.live:
-            self.placed[node.number] = node.place(self._ready(node), self.rules)
+            at = node.place(self._ready(node), self.rules)
+            if self.turns is not None and isinstance(node, Product | UnitProduct):
+                at = self.turns.take(node, at)
+            self.placed[node.number] = at
 
     def _ready(self, node: Node) -> Ready:
         rules, nodes = self.rules, self.flow.nodes
@@ -168,13 +189,24 @@ class _Attempt:
 
     def assign_products(self) -> None:
         """Give every product a multiplier; products that never start in the same cycle have the same."""
-        found = [n for n in self.live if isinstance(n, Product)]
-        if self.ii == 1 and len({n.leaf for n in found}) == 1:
-            # Each has its own: those of an output are neighbours, so that those of all kernels can be placed in a row.
-            for port, number in enumerate(sorted(n.number for n in found)):
-                self._set_port(number, port)
+        if self.turns is not None:
             return
-        assert not self._assign(found, len(found)), "there are as many multipliers as products"
+        by_key: dict[str, list[Product | UnitProduct]] = {}
+        for node in self.live:
+            if isinstance(node, Product | UnitProduct):
+                by_key.setdefault(product_key(node), []).append(node)
+        first = 0
+        for key in sorted(by_key):
+            found = by_key[key]
+            if self.ii == 1 and len({n.leaf for n in found}) == 1:
+                # Each has its own: those of an output are neighbours; those of all kernels can be placed in a row.
+                for port, number in enumerate(sorted(n.number for n in found)):
+                    self._set_port(number, port)
+            else:
+                assert not self._assign(found, len(found)), "there are as many multipliers as products"
+            for node in found:
+                self._set_port(node.number, self.placed[node.number].port + first)
+            first = 1 + max(self.placed[n.number].port for n in found)
 
     def assign_shared_units(self) -> None:
         """Give every shared unit a slot; those of one name that never start in the same cycle have the same."""

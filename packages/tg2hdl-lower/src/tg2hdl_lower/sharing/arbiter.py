@@ -12,6 +12,7 @@ from amaranth.hdl import Value
 
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.operations import Product
+from tg2hdl_lower.plan.resources import SharedMultiplier
 from tg2hdl_lower.sharing.multiplexer import selected
 
 __all__ = ["Arbiter", "HeldOperands", "MuxedOperands", "RegisteredOperands"]
@@ -84,6 +85,8 @@ class HeldOperands(Arbiter):
     @classmethod
     def suit(cls, plans: Sequence[HardwarePlan]) -> bool:
         """Whether kernels may and should have them."""
+        if not all(isinstance(slot, SharedMultiplier) for p in plans for slot in p.products):
+            return False
         issues = (p.placement(n.number).issue for p in plans for n in p.all(Product))
         latencies = [slot.latency for p in plans for slot in p.products]
         users = sum(bool(plan.products) for plan in plans)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth import Module, Signal, signed
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In, Out
@@ -9,13 +11,13 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Op, Product
+from tg2hdl_lower.plan.operations import ConstantProduct, Op, Product, UnitOp, UnitProduct
 from tg2hdl_lower.plan.placement import Schedule
-from tg2hdl_lower.plan.resources import SharedMultiplier
+from tg2hdl_lower.plan.resources import SharedMultiplier, UnitMultiplier
 from tg2hdl_lower.plan.values import Constant
-from tg2hdl_lower.schedule.dependences import recurrent_nodes
+from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 
-__all__ = ["Multiplier18", "bind_products", "product_slots"]
+__all__ = ["Multiplier18", "bind_constant_products", "bind_products", "bind_unit_products", "product_slots"]
 
 _WIDEST = 18
 _NARROWEST = 3
@@ -48,9 +50,42 @@ def _signed_width(node: Node) -> int:
     return node.width + (not node.signed)
 
 
-def product_slots(flow: Dataflow, schedule: Schedule, latency: int) -> tuple[SharedMultiplier, ...]:
+def bind_constant_products(flow: Dataflow) -> Dataflow:
+    """The same with a `ConstantProduct` for each product by a constant whose unit can be built for it."""
+    changed: dict[int, Node] = {}
+    for node in flow.all(UnitOp):
+        if node.op != "mul" or node.unit.constant is None:
+            continue
+        factors = [flow.nodes[n] for n in node.sources]
+        constant = next((f for f in factors if isinstance(f, Constant)), None)
+        if constant is None:
+            continue
+        other = node.sources[0] if factors[1] is constant else node.sources[1]
+        changed[node.number] = ConstantProduct(
+            node.number, node.leaf, node.dtype, node.interval, node.op, (other,), node.unit, constant.value
+        )
+    return flow.with_nodes(changed)
+
+
+def bind_unit_products(flow: Dataflow, *, recurrent: bool = False) -> Dataflow:
+    """The same with a `UnitProduct` for each product of a unit, those of recurrences only where `recurrent` says so."""
+    circular = () if recurrent else recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)
+    return flow.with_nodes(
+        {
+            n.number: UnitProduct(n.number, n.leaf, n.dtype, n.interval, n.op, n.sources, n.unit)
+            for n in flow.all(UnitOp)
+            if n.op == "mul" and type(n) is UnitOp and n.number not in circular
+        }
+    )
+
+
+def product_slots(
+    flow: Dataflow, schedule: Schedule, latency: int
+) -> tuple[SharedMultiplier | UnitMultiplier, ...]:
     """Multipliers of a scheduled kernel, in the order of the nodes' ports."""
-    slots: dict[int, SharedMultiplier] = {}
+    slots: dict[int, Any] = {
+        schedule.placements[n.number].port: UnitMultiplier(n.unit) for n in flow.all(UnitProduct)
+    }
     for node in flow.all(Product):
         a, b = (_signed_width(flow.nodes[n]) for n in node.sources)
         port = schedule.placements[node.number].port

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, resolve
 from tg2hdl_lower.dataflow.dataflow import Dataflow
-from tg2hdl_lower.plan.operations import SharedUnitOp, UnitOp
+from tg2hdl_lower.plan.operations import ConstantProduct, SharedUnitOp, UnitOp, UnitProduct
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.resources import SharedUnit
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 
-__all__ = ["bind_shared_units", "build_unit", "unit_slots"]
+__all__ = ["bind_shared_units", "build_constant_unit", "build_unit", "unit_slots"]
 
 
 def bind_shared_units(flow: Dataflow, names: Collection[str]) -> Dataflow:
@@ -25,7 +25,9 @@ def bind_shared_units(flow: Dataflow, names: Collection[str]) -> Dataflow:
         {
             n.number: SharedUnitOp(n.number, n.leaf, n.dtype, n.interval, n.op, n.sources, n.unit)
             for n in flow.all(UnitOp)
-            if n.unit.name in names and n.number not in circular
+            if n.unit.name in names
+            and n.number not in circular
+            and not isinstance(n, ConstantProduct | UnitProduct)
         }
     )
 
@@ -44,9 +46,28 @@ def build_unit(unit: ArithmeticUnit) -> Any:
     PluginError
         When the factory raises, or what it builds has other ports or another latency than the descriptor says.
     """
+    names = "abc"[: len(unit.operands)]
+    return _checked(unit, lambda: resolve(unit.factory)(), names)
+
+
+def build_constant_unit(unit: ArithmeticUnit, constant: int) -> Any:
+    """Component of a unit for products by a constant, given as a bit pattern; its factor is `a`.
+
+    Raises
+    ------
+    PluginError
+        As `build_unit`.
+    """
+    factory = unit.constant
+    assert factory is not None, "only units that offer it are built for a constant"
+    return _checked(unit, lambda: resolve(factory)(constant), "a")
+
+
+def _checked(unit: ArithmeticUnit, build: Callable[[], Any], operands: str) -> Any:
+    """What a factory builds, with the ports and the latency of the descriptor."""
     where = f"unit {unit.name!r}"
     try:
-        component = resolve(unit.factory)()
+        component = build()
     except PluginError:
         raise
     except Exception as error:
@@ -56,7 +77,7 @@ def build_unit(unit: ArithmeticUnit) -> Any:
             hint="choose another unit of the op, or disable the plugin that registers it",
         ) from error
     widths = {"en": 1, "result": unit.result.bit_width}
-    widths |= {name: dtype.bit_width for name, dtype in zip("abc", unit.operands, strict=False)}
+    widths |= {name: dtype.bit_width for name, dtype in zip(operands, unit.operands, strict=False)}
     for name, width in widths.items():
         port = getattr(component, name, None)
         if port is None or len(port) != width:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tg2hdl_lower.plan import HardwarePlan, LeafPlan
 from tg2hdl_lower.plan.accesses import Load, Replay, Store
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Product, SharedUnitOp
+from tg2hdl_lower.plan.operations import Product, SharedUnitOp, UnitProduct
 from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_top.sequencer.step_values import StepValues, steps_of
 
@@ -150,7 +150,7 @@ class _Enumeration:
                     self._load(node, steps, began + at.issue + plan.port_registers.delay(node))
                 case Store():
                     self._store(node, steps, began + at.issue + plan.port_registers.delay(node))
-                case Product():
+                case Product() | UnitProduct():
                     self.products = _joined(self.products, span.after(at.issue))
                 case SharedUnitOp():
                     operands = span.after(at.issue)

@@ -41,12 +41,3 @@ def test_a_long_chain_of_tensors_names_each_weight_once():
     table = Tensor(np.arange(4, dtype=np.int32)).realize()
     (kernel,) = tg2hdl.compile(model, np.zeros(4, np.int32)).kernels
     assert kernel.layer == "table"
-
-
-def test_a_kernel_that_takes_more_multipliers_than_asked_for_says_so():
-    accelerator = tg2hdl.compile(
-        lambda x, y: x * y + (x + 1) * (y + 2), np.ones(4, np.float32), np.ones(4, np.float32)
-    )
-    (kernel,) = accelerator.kernels
-    assert kernel.multipliers == 2
-    assert "one step needs 2 multipliers, which is more than multipliers=1" in kernel.notes

@@ -20,6 +20,7 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.ops import BUILTIN_OPS, result_types
 from tg2hdl_lower import plan_kernel
+from tg2hdl_lower.ops.arithmetic import signed_digits
 from tg2hdl_lower.plan.operations import Operation
 
 INTEGERS = [t for t in DType.named() if t.is_int]
@@ -138,3 +139,23 @@ def test_comparisons_with_constants(dtype, position, same_as_golden):
             buffers.append(BufferMeta(len(buffers), values.size, result, True))
     kernel = KernelIR(tuple(buffers), LoopIR.from_items((LoopIR.from_items(tuple(items), counter=counter),)))
     same_as_golden(kernel, plan_kernel(kernel), {0: values})
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("factor", [0, 1, -1, 2, -8, 7, 77, -77, 1234567, -0x55555555, 2**62 - 5])
+def test_products_by_a_constant_are_additions(dtype, factor, same_as_golden):
+    constant = dtype.wrap(factor)
+    values = np.array(corners(dtype), dtype.numpy())
+    kernel = elementwise([("mul", dtype)], (dtype, dtype), len(values), ((1, constant),))
+    plan = plan_kernel(kernel)
+    assert plan.multipliers == 0
+    same_as_golden(kernel, plan, {1: values})
+
+
+def test_a_constant_has_few_signed_digits():
+    for value in (*range(-300, 300), 0x55555555, -(2**63), 2**64 - 1):
+        digits = signed_digits(value)
+        assert sum(sign << place for sign, place in digits) == value
+        assert len(digits) <= (abs(value).bit_length() + 2) // 2
+        places = [place for _, place in digits]
+        assert all(b - a > 1 for a, b in itertools.pairwise(places))

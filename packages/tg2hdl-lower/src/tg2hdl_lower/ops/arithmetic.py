@@ -10,7 +10,18 @@ if TYPE_CHECKING:
     from amaranth import Module
     from amaranth.hdl import Value
 
-__all__ = ["build_add", "build_mul", "build_neg", "build_sub", "signed_digits"]
+__all__ = [
+    "build_add",
+    "build_mul",
+    "build_neg",
+    "build_sub",
+    "signed_digits",
+    "sum_of_pairs",
+    "terms_by_constant",
+]
+
+Term = tuple[int, "Value"]
+"""Sign of a term of a sum, and the term without it."""
 
 _NARROW = 2
 """Bits of a factor that takes no multiplier."""
@@ -58,22 +69,32 @@ def _by_constant(a: Value, constant: int, width: int) -> Value:
     """Product as a tree of sums and differences of shifted factors, modulo ``2 ** width``."""
     from amaranth.hdl import Const
 
-    half = 1 << (width - 1)
-    terms = signed_digits((constant + half) % (2 * half) - half)
-    terms = [(sign, place) for sign, place in terms if place < width]
-    # A sum begins with a positive term where there is one, so that none is negated by itself.
-    terms.sort(key=lambda term: -term[0])
-    level: list[tuple[int, Value]] = [(sign, a.shift_left(place)) for sign, place in terms]
+    level = terms_by_constant(a, constant, width)
     while len(level) > 1:
-        pairs = [level[n : n + 2] for n in range(0, len(level), 2)]
-        level = [_joined(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+        level = sum_of_pairs(level)
     if not level:
         return Const(0, 1)
     sign, total = level[0]
     return total if sign > 0 else -total
 
 
-def _joined(x: tuple[int, Value], y: tuple[int, Value]) -> tuple[int, Value]:
+def terms_by_constant(a: Value, constant: int, width: int) -> list[Term]:
+    """Shifted factors whose sum is the product by a constant modulo ``2 ** width``."""
+    half = 1 << (width - 1)
+    terms = signed_digits((constant + half) % (2 * half) - half)
+    terms = [(sign, place) for sign, place in terms if place < width]
+    # A sum begins with a positive term where there is one, so that none is negated by itself.
+    terms.sort(key=lambda term: -term[0])
+    return [(sign, a.shift_left(place)) for sign, place in terms]
+
+
+def sum_of_pairs(level: list[Term]) -> list[Term]:
+    """Half as many terms with the same sum."""
+    pairs = [level[n : n + 2] for n in range(0, len(level), 2)]
+    return [_joined(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+
+
+def _joined(x: Term, y: Term) -> Term:
     (sign, a), (other, b) = x, y
     return (sign, a + b) if sign == other else (1, a - b if sign > 0 else b - a)
 

@@ -35,6 +35,19 @@ class IntegerUnit:
         return Divider(width, is_signed, self.op == "mod")
 
 
+@dataclass(frozen=True)
+class IntegerConstantUnit:
+    """Factory of the unit of a product by a constant of an integer type."""
+
+    dtype: DType
+
+    def __call__(self, constant: int) -> Component:
+        """Build the component for a bit pattern."""
+        from tg2hdl_lower.ops.constant_multiplication import ConstantMultiplier
+
+        return ConstantMultiplier(self.dtype.bit_width, self.dtype.is_signed, constant)
+
+
 def builtin_units() -> list[ArithmeticUnit]:
     """Dividers of all integer types and multipliers of the wide ones, all with II = 1."""
     types = [DType.from_name(f"{kind}{width}") for width in _WIDTHS for kind in ("int", "uint")]
@@ -61,4 +74,5 @@ def _unit(op: str, dtype: DType, latency: int, area: Area) -> ArithmeticUnit:
         latency=latency,
         factory=IntegerUnit(op, dtype),
         area=area,
+        constant=IntegerConstantUnit(dtype) if op == "mul" else None,
     )

@@ -22,6 +22,13 @@ def tg2hdl_commands() -> list[CommandDef]:
             "completion", "Print the completion script of a shell.", "tg2hdl.cli.completion:completion"
         ),
         CommandDef("doctor", "Say which tools are there and what is missing.", "tg2hdl.cli.doctor:doctor"),
+        CommandDef("build", "Build a model for a board, or for a simulated one.", "tg2hdl.cli.build:build"),
+        CommandDef("serve", "Simulate a built design behind a socket.", "tg2hdl.cli.serve:serve_command"),
+        CommandDef(
+            "selftest",
+            "Run the stored vectors of a built design on a board.",
+            "tg2hdl.cli.selftest:selftest_command",
+        ),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
     ]
 

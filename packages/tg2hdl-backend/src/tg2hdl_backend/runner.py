@@ -13,8 +13,8 @@ import numpy.typing as npt
 from amaranth.lib import wiring
 
 from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
-from tg2hdl_backend.memory_words import from_words, to_words
 from tg2hdl_ir.errors import ToolMissingError, UnsupportedError
+from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_sim import (
     BATCH_SIZE,
     InputsDifferError,

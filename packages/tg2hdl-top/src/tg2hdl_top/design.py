@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
@@ -23,7 +24,7 @@ from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.ports import PortPlan, plan_ports
+from tg2hdl_top.ports import PortPlan, need_identity, plan_ports
 from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.repeats.table import format_runs
 from tg2hdl_top.roles import buffer_roles
@@ -228,13 +229,13 @@ def design_program(
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
     ends = [start + plan.cycles() for start, plan in zip(sequencing.plan.starts, plans, strict=False)]
     order = sorted(range(len(plans)), key=lambda n: ends[n] if ends else n)
-    shape = HostShape.of(sequencing.memories, _variables(program), [cores[n] for n in order])
-    return Design(
+    order = [cores[n] for n in order]
+    design = Design(
         program,
         options,
         tuple(plans),
         sequencing.memories,
-        plan_ports(options.ports, shape),
+        (),
         sequencing.plan,
         sharing,
         tuple(sources),
@@ -242,6 +243,7 @@ def design_program(
         cores,
         () if repeats is None else _arrays(program, options, sequencing.memories, repeats),
     )
+    return replace(design, ports=plan_ports(options.ports, _host_shape(design, order)))
 
 
 def sharing_of(plans: Sequence[HardwarePlan], options: CompileOptions) -> Sharing:
@@ -303,6 +305,30 @@ def _distinct(cores: Sequence[int], plans: Sequence[HardwarePlan]) -> tuple[Hard
 def _variables(program: ProgramIR) -> tuple[Any, ...]:
     """Variables that the host sets, each once."""
     return tuple({v.name: v for call in program.calls for v in call.host_variables}.values())
+
+
+def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
+    """Everything that the host ports of a design serve, whose kernels are done in this order."""
+    program = design.program
+    shape = HostShape.of(design.buffers, _variables(program), order)
+    buffers = {memory.name: program.buffers[number] for number, memory in design.memories.items()}
+    described = [
+        replace(b, title=buffers[b.name].name, role=buffers[b.name].role, shape=buffers[b.name].shape)
+        for b in shape.buffers
+    ]
+    shape = replace(
+        shape,
+        buffers=tuple(described),
+        outputs=tuple(design.memory(number).name for number in program.outputs),
+        program=program.name,
+        keeps_state=any(
+            program.buffers[n].initial is not None for call in program.calls for n in call.accesses()[1]
+        ),
+    )
+    if not need_identity(design.options.ports):
+        return shape
+    identity = content_key("design", design.to_json())[:16]
+    return replace(shape, identity=identity, cycles=design.longest_cycles())
 
 
 def _check_slots(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> None:

@@ -10,14 +10,20 @@ __all__ = ["tg2hdl_ports", "tg2hdl_sequencers"]
 
 @hookimpl
 def tg2hdl_ports() -> list[HostPortDef]:
-    """The native port."""
+    """Ports that this package has."""
     return [
         HostPortDef(
             "native",
             "words of buffers, start and done",
             "tg2hdl_top.ports.native:NativePort",
             "tg2hdl_top.ports.native:NativeDriver",
-        )
+        ),
+        HostPortDef(
+            "uart",
+            "register map behind packets on a serial line",
+            "tg2hdl_top.ports.uart:UartPort",
+            "tg2hdl_top.ports.uart:UartDriver",
+        ),
     ]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
     from tg2hdl.session import Session
     from tg2hdl_backend import BenchResult, run_bench
+    from tg2hdl_host import connect
     from tg2hdl_ir.errors import Tg2hdlError
     from tg2hdl_top import CompileOptions
 
@@ -34,6 +35,7 @@ __all__ = [
     "SimulationResult",
     "Tg2hdlError",
     "compile",
+    "connect",
     "integer_model",
     "quantize",
     "run_bench",
@@ -52,6 +54,7 @@ _OWNERS = {
     "Session": "tg2hdl.session",
     "SimulationResult": "tg2hdl.results",
     "Tg2hdlError": "tg2hdl_ir.errors",
+    "connect": "tg2hdl_host",
     "integer_model": "tg2hdl.quantization",
     "quantize": "tg2hdl.quantization",
     "run_bench": "tg2hdl_backend",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -277,6 +278,34 @@ class Accelerator:
         from tg2hdl.report.tables import accelerator_table
 
         return accelerator_table(self)
+
+    # Boards
+
+    def build(self, folder: str | PathLike[str], *, vectors: int = 8) -> Path:
+        """Write the folder of a device, which `tg2hdl.connect` and the commands `serve` and `selftest` take.
+
+        It has the design, its register map as a page and as a C header, the description for the driver, weights where
+        they are loadable, and vectors with the results of the golden model.
+
+        Parameters
+        ----------
+        vectors : int
+            Random inputs for `tg2hdl selftest`.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            For a design without a host port that has a register map, such as ``uart``.
+        """
+        from tg2hdl.device_folder import write_device_folder
+
+        write_device_folder(self, Path(folder), vectors=vectors)
+        return Path(folder)
 
     # Files
 

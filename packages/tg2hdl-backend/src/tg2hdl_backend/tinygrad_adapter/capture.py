@@ -73,8 +73,11 @@ class CapturedProgram:
 
     def restore(self, arrays: list[npt.NDArray[Any]]) -> Any:
         """Arrays of the outputs in the structure that the model returned."""
-        shaped = [a.reshape(s.shape) for a, s in zip(arrays, self.outputs, strict=True)]
-        return substitute(self.structure, shaped)
+        return self.substituted([a.reshape(s.shape) for a, s in zip(arrays, self.outputs, strict=True)])
+
+    def substituted(self, values: Sequence[Any]) -> Any:
+        """Anything in place of the outputs, in the structure that the model returned."""
+        return substitute(self.structure, values)
 
     def flat(self, result: Any) -> list[npt.NDArray[Any]]:
         """Arrays in a result of the model's structure, in the order of the outputs."""

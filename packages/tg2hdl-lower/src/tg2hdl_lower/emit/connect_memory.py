@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.hdl import Const, Value
 
 from tg2hdl_lower.emit.core import KernelCore
@@ -142,17 +142,30 @@ def _connect_writers(
 ) -> None:
     sources = list(writers)
     if host.writer is not None:
-        # The host's word goes in one cycle later, so that no path leads from a kernel's state to the memory.
-        writer = host.writer
-        enable = Signal(name=f"{memory.name}_host_wen")
-        address = Signal.like(writer.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
-        data = Signal.like(writer.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
-        m.d.sync += [enable.eq(writer.wen & ~busy), address.eq(writer.waddr), data.eq(writer.wdata)]
-        placed = host.writes.address(memory, address, stride)
-        sources.append((enable, placed, data, enable.replicate(memory.layout.lanes)))
+        sources.append(_host_source(m, memory, busy, host, stride))
     built.write(
         m,
         selected([(flag, address) for flag, address, _, _ in sources]),
         selected([(flag, data) for flag, _, data, _ in sources]),
         selected([(flag, enable) for flag, _, _, enable in sources]),
     )
+
+
+def _host_source(
+    m: Module, memory: MemoryPlan, busy: Value, access: HostAccess, stride: int
+) -> tuple[Value, Value, Value, Value]:
+    """Flag, address, word and enables of lanes of what the host writes.
+
+    It goes in one cycle later, so that no path leads from a kernel's state to the memory.
+    """
+    host = access.writer
+    enable = Signal(len(host.wen), name=f"{memory.name}_host_wen")
+    address = Signal.like(host.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
+    data = Signal.like(host.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
+    placed, lanes = access.writes.address(memory, address, stride), memory.layout.lanes
+    if len(data) == memory.word_width:
+        m.d.sync += [enable.eq(host.wen & ~busy), address.eq(host.waddr), data.eq(host.wdata)]
+        return enable, placed, data, enable.replicate(lanes)
+    # One element for all lanes, and an enable for each.
+    m.d.sync += [enable.eq(Mux(busy, 0, host.wen)), address.eq(host.waddr), data.eq(host.wdata)]
+    return enable.any(), placed, data.replicate(lanes), enable

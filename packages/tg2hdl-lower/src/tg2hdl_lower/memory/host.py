@@ -10,7 +10,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.analysis.ranges import bits_for
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRVariable
+from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.plan import MemoryPlan
 
 __all__ = ["HostBuffer", "HostShape", "variables_signature"]
@@ -38,6 +40,14 @@ class HostBuffer:
         Bits of a word.
     latency : int
         Cycles from `raddr` to `rdata`.
+    layout : Layout
+        Word and lane of each element.
+    dtype : DType
+        Of an element.
+    title, role : str
+        Of the program's buffer.
+    shape : tuple of int
+        In the program.
     """
 
     name: str
@@ -46,6 +56,11 @@ class HostBuffer:
     writes: bool
     reads: bool
     latency: int
+    layout: Layout
+    dtype: DType
+    title: str = ""
+    role: str = ""
+    shape: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, memory: MemoryPlan) -> HostBuffer:
@@ -53,15 +68,35 @@ class HostBuffer:
         role = memory.role
         words = memory.layout.words
         return cls(
-            memory.name, words, memory.word_width, role.host_writes, role.host_reads, memory.read_latency
+            memory.name,
+            words,
+            memory.word_width,
+            role.host_writes,
+            role.host_reads,
+            memory.read_latency,
+            memory.layout,
+            memory.dtype,
         )
 
-    def signature(self) -> wiring.Signature:
-        """Ports of the host to the words."""
-        address = max(1, (self.words - 1).bit_length())
+    @property
+    def address_width(self) -> int:
+        """Bits of a word address."""
+        return max(1, (self.words - 1).bit_length())
+
+    def signature(self, *, by_element: bool = False) -> wiring.Signature:
+        """Ports of the host to the words.
+
+        Parameters
+        ----------
+        by_element : bool
+            Whether `wdata` is one element, which `wen` writes to the lanes whose bits are set.
+        """
+        address = self.address_width
         members: dict[str, wiring.Member] = {}
         if self.writes:
-            members |= {"wen": Out(1), "waddr": Out(address), "wdata": Out(self.width)}
+            lanes = self.layout.lanes if by_element else 1
+            width = self.dtype.bit_width if by_element else self.width
+            members |= {"wen": Out(lanes), "waddr": Out(address), "wdata": Out(width)}
         if self.reads:
             members |= {"raddr": Out(address), "rdata": In(self.width)}
         return wiring.Signature(members)
@@ -79,6 +114,14 @@ class HostShape:
         Cores of the design, with a bit of `kernel_done` each.
     order : tuple of int
         The cores of all kernels in the order in which they are done.
+    outputs : tuple of str
+        Buffers of the results, in the order of the program.
+    program, identity : str
+        Name of the program, and digits in base 16 that differ for another design; only where a port needs them.
+    cycles : int
+        Most clock cycles of a run; 0 where no port needs it.
+    keeps_state : bool
+        Whether a run depends on the runs before it.
     """
 
     control: bool
@@ -86,6 +129,11 @@ class HostShape:
     variables: tuple[IRVariable, ...]
     buffers: tuple[HostBuffer, ...]
     order: tuple[int, ...]
+    outputs: tuple[str, ...] = ()
+    program: str = ""
+    identity: str = ""
+    cycles: int = 0
+    keeps_state: bool = False
 
     @classmethod
     def of(
@@ -117,8 +165,13 @@ class HostShape:
         """Whether nothing is left to serve."""
         return not self.control and not self.buffers
 
-    def signature(self) -> wiring.Signature:
+    def signature(self, *, by_element: bool = False) -> wiring.Signature:
         """Ports, as the host drives them.
+
+        Parameters
+        ----------
+        by_element : bool
+            As in `HostBuffer.signature`.
 
         Members
         -------
@@ -138,5 +191,7 @@ class HostShape:
             members |= {"start": Out(1), "done": In(1), "busy": In(1)}
             members["kernel_done"] = In(1).array(self.kernels)
             members["variables"] = Out(variables_signature(self.variables))
-        members["buffers"] = Out(wiring.Signature({b.name: Out(b.signature()) for b in self.buffers}))
+        members["buffers"] = Out(
+            wiring.Signature({b.name: Out(b.signature(by_element=by_element)) for b in self.buffers})
+        )
         return wiring.Signature(members)

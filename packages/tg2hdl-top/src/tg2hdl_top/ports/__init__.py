@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from tg2hdl_top.ports.base import HostDriver, HostPort, PortPlan, build_port, open_driver, plan_ports
+from tg2hdl_top.ports.base import (
+    HostDriver,
+    HostPort,
+    PortPlan,
+    build_port,
+    need_identity,
+    open_driver,
+    plan_ports,
+)
 
-__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "open_driver", "plan_ports"]
+__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "need_identity", "open_driver", "plan_ports"]

@@ -17,7 +17,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostShape
 
-__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "open_driver", "plan_ports"]
+__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "need_identity", "open_driver", "plan_ports"]
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,23 @@ class HostPort(Component):
     outside : In(outside)
     design : Out(serves.signature())
         Drives the design.
+
+    Attributes
+    ----------
+    by_element : bool
+        Whether the port writes one element at a time to its lane, instead of words.
+    needs_identity : bool
+        Whether `serves` must name the design and its longest run.
     """
+
+    by_element = False
+    needs_identity = False
 
     def __init__(self, serves: HostShape, outside: wiring.Signature) -> None:
         self.serves = serves
-        super().__init__({"outside": In(outside), "design": Out(serves.signature())})
+        super().__init__(
+            {"outside": In(outside), "design": Out(serves.signature(by_element=self.by_element))}
+        )
 
     @classmethod
     def claim(cls, free: HostShape) -> HostShape:
@@ -116,6 +128,11 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
             hint='add one that does, such as "native"',
         )
     return tuple(plans)
+
+
+def need_identity(kinds: Sequence[str]) -> bool:
+    """Whether a host port of these kinds tells the host which design it belongs to."""
+    return any(_port_class(kind).needs_identity for kind in kinds)
 
 
 def build_port(plan: PortPlan) -> HostPort:

@@ -26,6 +26,7 @@ from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.families import FAMILY
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
+from tg2hdl.random_inputs import random_inputs as random_arrays
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
 
@@ -108,6 +109,14 @@ _OPTIONS = (
         "policy of a plugin.  [default: serial]",
     ),
     click.option(
+        "--port",
+        "ports",
+        metavar="NAME",
+        multiple=True,
+        help="Host port, several for different parts of the design; `tg2hdl plugins list --kind port` shows them.  "
+        "[default: native]",
+    ),
+    click.option(
         "--weights",
         type=click.Choice(["rom", "loadable"]),
         help="Weights as contents of read-only memories, or written at run time.  [default: rom]",
@@ -136,6 +145,7 @@ def compile_file(
     schedule: str | None,
     units: tuple[str, ...],
     keep_float: bool = False,
+    ports: tuple[str, ...] = (),
     part: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
@@ -153,6 +163,7 @@ def compile_file(
         "share_units": share_units or None,
         "schedule": schedule,
         "units": dict(map(_unit, units)) or None,
+        "ports": ports or None,
     }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(
@@ -199,19 +210,8 @@ def _fixed(text: str) -> tuple[str, np.ndarray]:
 
 
 def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]:
-    """Random arrays for the inputs of a model: small floats, any bool, integers of the whole range."""
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for spec in accelerator.captured.inputs:
-        dtype = spec.dtype
-        if dtype.is_float:
-            arrays.append(rng.normal(size=spec.shape).astype(dtype.numpy()))
-        elif dtype.is_bool:
-            arrays.append(rng.integers(0, 2, spec.shape).astype(bool))
-        else:
-            low, high = dtype.min_value, dtype.max_value
-            arrays.append(rng.integers(low, high, spec.shape, dtype.numpy(), endpoint=True))
-    return tuple(arrays)
+    """Random arrays for the inputs of a model."""
+    return random_arrays(accelerator.captured.inputs, seed)
 
 
 def load_arrays(paths: tuple[str, ...]) -> tuple[np.ndarray, ...]:

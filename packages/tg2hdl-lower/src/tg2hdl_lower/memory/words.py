@@ -1,4 +1,4 @@
-"""Memory words as `tg2hdl_sim` takes them: integers up to 64 bits, limbs of 64 bits above."""
+"""Memory words as a simulation takes them: integers up to 64 bits, limbs of 64 bits above."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_lower import Layout
+from tg2hdl_lower.memory.layout import Layout
 
 __all__ = ["from_words", "to_words"]
 

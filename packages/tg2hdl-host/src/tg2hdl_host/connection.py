@@ -1,0 +1,134 @@
+"""Opens a device: a serial port, a socket, or a simulation of a folder that `tg2hdl build` wrote."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import serial
+
+from tg2hdl_host.description import read_files
+from tg2hdl_host.device import Device
+from tg2hdl_host.errors import ConnectionFailedError
+
+__all__ = ["SerialTransport", "connect"]
+
+BAUD = 1_000_000
+
+
+class SerialTransport:
+    """A serial port, or anything else that pyserial opens by a URL."""
+
+    def __init__(self, url: str, baud: int) -> None:
+        self.name = url
+        try:
+            self._port = serial.serial_for_url(url, baudrate=baud, timeout=0)
+        except (OSError, ValueError) as error:
+            raise ConnectionFailedError(
+                f"cannot open {url}: {error}",
+                stage="link",
+                hint="check the name, the cable and the permissions",
+            ) from None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._guarded(lambda: self._port.write(data))
+
+    def read(self, timeout: float) -> bytes:
+        """Receive what is there; wait for the first byte as long as this (seconds)."""
+        self._port.timeout = timeout
+        first: bytes = self._guarded(lambda: self._port.read(1))
+        if not first:
+            return b""
+        self._port.timeout = 0
+        return first + bytes(self._guarded(lambda: self._port.read(4096)))
+
+    def close(self) -> None:
+        """Close the port."""
+        self._port.close()
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except (OSError, serial.SerialException) as error:
+            raise ConnectionFailedError(
+                f"{self.name} is gone: {error}", stage="link", hint="connect the cable, and connect again"
+            ) from None
+
+
+def connect(
+    device: str,
+    design: str | PathLike[str] | None = None,
+    *,
+    baud: int | None = None,
+    timeout: float | None = None,
+) -> Device:
+    """Connect to a design on a board, or to a simulation of it.
+
+    Parameters
+    ----------
+    device : str
+        A serial port such as ``/dev/ttyUSB0``, a URL of pyserial such as ``socket://localhost:5000``, or
+        ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote.
+    design : path, optional
+        Such a folder: the device must hold this design, whose weights are loaded where they are loadable, and results
+        have the model's structure.
+    baud : int, optional
+        Bits per second; those of the folder, else 1,000,000.
+    timeout : float, optional
+        Seconds to wait for an answer; 1, and 60 for a simulation.
+
+    Raises
+    ------
+    ConnectionFailedError
+        When the device cannot be opened.
+    LinkError
+        When it does not answer.
+    WrongDesignError
+        When it holds another design than `design`.
+    """
+    simulated = device.startswith("simulate:")
+    given = device.removeprefix("simulate:") if simulated else design
+    folder = None if given is None else Path(given)
+    files = read_files(folder) if folder else None
+    weights = None
+    if folder and (folder / "weights.npz").is_file():
+        weights = dict(np.load(folder / "weights.npz", allow_pickle=False))
+    url, stop = _simulated(folder) if simulated and folder else (device, lambda: None)
+    baud = baud or (files or {}).get("baud") or BAUD
+    timeout = timeout or (60.0 if simulated else 1.0)
+    try:
+        transport = SerialTransport(url, baud)
+        return Device(transport, files=files, weights=weights, timeout=timeout, on_close=stop)
+    except BaseException:
+        stop()
+        raise
+
+
+def _simulated(folder: Path) -> tuple[str, Callable[[], None]]:
+    """Start the simulation of a folder; its URL, and what ends it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tg2hdl", "serve", str(folder)], stdout=subprocess.PIPE, text=True
+    )
+
+    def stop() -> None:
+        process.terminate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("socket://"):
+            return line.strip(), stop
+    stop()
+    raise ConnectionFailedError(
+        f"the simulation of {folder} does not start",
+        stage="link",
+        hint='it needs the compiler here: pip install "tg2hdl[sim]"',
+    )

@@ -1,0 +1,180 @@
+"""What a device tells about its design, and what the files beside a bitstream add to it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError
+
+__all__ = ["Buffer", "Description", "dtype_named", "restored"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of the design: an array of the model."""
+
+    name: str
+    role: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    address: int
+    writes: bool
+    reads: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes on the link."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def encode(self, value: npt.ArrayLike) -> bytes:
+        """Bytes of an array.
+
+        Raises
+        ------
+        UnfitInputError
+            For another shape or type.
+        """
+        array = np.asarray(value)
+        same = array.shape == self.shape or (self.role == "weight" and array.size == math.prod(self.shape))
+        if not same or array.dtype != self.dtype:
+            raise UnfitInputError(
+                f"{self.name!r} has shape {array.shape} and type {array.dtype}, the design takes {self.shape} and "
+                f"{self.dtype}",
+                stage=f"write {self.name}",
+                hint="reshape it, or convert it with .astype()",
+            )
+        return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+
+    def decode(self, data: bytes) -> npt.NDArray[Any]:
+        """Array of bytes from the link."""
+        array = np.frombuffer(data[: self.size], self.dtype.newbyteorder("<"))
+        return array.astype(self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A design as its driver needs it.
+
+    Parameters
+    ----------
+    name, identity : str
+    kernels, cycles : int
+        Kernels, and the clock cycles of the longest run.
+    buffers : mapping of str to Buffer
+    inputs : tuple of str
+        Buffers, or None for an input that the hardware does not have because no result depends on it.
+    outputs : tuple of str
+    variables : mapping of str to (low, high)
+    keeps_state : bool
+        Whether a run depends on the runs before it.
+    structure : Any
+        What the model returns, as in `restored`.
+    """
+
+    name: str
+    identity: str
+    kernels: int
+    cycles: int
+    buffers: Mapping[str, Buffer]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    variables: Mapping[str, tuple[int, int]]
+    keeps_state: bool
+    structure: Any
+    files: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, text: bytes, files: Mapping[str, Any] | None = None) -> Description:
+        """Read the text that the hardware holds, and what the file ``device.json`` adds.
+
+        Raises
+        ------
+        ConnectionFailedError
+            For a text that is no description.
+        """
+        files = files or {}
+        try:
+            data = json.loads(text)
+            buffers = {
+                name: Buffer(
+                    name, role, dtype_named(dtype), tuple(shape), address, "w" in access, "r" in access
+                )
+                for name, role, dtype, shape, address, access in data["buffers"]
+            }
+            outputs = tuple(data["outputs"])
+            inputs = tuple(b.name for b in buffers.values() if b.role == "input" and b.writes)
+            slots = [{"output": n} for n in range(len(outputs))]
+            structure = slots[0] if len(slots) == 1 else {"tuple": slots}
+            return cls(
+                name=data["design"],
+                identity=data["id"],
+                kernels=data["kernels"],
+                cycles=data["cycles"],
+                buffers=buffers,
+                inputs=tuple(files.get("inputs", inputs)),
+                outputs=outputs,
+                variables={name: (low, high) for name, low, high in data["variables"]},
+                keeps_state=data["state"],
+                structure=files.get("structure", structure),
+                files=files,
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConnectionFailedError(
+                f"the description of the design cannot be read: {error!r}",
+                stage="identity",
+                hint="use a driver of the version that the design was made with",
+            ) from error
+
+    @property
+    def weights(self) -> tuple[Buffer, ...]:
+        """Weights that the host loads."""
+        return tuple(b for b in self.buffers.values() if b.role == "weight" and b.writes)
+
+
+def read_files(folder: Path) -> dict[str, Any]:
+    """Contents of ``device.json`` in a folder that `tg2hdl build` wrote."""
+    path = folder / "device.json"
+    if not path.is_file():
+        raise ConnectionFailedError(
+            f"there is no {path}", stage="identity", hint="give the folder that `tg2hdl build` wrote"
+        )
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """Type of elements by its name in numpy; those that numpy lacks come from ml_dtypes."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        pass
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ConnectionFailedError(
+            f"numpy has no type {name!r}", stage="identity", hint="pip install ml_dtypes"
+        ) from None
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
+
+
+def restored(structure: Any, outputs: Sequence[npt.NDArray[Any]]) -> Any:
+    """Arrays in the structure that the model returned: ``{"output": n}`` in it is the array with this number."""
+    if "output" in structure:
+        array = outputs[structure["output"]]
+        return array.reshape(structure["shape"]) if "shape" in structure else array
+    if "tuple" in structure:
+        return tuple(restored(s, outputs) for s in structure["tuple"])
+    if "list" in structure:
+        return [restored(s, outputs) for s in structure["list"]]
+    if "dict" in structure:
+        return {key: restored(s, outputs) for key, s in structure["dict"]}
+    return structure["constant"]

@@ -1,0 +1,308 @@
+"""A design behind a link, as a function of arrays."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_host import protocol
+from tg2hdl_host.description import Buffer, Description, restored
+from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
+from tg2hdl_host.link import Fault, Link, Transport
+from tg2hdl_host.protocol import Request
+
+__all__ = ["Device"]
+
+_MAGIC, _RUNS, _START = 0x00, 0x20, 0x18
+_COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
+_HEADER_BYTES = 0x18
+_SLOWEST_CLOCK = 1e6
+"""Clock of the slowest design (Hz), for timeouts."""
+
+
+class Device:
+    """A design on a board or in a simulation; made by `connect`.
+
+    A context manager.  ``device(x)`` returns what the model returns.
+
+    Parameters
+    ----------
+    transport : Transport
+    files : mapping, optional
+        Contents of ``device.json``; the device must hold this design.
+    weights : mapping of str to array, optional
+        Written before the first run.
+    timeout : float
+        Seconds to wait for an answer.
+    attempts : int
+        How often something is tried before it is an error.
+
+    Attributes
+    ----------
+    description : Description
+    rate : float
+        Results per second of the last `run`.
+
+    Raises
+    ------
+    ConnectionFailedError
+        When there is no such device.
+    WrongDesignError
+        When it holds another design.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        files: Mapping[str, Any] | None = None,
+        weights: Mapping[str, Any] | None = None,
+        timeout: float = 1.0,
+        attempts: int = 6,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._link = Link(transport, timeout)
+        self._attempts, self._on_close = attempts, on_close
+        self.rate = 0.0
+        try:
+            self.description = self._identify(files)
+            self._missing = {b.name for b in self.description.weights}
+            if weights:
+                self.load_weights(weights)
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        d = self.description
+        return f"<Device {self._link.transport.name}: {d.name}, {d.identity}>"
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the link; a simulation ends."""
+        self._link.transport.close()
+        self._on_close()
+
+    # Running
+
+    def __call__(self, *inputs: npt.ArrayLike) -> Any:
+        """Run once.
+
+        Raises
+        ------
+        UnfitInputError
+            For a missing input, or one of another shape or type.
+        LinkError
+            When a stage does not answer.
+        """
+        return restored(self.description.structure, self.flat(*inputs))
+
+    def flat(self, *inputs: npt.ArrayLike) -> list[npt.NDArray[Any]]:
+        """Run once; all outputs in their order."""
+        (outputs,) = self._results([inputs])
+        return outputs
+
+    @property
+    def input_types(self) -> list[np.dtype[Any] | None]:
+        """Types of the inputs; None for one that no result depends on."""
+        known = self.description.buffers
+        return [known[name].dtype if name in known else None for name in self.description.inputs]
+
+    def run(self, batch: Iterable[Any], *, progress: bool = False) -> list[Any]:
+        """Run many inputs; the link is busy with the next ones while one is computed.
+
+        Parameters
+        ----------
+        batch : iterable
+            Inputs, or tuples of inputs where the model has several.  A first axis of size 1 may be left out.
+        progress : bool
+            Whether to print a line about it to the standard error.
+
+        Returns
+        -------
+        list
+            What the model returns, for each.
+        """
+        inputs = [x if isinstance(x, tuple) else (x,) for x in batch]
+        found: list[Any] = []
+        begun = time.monotonic()
+        for outputs in self._results(inputs):
+            found.append(restored(self.description.structure, outputs))
+            self.rate = len(found) / max(1e-9, time.monotonic() - begun)
+            if progress and (len(found) == len(inputs) or len(found) % 8 == 0):
+                end = "\n" if len(found) == len(inputs) else ""
+                text = f"\r{len(found)} of {len(inputs)}, {self.rate:,.1f} per second"
+                print(text, end=end, file=sys.stderr, flush=True)
+        return found
+
+    def _results(self, batch: Sequence[tuple[Any, ...]]) -> Iterator[list[npt.NDArray[Any]]]:
+        if self._missing:
+            raise UnfitInputError(
+                f"weights are not loaded: {', '.join(sorted(self._missing))}",
+                stage="write weights",
+                hint="call load_weights first, or connect with the folder that `tg2hdl build` wrote",
+            )
+        encoded = [self._encoded(x) for x in batch]
+        done, attempts = 0, 0
+        started: int | None = None  # number of the run that was asked for last and has no result yet
+        while done < len(batch):
+            try:
+                runs = self._number(_RUNS)
+                resumes = self.description.keeps_state and started is not None and runs == started + 1
+                ahead = 1 if self.description.keeps_state else len(batch)
+                started = runs - 1 if resumes else runs
+                requests = self._requests(encoded[done : done + ahead], started, resumes)
+                for outputs in self._collected(requests):
+                    yield outputs
+                    done, attempts, started = done + 1, 0, None
+            except Fault as fault:
+                attempts += 1
+                if attempts >= self._attempts:
+                    raise fault.error(self._link.transport.name, attempts) from None
+
+    def _requests(self, batch: Sequence[list[Request]], runs: int, resumes: bool) -> Iterator[Request]:
+        for number, writes in enumerate(batch):
+            if not resumes:
+                yield from writes
+                count = (runs + number) & 0xFFFFFFFF
+                yield from protocol.write(_START, count.to_bytes(4, "little"), "run")
+            for name in dict.fromkeys(self.description.outputs):
+                buffer = self.description.buffers[name]
+                yield from protocol.read(buffer.address, buffer.size, f"read {name}")
+
+    def _collected(self, requests: Iterator[Request]) -> Iterator[list[npt.NDArray[Any]]]:
+        """Outputs of run after run, from the replies."""
+        outputs = self.description.outputs
+        sizes = {name: -(-self.description.buffers[name].size // 4) * 4 for name in outputs}
+        order = list(sizes)
+        data = bytearray()
+        found: dict[str, npt.NDArray[Any]] = {}
+        for request, reply in self._link.exchange(requests, extra=self.description.cycles / _SLOWEST_CLOCK):
+            if not request.stage.startswith("read "):
+                continue
+            data += reply
+            name = order[len(found)]
+            if len(data) == sizes[name]:
+                found[name] = self.description.buffers[name].decode(bytes(data))
+                data.clear()
+            if len(found) == len(order):
+                yield [found[n] for n in outputs]
+                found = {}
+
+    def _encoded(self, inputs: tuple[Any, ...]) -> list[Request]:
+        names = self.description.inputs
+        if len(inputs) != len(names):
+            raise UnfitInputError(
+                f"{len(inputs)} inputs for a design of {len(names)}",
+                stage="write inputs",
+                hint=f"pass {', '.join(map(str, names)) or 'none'}",
+            )
+        found = []
+        for name, value in zip(names, inputs, strict=True):
+            buffer = self.description.buffers.get(name)
+            if buffer is None:  # no result depends on it
+                continue
+            array = np.asarray(value)
+            if buffer.shape[:1] == (1,) and array.shape == buffer.shape[1:]:
+                array = array[None]
+            found += protocol.write(buffer.address, buffer.encode(array), f"write {name}")
+        return found
+
+    # Weights and counters
+
+    def load_weights(self, weights: Mapping[str, npt.ArrayLike]) -> None:
+        """Write weights of a design that was made with ``weights="loadable"``.
+
+        Parameters
+        ----------
+        weights : mapping of str to array
+            What `Accelerator.load_weights` returns, or arrays by the names of the buffers.
+
+        Raises
+        ------
+        UnfitInputError
+            For an unknown name, or another size or type; nothing is written then.
+        """
+        known = {b.name: b for b in self.description.weights}
+        requests = []
+        for name, value in weights.items():
+            if name not in known:
+                raise UnfitInputError(
+                    f"no weight {name!r} can be loaded",
+                    stage=f"write {name}",
+                    hint=f"weights are {', '.join(known) or 'part of the design: build it with --weights loadable'}",
+                )
+            buffer: Buffer = known[name]
+            requests += protocol.write(buffer.address, buffer.encode(value), f"write {name}")
+        self._perform(requests)
+        self._missing -= set(weights)
+
+    def set_variable(self, name: str, value: int) -> None:
+        """Set a run-time variable, from the next run on."""
+        variables = self.description.variables
+        if name not in variables or not variables[name][0] <= value <= variables[name][1]:
+            raise UnfitInputError(
+                f"variable {name!r} cannot be {value}",
+                stage=f"write {name}",
+                hint=f"variables: {dict(variables)}",
+            )
+        address = 0x40 + 4 * list(variables).index(name)
+        self._perform(protocol.write(address, (value & 0xFFFFFFFF).to_bytes(4, "little"), f"write {name}"))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Runs, clock cycles of the last run, stalls, and errors of the link as either side saw them."""
+        data = self._perform([r for a in _COUNTERS.values() for r in protocol.read(a, 4, "counters")])
+        values = {
+            name: int.from_bytes(word, "little")
+            for name, word in zip(_COUNTERS, (data[n : n + 4] for n in range(0, len(data), 4)), strict=True)
+        }
+        return values | {"damaged_replies": self._link.damaged, "repeats": self._link.faults}
+
+    # The link
+
+    def _identify(self, files: Mapping[str, Any] | None) -> Description:
+        head = self._perform(protocol.read(_MAGIC, _HEADER_BYTES, "identity"))
+        magic, version, low, high, address, size = np.frombuffer(head, "<u4").tolist()
+        if magic != 0x48324754 or version != 1:
+            raise ConnectionFailedError(
+                f"{self._link.transport.name} is no device of this kind: magic {magic:#x}, version {version}",
+                stage="identity",
+                hint="check the bitstream, and that driver and design are of the same version",
+            )
+        identity = f"{(high << 32) | low:016x}"
+        if files is not None and files["id"] != identity:
+            raise WrongDesignError(
+                f"{self._link.transport.name} holds the design {identity}, not {files['id']} ({files['design']})",
+                stage="identity",
+                hint="load the bitstream of this folder: tg2hdl program DIR",
+            )
+        text = self._perform(protocol.read(address, size, "identity"))[:size]
+        return Description.parse(text, files)
+
+    def _number(self, address: int) -> int:
+        ((_, data),) = self._link.exchange(protocol.read(address, 4, "link"))
+        return int.from_bytes(data, "little")
+
+    def _perform(self, requests: Sequence[Request]) -> bytes:
+        """Data of all replies; repeated as a whole where the link fails."""
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return b"".join(data for _, data in self._link.exchange(requests))
+            except Fault as fault:
+                if attempt == self._attempts:
+                    raise fault.error(self._link.transport.name, attempt) from None
+        raise AssertionError("attempts is positive")

@@ -1,0 +1,132 @@
+"""The driver against a model of the hardware in Python: results, refusals, and a disturbed line."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tg2hdl_host
+from tg2hdl_host import ConnectionFailedError, Device, LinkError, UnfitInputError, WrongDesignError
+
+spec = importlib.util.spec_from_file_location("fake_device", Path(__file__).parent / "fake_device.py")
+fake = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fake)
+FakeDevice, DisturbedLine = fake.FakeDevice, fake.DisturbedLine
+
+
+def inputs(count, seed=0):
+    return np.random.default_rng(seed).integers(-128, 128, (count, 1, 8), dtype=np.int8)
+
+
+def result(x, factors=(1, 2, 3)):
+    return x.astype(np.int32).sum() * np.array(factors, np.int32)
+
+
+def opened(device=None, **options):
+    return Device(DisturbedLine(device or FakeDevice()), timeout=5, **options)
+
+
+def test_a_call_and_a_batch_return_what_the_model_returns():
+    device = opened()
+    for x in inputs(3):
+        found = device(x)
+        assert (found.dtype, found.shape, found.tolist()) == (np.int32, (3,), result(x).tolist())
+    batch = inputs(50)
+    assert np.array_equal(device.run(batch), [result(x) for x in batch])
+    assert np.array_equal(device.run(batch[:, 0]), [result(x) for x in batch])
+    assert device.counters["runs"] == 103
+    assert device.rate > 0
+
+
+def test_progress_is_printed(capsys):
+    opened().run(inputs(16), progress=True)
+    assert "16 of 16" in capsys.readouterr().err
+
+
+def test_the_structure_of_the_model_comes_from_the_files():
+    files = {"id": "1122334455667788", "design": "fake", "inputs": ["gone", "x"]}
+    files["structure"] = {"dict": [["a", {"output": 0, "shape": [3, 1]}], ["b", {"constant": None}]]}
+    device = opened(files=files)
+    x = inputs(1)[0]
+    found = device(np.zeros(3), x)
+    assert list(found) == ["a", "b"]
+    assert found["b"] is None
+    assert found["a"].tolist() == result(x)[:, None].tolist()
+
+
+def test_another_design_is_refused():
+    with pytest.raises(WrongDesignError, match="holds the design 1122334455667788, not 00ff"):
+        opened(files={"id": "00ff", "design": "other"})
+
+
+def test_something_else_on_the_line_is_refused():
+    device = FakeDevice()
+    device.put(0, 0)
+    with pytest.raises(ConnectionFailedError, match="no device of this kind"):
+        opened(device)
+
+
+@pytest.mark.parametrize(
+    "value", [np.zeros((1, 8), np.int16), np.zeros((2, 8), np.int8), np.zeros(7, np.int8)]
+)
+def test_unfit_inputs_are_refused(value):
+    with pytest.raises(UnfitInputError, match="the design takes"):
+        opened()(value)
+
+
+def test_weights_are_loaded_before_the_first_run():
+    device = opened(FakeDevice(weights=True))
+    x = inputs(1)[0]
+    with pytest.raises(UnfitInputError, match="weights are not loaded: w"):
+        device(x)
+    with pytest.raises(UnfitInputError, match="no weight 'v'"):
+        device.load_weights({"v": np.zeros(3)})
+    device.load_weights({"w": np.array([5, 6, 7], np.int32)})
+    assert device(x).tolist() == result(x, (5, 6, 7)).tolist()
+
+
+@pytest.mark.parametrize(("address", "stage"), [(0, "identity"), (0x20, "link"), (0xA0, "read y")])
+def test_the_stage_that_does_not_answer_is_named(address, stage):
+    fake = FakeDevice()
+    device = opened(fake) if address else None
+    fake.silent_from = address
+    with pytest.raises(LinkError, match="no answer") as caught:
+        (device or opened(fake))(inputs(1)[0])
+    assert caught.value.stage == stage
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_no_disturbance_gives_a_wrong_result(state):
+    """Each result is right or an error; what keeps state runs exactly once."""
+    faults = results = errors = 0
+    for seed in range(150):
+        fake = FakeDevice(state=state)
+        line = DisturbedLine(fake, 0.0, seed)
+        device = Device(line, timeout=5, attempts=20)
+        line.probability = (0.02, 0.1, 0.3)[seed % 3]
+        batch = inputs(12, seed)
+        try:
+            found = device.run(batch)
+        except tg2hdl_host.HostError:
+            errors += 1
+            continue
+        expected = np.array([result(x) for x in batch])
+        assert np.array_equal(found, np.cumsum(expected, 0) if state else expected)
+        faults, results = faults + line.faults, results + len(found)
+    assert faults > 300
+    assert errors < 50
+    assert results > 1000
+
+
+def test_the_driver_needs_numpy_and_pyserial_only():
+    code = (
+        "import sys, tg2hdl_host; "
+        "print([m for m in sys.modules if m.startswith('tg2hdl') and m.split('.')[0] != 'tg2hdl_host'"
+        " or m in ('amaranth', 'tinygrad')])"
+    )
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    # The backend's start-up hook of tinygrad's device is there where all packages are installed.
+    assert text.strip() in ("[]", "['tg2hdl_device_finder']")

@@ -1,0 +1,154 @@
+"""Elements of a buffer as streams in the order of the model: to the words of its memory, and from them."""
+
+from __future__ import annotations
+
+from amaranth import Array, Cat, Module, ResetInserter, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_lower.memory.host import HostBuffer
+from tg2hdl_top.ports.element_walk import ElementWalk
+
+__all__ = ["ElementReader", "ElementWriter"]
+
+_CHOICE = 8
+"""Lanes that one stage of the reader's multiplexer selects from."""
+
+
+class ElementWriter(wiring.Component):
+    """Writes elements to their lanes.
+
+    Members
+    -------
+    restart : In(1)
+        Go to the first element; wins over `valid`.
+    valid, element : In
+        An element, taken in the same cycle.
+    last : Out(1)
+        Whether the next element is the last one.
+    wen, waddr, wdata : Out
+        To the design, as in `HostBuffer.signature(by_element=True)`.
+    """
+
+    def __init__(self, buffer: HostBuffer) -> None:
+        self._buffer = buffer
+        width, lanes = buffer.dtype.bit_width, buffer.layout.lanes
+        super().__init__(
+            {
+                "restart": In(1),
+                "valid": In(1),
+                "element": In(width),
+                "last": Out(1),
+                "wen": Out(lanes),
+                "waddr": Out(buffer.address_width),
+                "wdata": Out(width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        m.submodules.walk = walk = ElementWalk(self._buffer.layout)
+        m.d.comb += [
+            walk.restart.eq(self.restart),
+            walk.step.eq(self.valid),
+            self.last.eq(walk.last),
+            self.waddr.eq(walk.word),
+            self.wdata.eq(self.element),
+            self.wen.eq(self.valid << walk.lane),
+        ]
+        return m
+
+
+class ElementReader(wiring.Component):
+    """Reads elements, one in a cycle while they are taken.
+
+    Members
+    -------
+    restart : In(1)
+        Begin with the first element, and forget what was read before.
+    valid, element, last : Out
+        An element, and whether it is the last one.
+    take : In(1)
+        Go to the next element.
+    raddr, rdata : Out, In
+        To the design.
+    """
+
+    def __init__(self, buffer: HostBuffer) -> None:
+        self._buffer = buffer
+        super().__init__(
+            {
+                "restart": In(1),
+                "valid": Out(1),
+                "element": Out(buffer.dtype.bit_width),
+                "last": Out(1),
+                "take": In(1),
+                "raddr": Out(buffer.address_width),
+                "rdata": In(buffer.width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        buffer = self._buffer
+        m.submodules.walk = walk = ElementWalk(buffer.layout)
+        issue, reading = Signal(), Signal()
+        m.d.comb += [walk.restart.eq(self.restart), walk.step.eq(issue)]
+        with m.If(self.restart):
+            m.d.sync += reading.eq(1)
+        with m.Elif(issue & walk.last):
+            m.d.sync += reading.eq(0)
+        m.d.sync += self.raddr.eq(walk.word)
+
+        # What travels beside the read: whether there is one, the last flag, and the lane.
+        here = Cat(walk.last, walk.lane)
+        flags: list[Value] = [issue]
+        tag: Value = here
+        for stage in range(1 + buffer.latency):
+            tag = self._register(m, tag, f"tag{stage}")
+            flags.append(self._flag(m, flags[-1]))
+        element, lane, last = self.rdata, tag[1:], tag[0]
+        width, lanes = buffer.dtype.bit_width, buffer.layout.lanes
+        while lanes > 1:
+            step = min(_CHOICE, lanes)
+            bits = (step - 1).bit_length()
+            groups = -(-lanes // step)
+            parts = [element.word_select(n, width) for n in range(lanes)]
+            parts += [parts[-1]] * (groups * step - lanes)
+            chosen = [Array(parts[g * step : (g + 1) * step])[lane[:bits]] for g in range(groups)]
+            element = self._register(m, Cat(*chosen), f"lanes{groups}")
+            flags.append(self._flag(m, flags[-1]))
+            rest = self._register(m, Cat(last, lane[bits:]), f"rest{groups}")
+            last, lane, lanes = rest[0], rest[1:], groups
+        depth = len(flags) + 1
+        fifo = SyncFIFO(width=width + 1, depth=depth)
+        m.submodules.fifo = ResetInserter(self.restart)(fifo)
+        free = Signal(range(depth + 1), init=depth)
+        taken = Signal()
+        m.d.comb += [
+            issue.eq(reading & (free != 0) & ~self.restart),
+            fifo.w_data.eq(Cat(last, element)),
+            fifo.w_en.eq(flags[-1]),
+            self.valid.eq(fifo.r_rdy & ~self.restart),
+            self.last.eq(fifo.r_data[0]),
+            self.element.eq(fifo.r_data[1:]),
+            taken.eq(self.take & self.valid),
+            fifo.r_en.eq(taken),
+        ]
+        m.d.sync += free.eq(free - issue + taken)
+        with m.If(self.restart):
+            m.d.sync += free.eq(depth)
+        return m
+
+    def _flag(self, m: Module, flag: Value) -> Signal:
+        register = Signal()
+        m.d.sync += register.eq(flag & ~self.restart)
+        return register
+
+    def _register(self, m: Module, value: Value, name: str) -> Signal:
+        register = Signal(len(value), name=name, reset_less=True)
+        m.d.sync += register.eq(value)
+        return register

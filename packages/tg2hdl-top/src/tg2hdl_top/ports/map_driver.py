@@ -1,0 +1,88 @@
+"""Drives a design through its register map, in a simulation; each bus brings how a word is accessed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import SimulationError
+from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_lower.memory.words import from_words, to_words
+from tg2hdl_top.ports.base import HostDriver
+from tg2hdl_top.register_map import Access, RegisterMap, Window
+
+__all__ = ["MapDriver"]
+
+
+class MapDriver(HostDriver):
+    """Writes, starts and reads as a host does that knows the register map only."""
+
+    def __init__(self, serves: HostShape, simulation: Any) -> None:
+        super().__init__(serves, simulation)
+        self.map = RegisterMap(serves)
+        self._places = {register.name: register.address for register in self.map.registers}
+        self._windows = {window.buffer.name: window for window in self.map.windows}
+
+    @abstractmethod
+    def store(self, address: int, words: Sequence[int]) -> int:
+        """Write words of 32 bits to consecutive addresses; the code of the first refusal, or 0."""
+
+    @abstractmethod
+    def fetch(self, address: int, count: int) -> tuple[list[int], int]:
+        """Read words from consecutive addresses; with the code of the first refusal, or 0."""
+
+    def write(self, buffer: str, words: npt.NDArray[Any]) -> int:
+        """Write the elements of a buffer in the order of the model."""
+        window, before = self._windows[buffer], self.simulation.cycles
+        dtype = window.buffer.dtype
+        bits = dtype.array_to_bits(from_words(words, window.buffer.layout, dtype))
+        raw = bits.astype(f"<u{window.element_bytes}").tobytes()
+        raw += bytes(-len(raw) % 4)
+        self._checked(self.store(window.address, np.frombuffer(raw, "<u4").tolist()), window)
+        return int(self.simulation.cycles - before)
+
+    def read(self, buffer: str) -> npt.NDArray[Any]:
+        """Read the elements of a buffer in the order of the model."""
+        window = self._windows[buffer]
+        words, code = self.fetch(window.address, window.words)
+        self._checked(code, window)
+        raw = np.array(words, "<u4").tobytes()
+        dtype = window.buffer.dtype
+        bits = np.frombuffer(raw, f"<u{window.element_bytes}")[: window.elements].astype(np.uint64)
+        if (bits >> np.uint64(dtype.bit_width - 1) >> np.uint64(1)).any():
+            raise SimulationError(f"buffer {buffer!r} holds bits beyond {dtype}", where=type(self).__name__)
+        packed = window.buffer.layout.pack(dtype.bits_to_array(bits), dtype)
+        found: npt.NDArray[Any] = to_words(packed, dtype.bit_width)
+        return found
+
+    def run(self, variables: Mapping[str, int], limit: int) -> tuple[int, ...]:
+        """Write START with the number of RUNS, and read the ends of the kernels when the result is there."""
+        for name, value in variables.items():
+            self._checked(self.store(self._places[f"VARIABLE_{name}"], [value & 0xFFFFFFFF]), name)
+        runs = self.value("RUNS")
+        self._checked(self.store(self._places["START"], [runs]), "START")
+        before = self.simulation.cycles
+        while not self.value("STATUS") & 2:
+            if self.simulation.cycles - before > limit:
+                raise SimulationError(
+                    f"no result after {limit} cycles; STATUS is {self.value('STATUS'):#x}",
+                    where=type(self).__name__,
+                    hint="give a larger limit if the work takes longer",
+                )
+        return tuple(self.value(f"KERNEL_{n}_END") for n in range(len(self.serves.order)))
+
+    def value(self, register: str) -> int:
+        """Value of a register."""
+        words, code = self.fetch(self._places[register], 1)
+        self._checked(code, register)
+        return words[0]
+
+    def _checked(self, code: int, what: Window | str) -> None:
+        if code:
+            name = what if isinstance(what, str) else what.buffer.name
+            text = Access.MEANING[code] if code < len(Access.MEANING) else f"code {code}"
+            raise SimulationError(f"access of {name!r} was refused: {text}", where=type(self).__name__)

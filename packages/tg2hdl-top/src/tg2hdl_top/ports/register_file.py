@@ -1,0 +1,336 @@
+"""The register map as hardware: registers, description and buffers behind one bus of 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amaranth import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_top.ports.elements import ElementReader, ElementWriter
+from tg2hdl_top.register_map import MAGIC, REGISTERS, VERSION, Access, RegisterMap
+
+__all__ = ["BusSignature", "RegisterFile"]
+
+_ERROR = next(register.address for register in REGISTERS if register.name == "ERROR")
+
+
+class BusSignature(wiring.Signature):
+    """Access to the register map, as its master drives it.
+
+    Members
+    -------
+    valid : Out(1)
+        An access is asked for, until `ready`; low in the cycle after it.
+    write, address, data : Out
+        Stable while valid; the address counts bytes and is a multiple of 4.
+    ready : In(1)
+        The access is over; `value` and `code` are there in this cycle.
+    value, code : In
+        What was read, and a code of `Access`.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        super().__init__(
+            {
+                "valid": Out(1),
+                "write": Out(1),
+                "address": Out(address_bits),
+                "data": Out(32),
+                "ready": In(1),
+                "value": In(32),
+                "code": In(3),
+            }
+        )
+
+
+class RegisterFile(wiring.Component):
+    """Serves the register map of a design.
+
+    Members
+    -------
+    bus : In(BusSignature)
+    design : Out(serves.signature(by_element=True))
+    link_error : In(1)
+        Counts a dropped packet.
+
+    Parameters
+    ----------
+    waits : bool
+        Whether an access that the design is too busy for waits until the end of the run, or is refused.
+    """
+
+    def __init__(self, serves: HostShape, *, waits: bool) -> None:
+        self.map = RegisterMap(serves)
+        self._waits = waits
+        self._serves = serves
+        super().__init__(
+            {
+                "bus": In(BusSignature(self.map.address_bits)),
+                "design": Out(serves.signature(by_element=True)),
+                "link_error": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the module."""
+        m = Module()
+        bus, windows = self.bus, self.map.windows
+        # One cycle after the bus; it is decoded from registers.
+        address, write, data = Signal.like(bus.address), Signal(), Signal(32)
+        hit = Signal(max(1, len(windows)))
+        first = Signal.like(hit)
+        m.d.sync += [
+            address.eq(bus.address),
+            write.eq(bus.write),
+            data.eq(bus.data),
+            hit.eq(Cat(_within(bus.address, w.address, w.span) for w in windows)),
+            first.eq(Cat(bus.address == w.address for w in windows)),
+        ]
+        begins = first.any()
+        state = _State(m, self, len(windows))
+        writers, readers = self._writers(m), self._readers(m)
+        writable, readable = _any(hit[n] for n in writers), _any(hit[n] for n in readers)
+        size = Signal(range(4))  # log2 of the bytes of an element
+        for n, w in enumerate(windows):
+            with m.If(hit[n]):
+                m.d.comb += size.eq(w.element_bytes.bit_length() - 1)
+
+        # Where the buffer that is accessed goes on.
+        write_at, read_at = Signal.like(address), Signal.like(address)
+        write_open, read_open = Signal(), Signal()
+        piece, half = Signal(range(4)), address[2]  # element of the word; half of an element of 64 bits
+        last_piece = Mux(size == 0, 3, Mux(size == 1, 1, 0))
+        low, element, got, value = Signal(32), Signal(64), Signal(64), Signal(32)
+        put, take = Signal(), Signal()
+        with m.Switch(size):
+            with m.Case(0):
+                m.d.comb += element.eq(data.word_select(piece, 8))
+            with m.Case(1):
+                m.d.comb += element.eq(data.word_select(piece[0], 16))
+            with m.Case(2):
+                m.d.comb += element.eq(data)
+            with m.Case(3):
+                m.d.comb += element.eq(Cat(low, data))
+        for n, w in writers.items():
+            m.d.comb += [w.valid.eq(put & hit[n]), w.element.eq(element)]
+        for n, r in readers.items():
+            m.d.comb += r.take.eq(take & hit[n])
+            with m.If(hit[n]):
+                m.d.comb += got.eq(r.element)
+        put_last = _any(hit[n] & w.last for n, w in writers.items())
+        got_last = _any(hit[n] & r.last for n, r in readers.items())
+        got_valid = _any(hit[n] & r.valid for n, r in readers.items())
+        text = self._description(m)
+
+        def answer(code: int, read: Any = 0) -> None:
+            m.d.sync += [bus.ready.eq(1), bus.code.eq(code), bus.value.eq(read)]
+            if code != Access.OK:
+                with m.If(state.error == 0):
+                    m.d.sync += state.error.eq(code)
+
+        m.d.sync += bus.ready.eq(0)
+        with m.FSM():
+            with m.State("IDLE"), m.If(bus.valid & ~bus.ready):
+                m.next = "DECODE"
+            with m.State("DECODE"):
+                m.next = "IDLE"
+                with m.If(state.occupied & ((write & (address != _ERROR)) | (~write & readable))):
+                    if self._waits:
+                        m.next = "DECODE"
+                        m.d.sync += state.stalls.eq(state.stalls + 1)
+                    else:
+                        answer(Access.BUSY)
+                with m.Elif(write & writable):
+                    with m.If(~begins & ~(write_open & (address == write_at))):
+                        answer(Access.ORDER)
+                    with m.Else():
+                        with m.If(begins):
+                            m.d.comb += [w.restart.eq(hit[n]) for n, w in writers.items()]
+                            m.d.sync += state.partial.eq(state.partial | hit)
+                        m.d.sync += [piece.eq(0), write_at.eq(address + 4), write_open.eq(1)]
+                        m.next = "PUT"
+                with m.Elif(write):
+                    self._write_register(m, address, data, state, read_open, answer)
+                with m.Elif(readable):
+                    with m.If(~state.result):
+                        answer(Access.EARLY)
+                    with m.Elif(~begins & ~(read_open & (address == read_at))):
+                        answer(Access.ORDER)
+                    with m.Else():
+                        with m.If(begins):
+                            m.d.comb += [r.restart.eq(hit[n]) for n, r in readers.items()]
+                        m.d.sync += [piece.eq(0), value.eq(0), read_at.eq(address + 4), read_open.eq(1)]
+                        m.next = "TAKE"
+                with m.Else():
+                    self._read_register(m, address, text, state, answer)
+            with m.State("PUT"):
+                m.d.comb += put.eq((size != 3) | half)
+                m.d.sync += [piece.eq(piece + 1), low.eq(data)]
+                with m.If((put & put_last) | (piece == last_piece)):
+                    answer(Access.OK)
+                    m.next = "IDLE"
+                with m.If(put & put_last):
+                    m.d.sync += [state.partial.eq(state.partial & ~hit), write_open.eq(0)]
+            with m.State("TAKE"):
+                m.d.comb += take.eq(got_valid & ((size != 3) | half))
+                with m.If(got_valid):
+                    m.d.sync += piece.eq(piece + 1)
+                    with m.Switch(size):
+                        with m.Case(0):
+                            m.d.sync += value.word_select(piece, 8).eq(got[:8])
+                        with m.Case(1):
+                            m.d.sync += value.word_select(piece[0], 16).eq(got[:16])
+                        with m.Case(2):
+                            m.d.sync += value.eq(got[:32])
+                        with m.Case(3):
+                            m.d.sync += value.eq(Mux(half, got[32:], got[:32]))
+                    with m.If((take & got_last) | (piece == last_piece)):
+                        m.next = "TAKEN"
+                    with m.If(take & got_last):
+                        m.d.sync += read_open.eq(0)
+            with m.State("TAKEN"):
+                answer(Access.OK, value)
+                m.next = "IDLE"
+        return m
+
+    def _writers(self, m: Module) -> dict[int, ElementWriter]:
+        found = {}
+        for n, window in enumerate(self.map.windows):
+            if window.buffer.writes:
+                m.submodules[f"write_{window.buffer.name}"] = writer = ElementWriter(window.buffer)
+                host = getattr(self.design.buffers, window.buffer.name)
+                m.d.comb += [
+                    host.wen.eq(writer.wen),
+                    host.waddr.eq(writer.waddr),
+                    host.wdata.eq(writer.wdata),
+                ]
+                found[n] = writer
+        return found
+
+    def _readers(self, m: Module) -> dict[int, ElementReader]:
+        found = {}
+        for n, window in enumerate(self.map.windows):
+            if window.buffer.reads:
+                m.submodules[f"read_{window.buffer.name}"] = reader = ElementReader(window.buffer)
+                host = getattr(self.design.buffers, window.buffer.name)
+                m.d.comb += [host.raddr.eq(reader.raddr), reader.rdata.eq(host.rdata)]
+                found[n] = reader
+        return found
+
+    def _description(self, m: Module) -> Value:
+        """Word of the description at the address of the bus, a cycle later."""
+        text = self.map.description()
+        text += b" " * (-len(text) % 4)
+        words = [int.from_bytes(text[n : n + 4], "little") for n in range(0, len(text), 4)]
+        m.submodules.description = memory = Memory(shape=32, depth=len(words), init=words)
+        port = memory.read_port()
+        m.d.comb += port.addr.eq(self.bus.address[2:])
+        return port.data
+
+    def _write_register(
+        self,
+        m: Module,
+        address: Value,
+        data: Value,
+        state: _State,
+        read_open: Signal,
+        answer: Callable[..., None],
+    ) -> None:
+        places = {register.name: register.address for register in self.map.registers}
+        with m.If(address == places["START"]):
+            with m.If(state.partial.any()):
+                answer(Access.INCOMPLETE)
+            with m.Elif(data != state.runs):
+                answer(Access.STALE)
+            with m.Else():
+                m.d.comb += state.starting.eq(1)
+                m.d.sync += read_open.eq(0)
+                answer(Access.OK)
+        with m.Elif(address == places["ERROR"]):
+            answer(Access.OK)
+            m.d.sync += state.error.eq(0)
+        for variable in self._serves.variables:
+            with m.Elif(address == places[f"VARIABLE_{variable.name}"]):
+                m.d.sync += getattr(self.design.variables, variable.name).eq(data)
+                answer(Access.OK)
+        with m.Else():
+            answer(Access.ADDRESS)
+
+    def _read_register(
+        self, m: Module, address: Value, text: Value, state: _State, answer: Callable[..., None]
+    ) -> None:
+        identity = int(self._serves.identity or "0", 16)
+        values: dict[str, Any] = {
+            "MAGIC": MAGIC,
+            "VERSION": VERSION,
+            "ID_LOW": identity & 0xFFFFFFFF,
+            "ID_HIGH": identity >> 32,
+            "DESCRIPTION": self.map.description_address,
+            "DESCRIPTION_BYTES": len(self.map.description()),
+            "STATUS": state.status,
+            "RUNS": state.runs,
+            "CYCLES": state.cycles,
+            "ERROR": state.error,
+            "LINK_ERRORS": state.link_errors,
+            "STALLS": state.stalls,
+        }
+        for variable in self._serves.variables:
+            values[f"VARIABLE_{variable.name}"] = getattr(self.design.variables, variable.name)
+        values |= {f"KERNEL_{n}_END": end for n, end in enumerate(state.ends)}
+        with m.If(address >= self.map.description_address):
+            answer(Access.OK, text)
+        for register in self.map.registers:
+            if "r" in register.access:
+                with m.Elif(address == register.address):
+                    answer(Access.OK, values[register.name])
+        with m.Else():
+            answer(Access.ADDRESS)
+
+
+class _State:
+    """Registers about the runs of a design."""
+
+    def __init__(self, m: Module, file: RegisterFile, windows: int) -> None:
+        design = file.design
+        self.runs, self.cycles, self.link_errors, self.stalls = (
+            Signal(32, name=name) for name in ("runs", "cycles", "link_errors", "stalls")
+        )
+        self.error, self.partial = Signal(3), Signal(max(1, windows))
+        self.result, self.starting, self.occupied = Signal(), Signal(), Signal()
+        ended = Signal(8)
+        self.status = Cat(self.occupied, self.result, self.partial.any(), Const(0, 5), ended)
+        m.d.comb += self.occupied.eq(design.start | design.busy)
+        m.d.sync += [
+            design.start.eq(self.starting),
+            self.link_errors.eq(self.link_errors + file.link_error),
+            self.cycles.eq(self.cycles + design.busy),
+            ended.eq(ended + Cat(design.kernel_done).any()),
+        ]
+        width = max(1, file.map.serves.cycles.bit_length())
+        order = file.map.serves.order
+        self.ends = [Signal(width, name=f"end{n}") for n in range(len(order))]
+        done: list[Value] = list(design.kernel_done)
+        if len(done) < len(order):  # cores run several times, one run after the other
+            done = [Cat(*done).any() & (ended == n) for n in range(len(order))]
+        for pulse, end in zip(done, self.ends, strict=True):
+            with m.If(pulse):
+                m.d.sync += end.eq(self.cycles + 1)
+        with m.If(design.done):
+            m.d.sync += self.result.eq(1)
+        with m.If(self.starting):
+            m.d.sync += [self.runs.eq(self.runs + 1), self.cycles.eq(0), ended.eq(0), self.result.eq(0)]
+
+
+def _within(address: Value, base: int, span: int) -> Value:
+    """Whether an address is in a range of a power of two that is aligned to it."""
+    bits = span.bit_length() - 1
+    return address[bits:] == base >> bits
+
+
+def _any(flags: Any) -> Value:
+    return Cat(*flags).any()

@@ -1,0 +1,282 @@
+"""What a host sees of a design behind a bus or a link: one map for the hardware, the drivers and their documents."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth import Shape
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
+
+__all__ = ["MAGIC", "REGISTERS", "Access", "Register", "RegisterMap", "Window", "element_bytes"]
+
+MAGIC = 0x48324754
+"""``TG2H`` in the first register."""
+VERSION = 1
+_VARIABLES = 0x40
+_WORD = 4
+
+
+class Access:
+    """Codes that the hardware gives for an access."""
+
+    OK, ADDRESS, ORDER, BUSY, EARLY, STALE, INCOMPLETE = range(7)
+    NAMES = ("OK", "ADDRESS", "ORDER", "BUSY", "EARLY", "STALE", "INCOMPLETE")
+    MEANING = (
+        "done",
+        "no register or buffer can be accessed so at this address",
+        "a buffer is accessed from its first word on, word by word",
+        "the design runs",
+        "there is no result: no run has ended since the power-on",
+        "START was written with another number than RUNS",
+        "an input is written in part",
+    )
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register of 32 bits; `access` is ``r``, ``w`` or ``rw``."""
+
+    name: str
+    address: int
+    access: str
+    description: str
+
+
+REGISTERS = (
+    Register("MAGIC", 0x00, "r", "0x48324754, the letters TG2H"),
+    Register("VERSION", 0x04, "r", "version of this map: 1"),
+    Register("ID_LOW", 0x08, "r", "low half of the identity of the design"),
+    Register("ID_HIGH", 0x0C, "r", "high half of the identity of the design"),
+    Register("DESCRIPTION", 0x10, "r", "address of the description, a JSON text"),
+    Register("DESCRIPTION_BYTES", 0x14, "r", "bytes of the description"),
+    Register(
+        "START", 0x18, "w", "starts a run; the value must be that of RUNS, so that nothing starts twice"
+    ),
+    Register(
+        "STATUS",
+        0x1C,
+        "r",
+        "bit 0: runs; bit 1: has a result; bit 2: an input is written in part; bits 15:8: kernels that have ended "
+        "in this run",
+    ),
+    Register("RUNS", 0x20, "r", "runs that were started since power-on"),
+    Register("CYCLES", 0x24, "r", "clock cycles from start to done of the last run"),
+    Register("ERROR", 0x28, "rw", "code of the first refused access; a write clears it"),
+    Register("LINK_ERRORS", 0x2C, "r", "packets that were dropped: check, length, overflow"),
+    Register("STALLS", 0x30, "r", "clock cycles in which an access waited for the end of a run"),
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Addresses of a buffer: its elements in the order of the model, little-endian, padded to words of 32 bits."""
+
+    buffer: HostBuffer
+    address: int
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element: a power of two."""
+        return element_bytes(self.buffer)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return self.buffer.layout.depth
+
+    @property
+    def words(self) -> int:
+        """Words of 32 bits."""
+        return -(-self.elements * self.element_bytes // _WORD)
+
+    @property
+    def span(self) -> int:
+        """Bytes that are set apart: a power of two."""
+        return _power(self.words * _WORD)
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """Registers, description and buffers of a design, all in one address space of bytes.
+
+    Parameters
+    ----------
+    serves : HostShape
+    """
+
+    serves: HostShape
+
+    @property
+    def variables(self) -> tuple[Register, ...]:
+        """A register for each run-time variable."""
+        found = []
+        members = variables_signature(self.serves.variables).members
+        for n, variable in enumerate(self.serves.variables):
+            if Shape.cast(members[variable.name].shape).width > 32:
+                raise InputError(
+                    f"run-time variable {variable.name!r} has more than 32 bits",
+                    hint='use the port "native"',
+                )
+            text = f"run-time variable {variable.name}, {variable.low} to {variable.high}"
+            found.append(Register(f"VARIABLE_{variable.name}", _VARIABLES + _WORD * n, "rw", text))
+        return tuple(found)
+
+    @property
+    def kernel_ends(self) -> tuple[Register, ...]:
+        """A register for each kernel."""
+        first = _VARIABLES + _WORD * len(self.serves.variables)
+        return tuple(
+            Register(
+                f"KERNEL_{n}_END",
+                first + _WORD * n,
+                "r",
+                f"clock cycles from start to the end of kernel {n} in the last run",
+            )
+            for n in range(len(self.serves.order))
+        )
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """All registers."""
+        return (*REGISTERS, *self.variables, *self.kernel_ends)
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Buffers: inputs and weights in the order of the program, then the outputs in theirs."""
+        order = {name: n for n, name in enumerate(self.serves.outputs)}
+        written = [b for b in self.serves.buffers if b.name not in order]
+        results = sorted((b for b in self.serves.buffers if b.name in order), key=lambda b: order[b.name])
+        found, end = [], self._registers_end
+        for buffer in (*written, *results):
+            span = Window(buffer, 0).span
+            address = -(-end // span) * span
+            found.append(Window(buffer, address))
+            end = address + span
+        return tuple(found)
+
+    @property
+    def description_address(self) -> int:
+        """Where the description begins: after the buffers."""
+        end = max((w.address + w.span for w in self.windows), default=self._registers_end)
+        span = _power(len(self.description()))
+        return -(-end // span) * span
+
+    @property
+    def address_bits(self) -> int:
+        """Bits of an address."""
+        return max(12, (self.description_address + _power(len(self.description())) - 1).bit_length())
+
+    def description(self) -> bytes:
+        """The description that the hardware holds: names, shapes, types and addresses, as JSON."""
+        return json.dumps(self.to_dict(), separators=(",", ":")).encode()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as plain data."""
+        shape = self.serves
+        windows = []
+        for window in self.windows:
+            b = window.buffer
+            access = "r" * b.reads + "w" * b.writes
+            windows.append([b.title, b.role, b.dtype.numpy().name, list(b.shape), window.address, access])
+        return {
+            "design": shape.program,
+            "id": shape.identity,
+            "kernels": len(shape.order),
+            "cycles": shape.cycles,
+            "buffers": windows,
+            "outputs": [self._title(name) for name in shape.outputs],
+            "state": shape.keeps_state,
+            "variables": [[v.name, v.low, v.high] for v in shape.variables],
+        }
+
+    def page(self) -> str:
+        """The map as a page in Markdown."""
+        shape = self.serves
+        lines = [
+            f"# Registers of {shape.program}",
+            "",
+            f"Identity `{shape.identity}`, {len(shape.order)} kernels, at most {shape.cycles:,} clock cycles. Addresses "
+            "count bytes; every access is a word of 32 bits, little-endian.",
+            "",
+            "| address | name | access | meaning |",
+            "|---|---|---|---|",
+            *(f"| 0x{r.address:04x} | {r.name} | {r.access} | {r.description} |" for r in self.registers),
+            f"| 0x{self.description_address:04x} | | r | description: {len(self.description())} bytes of JSON |",
+            "",
+            "## Buffers",
+            "",
+            "Elements in the order of the model (C order), little-endian, padded to whole words. A buffer is accessed "
+            "from its first word on, word by word; an access of its first word begins again.",
+            "",
+            "| address | bytes | name | role | type | shape | access |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for w in self.windows:
+            b = w.buffer
+            access, size = "r" * b.reads + "w" * b.writes, 4 * w.words
+            form = "x".join(map(str, b.shape)) or "1"
+            lines.append(
+                f"| 0x{w.address:04x} | {size} | {b.title} | {b.role} | {b.dtype.numpy().name} | {form} | {access} |"
+            )
+        lines += ["", "## Codes of refused accesses", "", "| code | meaning |", "|---|---|"]
+        lines += [f"| {code} | {text} |" for code, text in enumerate(Access.MEANING)]
+        return "\n".join(lines) + "\n"
+
+    def c_header(self) -> str:
+        """The map as a C header."""
+        guard = "TG2HDL_REGISTERS_H"
+        lines = [
+            f"/* Registers of {_plain(self.serves.program)}; see registers.md. */",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            f"#define TG2HDL_ID 0x{self.serves.identity or '0'}ULL",
+            f"#define TG2HDL_MAX_CYCLES {self.serves.cycles}u",
+            "",
+            *(f"#define TG2HDL_{_macro(r.name)} 0x{r.address:04x}u" for r in self.registers),
+            "",
+        ]
+        for w in self.windows:
+            name = _macro(w.buffer.name)
+            lines += [
+                f"/* {_plain(w.buffer.title)}: {w.buffer.role}, {w.buffer.dtype.numpy().name} {w.buffer.shape} */",
+                f"#define TG2HDL_BUFFER_{name}_ADDRESS 0x{w.address:04x}u",
+                f"#define TG2HDL_BUFFER_{name}_BYTES {4 * w.words}u",
+                f"#define TG2HDL_BUFFER_{name}_ELEMENTS {w.elements}u",
+            ]
+        lines += ["", "enum tg2hdl_code {"]
+        lines += [
+            f"    TG2HDL_CODE_{n} = {code}, /* {Access.MEANING[code]} */"
+            for code, n in enumerate(Access.NAMES)
+        ]
+        lines += ["};", "", f"#endif /* {guard} */", ""]
+        return "\n".join(lines)
+
+    @property
+    def _registers_end(self) -> int:
+        return _power(_VARIABLES + _WORD * (len(self.serves.variables) + len(self.serves.order)))
+
+    def _title(self, name: str) -> str:
+        return next(b.title for b in self.serves.buffers if b.name == name)
+
+
+def element_bytes(buffer: HostBuffer) -> int:
+    """Bytes of an element where a host sees it: a power of two."""
+    return _power(-(-buffer.dtype.bit_width // 8))
+
+
+def _macro(name: str) -> str:
+    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name).upper()
+
+
+def _plain(text: str) -> str:
+    return text.replace("*/", "* /")
+
+
+def _power(value: int) -> int:
+    return 1 << max(0, math.ceil(math.log2(max(1, value))))

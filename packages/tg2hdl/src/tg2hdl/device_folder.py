@@ -1,0 +1,119 @@
+"""The folder of a device: the design, what its driver needs, and its documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tg2hdl.random_inputs import random_inputs
+from tg2hdl_backend import CapturedProgram
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_top.register_map import RegisterMap
+
+if TYPE_CHECKING:
+    from tg2hdl.accelerator import Accelerator
+
+__all__ = ["register_map", "write_device_folder"]
+
+
+def register_map(accelerator: Accelerator) -> RegisterMap:
+    """Register map of the host port that controls the design.
+
+    Raises
+    ------
+    InputError
+        For a design without such a port.
+    """
+    for port in accelerator.design.ports:
+        if port.serves.control and port.serves.identity:
+            return RegisterMap(port.serves)
+    kinds = ", ".join(port.kind for port in accelerator.design.ports)
+    raise InputError(
+        f"a design with the host ports {kinds} has no register map",
+        hint='compile with options=tg2hdl.CompileOptions(ports=("uart",))',
+    )
+
+
+def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int, **facts: Any) -> None:
+    """Write ``design.json``, ``device.json``, ``registers.md``, ``registers.h``, vectors, and loadable weights.
+
+    Parameters
+    ----------
+    vectors : int
+        Random inputs, with the results of the golden model one after the other from the power-on state.
+    facts
+        Further entries of ``device.json``, such as the baud rate.
+    """
+    found = register_map(accelerator)
+    captured, program = accelerator.captured, accelerator.design.program
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = found.to_dict() | {
+        "inputs": [program.buffers[spec.buffer].name for spec in captured.inputs],
+        "structure": _structure(captured),
+        **facts,
+    }
+    contents = {
+        "design.json": accelerator.design.to_json(),
+        "device.json": json.dumps(entries, indent=1) + "\n",
+        "registers.md": found.page(),
+        "registers.h": found.c_header(),
+    }
+    for name, text in contents.items():
+        (folder / name).write_text(text)
+    weights = {w.buffer.title: w for w in found.windows if w.buffer.role == "weight" and w.buffer.writes}
+    if weights:
+        initial = {b.name: b.initial for b in program.buffers if b.name in weights}
+        arrays: dict[str, Any] = {n: a for n, a in initial.items() if a is not None}
+        np.savez(folder / "weights.npz", **arrays)
+    _write_vectors(accelerator, folder / "vectors.npz", vectors)
+
+
+def _write_vectors(accelerator: Accelerator, path: Path, vectors: int) -> None:
+    captured, program = accelerator.captured, accelerator.design.program
+    arrays: dict[str, Any] = {}
+    state: dict[str, np.ndarray] = {}
+    for number in range(vectors):
+        inputs = random_inputs(captured.inputs, number)
+        bound = {program.buffers[n].name: a for n, a in captured.bind(*inputs).items()}
+        found = evaluate_program(
+            program,
+            bound,
+            captured.var_vals or None,
+            target=accelerator.options.target,
+            units=accelerator.options.units,
+            state=state,
+        )
+        arrays |= {f"in{number}_{k}": _storable(x) for k, x in enumerate(inputs)}
+        for k, spec in enumerate(captured.outputs):
+            result = found[program.buffers[program.outputs[k]].name]
+            arrays[f"out{number}_{k}"] = _storable(result.reshape(spec.shape))
+    np.savez_compressed(path, **arrays)
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """The bytes of an array whose type numpy's files do not know, as integers of the same size."""
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+
+
+class _Output(dict[str, Any]):
+    """Entry of an output, in place of its array."""
+
+
+def _structure(captured: CapturedProgram) -> Any:
+    """What the model returns, as `tg2hdl_host` reads it."""
+    slots = [_Output(output=n, shape=list(spec.shape)) for n, spec in enumerate(captured.outputs)]
+    return _plain(captured.substituted(slots))
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, _Output):
+        return dict(item)
+    if isinstance(item, dict):
+        return {"dict": [[key, _plain(value)] for key, value in item.items()]}
+    if isinstance(item, list | tuple):
+        return {"list" if isinstance(item, list) else "tuple": [_plain(value) for value in item]}
+    return {"constant": item}

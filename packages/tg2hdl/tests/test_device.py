@@ -1,0 +1,253 @@
+"""Driver, bytes on a serial line, bridge, kernels and back, in a simulation of all of it."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl.bits import same_bits
+from tg2hdl.cli import cli
+from tg2hdl.device_folder import write_device_folder
+from tg2hdl.serve import open_line
+from tg2hdl_host import Device, LinkError, RefusedError, WrongDesignError, protocol
+from tg2hdl_host.description import read_files
+from tg2hdl_ir.errors import InputError
+
+RNG = np.random.default_rng(5)
+W = RNG.integers(-128, 128, (16, 6), dtype=np.int8)
+
+
+def compiled(model, *examples, **options):
+    multipliers = options.pop("multipliers", 1)
+    options = tg2hdl.CompileOptions(ports=("uart",), **options)
+    return tg2hdl.compile(model, *examples, multipliers=multipliers, options=options, name="m")
+
+
+def layer(x):
+    return (x.cast("int32") @ Tensor(W).cast("int32")).relu()
+
+
+def example(count=1, seed=0):
+    return np.random.default_rng(seed).integers(-128, 128, (count, 1, 16), dtype=np.int8)
+
+
+def opened(accelerator, folder, line=None, **options):
+    write_device_folder(accelerator, folder, vectors=2)
+    line = line or open_line(accelerator.design)
+    return Device(line, files=read_files(folder), timeout=30, **options)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return compiled(layer, example()[0], multipliers=4)
+
+
+def test_a_batch_has_the_bits_and_cycles_of_the_golden_model(small, tmp_path):
+    batch = example(20)
+    with opened(small, tmp_path) as device:
+        found = device.run(batch)
+        counters = device.counters
+    assert all(same_bits(y, small.golden(x)) for x, y in zip(batch, found, strict=True))
+    assert (counters["runs"], counters["cycles"]) == (20, small.predicted_cycles)
+    assert (counters["error"], counters["link_errors"], counters["repeats"]) == (0, 0, 0)
+
+
+def test_simulate_through_the_port_gives_the_predicted_cycles(small):
+    x = example()[0]
+    result = small.simulate(x)
+    assert same_bits(result.output, small.golden(x))
+    assert result.cycles.compute == small.predicted_cycles
+    assert result.cycles.kernels == tuple(k.cycles for k in small.kernels)
+
+
+def kinds(a, b, c, d, e):
+    return {"sum": a + b.cast("int64"), "more": [c * 2, d.logical_not()], "half": (e * 0.5, e > 0)}
+
+
+def test_several_inputs_and_outputs_of_all_sizes(tmp_path):
+    inputs = (
+        RNG.integers(-(2**62), 2**62, (2, 3)),
+        RNG.integers(-(2**15), 2**15, (2, 3), dtype=np.int16),
+        RNG.normal(size=5).astype(np.float32),
+        np.array([True, False, True]),
+        RNG.normal(size=(3, 3)).astype(np.float16),
+    )
+    accelerator = compiled(kinds, *inputs)
+    with opened(accelerator, tmp_path) as device:
+        for _ in range(2):
+            assert same_bits(device(*inputs), accelerator.golden(*inputs))
+
+
+def test_windows_and_lanes_are_packed_in_hardware(tmp_path):
+    weights = RNG.integers(-8, 8, (4, 2, 3, 3), dtype=np.int8)
+
+    def model(x):
+        return x.cast("int32").conv2d(Tensor(weights).cast("int32")).max(1)
+
+    x = RNG.integers(-128, 128, (1, 2, 7, 9), dtype=np.int8)
+    accelerator = compiled(model, x, multipliers=18)
+    lanes = {m.name: m.layout.split for m in accelerator.design.buffers if m.role.host_writes}
+    assert max(np.prod(split) for split in lanes.values()) > 1
+    with opened(accelerator, tmp_path) as device:
+        assert same_bits(device(x), accelerator.golden(x))
+
+
+def test_weights_are_loaded_from_the_folder_and_replaced(tmp_path):
+    class Model:
+        def __init__(self):
+            self.w = Tensor(W)
+
+        def __call__(self, x):
+            return x.cast("int32") @ self.w.cast("int32")
+
+    x = example()[0]
+    accelerator = compiled(Model(), x, multipliers=6, weights="loadable")
+    write_device_folder(accelerator, tmp_path, vectors=1)
+    weights = dict(np.load(tmp_path / "weights.npz"))
+    with opened(accelerator, tmp_path, weights=weights) as device:
+        assert device(x).tolist() == (x.astype(int) @ W).tolist()
+        device.load_weights(accelerator.load_weights({"w": W[::-1].copy()}))
+        assert device(x).tolist() == (x.astype(int) @ W[::-1]).tolist()
+
+
+class Counter:
+    def __init__(self):
+        self.total = Tensor.zeros(4, dtype="int32").contiguous().realize()
+
+    def __call__(self, x):
+        self.total.assign(self.total + x)
+        return self.total * 1
+
+
+def test_state_continues_from_call_to_call(tmp_path):
+    x = np.arange(4, dtype=np.int32)
+    accelerator = compiled(Counter(), x)
+    with opened(accelerator, tmp_path) as device:
+        assert device.description.keeps_state
+        assert [y.tolist() for y in device.run([x, x, 10 * x])] == [(k * x).tolist() for k in (1, 2, 12)]
+
+
+def test_another_bitstream_is_refused(small, tmp_path):
+    other = compiled(lambda x: layer(x) + 1, example()[0], multipliers=4)
+    write_device_folder(other, tmp_path, vectors=1)
+    with pytest.raises(WrongDesignError, match="holds the design"):
+        Device(open_line(small.design), files=read_files(tmp_path), timeout=30)
+
+
+def test_the_identity_is_that_of_the_design(small):
+    again = compiled(layer, example()[0], multipliers=4)
+    fewer = compiled(layer, example()[0], multipliers=2)
+    identities = [a.design.ports[0].serves.identity for a in (small, again, fewer)]
+    assert identities[0] == identities[1] != identities[2]
+    assert re.fullmatch("[0-9a-f]{16}", identities[0])
+
+
+def refused(device, requests):
+    with pytest.raises(RefusedError) as caught:
+        device._perform(requests)
+    return str(caught.value).splitlines()[0].split(": ", 1)[1]
+
+
+def test_accesses_out_of_order_or_range_are_refused_and_change_nothing(small, tmp_path):
+    with opened(small, tmp_path, attempts=1) as device:
+        x = device.description.buffers["x"].address
+        y = device.description.buffers["output"].address
+        runs = (0).to_bytes(4, "little")
+        assert refused(device, protocol.read(y, 4, "early")) == "there is no result"
+        assert refused(device, protocol.write(x + 4, bytes(4), "order")).startswith("a buffer is accessed")
+        assert refused(device, protocol.write(0x20, bytes(4), "read only")).startswith("nothing can be")
+        assert refused(device, protocol.read(x, 4, "write only")).startswith("nothing can be")
+        assert refused(device, protocol.read(0x7FFFFFFC, 4, "outside")).startswith("nothing can be")
+        assert refused(device, protocol.read(x + 2, 4, "unaligned")).startswith("nothing can be")
+        stale = protocol.write(0x18, (3).to_bytes(4, "little"), "stale")
+        assert refused(device, stale).startswith("another run")
+        part = [*protocol.write(x, bytes(4), "part"), *protocol.write(0x18, runs, "start")]
+        assert refused(device, part) == "an input is written in part"
+        batch = example(2)
+        assert all(same_bits(device(b), small.golden(b)) for b in batch)
+        beyond = protocol.read(y + 4 * 6, 4, "beyond")
+        assert refused(device, beyond).startswith("a buffer is accessed")
+        assert device.counters["error"] == 4  # the first one stays
+        assert same_bits(device(batch[0]), small.golden(batch[0]))
+
+
+class Disturbed:
+    """A line that cuts, doubles, exchanges, changes or delays bytes."""
+
+    def __init__(self, line, seed):
+        self.line, self.random, self.name, self.faults = line, random.Random(seed), "disturbed", 0
+        self.active, self.late = False, b""
+
+    def disturbed(self, data):
+        if not self.active or self.random.random() > 0.05:
+            return data
+        self.faults += 1
+        a, b = sorted(self.random.randrange(len(data) + 1) for _ in range(2))
+        noise = bytes(self.random.randrange(256) for _ in range(b - a))
+        kinds = (data[:a] + data[b:], data[:b] + data[a:], data[b:] + data[a:b] + data[:a])
+        kind = self.random.randrange(5)
+        if kind == 4:
+            self.late = data[a:]
+            return data[:a]
+        return (*kinds, data[:a] + noise + data[b:])[kind]
+
+    def write(self, data):
+        late, self.late = self.late, b""
+        self.line.write(late + self.disturbed(data))
+
+    def read(self, timeout):
+        return self.disturbed(self.line.read())
+
+    def close(self):
+        self.line.close()
+
+
+def test_a_disturbed_line_gives_no_wrong_result(small, tmp_path):
+    line = Disturbed(open_line(small.design), seed=2)
+    batch = example(40, seed=3)
+    expected = [small.golden(x) for x in batch]
+    right = broken = 0
+    with opened(small, tmp_path, line, attempts=12) as device:
+        line.active = True
+        while line.faults < 40:
+            try:
+                found = device.run(batch)
+            except LinkError:
+                broken += 1
+                continue
+            assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+            right += len(found)
+        line.active = False
+        assert all(same_bits(a, b) for a, b in zip(device.run(batch), expected, strict=True))
+    assert right >= 40
+    assert broken < 5
+
+
+def test_build_selftest_and_connect(tmp_path):
+    model = tmp_path / "model.py"
+    model.write_text(
+        "from tinygrad import Tensor\n"
+        "def model(x): return (x * 3 + 1).relu()\n"
+        "example_inputs = (Tensor.empty(2, 3, dtype='int32'),)\n"
+    )
+    folder = tmp_path / "out"
+    result = CliRunner().invoke(cli, ["build", str(model), "-o", str(folder), "--vectors", "2"])
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in folder.iterdir()}
+    assert {"design.json", "device.json", "registers.h", "registers.md", "vectors.npz"} <= names
+    result = CliRunner().invoke(cli, ["selftest", f"simulate:{folder}"])
+    assert result.exit_code == 0, result.output
+    assert "2 vectors: every bit as stored; runs 4" in result.output.replace("\n", " ")
+    x = np.array([[1, -2, 3], [4, 5, -6]], np.int32)
+    with tg2hdl.connect(f"simulate:{folder}") as device:
+        assert device(x).tolist() == np.maximum(x * 3 + 1, 0).tolist()
+
+
+def test_a_design_without_a_register_map_is_not_built(tmp_path):
+    accelerator = tg2hdl.compile(lambda x: x + 1, np.zeros(3, np.int32))
+    with pytest.raises(InputError, match="host ports native has no register map"):
+        accelerator.build(tmp_path)

@@ -117,7 +117,9 @@ def _encode(value: object, numbers: dict[int, int]) -> Any:
         return {"named": [name, [_encode(item, numbers) for item in value]]}
     for name, kind in (("tuple", tuple), ("list", list), ("frozenset", frozenset), ("set", set)):
         if isinstance(value, kind):
-            return {name: [_encode(item, numbers) for item in value]}
+            items = [_encode(item, numbers) for item in value]
+            # Equal sets give equal records, whatever their order in memory.
+            return {name: sorted(items, key=json.dumps) if kind in (set, frozenset) else items}
     raise TypeError(f"{value!r} of type {type(value).__name__} has no place in a record")
 
 

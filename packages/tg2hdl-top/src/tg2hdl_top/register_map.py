@@ -200,8 +200,8 @@ class RegisterMap:
         lines = [
             f"# Registers of {shape.program}",
             "",
-            f"Identity `{shape.identity}`, {len(shape.order)} kernels, at most {shape.cycles:,} clock cycles. Addresses "
-            "count bytes; every access is a word of 32 bits, little-endian.",
+            f"Identity `{shape.identity}`, {len(shape.order)} kernels, at most {shape.cycles:,} clock cycles. "
+            "Addresses count bytes; every access is a word of 32 bits, little-endian.",
             "",
             "| address | name | access | meaning |",
             "|---|---|---|---|",

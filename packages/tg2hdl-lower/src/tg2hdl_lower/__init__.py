@@ -1,4 +1,4 @@
-"""Kernel IR to pipelined Amaranth hardware: schedule, datapath, control, memories."""
+"""Compiles kernel IR to pipelined Amaranth hardware: schedule, datapath, control, memories."""
 
 from __future__ import annotations
 

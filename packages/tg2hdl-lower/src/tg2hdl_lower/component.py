@@ -1,4 +1,4 @@
-"""The base of the components that may be made to be looked at: Amaranth does not warn when they are never built."""
+"""Base class of components that may be constructed without being elaborated: Amaranth does not warn about them."""
 
 from __future__ import annotations
 

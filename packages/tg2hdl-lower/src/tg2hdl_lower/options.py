@@ -1,4 +1,4 @@
-"""What a user may choose about the hardware; but for the order of float sums none of it changes a number."""
+"""Options of the hardware; only the order of float sums can change a result."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _longest(plan: HardwarePlan) -> int:
 
 @dataclass(frozen=True)
 class Planning:
-    """What all trials of a kernel have in common.
+    """Common data of all trials of a kernel.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A plain SVG drawing of a module: cells in columns by logic depth, registers and memories starting over."""
+"""A plain SVG drawing of a module: cells in columns by logic depth; registers and memories start a new path."""
 
 from __future__ import annotations
 

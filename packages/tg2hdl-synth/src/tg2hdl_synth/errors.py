@@ -10,7 +10,7 @@ __all__ = ["DesignTooLargeError", "PartialResult", "SynthesisError"]
 
 
 class PartialResult(Protocol):
-    """What was found out before the error."""
+    """Results from before the error."""
 
     def format(self) -> str:
         """Report as text."""

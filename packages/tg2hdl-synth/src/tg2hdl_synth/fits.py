@@ -1,4 +1,4 @@
-"""Whether a design fits a part, by figures that need no synthesis."""
+"""Whether a design fits a part, estimated without synthesis."""
 
 from __future__ import annotations
 

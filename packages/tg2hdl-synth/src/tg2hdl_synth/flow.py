@@ -51,7 +51,7 @@ def synthesize(
     seeds : int
         Runs of place and route.
     frequency : float
-        What the placer aims at (MHz).
+        Target of the placer (MHz).
     pack_registers : bool
         Move registers into block RAMs and multipliers of an ECP5.
     place : bool

@@ -1,4 +1,4 @@
-"""From names in a netlist to the user's terms: kernel, operation, buffer."""
+"""Translates names of a netlist to the user's terms: kernel, operation, buffer."""
 
 from __future__ import annotations
 

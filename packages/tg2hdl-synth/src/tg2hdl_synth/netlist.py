@@ -149,7 +149,7 @@ def _script(
     lines = ["read_rtlil design.il"]
     libraries = {}
     if any(cell.kind == SOFT_PRODUCT for module in modules.values() for cell in module.cells):
-        # Before the first command that misses a module for them.
+        # Before the first command that needs a module for them.
         lines += ["proc", "techmap -map soft_multiplier.v"]
         libraries["soft_multiplier.v"] = soft_multiplier()
     lines += [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]

@@ -73,7 +73,7 @@ def place_and_route(
     speed : int
         Speed grade (ECP5).
     frequency : float
-        What the placer aims at (MHz); missing it is no error.
+        Target of the placer (MHz); missing it is no error.
 
     Raises
     ------

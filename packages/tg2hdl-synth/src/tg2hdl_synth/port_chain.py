@@ -1,4 +1,4 @@
-"""Ports of an iCE40 netlist joined to two pins by a chain of registers: nextpnr-ice40 gives every port a pin."""
+"""A chain of registers that connects the ports of an iCE40 netlist to two pins: nextpnr-ice40 needs a pin per port."""
 
 from __future__ import annotations
 

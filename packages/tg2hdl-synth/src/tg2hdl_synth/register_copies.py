@@ -1,6 +1,6 @@
 """High fan-out registers replicated, on the flat netlist of an ECP5, so that each copy is placed near its readers.
 
-One register that enables every accumulator of a design that fills the part would have to reach all of it in one cycle.
+A register that enables every accumulator of a design that fills the part would have to reach all of it in one cycle.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _with(cell: Cell, **pins: int) -> Cell:
 def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
     """Key of each cell: what it drives, or the register directly after it, as a name with numbers and a bit."""
     names: dict[int | str, str] = {}
-    # The names that yosys makes are longer than those of the design.
+    # Names that yosys makes are longer than the design's.
     for name, net in sorted(module["netnames"].items(), key=lambda item: len(item[0])):
         for place, bit in enumerate(net["bits"]):
             if not net.get("hide_name"):

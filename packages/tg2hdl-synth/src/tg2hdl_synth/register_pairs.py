@@ -1,4 +1,4 @@
-"""Which of several registers fed by one adder is packed with it, on the flat netlist of an ECP5.
+"""Selects which of several registers fed by one adder is packed with it, on the flat netlist of an ECP5.
 
 The output of a carry chain or LUT has one flip-flop in its own slice, into which nextpnr packs any of the registers
 that it feeds.  It should be the register that feeds back to the same logic, such as an accumulator, and not one that

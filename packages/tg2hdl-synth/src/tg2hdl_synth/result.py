@@ -1,4 +1,4 @@
-"""What synthesis and place and route give."""
+"""Results of synthesis and place and route."""
 
 from __future__ import annotations
 

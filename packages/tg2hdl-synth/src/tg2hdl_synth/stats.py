@@ -1,4 +1,4 @@
-"""The numbers of one kernel as a dictionary."""
+"""Size and speed of one kernel as a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many kernels to one design: shared buffers, sequencing and host ports."""
+"""Joins kernels into one design: shared buffers, sequencing and host ports."""
 
 from __future__ import annotations
 

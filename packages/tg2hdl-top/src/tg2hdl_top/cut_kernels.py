@@ -1,4 +1,4 @@
-"""Cutting kernels where a reduction and what follows it take fewer cycles one after the other than together."""
+"""Cutting kernels in which a reduction and its epilogue take fewer cycles one after the other than together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORTH_A_KERNEL = 0.9
 
 
 def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
-    """Cut the kernels that run in fewer cycles as two, and these again.
+    """Cut the kernels that run in fewer cycles as two; the results may be cut again.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kernels that are joined by hand: connections between their buffers become a program."""
+"""Kernels joined by hand: connections between their buffers define a program."""
 
 from __future__ import annotations
 

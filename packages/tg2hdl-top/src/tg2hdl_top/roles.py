@@ -1,4 +1,4 @@
-"""Who reads and writes each buffer of a program."""
+"""Readers and writers of each buffer of a program."""
 
 from __future__ import annotations
 

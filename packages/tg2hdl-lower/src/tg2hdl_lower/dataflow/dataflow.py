@@ -20,7 +20,7 @@ class Dataflow(NodeGraph):
     Parameters
     ----------
     gates : mapping of int to set of IRValue or None
-        When each load is of use; None is always.
+        When the result of each load is used; None is always.
     """
 
     kernel: KernelIR
@@ -30,5 +30,5 @@ class Dataflow(NodeGraph):
     gates: Mapping[int, set[IRValue | None]]
 
     def with_nodes(self, changed: Mapping[int, Node]) -> Dataflow:
-        """The same with other nodes in the place of some."""
+        """The same with some nodes replaced."""
         return replace(self, nodes={**self.nodes, **changed}) if changed else self

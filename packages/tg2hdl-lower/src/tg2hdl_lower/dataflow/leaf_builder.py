@@ -192,7 +192,7 @@ class _LeafBuilder:
     def _bound(self, node: IROp, sources: tuple[int, ...], interval: Interval) -> int:
         """Node of an op on the hardware that the binder chooses."""
         bound = self.binder.bind(node, [self.leaf.nodes[n] for n in sources])
-        # Different values may come to the same nodes, such as the gates of lanes that end together.
+        # Different values may become the same nodes, such as the gates of lanes that end together.
         key = (node.op, node.dtype, sources)
         fields = {"op": node.op, "sources": sources, **bound.fields}
         return self.leaf.shared(bound.kind, key, node.dtype, interval, **fields)

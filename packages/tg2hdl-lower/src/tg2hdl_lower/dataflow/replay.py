@@ -29,7 +29,7 @@ _Start = Mapping[IRCounter, int]
 
 
 def replay_loads(flow: Dataflow) -> Dataflow:
-    """The same with replays in the place of loads of words that an earlier step has read."""
+    """Replace loads of words that an earlier step has fetched by replays."""
     stored = {store.buffer for store in flow.all(Store)}
     changed: dict[int, Node] = {}
     for leaf in flow.leaves:
@@ -49,7 +49,7 @@ class _LeafReplays:
         self.replays: dict[int, Replay] = {}
 
     def found(self) -> dict[int, Replay]:
-        """Replays by the number of the load in whose place they are."""
+        """Replays by the number of the load that each replaces."""
         for load in self.loads:
             self._visit(load)
         return self.replays
@@ -99,7 +99,7 @@ class _LeafReplays:
 
 
 def periods(path: tuple[LoopIR, ...]) -> dict[IRCounter, int]:
-    """Steps from one iteration to the next, innermost loop first, of loops around nothing but this leaf."""
+    """Steps per iteration, innermost loop first, of the loops that contain only this leaf."""
     found: dict[IRCounter, int] = {}
     steps = 1
     for loop in reversed(path):

@@ -29,7 +29,7 @@ class WordAddress:
     after : int, optional
         Node of the address of another word, in which the element is for some values of `position`.
     choices : tuple of LaneChoice
-        What the values of `position` stand for; empty where they are the lanes.
+        The lanes that the values of `position` select; empty where they are the lanes.
     """
 
     node: int

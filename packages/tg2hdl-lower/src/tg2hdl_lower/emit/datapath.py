@@ -1,4 +1,4 @@
-"""What the emission of all nodes has in common: signals by node, and registers that carry them to later stages."""
+"""Common parts of emission: signals by node, and registers that carry them to later stages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ArithResult:
 
 @dataclass
 class Datapath:
-    """The module that is built, what it is built from, and what is there already."""
+    """The module under construction, its inputs, and the signals made so far."""
 
     m: Module
     plan: HardwarePlan

@@ -12,7 +12,7 @@ __all__ = ["delayed"]
 
 
 def delayed(m: Module, value: Value, line: DelayLine, name: str) -> Value:
-    """`value`, as many cycles later as the line has."""
+    """`value`, delayed by the cycles of the line."""
     output = Signal(value.shape(), name=name, reset_less=True)
     if line.cycles == 0:
         m.d.comb += output.eq(value)
@@ -32,7 +32,7 @@ def delayed(m: Module, value: Value, line: DelayLine, name: str) -> Value:
 
 
 def _ring(m: Module, value: Value, cycles: int, name: str) -> Value:
-    """LUT RAM that is read right before it is written, at one cyclic address."""
+    """LUT RAM that is read before it is written, at one cyclic address."""
     memory = Memory(shape=value.shape(), depth=cycles, init=[], attrs={"ram_style": "distributed"})
     m.submodules[f"{name}_ring"] = memory
     place = _cyclic_counter(m, cycles, f"{name}_place")

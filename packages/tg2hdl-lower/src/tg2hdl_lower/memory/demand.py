@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
 
 def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[int, int]) -> Interval:
-    """Interval that the memories ask for: of (buffer, demand), those of all leaf loops, by the ports of each buffer.
+    """Interval that memory ports impose: from (buffer, demand) of all leaf loops, and the ports of each buffer.
 
     The lane planner estimates with this function, and the scheduler starts from it.
     """

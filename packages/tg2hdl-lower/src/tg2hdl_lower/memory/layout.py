@@ -216,7 +216,7 @@ class RowSpan:
 
 
 def _offsets(const: int, strides: list[int]) -> Iterator[list[int]]:
-    """Ways to spread a constant over the digits: rounding down, and up as for a neighbour to the left."""
+    """Candidate splits of a constant into digits: rounded down, and rounded up as for a neighbour to the left."""
     if not strides:
         yield []
         return

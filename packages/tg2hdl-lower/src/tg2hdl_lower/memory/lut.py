@@ -19,7 +19,7 @@ _TWO_PORTS = 2
 
 
 class LutRam(MemoryKind):
-    """Small memories: reading takes most of a cycle, so the first register is at the address."""
+    """Small memories: reading takes most of a cycle, so the first register holds the address."""
 
     def suits(self, use: MemoryUse, family: FamilyDef) -> bool:
         """Any memory, where no other kind is better."""

@@ -26,7 +26,7 @@ class Multiplier(wiring.Component):
     Members
     -------
     a, b : In(width)
-        Factors.
+        Operands.
     result : Out(width)
         Valid `latency` enabled cycles after the operands.
     en : In(1)

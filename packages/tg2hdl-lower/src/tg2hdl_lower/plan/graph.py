@@ -25,7 +25,7 @@ class LeafPlan:
 
 
 class NodeGraph:
-    """What all that has `nodes` and `leaves` can be asked."""
+    """Common queries of everything that has `nodes` and `leaves`."""
 
     nodes: Mapping[int, Node]
     leaves: tuple[LeafPlan, ...]

@@ -1,4 +1,4 @@
-"""What the scheduler decides about a node, and the rules by which it does."""
+"""The scheduler's result for a node, and the rules of placement."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class _Issued(Node):
-    """A node whose value is there when a step is issued."""
+    """A node whose value is available when a step is issued."""
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement()

@@ -1,4 +1,4 @@
-"""What must not overtake what: constraints between the uses of a register, and between those of a memory."""
+"""Dependence constraints between the uses of a register, and between the accesses to a memory."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class _Attempt:
                 # Only in the recurrence the logic after its last register counts as none.
                 depth = rules.levels
             if depth and node.number in rules.recurrent and number not in rules.recurrent:
-                # What enters a recurrence comes from a register: its stage has no time to share.
+                # Operands that enter a recurrence come from registers: its stage has no slack for logic.
                 at, depth = at + 1, 0
             stage, level = max((stage, level), (at, depth))
         return Ready(stage, level, rules.registered_factors and self._follows_logic(node, stage))

@@ -24,7 +24,7 @@ _NARROWEST = 3
 
 
 def bind_products(flow: Dataflow, latency: int) -> Dataflow:
-    """The same with a `Product` for each multiplication that one hardware multiplier computes.
+    """Replace each multiplication that fits one hardware multiplier by a `Product`.
 
     Products of a recurrence stay combinational, since more cycles there would raise the II.
     """
@@ -40,7 +40,7 @@ def bind_products(flow: Dataflow, latency: int) -> Dataflow:
 
 
 def _fits(*factors: Node) -> bool:
-    """Whether a product of these belongs on a hardware multiplier."""
+    """Whether a product of these operands should use a hardware multiplier."""
     widths = [_signed_width(f) for f in factors]
     constant = any(isinstance(f, Constant) for f in factors)
     return not constant and max(widths) <= _WIDEST and min(widths) >= _NARROWEST
@@ -107,7 +107,7 @@ class Multiplier18(Component):
     Members
     -------
     a, b : In(signed)
-        Factors.
+        Operands.
     result : Out(signed)
         Product, `latency` cycles later.
     """

@@ -17,7 +17,7 @@ __all__ = ["bind_shared_units", "build_constant_unit", "build_unit", "unit_slots
 
 
 def bind_shared_units(flow: Dataflow, names: Collection[str]) -> Dataflow:
-    """The same with the units of these names outside, except in recurrences, where a cycle more would raise the II."""
+    """Move units of these names out of the kernel, except in recurrences, where another cycle would raise the II."""
     if not names:
         return flow
     circular = recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)

@@ -1,4 +1,4 @@
-"""A host port: a component between the outside and the host interface of a design, and a driver for it."""
+"""A host port: a component that connects the outside to the host interface of a design, and its driver."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class HostPort(Component):
 
     @classmethod
     def claim(cls, free: HostShape) -> HostShape:
-        """What a port of this kind serves of what earlier ports leave; all of it, unless a kind overrides this."""
+        """What a port of this kind serves of the remaining interface; all of it, unless a kind overrides this."""
         return free
 
 

@@ -74,7 +74,7 @@ class WordTimes:
 
 @dataclass(frozen=True, eq=False)
 class AccessTimes:
-    """What a kernel does when.
+    """Times of a kernel's accesses.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class _Enumeration:
         return (n for n in self.plan.live() if isinstance(n, Load) and n.number in self.plan.run_constant)
 
     def _used_all_along(self, load: Load) -> None:
-        """Count what reads a word that no register keeps: each step of each user does."""
+        """Count the reads of a word that no register holds: one in each step of each user."""
         plan = self.plan
         latency = plan.latencies[load.buffer]
         early, late = self.sampled[load.buffer]

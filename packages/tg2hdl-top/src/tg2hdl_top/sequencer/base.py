@@ -36,7 +36,7 @@ class Timeline:
     starts, ends : tuple of int
         Start pulse and done pulse of each kernel.
     interval : int
-        Cycles from `start` to the next one, when runs follow each other without the host in between.
+        Cycles from `start` to the next one, if runs follow each other without waiting for the host.
     """
 
     starts: tuple[int, ...]
@@ -147,7 +147,7 @@ class Sequencer(ABC):
 
     @abstractmethod
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
-        """Times of a run in which the kernels take so many cycles."""
+        """Times of a run, given the cycles of each kernel."""
 
     def run_component(self, order: Sequence[int], plan: SequencerPlan) -> RunSequencerComponent:
         """Hardware for runs of these cores, in execution order."""
@@ -155,7 +155,7 @@ class Sequencer(ABC):
 
     @abstractmethod
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
-        """Hardware for so many kernels."""
+        """Hardware for this number of kernels."""
 
 
 def sequencer_named(name: str) -> Sequencer:

@@ -1,4 +1,4 @@
-"""The smallest start of each kernel at which no read, write, port or shared unit comes too early or meets another."""
+"""The earliest start of each kernel without a conflict of reads, writes, ports or shared units."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Offsets:
 
 
 def times_of(plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan]) -> list[AccessTimes]:
-    """What every kernel of a design does when."""
+    """Access times of every kernel of a design."""
     sampled: list[dict[int, Interval]] = [{} for _ in plans]
     for memory in memories:
         cycles = Interval(*kind_named(memory.kind).sampled(memory))
@@ -187,7 +187,7 @@ class _Search:
         return best[2], best[0]
 
     def _free_from(self, use: Use, start: int) -> int:
-        """First start from this one on at which a use of the kernel meets none of the others."""
+        """First start from this one on at which a use of the kernel conflicts with no other."""
         moved = use.interval
         others = [other.interval for other in self.uses if other.name == use.name]
         while True:
@@ -213,5 +213,5 @@ def _gap(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> i
 
 
 def _use_of(memory: MemoryPlan) -> MemoryUse:
-    """What the kind of a memory was chosen by."""
+    """The use from which the kind of a memory was selected."""
     return MemoryUse(memory.layout.words, memory.word_width, memory.role, memory.read_latency)

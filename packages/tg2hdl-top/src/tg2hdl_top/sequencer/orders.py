@@ -20,8 +20,8 @@ def best_orders(
 ) -> list[HardwarePlan]:
     """Orders with the least latency, found by changing one kernel after the other.
 
-    Among equal latencies earlier starts are better: a kernel that starts early may let a later one do so.  What in
-    the end has not lowered the latency is undone.
+    Among equal latencies earlier starts are better: a kernel that starts early may let a later one do so.  Changes that
+    have not lowered the latency in the end are undone.
     """
     chosen = list(plans)
     spans = sorted({plan.cycles() for plan in plans})

@@ -1,4 +1,4 @@
-"""Kernels start at fixed times, each as soon as the words that it reads are there."""
+"""Kernels start at fixed times, each as soon as the words that it reads have been written."""
 
 from __future__ import annotations
 

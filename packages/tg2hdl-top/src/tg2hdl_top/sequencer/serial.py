@@ -1,4 +1,4 @@
-"""Kernels run one after the other: each starts in the cycle in which the one before is done."""
+"""Kernels run one after the other: each starts in the cycle in which the previous one is done."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SerialSequencer(Sequencer):
     shares_cores = True
 
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
-        """Each kernel starts when the one before is done."""
+        """Each kernel starts when the previous one is done."""
         ends = tuple(accumulate(cycles))
         return Timeline((0, *ends[:-1]), ends, interval=ends[-1])
 

@@ -14,7 +14,7 @@ FILES = sorted(
     {
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("packages/*/README.md"),
     }
 )

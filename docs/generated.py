@@ -1,0 +1,85 @@
+"""Pages that are made from the code: hooks with their descriptors, kinds of errors, passes, engines and parts."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from tg2hdl_ir import errors
+from tg2hdl_ir.pipeline import PIPELINE
+from tg2hdl_ir.plugins import hookspecs
+from tg2hdl_ir.plugins.catalog import KINDS
+from tg2hdl_ir.plugins.registry import registry
+
+HERE = Path(__file__).parent / "reference"
+
+
+def write_pages(app: Sphinx) -> None:
+    """Write the generated pages before the sources are read."""
+    for name, text in {"hooks": _hooks(), "errors": _errors(), "built-in": _built_in()}.items():
+        page = HERE / f"{name}.md"
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+
+
+def _hooks() -> str:
+    lines = [
+        "# Hooks",
+        "",
+        "A plugin is a module that an entry point of the group `tg2hdl` names. Its functions marked with `hookimpl` return "
+        f"descriptors. The version of the hooks is {hookspecs.HOOK_API}; how they change, and what a plugin may say of the "
+        "version that it was written for, is at the top of `tg2hdl_ir.plugins.hookspecs`.",
+        "",
+    ]
+    for kind in KINDS.values():
+        spec = getattr(hookspecs, kind.hook)
+        lines += [f"## `{kind.hook}`", "", inspect.getdoc(spec) or "", ""]
+        lines += [f"Returns a list of `{kind.descriptor.__name__}`:", ""]
+        lines += ["```{eval-rst}", f".. autoclass:: {kind.descriptor.__module__}.{kind.descriptor.__name__}", "```", ""]
+    return "\n".join(lines)
+
+
+def _errors() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "Every refusal is a `Tg2hdlError`: a message, and where they help a place (`at:`), facts (`note:`) and a way out "
+        "(`hint:`). The command prints it and exits with 1; `--traceback` shows where it arose.",
+        "",
+        "| class | printed as | meaning |",
+        "|---|---|---|",
+    ]
+    for name in errors.__all__:
+        cls = getattr(errors, name)
+        meaning = (inspect.getdoc(cls) or "").splitlines()[0]
+        lines.append(f"| `{name}` | `{cls.kind}:` | {meaning} |")
+    return "\n".join([*lines, ""])
+
+
+def _built_in() -> str:
+    plugins = registry()
+    lines = ["# What is built in", "", "## Passes", "", "In the order in which they run.", ""]
+    lines += ["| pass | what it does |", "|---|---|"]
+    lines += [f"| `{step.name}` | {step.description} |" for step in PIPELINE]
+    tables: tuple[tuple[str, Any], ...] = (
+        ("Simulation engines", plugins.simulators()),
+        ("FPGA parts", plugins.targets()),
+        ("Kinds of memory", plugins.memory_kinds()),
+        ("Quantization methods", plugins.quantizers()),
+        ("Report sections", plugins.report_sections()),
+    )
+    for title, descriptors in tables:
+        lines += ["", f"## {title}", "", "| name | description |", "|---|---|"]
+        for d in descriptors:
+            lines.append(f"| `{d.name}` | {getattr(d, 'description', '') or getattr(d, 'title', '')} |")
+    lines += ["", "## Arithmetic units", "", "| unit | op | latency (cycles) | interval (cycles) |", "|---|---|---|---|"]
+    lines += [f"| `{u.name}` | `{u.op}` | {u.latency} | {u.ii} |" for u in plugins.units()]
+    return "\n".join([*lines, ""])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("builder-inited", write_pages)
+    return {"parallel_read_safe": True}

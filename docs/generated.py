@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+
 from tg2hdl_ir import errors
 from tg2hdl_ir.pipeline import PIPELINE
 from tg2hdl_ir.plugins import hookspecs
@@ -37,7 +38,12 @@ def _hooks() -> str:
         spec = getattr(hookspecs, kind.hook)
         lines += [f"## `{kind.hook}`", "", inspect.getdoc(spec) or "", ""]
         lines += [f"Returns a list of `{kind.descriptor.__name__}`:", ""]
-        lines += ["```{eval-rst}", f".. autoclass:: {kind.descriptor.__module__}.{kind.descriptor.__name__}", "```", ""]
+        lines += [
+            "```{eval-rst}",
+            f".. autoclass:: {kind.descriptor.__module__}.{kind.descriptor.__name__}",
+            "```",
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -74,7 +80,13 @@ def _built_in() -> str:
         lines += ["", f"## {title}", "", "| name | description |", "|---|---|"]
         for d in descriptors:
             lines.append(f"| `{d.name}` | {getattr(d, 'description', '') or getattr(d, 'title', '')} |")
-    lines += ["", "## Arithmetic units", "", "| unit | op | latency (cycles) | interval (cycles) |", "|---|---|---|---|"]
+    lines += [
+        "",
+        "## Arithmetic units",
+        "",
+        "| unit | op | latency (cycles) | interval (cycles) |",
+        "|---|---|---|---|",
+    ]
     lines += [f"| `{u.name}` | `{u.op}` | {u.latency} | {u.ii} |" for u in plugins.units()]
     return "\n".join([*lines, ""])
 

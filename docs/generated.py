@@ -29,9 +29,9 @@ def _hooks() -> str:
     lines = [
         "# Hooks",
         "",
-        "A plugin is a module that an entry point of the group `tg2hdl` names. Its functions marked with `hookimpl` return "
-        f"descriptors. The version of the hooks is {hookspecs.HOOK_API}; how they change, and what a plugin may say of the "
-        "version that it was written for, is at the top of `tg2hdl_ir.plugins.hookspecs`.",
+        "A plugin is a module that an entry point of the group `tg2hdl` names. Its functions marked with `hookimpl`",
+        f"return descriptors. The version of the hooks is {hookspecs.HOOK_API}; how they change, and how a plugin says",
+        "which version it was written for, is at the top of `tg2hdl_ir.plugins.hookspecs`.",
         "",
     ]
     for kind in KINDS.values():
@@ -51,8 +51,8 @@ def _errors() -> str:
     lines = [
         "# Errors",
         "",
-        "Every refusal is a `Tg2hdlError`: a message, and where they help a place (`at:`), facts (`note:`) and a way out "
-        "(`hint:`). The command prints it and exits with 1; `--traceback` shows where it arose.",
+        "Every refusal is a `Tg2hdlError`: a message, and where they help a place (`at:`), facts (`note:`) and a way",
+        "out (`hint:`). The command prints it and exits with 1; `--traceback` shows where it arose.",
         "",
         "| class | printed as | meaning |",
         "|---|---|---|",

@@ -27,38 +27,9 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.testing import I8, I32, buffer, check, elementwise, gemv, golden, simulate
+from tg2hdl_top.testing_programs import PROGRAMS, inputs_of, moving, random_program, two_products
 
 OVERLAP = CompileOptions(schedule="overlap")
-
-
-def moving(size, sources, target, op="add", name="moving"):
-    """``out[a * i + b] = op(in1[a1 * i + b1], in2[...])`` over `size` steps; places are (depth, a, b)."""
-    i = IRCounter(size, 0, 0)
-
-    def at(place):
-        _, factor, offset = place
-        scaled = IROp("mul", I32, (i, IRConst(factor, I32)))
-        return IROp("add", I32, (scaled, IRConst(offset, I32)))
-
-    loads = [IRBufLoad(n, at(place), I32) for n, place in enumerate(sources, 1)]
-    operands = (*loads, IRConst(3, I32)) if len(loads) == 1 else tuple(loads)
-    store = IRBufStore(0, at(target), IROp(op, I32, operands), I32)
-    root = LoopIR.from_items((LoopIR.from_items((*loads, store), counter=i),))
-    depths = [target[0], *(place[0] for place in sources)]
-    return KernelIR(tuple(BufferMeta(n, d, I32, n == 0) for n, d in enumerate(depths)), root, name=name)
-
-
-def chain(*kernels, size):
-    """Program in which each kernel reads what the one before has written."""
-    buffers = [buffer("x", "input", size=size)]
-    buffers += [buffer(f"t{n}", "temporary", size=size) for n in range(len(kernels) - 1)]
-    buffers.append(buffer("y", "output", size=size))
-    calls = tuple(KernelCall(kernel, (n + 1, n)) for n, kernel in enumerate(kernels))
-    return ProgramIR("chain", tuple(buffers), calls, (len(kernels),))
-
-
-def x_of(size, seed=0):
-    return np.random.default_rng(seed).integers(-1000, 1000, size).astype(np.int32)
 
 
 # The reference
@@ -155,88 +126,6 @@ def shifted(design, kernel, cycles=-1):
     return replace(design, sequencer=replace(plan, starts=starts, windows=windows))
 
 
-# Programs
-
-SIZE = 24
-FORWARD, BACKWARD = (SIZE, 1, 0), (SIZE, -1, SIZE - 1)
-EVEN, ODD = (2 * SIZE, 2, 0), (2 * SIZE, 2, 1)
-
-
-def stream():
-    """Three kernels that go through a buffer in the same order."""
-    return chain(*(moving(SIZE, [FORWARD], FORWARD, op) for op in ("mul", "add", "max")), size=SIZE)
-
-
-def reversed_stream():
-    """The second kernel needs last what the first makes first."""
-    return chain(moving(SIZE, [FORWARD], FORWARD), moving(SIZE, [BACKWARD], FORWARD), size=SIZE)
-
-
-def fan_out():
-    """Two kernels read a buffer at the same time, and a third one what they make."""
-    names = [("x", "input"), ("t", "temporary"), ("u", "temporary"), ("v", "temporary"), ("y", "output")]
-    buffers = tuple(buffer(name, role, size=SIZE) for name, role in names)
-    calls = (
-        KernelCall(moving(SIZE, [FORWARD], FORWARD, "mul"), (1, 0)),
-        KernelCall(moving(SIZE, [FORWARD], FORWARD, "add"), (2, 1)),
-        KernelCall(moving(SIZE, [FORWARD], BACKWARD, "max"), (3, 1)),
-        KernelCall(moving(SIZE, [FORWARD, BACKWARD], FORWARD), (4, 2, 3)),
-    )
-    return ProgramIR("fan_out", buffers, calls, (4,))
-
-
-def two_writers():
-    """Two kernels write one buffer, and the first of their inputs is written again after it was read."""
-    buffers = (buffer("x", "input", size=SIZE), buffer("y", "output", size=2 * SIZE))
-    buffers += (buffer("t", "temporary", size=SIZE),)
-    calls = (
-        KernelCall(moving(SIZE, [FORWARD], FORWARD, "mul"), (2, 0)),
-        KernelCall(moving(SIZE, [FORWARD], EVEN), (1, 2)),
-        KernelCall(moving(SIZE, [FORWARD], BACKWARD, "max"), (2, 0)),
-        KernelCall(moving(SIZE, [BACKWARD], ODD), (1, 2)),
-    )
-    return ProgramIR("two_writers", buffers, calls, (1,))
-
-
-def layers():
-    """Two products of a matrix and a vector over the same multiplier, and a kernel without products."""
-    rng = np.random.default_rng(3)
-    weights = [rng.integers(-128, 128, rows * depth).astype(np.int8) for rows, depth in ((12, 10), (5, 12))]
-    narrow = moving(12, [(12, 1, 0)], (12, 1, 0), "and")
-    i = IRCounter(12, 0, 0)
-    load = IRBufLoad(1, i, I32)
-    clipped = IROp("cast", I8, (IROp("and", I32, (load, IRConst(127, I32))),))
-    store = IRBufStore(0, i, clipped, I8)
-    root = LoopIR.from_items((LoopIR.from_items((load, store), counter=i),))
-    narrow = KernelIR((BufferMeta(0, 12, I8, True), BufferMeta(1, 12, I32, False)), root, name="narrow")
-    buffers = (
-        buffer("x", "input", size=10, dtype=I8),
-        buffer("w1", "weight", weights[0], 120, I8),
-        buffer("s", "temporary", size=12),
-        buffer("h", "temporary", size=12, dtype=I8),
-        buffer("w2", "weight", weights[1], 60, I8),
-        buffer("y", "output", size=5),
-    )
-    calls = (
-        KernelCall(gemv(12, 10), (2, 1, 0)),
-        KernelCall(narrow, (3, 2)),
-        KernelCall(gemv(5, 12), (5, 4, 3)),
-    )
-    return ProgramIR("layers", buffers, calls, (5,))
-
-
-PROGRAMS = {f.__name__: f for f in (stream, reversed_stream, fan_out, two_writers, layers)}
-
-
-def inputs_of(program, seed=0):
-    rng = np.random.default_rng(seed)
-    return {
-        b.name: rng.integers(-100, 100, b.depth).astype(b.dtype.numpy())
-        for b in program.buffers
-        if b.role == "input"
-    }
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("multipliers", [1, 4])
 def test_kernels_overlap_with_the_same_bits(name, multipliers):
@@ -273,27 +162,13 @@ def shares_only(design, kernel):
 
 def test_starts_are_the_smallest_of_all():
     """Found again by trying every start on the accesses that were seen."""
-    for program in (stream(), reversed_stream(), fan_out()):
+    for program in (PROGRAMS[name]() for name in ("stream", "reversed_stream", "fan_out")):
         design = compile_program(program, OVERLAP)
         seen, starts = trace(design), []
         for kernel in range(len(seen)):
             tried = range(2000)
             starts.append(next(s for s in tried if fault(design, seen[: kernel + 1], [*starts, s]) is None))
         assert tuple(starts) == design.sequencer.starts
-
-
-def two_products():
-    """Two products of a matrix and a vector that do not wait for each other."""
-    rng = np.random.default_rng(3)
-    weights = [rng.integers(-128, 128, 60).astype(np.int8) for _ in range(2)]
-    buffers = (
-        buffer("x", "input", size=10, dtype=I8),
-        *(buffer(f"w{n}", "weight", w, 60, I8) for n, w in enumerate(weights)),
-        buffer("y", "output", size=6),
-        buffer("z", "output", size=6),
-    )
-    calls = (KernelCall(gemv(6, 10), (3, 1, 0)), KernelCall(gemv(6, 10), (4, 2, 0)))
-    return ProgramIR("two_products", buffers, calls, (3, 4))
 
 
 def test_shared_products_do_not_meet():
@@ -322,31 +197,6 @@ def test_readers_wait_where_a_memory_has_no_more_ports():
     assert windows[0].last + 1 == windows[1].first
 
 
-def random_program(rng):
-    """Kernels that read and write buffers in any direction, in place or not, each buffer any number of times."""
-    size = int(rng.integers(5, 20))
-    count = int(rng.integers(2, 6))
-    names = ["x", *(f"t{n}" for n in range(int(rng.integers(1, 4))))]
-    buffers = [buffer(name, "input" if name == "x" else "temporary", size=size) for name in names]
-    places = [(size, 1, 0), (size, -1, size - 1)]
-    written, calls = [0], []
-    for n in range(count):
-        target = int(rng.integers(len(names))) if n else 1
-        reads = [int(rng.choice(written)) for _ in range(int(rng.integers(1, 3)))]
-        if len(set(reads)) < len(reads) or target in reads:
-            reads = [r for r in dict.fromkeys(reads) if r != target] or [n for n in written if n != target][
-                :1
-            ]
-        picked = [places[int(rng.integers(2))] for _ in range(len(reads) + 1)]
-        op = str(rng.choice(["add", "max", "sub", "mul"]))
-        if not reads:
-            continue
-        calls.append(KernelCall(moving(size, picked[1:], picked[0], op, f"k{n}"), (target, *reads)))
-        written = sorted({*written, target})
-    outputs = tuple(dict.fromkeys(call.buffers[0] for call in calls))
-    return ProgramIR("random", tuple(buffers), tuple(calls), outputs)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed):
     program = random_program(np.random.default_rng(seed))
@@ -369,7 +219,7 @@ def test_random_programs_are_tight():
 
 
 def test_a_design_prints_and_keeps_its_starts(tmp_path):
-    design = compile_program(layers(), replace(OVERLAP, multipliers=2))
+    design = compile_program(PROGRAMS["layers"](), replace(OVERLAP, multipliers=2))
     lines = design.format().splitlines()
     assert lines[0].startswith(f"DESIGN layers: 3 kernels, overlap, {design.predicted_cycles()} cycles")
     assert f"  start of k2 gemv: cycle {design.sequencer.starts[2]}" in lines
@@ -403,7 +253,7 @@ def test_run_time_bounds_stay_serial_and_the_design_says_so():
 
 def test_runs_follow_each_other():
     """A start in the cycle of done begins the next run."""
-    design = compile_program(stream(), OVERLAP)
+    design = compile_program(PROGRAMS["stream"](), OVERLAP)
     top, dones, interval = TopModule(design), [], design.timeline().interval
 
     async def bench(ctx):

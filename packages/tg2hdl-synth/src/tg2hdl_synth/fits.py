@@ -100,7 +100,7 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     most = ", ".join(f"{n} {b}" for n, b in sorted(blocks.items(), key=lambda i: -i[1])[:3] if b)
     lines = [f"block RAMs: {needs['bram']} of {chosen.bram}" + (f" ({most})" if most else "")]
     if chosen.family != "ecp5":
-        bits = sum(m.layout.words * m.word_width for m in design.built_memories)
+        bits = sum(m.depth * m.word_width for m in design.built_memories)
         lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
         enough = bits <= _capacity(chosen)
         return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen))
@@ -167,11 +167,11 @@ def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
 
 def _hint_for_memory(design: Any, part: TargetDef) -> str:
     weights = sum(
-        memory.layout.words * memory.word_width
+        memory.depth * memory.word_width
         for n, memory in design.memories.items()
         if design.program.buffers[n].role == "weight"
     )
-    total = sum(m.layout.words * m.word_width for m in design.built_memories)
+    total = sum(m.depth * m.word_width for m in design.built_memories)
     larger = [p.name for p in PARTS if p.family == part.family and p.bram > part.bram]
     if total <= part.bram * part.bram_bits * 0.8:
         return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"

@@ -72,7 +72,7 @@ def _plans(design: Any) -> list[Any]:
 
 
 def _memory_bits(design: Any) -> int:
-    return sum(m.layout.words * m.word_width for m in design.memories)
+    return sum(m.depth * m.word_width for m in design.memories)
 
 
 def _units(design: Any) -> dict[str, int]:

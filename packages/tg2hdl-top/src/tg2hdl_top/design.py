@@ -227,6 +227,12 @@ def design_program(
     cores = tuple(range(len(plans))) if repeats is None else repeats.cores
     sharing = sharing_of(_distinct(cores, plans), options)
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
+    others = [port for port in options.ports if port != "native"]
+    if sequencing.plan.interval and others:
+        raise InputError(
+            f"host port {others[0]!r} starts runs one after the other; with schedule={options.schedule!r} they overlap",
+            hint='choose schedule="overlap", or the native port alone',
+        )
     ends = [start + plan.cycles() for start, plan in zip(sequencing.plan.starts, plans, strict=False)]
     order = sorted(range(len(plans)), key=lambda n: ends[n] if ends else n)
     order = [cores[n] for n in order]
@@ -310,7 +316,8 @@ def _variables(program: ProgramIR) -> tuple[Any, ...]:
 def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
     """Everything that the host ports of a design serve, whose kernels are done in this order."""
     program = design.program
-    shape = HostShape.of(design.buffers, _variables(program), order)
+    streams = design.sequencer.interval > 0
+    shape = HostShape.of(design.buffers, _variables(program), order, streams=streams)
     buffers = {memory.name: program.buffers[number] for number, memory in design.memories.items()}
     described = [
         replace(b, title=buffers[b.name].name, role=buffers[b.name].role, shape=buffers[b.name].shape)

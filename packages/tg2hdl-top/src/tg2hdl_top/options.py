@@ -22,7 +22,7 @@ class CompileOptions(LowerOptions):
         Kinds of host ports; each serves what it can of what earlier ones leave.
     schedule : str
         Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
-        soon as the words that it reads are there.
+        soon as the words that it reads are there, ``dataflow`` starts runs at a fixed interval while others work.
     cut_kernels : bool
         Whether kernels are cut at reductions where two take fewer cycles than one.
     share_kernels : bool

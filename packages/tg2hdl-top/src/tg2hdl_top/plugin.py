@@ -37,4 +37,9 @@ def tg2hdl_sequencers() -> list[SequencerDef]:
             "each kernel as soon as the words that it reads are there",
             "tg2hdl_top.sequencer.overlap:OverlapSequencer",
         ),
+        SequencerDef(
+            "dataflow",
+            "runs follow each other at a fixed interval",
+            "tg2hdl_top.sequencer.dataflow:DataflowSequencer",
+        ),
     ]

@@ -20,6 +20,7 @@ def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, Memor
             in_place=number in in_place,
             host_writes=buffer.role == "input" or (buffer.role == "weight" and options.weights == "loadable"),
             host_reads=number in program.outputs,
+            is_weight=buffer.role == "weight",
         )
         for number, buffer in enumerate(program.buffers)
     }

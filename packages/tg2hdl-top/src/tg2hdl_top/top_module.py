@@ -14,13 +14,14 @@ from amaranth.lib import wiring
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import CompiledKernel, HardwarePlan, KernelCore
 from tg2hdl_lower.component import Component
+from tg2hdl_lower.emit.connect_memory import Selection
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
-from tg2hdl_top.repeats.connect import MemoryRuns
+from tg2hdl_top.repeats.connect import Banks, MemoryRuns
 from tg2hdl_top.repeats.run_table import RunTable
 from tg2hdl_top.sequencer import SequencerComponent, sequencer_named
 from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, read_use, write_use
@@ -160,10 +161,31 @@ class TopModule(Component):
             products=[self._selects(sequencer, n, PRODUCTS) for n in range(len(self.cores))],
             units=[self._selects(sequencer, n, UNITS) for n in range(len(self.cores))],
         )
-        connected = MemoryRuns(m, self.design, self.cores, table)
+        banks = self._add_banks(m, sequencer)
+        connected = MemoryRuns(m, self.design, self.cores, table, banks)
         for memory in self.design.built_memories:
             connected.connect(memory, busy, self._host_of, partial(self._selects_port, sequencer, memory))
         return m
+
+    def _add_banks(self, m: Module, sequencer: SequencerComponent) -> Banks | None:
+        """Registers that count the runs: each user of a memory with banks goes to the next one with each run."""
+        most = max(memory.banks for memory in self.memories)
+        if most == 1:
+            return None
+        pulses = {f"kernel{n}": start for n, start in enumerate(sequencer.kernel_start)}
+        pulses |= {"next": sequencer.start & sequencer.ready, "latest": sequencer.done}
+        counts = {}
+        for name, pulse in pulses.items():
+            # The host writes for the next run; all others are in the run that has started, or is done.
+            count = Signal(range(most), name=f"{name}_bank", init=0 if name == "next" else most - 1)
+            with m.If(pulse):
+                m.d.sync += count.eq(count + 1)
+            counts[name] = count
+        # A word of the host is written a cycle later.
+        written = Signal.like(counts["next"], name="written_bank")
+        m.d.sync += written.eq(counts["next"])
+        kernels = [Selection(bank=counts[f"kernel{n}"]) for n in range(len(self.cores))]
+        return Banks(kernels, Selection(bank=written), Selection(bank=counts["latest"]))
 
     def _selects(self, sequencer: SequencerComponent, kernel: int, use: str) -> Value:
         """Flag that selects a kernel at shared hardware: its window, or that it is busy."""
@@ -187,6 +209,8 @@ class TopModule(Component):
 
     def _connect_control(self, m: Module, host: Any, sequencer: Any, busy: Value) -> None:
         m.d.comb += [sequencer.start.eq(host.start), host.done.eq(sequencer.done), host.busy.eq(busy)]
+        if self.design.sequencer.interval:
+            m.d.comb += host.ready.eq(sequencer.ready)
         for number, core in enumerate(self.cores):
             m.d.comb += host.kernel_done[number].eq(core.done)
             for variable in core.plan.kernel.variables:

@@ -28,13 +28,20 @@ class Selection:
         Number of the region; None where the memory is no array.
     active : Value, optional
         Whether the run writes this memory; None where every run does.
+    bank : Value, optional
+        Number of the run, whose last bits choose among the banks of a memory that has several.
     """
 
     region: Value | None = None
     active: Value | None = None
+    bank: Value | None = None
 
     def address(self, memory: MemoryPlan, address: Value, stride: int) -> Value:
-        """Address in the array of a word of the region."""
+        """Address in the array of a word of the region, or in the memory of a word of the bank."""
+        if memory.banks > 1:
+            assert self.bank is not None, "users of banks count their runs"
+            bank = self.bank[: (memory.banks - 1).bit_length()]
+            return bank if memory.layout.words == 1 else Cat(address, bank)
         if self.region is None:
             return address
         low = (stride - 1).bit_length()
@@ -162,10 +169,12 @@ def _host_source(
     enable = Signal(len(host.wen), name=f"{memory.name}_host_wen")
     address = Signal.like(host.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
     data = Signal.like(host.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
+    # With several banks the host writes none that a run needs.
+    closed = Const(0, 1) if memory.banks > 1 else busy
     placed, lanes = access.writes.address(memory, address, stride), memory.layout.lanes
     if len(data) == memory.word_width:
-        m.d.sync += [enable.eq(host.wen & ~busy), address.eq(host.waddr), data.eq(host.wdata)]
+        m.d.sync += [enable.eq(host.wen & ~closed), address.eq(host.waddr), data.eq(host.wdata)]
         return enable, placed, data, enable.replicate(lanes)
     # One element for all lanes, and an enable for each.
-    m.d.sync += [enable.eq(Mux(busy, 0, host.wen)), address.eq(host.waddr), data.eq(host.wdata)]
+    m.d.sync += [enable.eq(Mux(closed, 0, host.wen)), address.eq(host.waddr), data.eq(host.wdata)]
     return enable.any(), placed, data.replicate(lanes), enable

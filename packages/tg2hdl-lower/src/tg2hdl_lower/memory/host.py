@@ -122,6 +122,8 @@ class HostShape:
         Most clock cycles of a run; 0 where no port needs it.
     keeps_state : bool
         Whether a run depends on the runs before it.
+    streams : bool
+        Whether runs may start while others run, when `ready` is high.
     """
 
     control: bool
@@ -134,15 +136,21 @@ class HostShape:
     identity: str = ""
     cycles: int = 0
     keeps_state: bool = False
+    streams: bool = False
 
     @classmethod
     def of(
-        cls, memories: Iterable[MemoryPlan], variables: Iterable[IRVariable], order: Iterable[int]
+        cls,
+        memories: Iterable[MemoryPlan],
+        variables: Iterable[IRVariable],
+        order: Iterable[int],
+        *,
+        streams: bool = False,
     ) -> HostShape:
         """All of a design whose kernels are done in this order of their cores."""
         buffers = tuple(b for b in map(HostBuffer.of, memories) if b.writes or b.reads)
         order = tuple(order)
-        return cls(True, 1 + max(order), tuple(variables), buffers, order)
+        return cls(True, 1 + max(order), tuple(variables), buffers, order, streams=streams)
 
     def without(self, served: HostShape) -> HostShape:
         """What is left when a port serves some of it."""
@@ -179,6 +187,10 @@ class HostShape:
             One-cycle pulse while idle.
         done, busy : In(1)
             One-cycle pulse at the end of a run; from the cycle after `start` to that of `done`.
+        ready : In(1)
+            Only where runs overlap: a start in this cycle begins a run, in others it is ignored.  From the cycle
+            after `start` on the host writes the inputs of the next run; it reads the results of a run from the cycle
+            after `done` to the next `done`.
         kernel_done : In(1), array
             One-cycle pulse at the end of each run of a core.
         variables : Out(Signature)
@@ -189,6 +201,7 @@ class HostShape:
         members: dict[str, wiring.Member] = {}
         if self.control:
             members |= {"start": Out(1), "done": In(1), "busy": In(1)}
+            members |= {"ready": In(1)} if self.streams else {}
             members["kernel_done"] = In(1).array(self.kernels)
             members["variables"] = Out(variables_signature(self.variables))
         members["buffers"] = Out(

@@ -43,6 +43,8 @@ class MemoryPlan:
     area : Area
     contents : ndarray, optional
         Elements at power on, in order.
+    banks : int
+        Copies of all words for runs that overlap; a power of two.
     routes : tuple of (slot, int, int)
         Read ports of kernels that are not the memory's port of the same number: slot, its port, and that of the memory.
     """
@@ -59,6 +61,7 @@ class MemoryPlan:
     area: Area
     contents: npt.NDArray[Any] | None = None
     routes: tuple[tuple[Slot, int, int], ...] = ()
+    banks: int = 1
 
     def port_of(self, slot: Slot, port: int) -> int:
         """Read port that serves a kernel's read port."""
@@ -68,6 +71,13 @@ class MemoryPlan:
     def word_width(self) -> int:
         """Bits of a word."""
         return self.layout.lanes * self.dtype.bit_width
+
+    @property
+    def depth(self) -> int:
+        """Words of all banks."""
+        if self.banks == 1 or self.layout.words == 1:
+            return self.banks * self.layout.words
+        return self.banks << self.layout.address_width
 
     def data(self) -> MemoryData:
         """Words of the memory at power on."""
@@ -79,17 +89,18 @@ class MemoryPlan:
                 init = [int(w) for w in packed[:, 0]]
             else:
                 init = [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
-        return MemoryData(shape=unsigned(self.word_width), depth=self.layout.words, init=init)
+        return MemoryData(shape=unsigned(self.word_width), depth=self.depth, init=init)
 
     def format(self) -> str:
         """One line."""
         role = self.role
         users = [f"k{k}.{b}" for k, b in self.slots]
         users += ["host writes"] * role.host_writes + ["host reads"] * role.host_reads
+        banks = f" in each of {self.banks} banks" if self.banks > 1 else ""
         initial = ", initial contents" if self.contents is not None else ""
         return (
             f"{self.name}: {self.dtype} {self.layout}, {self.kind}, {self.layout.words} words of "
-            f"{self.word_width} bits, {len(self.ports)} read ports, latency {self.read_latency}{initial}; "
+            f"{self.word_width} bits{banks}, {len(self.ports)} read ports, latency {self.read_latency}{initial}; "
             + ", ".join(users)
         )
 

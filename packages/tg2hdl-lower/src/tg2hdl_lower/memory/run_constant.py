@@ -36,8 +36,8 @@ class RunConstant(MemoryKind):
 
 class _Word(Ram):
     def read(self, m: Module, number: int, address: Value) -> Value:
-        """The word, without registers; of several regions that of the run."""
+        """The word, without registers; of several regions or banks that of the run."""
         port = self.ram.read_port(domain="comb")
-        if self.memory.layout.words > 1:
+        if self.memory.depth > 1:
             m.d.comb += port.addr.eq(address)
         return port.data

@@ -23,6 +23,8 @@ class MemoryRole:
         Through the host ports, while no kernel runs.
     regions : int
         Buffers of one layout in an array; a run uses one of them. 1 for a separate memory.
+    is_weight : bool
+        The host writes it before runs, not for each of them.
     """
 
     written: bool = True
@@ -30,6 +32,7 @@ class MemoryRole:
     host_writes: bool = True
     host_reads: bool = True
     regions: int = 1
+    is_weight: bool = False
 
     @property
     def is_rom(self) -> bool:

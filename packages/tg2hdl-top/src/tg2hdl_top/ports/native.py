@@ -54,6 +54,8 @@ class NativeDriver(HostDriver):
         simulation = self.simulation
         for name, value in variables.items():
             simulation.set(f"variables__{name}", value)
+        if self.serves.streams:
+            simulation.run_until("ready", limit=limit)
         before = simulation.cycles
         simulation.set("start", 1)
         simulation.step()

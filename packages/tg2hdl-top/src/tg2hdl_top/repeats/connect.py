@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth import Module
 from amaranth.hdl import Value
@@ -16,7 +16,16 @@ from tg2hdl_top.design import Design
 from tg2hdl_top.repeats.run_table import RunTable
 from tg2hdl_top.repeats.table import run_columns
 
-__all__ = ["MemoryRuns"]
+__all__ = ["Banks", "MemoryRuns"]
+
+
+class Banks(NamedTuple):
+    """The bank of each user of a memory that has several."""
+
+    kernels: Sequence[Selection]
+    host_writes: Selection
+    host_reads: Selection
+
 
 HostOf = Callable[[MemoryPlan, str], Any]
 """Interface of the host to a buffer that has a member of this name."""
@@ -29,16 +38,24 @@ class MemoryRuns:
     ----------
     table : RunTable, optional
         Where a core runs several times; the variables whose value each run knows are driven from it.
+    banks : Banks, optional
+        Where runs of the design overlap.
     """
 
     def __init__(
-        self, m: Module, design: Design, cores: Sequence[KernelCore], table: RunTable | None
+        self,
+        m: Module,
+        design: Design,
+        cores: Sequence[KernelCore],
+        table: RunTable | None,
+        banks: Banks | None = None,
     ) -> None:
         self.m = m
         self.design = design
         self.cores = cores
         self._arrays = {array.memory.name: array for array in design.arrays}
         self._regions = {memory.name: memory for memory in design.buffers}
+        self._banks = banks
         self._selections = {} if table is None else self._found(table)
 
     def connect(
@@ -52,6 +69,8 @@ class MemoryRuns:
             writer = host_of(memory, "wen") if memory.role.host_writes else None
             reader = host_of(memory, "raddr") if memory.role.host_reads else None
             host, stride = HostAccess(writer, reader), 1
+            if self._banks is not None:
+                host = HostAccess(writer, reader, self._banks.host_writes, self._banks.host_reads)
         connect_memory(
             self.m,
             replace(memory, slots=slots),
@@ -60,8 +79,12 @@ class MemoryRuns:
             host,
             selects,
             stride=stride,
-            selections=self._selections.get(memory.name),
+            selections=self._selections.get(memory.name) if self._banks is None else self._of_banks(slots),
         )
+
+    def _of_banks(self, slots: Sequence[Slot]) -> dict[Slot, Selection]:
+        assert self._banks is not None, "asked for where there are banks"
+        return {(core, buffer): self._banks.kernels[core] for core, buffer in slots}
 
     def _host_of_array(self, memory: MemoryPlan, host_of: HostOf) -> HostAccess:
         found = [(n, self._regions[name]) for n, name in enumerate(self._arrays[memory.name].members)]

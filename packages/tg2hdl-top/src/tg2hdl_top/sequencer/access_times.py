@@ -19,7 +19,7 @@ from tg2hdl_lower.plan.operations import Product, SharedUnitOp, UnitProduct
 from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_top.sequencer.step_values import StepValues, steps_of
 
-__all__ = ["AccessTimes", "Interval", "WordTimes", "access_times"]
+__all__ = ["NEVER", "AccessTimes", "Interval", "WordTimes", "access_times"]
 
 NEVER = 1 << 60
 """Time of the first access to a word without any; that of its last one is the negative of it."""

@@ -68,6 +68,8 @@ class SequencerComponent(Component):
         From the cycle after `start` to that of `done`.
     kernel_start : Out(1), array
     kernel_done, kernel_busy : In(1), array
+    ready : Out(1)
+        Whether a start in this cycle begins a run; absent where every start while idle does.
     window : Out(1), array
         High from the first to the last cycle of each window; absent where there are none.
     """

@@ -12,10 +12,18 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryUse
-from tg2hdl_top.sequencer.access_times import AccessTimes, Interval, WordTimes, access_times
+from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
 from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, Sharing, read_use, write_use
 
-__all__ = ["Offsets", "Use", "smallest_offsets", "times_of"]
+__all__ = ["NoRoomError", "Offsets", "Use", "memory_use", "smallest_offsets", "times_of"]
+
+
+MOST_SLOTS = 4
+"""Intervals that a kernel may be moved to where all that it shares is free at once."""
+
+
+class NoRoomError(Exception):
+    """Nothing is free in any cycle of the interval."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +70,30 @@ _KEPT = 256
 
 
 def smallest_offsets(
-    times: Sequence[AccessTimes], memories: Sequence[MemoryPlan], sharing: Sharing, family: FamilyDef
+    times: Sequence[AccessTimes],
+    memories: Sequence[MemoryPlan],
+    sharing: Sharing,
+    family: FamilyDef,
+    interval: int | None = None,
 ) -> Offsets:
     """Start each kernel, in order, as soon as those before it allow.
 
     Every word that a kernel reads has been written, no word is written that an earlier kernel still reads or will
     write itself, and no two kernels use a memory port or shared hardware in the same cycle.  Where a kernel would wait
     for a read port only, it gets one of its own while the memory may have more.
+
+    Parameters
+    ----------
+    interval : int, optional
+        Cycles from one run to the next, whose kernels must not meet those of this one either.  The host then reads
+        through port 0 at any time.
+
+    Raises
+    ------
+    NoRoomError
+        When there is no place in the interval.
     """
-    search = _Search(times, list(memories), sharing, family)
+    search = _Search(times, list(memories), sharing, family, interval)
     for kernel in range(len(times)):
         search.place(kernel)
     return search.found()
@@ -83,8 +106,10 @@ class _Search:
         memories: list[MemoryPlan],
         sharing: Sharing,
         family: FamilyDef,
+        interval: int | None,
     ) -> None:
         self.times = times
+        self.interval = interval
         self.sharing = sharing
         self.starts: list[int] = []
         self.uses: list[Use] = []
@@ -93,17 +118,22 @@ class _Search:
         self.ports = [set(memory.ports) for memory in memories]
         self.routes: list[dict[tuple[Slot, int], int]] = [{} for _ in memories]
         self.slots: list[dict[int, int]] = [{} for _ in times]
+        self.host_ports = [{0} if interval and memory.role.host_reads else set() for memory in memories]
         for number, memory in enumerate(memories):
             for kernel, buffer in memory.slots:
                 self.slots[kernel][buffer] = number
 
     def place(self, kernel: int) -> None:
         """Find the start of a kernel."""
-        start = self._after_hazards(kernel)
+        start = earliest = self._after_hazards(kernel)
         while True:
             fixed, later = self._uses_at(kernel, start)
             if later == start:
                 break
+            if later == NEVER or (
+                self.interval is not None and later - earliest > MOST_SLOTS * self.interval
+            ):
+                raise NoRoomError
             start = later
         self.starts.append(start)
         self.uses += fixed
@@ -120,7 +150,7 @@ class _Search:
         return Offsets(self.starts, self.uses, memories)
 
     def _area(self, memory: MemoryPlan, ports: int) -> Area:
-        return kind_named(memory.kind).area(_use_of(memory), self.family, ports)
+        return kind_named(memory.kind).area(memory_use(memory), self.family, ports)
 
     # Words
 
@@ -154,7 +184,7 @@ class _Search:
         routes: list[tuple[int, tuple[Slot, int], int]] = []
         for (buffer, port), interval in mine.read_ports.items():
             number = self.slots[kernel][buffer]
-            if self.memories[number].layout.words == 1:
+            if self.memories[number].layout.words == 1 and self.interval is None:
                 continue
             mine_there = taken.setdefault(number, set())
             to, later = self._read_port(
@@ -173,8 +203,12 @@ class _Search:
     def _read_port(self, number: int, wanted: int, use: Use, taken: set[int], start: int) -> tuple[int, int]:
         """Port of a memory for a reader, and from when on it is free."""
         memory = self.memories[number]
-        limit = max(kind_named(memory.kind).read_ports(_use_of(memory), self.family), len(memory.ports))
-        existing = sorted(self.ports[number] - taken, key=lambda port: (port != wanted, port))
+        limit = max(kind_named(memory.kind).read_ports(memory_use(memory), self.family), len(memory.ports))
+        if self.interval is not None:
+            # One port would be busy most of the time; that of the host serves no kernel.
+            limit = max(limit, self.family.memory.block_ports) + len(self.host_ports[number])
+        usable = self.ports[number] - self.host_ports[number] - taken
+        existing = sorted(usable, key=lambda port: (port != wanted, port))
         free = [
             (self._free_from(replace(use, name=read_use(memory.name, port)), start), n, port)
             for n, port in enumerate(existing)
@@ -187,14 +221,23 @@ class _Search:
         return best[2], best[0]
 
     def _free_from(self, use: Use, start: int) -> int:
-        """First start from this one on at which a use of the kernel conflicts with no other."""
+        """First start from this one on at which a use of the kernel conflicts with no other; `NEVER` without one."""
         moved = use.interval
         others = [other.interval for other in self.uses if other.name == use.name]
         while True:
-            hit = next((other for other in others if other.meets(moved)), None)
+            hit = next((other for other in others if self._meet(other, moved)), None)
             if hit is None:
                 return start + moved.first - use.interval.first
-            moved = moved.after(hit.last + 1 - moved.first)
+            beyond = hit.last + 1 - moved.first
+            moved = moved.after(beyond if self.interval is None else (beyond - 1) % self.interval + 1)
+            if self.interval is not None and moved.first - use.interval.first >= self.interval:
+                return NEVER
+
+    def _meet(self, one: Interval, other: Interval) -> bool:
+        if self.interval is None:
+            return one.meets(other)
+        gap = (other.first - one.first) % self.interval
+        return gap <= one.last - one.first or (-gap) % self.interval <= other.last - other.first
 
 
 def _gap(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> int:
@@ -212,6 +255,6 @@ def _gap(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> i
     return max(gaps, default=0)
 
 
-def _use_of(memory: MemoryPlan) -> MemoryUse:
+def memory_use(memory: MemoryPlan) -> MemoryUse:
     """The use from which the kind of a memory was selected."""
     return MemoryUse(memory.layout.words, memory.word_width, memory.role, memory.read_latency)

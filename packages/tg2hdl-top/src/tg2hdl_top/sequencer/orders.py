@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_top.sequencer.plan import SequencerPlan
 
 __all__ = ["best_orders"]
 
@@ -16,20 +16,19 @@ ROUNDS = 3
 def best_orders(
     plans: Sequence[HardwarePlan],
     orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
-    arrange: Callable[[Sequence[HardwarePlan]], SequencerPlan],
+    cost: Callable[[Sequence[HardwarePlan]], tuple[Any, int]],
 ) -> list[HardwarePlan]:
-    """Orders with the least latency, found by changing one kernel after the other.
+    """Orders of the least cost, found by changing one kernel after the other.
 
-    Among equal latencies earlier starts are better: a kernel that starts early may let a later one do so.  Changes that
-    have not lowered the latency in the end are undone.
+    Parameters
+    ----------
+    cost : callable
+        What counts, and the sum of the starts: among equal costs earlier starts are better, since a kernel that starts
+        early may let a later one do so.  Changes that have not lowered the cost in the end are undone.
     """
     chosen = list(plans)
     spans = sorted({plan.cycles() for plan in plans})
     choices = [[plan, *orders(number, spans)] for number, plan in enumerate(plans)]
-
-    def cost(trial: Sequence[HardwarePlan]) -> tuple[int, int]:
-        plan = arrange(trial)
-        return plan.latency, sum(plan.starts)
 
     least = cost(chosen)
     for _ in range(ROUNDS):

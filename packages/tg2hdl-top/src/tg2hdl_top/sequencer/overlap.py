@@ -17,7 +17,7 @@ from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
 from tg2hdl_top.sequencer.plan import PRODUCTS, SequencerPlan, Sharing, Window
 
-__all__ = ["OverlapSequencer"]
+__all__ = ["OverlapSequencer", "windows_of"]
 
 MAX_STEPS = 1 << 25
 """Steps of all kernels up to which their accesses are enumerated."""
@@ -36,8 +36,8 @@ class OverlapSequencer(Sequencer):
         times = times_of(plans, memories)
         found = smallest_offsets(times, memories, sharing, family_named(plans[0].family))
         ends = [start + each.cycles for start, each in zip(found.starts, times, strict=True)]
-        windows = _windows(found, ends, sharing)
-        plan = SequencerPlan(policy, tuple(found.starts), max(ends), windows)
+        windows = windows_of(found, list(zip(found.starts, ends, strict=True)), sharing)
+        plan = SequencerPlan(policy, tuple(found.starts), max(ends), windows=windows)
         return Arrangement(plan, tuple(found.memories))
 
     def choose(
@@ -49,7 +49,12 @@ class OverlapSequencer(Sequencer):
         """Take the orders of the least latency."""
         if len(plans) < 2 or _why_serial(plans):
             return list(plans)
-        return best_orders(plans, orders, lambda trial: arrange(trial).plan)
+
+        def cost(trial: Sequence[HardwarePlan]) -> tuple[int, int]:
+            plan = arrange(trial).plan
+            return plan.latency, sum(plan.starts)
+
+        return best_orders(plans, orders, cost)
 
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Each kernel starts at its time."""
@@ -69,13 +74,19 @@ def _why_serial(plans: Sequence[HardwarePlan]) -> str:
     return f"{steps:,} steps are more than {MAX_STEPS:,}" if steps > MAX_STEPS else ""
 
 
-def _windows(found: Offsets, ends: Sequence[int], sharing: Sharing) -> tuple[Window, ...]:
-    """Windows of all hardware that kernels share while they run at the same time."""
+def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing) -> tuple[Window, ...]:
+    """Windows of all hardware that kernels share while they run at the same time.
+
+    Parameters
+    ----------
+    runs : sequence of (int, int)
+        Start and end of each kernel.
+    """
     windows: list[Window] = []
     for name in dict.fromkeys(use.name for use in found.uses):
         users = [use for use in found.uses if use.name == name]
-        runs = [(found.starts[use.kernel], ends[use.kernel]) for use in users]
-        if all(a[1] <= b[0] or b[1] <= a[0] for a, b in combinations(runs, 2)):
+        busy = [runs[use.kernel] for use in users]
+        if all(a[1] <= b[0] or b[1] <= a[0] for a, b in combinations(busy, 2)):
             continue
         lead = HeldOperands.LEAD if name == PRODUCTS and sharing.held_operands else 0
         windows += [

@@ -70,6 +70,8 @@ class SequencerPlan:
         Start pulse of each kernel in cycles after `start`; empty where kernels start when others are done.
     latency : int
         Cycles from `start` to `done`; 0 where the kernels decide.
+    interval : int
+        Cycles from one run to the next one that may start while it runs; 0 where runs follow each other.
     windows : tuple of Window
         Flags that select among kernels that run at the same time; all others are selected while they are busy.
     notes : tuple of str
@@ -79,12 +81,14 @@ class SequencerPlan:
     policy: str
     starts: tuple[int, ...] = ()
     latency: int = 0
+    interval: int = 0
     windows: tuple[Window, ...] = ()
     notes: tuple[str, ...] = ()
 
     def format(self, kernels: Sequence[str]) -> list[str]:
         """Lines for the named kernels of a design: starts, windows and notes."""
-        lines = [f"  start of k{n} {kernels[n]}: cycle {start}" for n, start in enumerate(self.starts)]
+        lines = [f"  a run every {self.interval} cycles"] if self.interval else []
+        lines += [f"  start of k{n} {kernels[n]}: cycle {start}" for n, start in enumerate(self.starts)]
         lines += [f"  window {w.use} of k{w.kernel}: cycles {w.first} to {w.last}" for w in self.windows]
         return lines + [f"  note: {note}" for note in self.notes]
 

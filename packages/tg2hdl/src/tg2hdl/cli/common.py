@@ -105,8 +105,8 @@ _OPTIONS = (
     ),
     click.option(
         "--schedule",
-        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), or a "
-        "policy of a plugin.  [default: serial]",
+        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), dataflow "
+        "(also those of the next run), or a policy of a plugin.  [default: serial]",
     ),
     click.option(
         "--port",

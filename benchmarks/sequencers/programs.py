@@ -1,0 +1,116 @@
+"""All test programs of several kernels with `schedule="overlap"`: every bit compared, cycles with and without it.
+
+    python benchmarks/sequencers/programs.py             simulate up to 20,000 cycles each; a few minutes
+    python benchmarks/sequencers/programs.py --random 40 --seed 1    random programs of tinygrad operations instead
+
+Results of the test programs go to programs.json beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+LONGEST = 20_000
+"""Cycles up to which a program is simulated."""
+
+
+def measure(name: str, model: Any, inputs: tuple[Any, ...]) -> dict[str, Any] | None:
+    """Cycles of a program, None where it has one kernel; ends the process when something is wrong."""
+    from tg2hdl_backend import capture
+    from tg2hdl_backend.testing.hardware import compare_with_hardware
+    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_top import CompileOptions, compile_program
+
+    overlap = CompileOptions(multipliers=4, schedule="overlap")
+    try:
+        captured = capture(model, *inputs)
+        serial = compile_program(captured.program, CompileOptions(multipliers=4))
+        if len(serial.kernels) < 2:
+            return None
+        design = compile_program(captured.program, overlap)
+    except Tg2hdlError as error:
+        print(f"{name}: refused, {str(error).splitlines()[0]}", flush=True)
+        return None
+    cycles = [each.predicted_cycles(captured.var_vals) for each in (serial, design)]
+    if cycles[1] > cycles[0]:
+        sys.exit(f"{name}: {cycles[1]} cycles with overlap, {cycles[0]} without")
+    simulated = cycles[1] <= LONGEST
+    if simulated:
+        with np.errstate(all="ignore"):
+            found = compare_with_hardware(model, *inputs, options=overlap, engine="levelized")
+        if found.mismatches:
+            sys.exit(f"WRONG: {name}: " + "; ".join(found.mismatches))
+    return {
+        "program": name,
+        "kernels": len(design.kernels),
+        "serial": cycles[0],
+        "overlap": cycles[1],
+        "policy": design.sequencer.policy,
+        "notes": list(design.sequencer.notes),
+        "simulated": simulated,
+    }
+
+
+def main() -> None:
+    """Measure and record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--random", type=int, default=0, help="random programs instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the random programs")
+    options = parser.parse_args()
+    from tg2hdl.bench import versions
+    from tg2hdl_backend.testing import PROGRAMS
+
+    programs = _random(options.random, options.seed) if options.random else PROGRAMS
+    rows = []
+    for name, (model, inputs) in programs.items():
+        row = measure(name, model, inputs)
+        if row is not None:
+            rows.append(row)
+            print(name, row["kernels"], row["serial"], row["overlap"], row["policy"], flush=True)
+    ratio = math.exp(sum(math.log(row["overlap"] / row["serial"]) for row in rows) / len(rows))
+    simulated = sum(row["simulated"] for row in rows)
+    print(f"{len(rows)} programs, {simulated} simulated, 0 different, geometric mean {ratio:.3f}")
+    if not options.random:
+        date = datetime.datetime.now(datetime.UTC).date().isoformat()
+        record = {"date": date, "versions": versions(), "geometric_mean": round(ratio, 3), "rows": rows}
+        (HERE / "programs.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _random(count: int, seed: int) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Random programs, the same for a seed."""
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import seed as seeded
+
+    from tg2hdl_backend.testing.random_programs import recipes
+
+    found: dict[str, tuple[Any, tuple[Any, ...]]] = {}
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(recipes())
+    def collect(recipe: Any) -> None:
+        found[repr(recipe)] = recipe, recipe.arrays()
+
+    collect()
+    return found
+
+
+if __name__ == "__main__":
+    main()

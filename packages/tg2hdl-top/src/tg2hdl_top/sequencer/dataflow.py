@@ -1,0 +1,156 @@
+"""Runs follow each other at a fixed interval: the next one starts while kernels still work on those before it.
+
+Time is divided into slots of one interval.  A run starts with a slot or not at all, so that kernels of neighbouring
+runs always have the same distance, and what was planned for one distance holds for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from amaranth import Cat, Module, Signal
+from amaranth.hdl import Value
+from amaranth.lib.wiring import Out
+
+from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.kind import kind_named
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_top.sequencer.access_times import AccessTimes
+from tg2hdl_top.sequencer.banks import why_one_run, with_banks
+from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
+from tg2hdl_top.sequencer.offsets import NoRoomError, Offsets, memory_use, smallest_offsets, times_of
+from tg2hdl_top.sequencer.orders import best_orders
+from tg2hdl_top.sequencer.overlap import OverlapSequencer, windows_of
+from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
+
+__all__ = ["DataflowSequencer"]
+
+
+class DataflowSequencer(Sequencer):
+    """The policy ``dataflow``."""
+
+    def arrange(
+        self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
+    ) -> Arrangement:
+        """Take the smallest interval; one run at a time where runs depend on each other."""
+        single = OverlapSequencer().arrange("overlap", plans, memories, sharing)
+        if not single.plan.starts:
+            return single
+        family, times = family_named(plans[0].family), times_of(plans, memories)
+        reason = why_one_run(times, memories)
+        if reason:
+            notes = (*single.plan.notes, f"{policy}: {reason}, so that runs do not overlap")
+            return replace(single, plan=replace(single.plan, notes=notes))
+        found, interval = _smallest_interval(times, memories, sharing, family, single.plan.latency)
+        if found is None:
+            notes = (*single.plan.notes, f"{policy}: no interval is shorter than a run")
+            return replace(single, plan=replace(single.plan, notes=notes))
+        ends = [start + each.cycles for start, each in zip(found.starts, times, strict=True)]
+        windows = windows_of(found, [(0, 1)] * len(ends), sharing)
+        plan = SequencerPlan(policy, tuple(found.starts), max(ends), interval, windows)
+        banked = with_banks(times, found.starts, found.memories, interval, max(ends))
+        return Arrangement(plan, tuple(_with_area(memory, family) for memory in banked))
+
+    def choose(
+        self,
+        plans: Sequence[HardwarePlan],
+        orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
+        arrange: Callable[[Sequence[HardwarePlan]], Arrangement],
+    ) -> list[HardwarePlan]:
+        """Take the orders of the least interval, among them those of the least latency."""
+        if len(plans) < 2 or arrange(plans).plan.policy == "serial":
+            return list(plans)
+
+        def cost(trial: Sequence[HardwarePlan]) -> tuple[tuple[int, int], int]:
+            plan = arrange(trial).plan
+            return (plan.interval or plan.latency, plan.latency), sum(plan.starts)
+
+        return best_orders(plans, orders, cost)
+
+    def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
+        """Each kernel starts at its time."""
+        ends = tuple(start + count for start, count in zip(plan.starts, cycles, strict=True))
+        return Timeline(plan.starts, ends, interval=plan.interval)
+
+    def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
+        """A counter of the cycles of a slot, and a flag for each slot that a run spans."""
+        return _Slots(kernels, plan)
+
+
+def _smallest_interval(
+    times: Sequence[AccessTimes],
+    memories: Sequence[MemoryPlan],
+    sharing: Sharing,
+    family: FamilyDef,
+    latency: int,
+) -> tuple[Offsets | None, int]:
+    # A kernel starts again when it is done at the earliest, and shared hardware serves one at a time.
+    products = [each.products for each in times if each.products and sharing.multipliers]
+    units = [each.units for each in times if each.units]
+    used = [sum(last - first + 1 for first, last in uses) for uses in (products, units)]
+    for interval in range(max(*used, *(each.cycles for each in times)), latency):
+        try:
+            return smallest_offsets(times, memories, sharing, family, interval), interval
+        except NoRoomError:
+            continue
+    return None, 0
+
+
+def _with_area(memory: MemoryPlan, family: FamilyDef) -> MemoryPlan:
+    use = replace(memory_use(memory), words=memory.depth)
+    return replace(memory, area=kind_named(memory.kind).area(use, family, len(memory.ports)))
+
+
+class _Slots(SequencerComponent):
+    def __init__(self, kernels: int, plan: SequencerPlan) -> None:
+        super().__init__(kernels, len(plan.windows), {"ready": Out(1)})
+        self.plan = plan
+
+    def elaborate(self, platform: object) -> Module:
+        m, plan = Module(), self.plan
+        interval = plan.interval
+        last = max([plan.latency, *(window.last + 1 for window in plan.windows)])
+        slots = last // interval + 1
+        phase = Signal(range(interval))
+        # Whether a run started with this slot, with the one before, and so on; from the second cycle of a slot.
+        began = Signal(slots)
+        begin = Signal()
+        here = Signal(slots)
+        m.d.comb += [
+            self.ready.eq(phase == 0),
+            begin.eq(self.start & self.ready),
+            here.eq(Cat(begin, began)),
+        ]
+        with m.If(self.ready):
+            m.d.sync += began.eq(here)
+            with m.If(here.any()):
+                m.d.sync += phase.eq(1)
+        with m.Else():
+            m.d.sync += phase.eq(phase + 1)
+            with m.If(phase == interval - 1):
+                m.d.sync += phase.eq(0)
+        running = Signal(range(slots + 1))
+        m.d.sync += running.eq(running + begin - self.done)
+        m.d.comb += self.busy.eq(running.any())
+
+        def before(cycle: int) -> Value:
+            """Whether the next cycle is this one of a run."""
+            slot, place = divmod(cycle - 1, interval)
+            flag: Value = (here if place == 0 else began)[slot]
+            return flag & (phase == place)
+
+        for cycle, pulse in [*zip(plan.starts, self.kernel_start, strict=True), (plan.latency, self.done)]:
+            if cycle == 0:
+                m.d.comb += pulse.eq(begin)
+            else:
+                m.d.sync += pulse.eq(before(cycle))
+        for window, flag in zip(plan.windows, getattr(self, "window", ()), strict=True):
+            # The next window of a kernel may begin with the cycle after this one.
+            with m.If(before(window.last + 1)):
+                m.d.sync += flag.eq(0)
+            with m.If(before(window.first)):
+                m.d.sync += flag.eq(1)
+        return m

@@ -10,7 +10,7 @@ from sim_designs import RandomDesign
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_sim import SimulationModel, open_batch, open_simulation
-from tg2hdl_sim.batch import BATCH_SIZE, InputsDifferError
+from tg2hdl_sim.batch import BATCH_SIZE, InputsDifferError, batch_size
 
 
 def drive(rng, design, varying, steps):
@@ -57,10 +57,11 @@ def check_batch(seed, steps=40):
                 np.testing.assert_array_equal(one.read_memory(name), words[lane])
 
 
-def test_streams_of_a_batch(everything):
+@pytest.mark.parametrize("size", [BATCH_SIZE, 64])
+def test_streams_of_a_batch(everything, size):
     rng = np.random.default_rng(1)
-    words = rng.integers(-32, 32, (BATCH_SIZE, 100))
-    with open_batch(everything, ["deep_w__data"]) as batch:
+    words = rng.integers(-32, 32, (size, 100))
+    with open_batch(everything, ["deep_w__data"], size=size) as batch:
         port = "deep_w__addr", "deep_w__data", "deep_w__en"
         assert batch.write_stream_each(*port, range(100), words) == 100
         for lane, read in enumerate(batch.read_stream_each("deep_r__addr", "deep_r__data", range(100))):
@@ -111,4 +112,15 @@ def test_ports_that_do_not_vary_have_one_value(everything):
         batch.set_each("a", [1])
     assert str(caught.value) == (
         "bad input: 1 values for a batch of 16\n  at: everything\n  hint: give one for each input"
+    )
+
+
+def test_the_size_of_a_batch():
+    small = SimulationModel(RandomDesign(3, 5))
+    assert [batch_size(small, inputs) for inputs in (1, 16, 32, 33, 1000)] == [16, 16, 16, 64, 64]
+    with pytest.raises(InputError) as caught:
+        open_batch(small, ["i0"], size=40)
+    assert str(caught.value) == (
+        "bad input: a batch cannot have 40 inputs\n  at: top\n"
+        "  hint: give a multiple of 16, the inputs in one vector"
     )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore
 from tg2hdl_lower.memory.words import to_words
-from tg2hdl_sim import BATCH_SIZE, BatchSimulation, SimulationModel, open_batch
+from tg2hdl_sim import BatchSimulation, SimulationModel, batch_size, open_batch
 from tg2hdl_top import Design
 
 __all__ = ["SideBySide", "keeps_nothing", "open_side_by_side", "stacked_words"]
@@ -22,6 +22,7 @@ class SideBySide:
 
     def __init__(self, batch: BatchSimulation) -> None:
         self.batch = batch
+        self.size = batch.size
         self.set, self.step, self.run_until = batch.set, batch.step, batch.run_until
 
     @property
@@ -38,18 +39,21 @@ class SideBySide:
         return np.stack(self.batch.read_stream_each(addr, data, addresses, **options), axis=1)
 
 
-def open_side_by_side(model: SimulationModel, progress: Callable[[str], None]) -> SideBySide:
-    """Open a batch in which only data ports vary; addresses and enables are the same for all inputs."""
+def open_side_by_side(model: SimulationModel, inputs: int, progress: Callable[[str], None]) -> SideBySide:
+    """Open a batch in which only data ports vary; addresses and enables are the same for all inputs.
+
+    Its size is chosen for the number of inputs.
+    """
     ports = model.elaboration.ports.values()
     varying = [p.name for p in ports if p.direction == "in" and p.name.endswith("__wdata")]
-    return SideBySide(open_batch(model, varying, progress=progress))
+    return SideBySide(open_batch(model, varying, size=batch_size(model, inputs), progress=progress))
 
 
 def stacked_words(
-    design: Design, inputs: Sequence[Mapping[str, npt.NDArray[Any]]]
+    design: Design, inputs: Sequence[Mapping[str, npt.NDArray[Any]]], size: int
 ) -> dict[int, npt.NDArray[Any]]:
     """Words of each buffer that the host writes, of all inputs; the last one fills up the batch."""
-    padded = [*inputs, *[inputs[-1]] * (BATCH_SIZE - len(inputs))]
+    padded = [*inputs, *[inputs[-1]] * (size - len(inputs))]
     loads = [design.loads(each) for each in padded]
     return {
         number: np.stack(

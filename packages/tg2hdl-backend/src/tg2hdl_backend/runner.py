@@ -16,7 +16,6 @@ from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_
 from tg2hdl_ir.errors import ToolMissingError, UnsupportedError
 from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_sim import (
-    BATCH_SIZE,
     InputsDifferError,
     Simulation,
     SimulationModel,
@@ -168,22 +167,20 @@ class Runner:
             cycles = expected_cycles(self.design)
             if self._batch is not None or batch_pays(self._model, len(inputs), cycles):
                 try:
-                    for first in range(0, len(inputs), BATCH_SIZE):
-                        runs += self._run_side_by_side(self._model, inputs[first : first + BATCH_SIZE])
+                    self._batch = self._batch or open_side_by_side(self._model, len(inputs), self._progress)
+                    size = self._batch.size
+                    for first in range(0, len(inputs), size):
+                        runs += self._run_side_by_side(self._batch, inputs[first : first + size])
                 except (InputsDifferError, UnsupportedError, ToolMissingError):
                     self._can_batch = False
         return runs + [self.run(each, variables) for each in inputs[len(runs) :]]
 
     def _run_side_by_side(
-        self, model: SimulationModel, inputs: Sequence[Mapping[str, npt.NDArray[Any]]]
+        self, batch: SideBySide, inputs: Sequence[Mapping[str, npt.NDArray[Any]]]
     ) -> list[Run]:
-        if self._batch is None:
-            self._batch = open_side_by_side(model, self._progress)
-        drivers = [open_driver(port, self._batch) for port in self.design.ports]
-        loads = stacked_words(self.design, inputs)
-        read, load, compute, readback, kernels = self._execute(
-            self._batch, drivers, self._batch_loaded, loads, {}
-        )
+        drivers = [open_driver(port, batch) for port in self.design.ports]
+        loads = stacked_words(self.design, inputs, batch.size)
+        read, load, compute, readback, kernels = self._execute(batch, drivers, self._batch_loaded, loads, {})
         return [
             Run(
                 tuple(

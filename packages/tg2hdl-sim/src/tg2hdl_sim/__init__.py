@@ -6,7 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tg2hdl_sim.batch import BATCH_SIZE, BatchSimulation, InputsDifferError, batch_pays, open_batch
+    from tg2hdl_sim.batch import (
+        BATCH_SIZE,
+        BatchSimulation,
+        InputsDifferError,
+        batch_pays,
+        batch_size,
+        open_batch,
+    )
     from tg2hdl_sim.engines import EngineEstimate, estimate_engines, open_simulation
     from tg2hdl_sim.model import MemoryInfo, PortInfo, SimulationModel
     from tg2hdl_sim.simulation import Simulation
@@ -23,6 +30,7 @@ __all__ = [
     "SimulationModel",
     "__version__",
     "batch_pays",
+    "batch_size",
     "estimate_engines",
     "open_batch",
     "open_simulation",
@@ -34,6 +42,7 @@ _OWNERS = {
     "BatchSimulation": "batch",
     "InputsDifferError": "batch",
     "batch_pays": "batch",
+    "batch_size": "batch",
     "open_batch": "batch",
     "EngineEstimate": "engines",
     "MemoryInfo": "model",

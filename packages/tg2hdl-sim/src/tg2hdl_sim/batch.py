@@ -17,9 +17,17 @@ from tg2hdl_sim.model import Elaboration, SimulationModel
 from tg2hdl_sim.native import ADDRESSES, CHUNKS, HANDLE, SLICE, U32, U64, NativeSimulation, compiled_library
 from tg2hdl_sim.simulation import Addresses
 
-__all__ = ["BATCH_SIZE", "BatchSimulation", "InputsDifferError", "batch_pays", "open_batch"]
+__all__ = [
+    "BATCH_SIZE",
+    "BatchSimulation",
+    "InputsDifferError",
+    "batch_pays",
+    "batch_size",
+    "open_batch",
+]
 
-BATCH_SIZE = 16
+BATCH_SIZE = 16  # inputs in one vector
+LARGE_BATCH, SMALL_DESIGN = 64, 1000  # of a design of so many cells, the state of 64 inputs fits the L1 cache
 COST = 2.5  # time of a cycle of a batch, relative to one of a single input
 
 _SIGNATURES: dict[str, list[Any]] = {
@@ -48,8 +56,10 @@ class BatchSimulation(NativeSimulation):
         Input ports that may have a value for each.
     """
 
-    def __init__(self, elaboration: Elaboration, library: Path, varying: Sequence[str]) -> None:
-        self.size = BATCH_SIZE
+    def __init__(
+        self, elaboration: Elaboration, library: Path, varying: Sequence[str], size: int = BATCH_SIZE
+    ) -> None:
+        self.size = size
         self.varying = tuple(varying)
         super().__init__(elaboration, "levelized", library)
         for name, arguments in _SIGNATURES.items():
@@ -197,6 +207,15 @@ class BatchSimulation(NativeSimulation):
             )
 
 
+def batch_size(model: SimulationModel, inputs: int) -> int:
+    """Inputs side by side that are quickest for some number of inputs: 16, or 64 for a small design.
+
+    A small design has much control for its data, which a larger batch shares among more inputs.
+    """
+    small = model.elaboration.cells <= SMALL_DESIGN
+    return LARGE_BATCH if small and inputs > LARGE_BATCH // 2 else BATCH_SIZE
+
+
 def batch_pays(model: SimulationModel, inputs: int, cycles: int) -> bool:
     """Whether building a batch is predicted to end sooner than running the inputs one by one.
 
@@ -209,7 +228,7 @@ def batch_pays(model: SimulationModel, inputs: int, cycles: int) -> bool:
         return False
     cells = model.elaboration.cells
     alone = estimate_engines(model, inputs * cycles)[0].cycles_per_second
-    batches = -(-inputs // BATCH_SIZE)
+    batches = -(-inputs // batch_size(model, inputs))
     together = batches * cycles * COST / costs.levelized_speed(cells)
     return costs.levelized_build_seconds(cells) + together < inputs * cycles / alone
 
@@ -218,10 +237,11 @@ def open_batch(
     model: SimulationModel,
     varying: Sequence[str],
     *,
+    size: int = BATCH_SIZE,
     cache: bool = True,
     progress: Callable[[str], None] = lambda message: None,
 ) -> BatchSimulation:
-    """Open a simulation of `BATCH_SIZE` inputs at once, with the levelized engine.
+    """Open a simulation of several inputs at once, with the levelized engine.
 
     Parameters
     ----------
@@ -229,11 +249,13 @@ def open_batch(
         The design.
     varying : sequence of str
         Input ports with a value for each input; the others, and what depends only on them, are computed once.
+    size : int
+        Inputs side by side, a multiple of `BATCH_SIZE`; see `batch_size`.
 
     Raises
     ------
     InputError
-        For a port that is unknown or an output.
+        For a port that is unknown or an output, and for another size.
     ToolMissingError
         Without a C compiler.
     UnsupportedError
@@ -242,6 +264,12 @@ def open_batch(
     from tg2hdl_sim.levelized.engine import recipe
 
     elaboration = model.elaboration
+    if size < 1 or size % BATCH_SIZE:
+        raise InputError(
+            f"a batch cannot have {size} inputs",
+            where=model.name,
+            hint=f"give a multiple of {BATCH_SIZE}, the inputs in one vector",
+        )
     for port in varying:
         info = elaboration.ports.get(port)
         if info is None or info.direction != "in":
@@ -251,6 +279,6 @@ def open_batch(
                 hint="inputs: "
                 + ", ".join(p.name for p in elaboration.ports.values() if p.direction == "in"),
             )
-    key, build = recipe(elaboration, progress, batch=BATCH_SIZE, varying=tuple(varying))
+    key, build = recipe(elaboration, progress, batch=size, varying=tuple(varying))
     with compiled_library(key, build, cache=cache) as library:
-        return BatchSimulation(elaboration, library, varying)
+        return BatchSimulation(elaboration, library, varying, size)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tg2hdl_sim.levelized.program import Program
-from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, container
+from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, container, exact_forms
 
 __all__ = ["SAME_LANE", "STATE", "Expressions", "Scope", "literal"]
 
@@ -294,8 +294,9 @@ class Expressions:
         v = "v" if vector else ""
         match op:
             case "+" | "-" | "*":
-                x, y = (self.value(operand, "d", bits, vector) for operand in ins)
-                return f"({x} {op} {y})", "d"
+                form = unit.form if unit.form in exact_forms(unit) else "d"
+                x, y = (self.value(operand, form, bits, vector) for operand in ins)
+                return f"({x} {op} {y})", form
             case "&" | "|" | "^":
                 form = unit.form
                 x, y = (self.value(operand, form, bits, vector) for operand in ins)

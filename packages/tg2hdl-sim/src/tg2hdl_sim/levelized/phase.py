@@ -209,7 +209,8 @@ class Phase:
             for letter, operand in (("a", write.address), ("e", write.enable))
         )
         vector = memory.varies or (loop is not None and not self.program.batch)
-        text = x.value(write.data, memory.form, bits, vector)
+        form = "d" if memory.element[1:] == str(memory.width) else memory.form
+        text = x.value(write.data, form, bits, vector)
         if loop is None:
             self.lines.append(f"const {x.type_of(bits, memory.varies)} {name}d = {text};")
         else:
@@ -293,7 +294,9 @@ class Phase:
         if delayed is not None and delayed.lanes not in self.loops:
             delayed = None  # it ended with what the next value needs
         type_ = x.type_of(unit.bits, unit.varies)
-        text = x.value(following, unit.form, unit.bits, unit.vector)
+        # A short element that the word fills gets its form when it is read.
+        form = "d" if unit.vector and unit.element[1:] == str(unit.width) else unit.form
+        text = x.value(following, form, unit.bits, unit.vector)
         each = "[k]" if unit.varies else ""
         place = f"s->q{number}{'[i]' if loop is not None else ''}{each}"
         lines = self.lines if loop is None else loop.scope.lines

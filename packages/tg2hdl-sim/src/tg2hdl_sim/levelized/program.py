@@ -12,7 +12,15 @@ from tg2hdl_sim.levelized.nodes import Design, MemorySegment
 from tg2hdl_sim.levelized.operands import CONST, Operand
 from tg2hdl_sim.levelized.packing import pack_bits, varying_nodes
 from tg2hdl_sim.levelized.simplify import evaluation_order
-from tg2hdl_sim.levelized.units import Lifted, LiftedPiece, Ref, Unit, UnitMemory, UnitWrite
+from tg2hdl_sim.levelized.units import (
+    Lifted,
+    LiftedPiece,
+    Ref,
+    Unit,
+    UnitMemory,
+    UnitWrite,
+    exact_forms,
+)
 
 __all__ = ["Program", "build_program", "refs"]
 
@@ -244,8 +252,15 @@ def _choose_forms(program: Program) -> None:
             return "d"
         return "s" if found["s"] >= found["z"] else "z"
 
+    def exact(unit: Unit) -> str:
+        found, forms = wishes[unit.number], exact_forms(unit)
+        wanted = max(forms, key=lambda form: found[form], default="d")
+        return wanted if found[wanted] else "d"
+
     for unit in units:
         match unit.op:
+            case "+" | "-" | "*" if exact_forms(unit):
+                pass
             case "+" | "-" | "*" | "~" | "&" | "|" | "^":
                 for operand in unit.ins:
                     wish(operand, "d")
@@ -267,7 +282,11 @@ def _choose_forms(program: Program) -> None:
         wish(write.address, "z")
     for _ in range(WISH_ROUNDS):
         for unit in reversed(units):
-            if unit.op in ("mux", "ff"):
+            if unit.op in ("+", "-", "*") and exact_forms(unit):
+                form = exact(unit)
+                for operand in unit.ins:
+                    wish(operand, form)
+            elif unit.op in ("mux", "ff"):
                 form = pick(unit)
                 for operand in unit.ins[1:] if unit.op == "mux" else unit.ins:
                     wish(operand, form)
@@ -288,7 +307,9 @@ def _choose_forms(program: Program) -> None:
             unit.form = pick(unit)
         elif unit.op == "read":
             unit.form = program.memories[program.segment_places[unit.data[0]][0]].form
-        elif unit.op in ("+", "-", "*", "~", "shl", "sdiv", "smod"):
+        elif unit.op in ("+", "-", "*"):
+            unit.form = exact(unit)
+        elif unit.op in ("~", "shl", "sdiv", "smod"):
             unit.form = "d"
         elif unit.op in ("&", "|", "^"):
             found = wishes[unit.number]

@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Lifted", "LiftedPiece", "Ref", "Unit", "UnitMemory", "UnitWrite", "container", "element"]
+__all__ = [
+    "Lifted",
+    "LiftedPiece",
+    "Ref",
+    "Unit",
+    "UnitMemory",
+    "UnitWrite",
+    "container",
+    "element",
+    "exact_forms",
+]
 
 # (unit, kind, a, b): kind 0 is lane a of every lane of the user; 1 is lane a * i + b; 2 is lane table[a][i].
 Ref = tuple[int, int, int, int]
@@ -104,6 +114,33 @@ class UnitWrite:
     data: Lifted
     enable: Lifted
     lanes: int = 1
+
+
+def exact_forms(unit: Unit) -> str:
+    """Forms in which a sum or a product is right in all bits of the C type when its operands are in that form."""
+    one, two = unit.ins
+    signed = [_needed_bits(operand, True) for operand in (one, two)]
+    unsigned = [_needed_bits(operand, False) for operand in (one, two)]
+    found = ""
+    if unit.width >= (sum(signed) if unit.op == "*" else max(signed) + 1):
+        found += "s"
+    if unit.op != "-" and unit.width >= (sum(unsigned) if unit.op == "*" else max(unsigned) + 1):
+        found += "z"
+    return found
+
+
+def _needed_bits(operand: Lifted, signed: bool) -> int:
+    """Bits that the value of an operand has, with its sign."""
+    total = sum(abs(count) for _, _, count in operand)
+    ref, value, count = operand[-1]
+    if ref is not None:
+        return total + count if signed and count < 0 else total
+    rest = total - count
+    if not signed:
+        return rest + value.bit_length()
+    if value >> (count - 1):
+        value = ~value & ((1 << count) - 1)
+    return min(total, rest + value.bit_length() + 1)
 
 
 def element(width: int, form: str) -> str:

@@ -105,7 +105,7 @@ def test_outputs_take_turns_in_the_adder(rows, dtype):
 
 @pytest.mark.parametrize("rows", [2, 9, 10, 12, 13, 14, 16, 24])
 def test_sums_go_round_in_a_delay_line(rows):
-    """A wire, a few registers or a memory, by the turns that are left behind the adder; idle turns matter to nobody."""
+    """A wire, a few registers or a memory, depending on the slots left after the adder; idle slots do no harm."""
     plan = check(gemv(rows, 5), contents(rows, 5, FP32))
     assert plan.ii == 1
     (line,) = plan.accumulators.values()

@@ -28,7 +28,7 @@ def test_same_bits_with_fewer_units(model, target: str) -> None:
     run = shared.simulate(X)
     assert same_bits(run.output, alone.golden(X))
     assert run.cycles.compute == shared.predicted_cycles
-    # A register in front of each unit on the way through a kernel.
+    # One input register for each unit on a path through a kernel.
     assert alone.predicted_cycles < shared.predicted_cycles < alone.predicted_cycles + 60
     cells = [rtlil.convert(a.top).count("  cell ") for a in (alone, shared)]
     assert cells[1] < cells[0]

@@ -1,4 +1,4 @@
-"""Cycles of stencils: sums of neighbours in an image, of which only those inside of it are computed.
+"""Cycles of stencils: sums of neighbours in an image, computed only where all neighbours lie inside it.
 
     python benchmarks/convolutions/stencils.py               predicted cycles, which are the simulated ones
     python benchmarks/convolutions/stencils.py --simulate    compare every bit with numpy and the golden model (slow)

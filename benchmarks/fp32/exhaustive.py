@@ -83,7 +83,7 @@ def _operations() -> dict[str, Operation]:
         "sin_turns": _elementary("SinTurns", "sinpi2_f", monotone=False),
     }
     for mode in fp.RoundingMode:
-        # No square root of a float is half way between two floats.
+        # No square root of a float is halfway between two floats.
         away = mode is fp.RoundingMode.RMM
         known = "RNE" if away else mode.name
         root, integral = "square_root(a)", "integral_away(a)" if away else "integral(a)"

@@ -115,7 +115,7 @@ ZKF = {
 
 
 def between_registers(core: Any) -> str:
-    """Return RTLIL of a core with registers before and behind it."""
+    """Return RTLIL of a core with input and output registers."""
     m = Module()
     domain = m.domains.sync = ClockDomain("sync", reset_less=True)
     m.submodules.core = core
@@ -134,7 +134,7 @@ def between_registers(core: Any) -> str:
 
 
 def zkf_verilog(module: str, latency: int, ports: str, parameters: str) -> str:
-    """Return Verilog of a ZKF module with registers before and behind it."""
+    """Return Verilog of a ZKF module with input and output registers."""
     import zkf
 
     inputs = ", ".join(f"input [31:0] {p}" for p in ports)

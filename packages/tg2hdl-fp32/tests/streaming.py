@@ -13,7 +13,7 @@ from amaranth.sim import Simulator
 def run(core, operands: Sequence[tuple[int, ...]], *, seed: int = 1, stalls: bool = True, rm=None) -> list:
     """Return the results (and flags, as pairs, when the core has them) of sets of operands.
 
-    Results are expected exactly `latency` enabled cycles behind their operands.
+    Results are expected exactly `latency` enabled cycles after their operands.
     """
     rng = random.Random(seed)
     results = []

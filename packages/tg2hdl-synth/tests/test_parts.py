@@ -28,7 +28,7 @@ from tg2hdl_synth.rtlil import read_rtlil
 
 
 class Choice(wiring.Component):
-    """One of three words: logic of five inputs in front of each register."""
+    """One of three words: logic of five inputs before each register."""
 
     def __init__(self):
         super().__init__({n: In(16) for n in "abc"} | {"first": In(1), "second": In(1), "y": Out(16)})

@@ -118,20 +118,18 @@ def test_products_of_luts_are_right() -> None:
 
 
 class Pipelines(wiring.Component):
-    """Products with registers in front and behind, by their numbers."""
+    """Products with input and output registers, by their numbers."""
 
     def __init__(self, shapes: tuple[Shape, Shape], registers: Sequence[tuple[int, int]]) -> None:
         self.registers = registers
         a, b = shapes
         product = Shape(a.width + b.width, a.signed)
-        super().__init__(
-            {"a": In(a), "b": In(b)} | {f"p{n}_{behind}": Out(product) for n, behind in registers}
-        )
+        super().__init__({"a": In(a), "b": In(b)} | {f"p{n}_{after}": Out(product) for n, after in registers})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for before, behind in self.registers:
-            m.submodules[f"lane{before}_{behind}"] = inner = Module()
+        for before, after in self.registers:
+            m.submodules[f"lane{before}_{after}"] = inner = Module()
             a: Value = self.a
             b: Value = self.b
             for n in range(before):
@@ -140,9 +138,9 @@ class Pipelines(wiring.Component):
                 )
                 inner.d.sync += [next_a.eq(a), next_b.eq(b)]
                 a, b = next_a, next_b
-            output = getattr(self, f"p{before}_{behind}")
+            output = getattr(self, f"p{before}_{after}")
             product: Value = a * b
-            for n in range(behind):
+            for n in range(after):
                 register = Signal.like(output, name=f"p{n}", reset_less=True)
                 inner.d.sync += register.eq(product)
                 product = register
@@ -179,14 +177,14 @@ def test_registers_move_between_the_sums(shapes: tuple[Shape, Shape]) -> None:
                 factors.append(value)
             pairs.append(factors[0] * factors[1] & mask)
             netlist.step()
-            for before, behind in design.registers:
-                if len(pairs) >= before + behind:
-                    expected = pairs[-before - behind]
-                    assert netlist.get(f"p{before}_{behind}") & mask == expected, (before, behind)
+            for before, after in design.registers:
+                if len(pairs) >= before + after:
+                    expected = pairs[-before - after]
+                    assert netlist.get(f"p{before}_{after}") & mask == expected, (before, after)
 
 
 def chains_in_a_row(folder: Path) -> int:
-    """Carry chains one behind the other, without a register between them."""
+    """Carry chains in sequence, without a register between them."""
     module = json.loads((folder / "netlist.json").read_text())["modules"]["top"]
     drivers: dict[int, tuple[str, str]] = {}
     for name, cell in module["cells"].items():
@@ -226,7 +224,7 @@ def test_each_sum_has_its_cycle() -> None:
 
 
 class Started(wiring.Component):
-    """A product behind two registers in a row, of which the later one starts at a value."""
+    """A product after two consecutive registers; the later one starts at a value."""
 
     def __init__(self, init: int) -> None:
         self.init = init

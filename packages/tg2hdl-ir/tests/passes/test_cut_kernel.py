@@ -80,7 +80,7 @@ def test_both_reductions_of_a_nest_can_be_cut_off():
         ("STORE fp32 b0[i0] = %15", "STORE fp32 b0[i0] = %14"),
         ("%0 = LOAD fp32 b4[i0]", "%0 = LOAD fp32 b0[i0]"),
     ],
-    ids=["nothing to do behind it", "written in place"],
+    ids=["nothing to do after it", "written in place"],
 )
 def test_kernels_that_stay_whole(old, new):
     text = FUSED.replace(old, new)

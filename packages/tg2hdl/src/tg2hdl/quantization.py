@@ -128,7 +128,7 @@ def quantize(
     bits : int, optional
         Width of activations and weights (bits, 2 to 8); 8 unless given.
     labels : array of int, optional
-        The right class of each sample, for the accuracies of the report.
+        Correct class of each sample, for the accuracies of the report.
     options : QuantizeOptions, optional
         Everything else; single ones of its fields may be given by name.
 

@@ -101,7 +101,7 @@ _OPTIONS = (
     click.option(
         "--share-units",
         is_flag=True,
-        help="Floating-point units shared by kernels: less area, a cycle more for each.",
+        help="Floating-point units shared by kernels: less area, one more cycle of latency in each.",
     ),
     click.option(
         "--schedule",

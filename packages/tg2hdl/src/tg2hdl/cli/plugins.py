@@ -36,7 +36,7 @@ def plugins() -> None:
     epilog="\b\nExamples:\n  tg2hdl plugins list\n  tg2hdl plugins list --kind unit\n"
     "  tg2hdl plugins list --json | jq '.plugins[].name'",
 )
-@click.option("--kind", type=click.Choice(sorted(_WORDS.values())), help="Names of what is of this kind.")
+@click.option("--kind", type=click.Choice(sorted(_WORDS.values())), help="List only the names of this kind.")
 @with_json
 def list_plugins(kind: str | None, json_file: str | None) -> None:
     """List plugins and how much each provides; problems are a line each."""

@@ -39,7 +39,7 @@ Examples:
     metavar="FILE",
     help="Inputs, the first axis counts samples: .npy, or .npz with one array per input.",
 )
-@click.option("--labels", metavar="FILE", help="The right class of each sample (.npy), for accuracies.")
+@click.option("--labels", metavar="FILE", help="Correct class of each sample (.npy), for accuracies.")
 @click.option("--bits", type=int, default=8, show_default=True, help="Width of activations and weights.")
 @click.option("--weight-bits", type=int, help="Width of weights.  [default: --bits]")
 @click.option("--per-tensor", is_flag=True, help="One scale for the weights of a layer.")

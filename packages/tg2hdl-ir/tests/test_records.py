@@ -48,6 +48,12 @@ def test_containers_and_numbers_come_back():
     assert read_record(write_record(value)) == value
 
 
+def test_equal_sets_have_one_text():
+    first, second = frozenset([0, 8]), frozenset([8, 0])
+    assert list(first) != list(second)
+    assert write_record(first) == write_record(second)
+
+
 @pytest.mark.parametrize(
     "kind", ["os:system", "subprocess:Popen", "tg2hdl_ir.parser:re.compile", "tg2hdl_ir.verifier:verify", "x"]
 )

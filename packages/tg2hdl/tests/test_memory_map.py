@@ -141,7 +141,7 @@ def test_the_command_says_what_fits_and_describes_the_ports(tmp_path):
     done = CliRunner().invoke(cli, [*arguments, "-o", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert "fits ecp5-25k" in done.output
-    assert "memory: 1,120 bits" in done.output
+    assert "memory: 1,024 bits" in done.output
     summary = json.loads((tmp_path / "out" / "model.json").read_text())
     assert summary["ports"]["buffers__x__waddr"] == {"direction": "in", "width": 4}
     assert summary["read_order"] == ["output"]

@@ -85,7 +85,8 @@ def _best_cut(
 
 def _steps(program: ProgramIR, options: CompileOptions) -> int:
     """Cycles of the steps alone, each kernel with the lanes that it would have without the others."""
-    storage, roles = element_types(program), buffer_roles(program, options)
+    roles = buffer_roles(program, options)
+    storage = element_types(program, roles)
     total = 0
     for call in program.calls:
         slots = [(m.idx, n) for m, n in zip(call.kernel.buffers, call.buffers, strict=True)]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
 
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis, bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRBufStore, KernelIR
-from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower.memory.memories import element_ranges
+from tg2hdl_lower.memory.use import MemoryRole
 
 __all__ = ["element_types"]
 
 
-def element_types(program: ProgramIR) -> dict[int, DType]:
-    """Element type of each buffer; temporaries get no more bits than their values need."""
-    storage = {n: buffer.dtype for n, buffer in enumerate(program.buffers)}
+def element_types(program: ProgramIR, roles: Mapping[int, MemoryRole]) -> dict[int, DType]:
+    """Element type of each buffer; temporaries and constants get no more bits than their values need."""
+    storage = {n: _constant_type(buffer, roles[n]) for n, buffer in enumerate(program.buffers)}
     written = Counter(
         buffer
         for call in program.calls
@@ -33,6 +37,14 @@ def element_types(program: ProgramIR) -> dict[int, DType]:
             if private and meta.dtype.is_int:
                 storage[buffer] = _narrowest(interval, meta.dtype)
     return storage
+
+
+def _constant_type(buffer: ProgramBuffer, role: MemoryRole) -> DType:
+    """Type of a buffer by its contents, where nothing but kernels reads it and nothing writes it."""
+    private = not (role.written or role.host_writes or role.host_reads)
+    if not private or not buffer.dtype.is_int or buffer.initial is None or not len(buffer.initial):
+        return buffer.dtype
+    return _narrowest((int(np.min(buffer.initial)), int(np.max(buffer.initial))), buffer.dtype)
 
 
 def _stored(kernel: KernelIR, inputs: dict[int, Interval]) -> dict[int, Interval]:

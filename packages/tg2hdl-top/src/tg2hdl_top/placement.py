@@ -74,7 +74,7 @@ def place(program: ProgramIR, options: CompileOptions) -> Placed:
     """
     roles = buffer_roles(program, options)
     slot_roles = [{idx: roles[n] for idx, n in _slots(call).items()} for call in program.calls]
-    return _placed(program, options, element_types(program), slot_roles)
+    return _placed(program, options, element_types(program, roles), slot_roles)
 
 
 def _placed(

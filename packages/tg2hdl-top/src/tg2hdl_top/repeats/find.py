@@ -87,7 +87,7 @@ def find_repeats(program: ProgramIR, options: CompileOptions) -> Repeats:
     while unsuited := [kernel for kernel, _ in unsuited_kernels(program, roles)]:
         program = separated(program, unsuited)
     groups = buffer_groups(program)
-    storage = _group_types(element_types(program), groups)
+    storage = _group_types(element_types(program, roles), groups)
     program = with_reused_temporaries(program, groups, storage)
     return Repeats(program, buffer_groups(program), storage)
 

@@ -62,6 +62,28 @@ class Top(wiring.Component):
 
 top, array, pixels = Top(), np.zeros(16, np.uint8), np.zeros(784, np.uint8)
 """,
+    # The design that the page connects to, simulated in place of the board at its port.
+    "tg2hdl-host": """
+import subprocess, sys
+from pathlib import Path
+import numpy as np
+import tg2hdl_host
+Path("digits.py").write_text('''
+import numpy as np
+from tinygrad import Tensor
+class Model:
+    def __init__(self): self.scale = Tensor(np.full(4, 3, np.int32))
+    def __call__(self, x): return x * self.scale
+model = Model()
+example_inputs = (np.zeros(4, np.int32),)
+''')
+build = [sys.executable, "-m", "tg2hdl", "build", "digits.py", "--weights", "loadable", "-o", "build/digits"]
+subprocess.run(build, check=True)
+on_board = tg2hdl_host.connect
+tg2hdl_host.connect = lambda port, folder: on_board(f"simulate:{folder}", folder)
+image = np.arange(4, dtype=np.int32)
+images, weights = [image, image + 1], {"scale": np.full(4, 5, np.int32)}
+""",
     "tg2hdl-synth": """
 import numpy as np
 import tg2hdl

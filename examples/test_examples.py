@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tg2hdl_ir.errors import SimulationError
+from tg2hdl_sim import SimulationModel
+from tg2hdl_sim.testing.conformance import engine_checks
+from tg2hdl_sim.testing.designs import Resettable
+
 HERE = Path(__file__).parent
 DIGITS = HERE / "digits"
 
@@ -17,6 +22,27 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
+def test_an_engine_of_ones_own(check, tmp_path):
+    (engine,) = load(HERE / "lockstep_engine.py").tg2hdl_simulators()
+    check(engine, tmp_path)
+
+
+def test_the_lockstep_engine_finds_a_difference(monkeypatch):
+    example = load(HERE / "lockstep_engine.py")
+    (engine,) = example.tg2hdl_simulators()
+    with engine.open(SimulationModel(Resettable()), progress=print) as simulation:
+        simulation.step(2)
+        assert simulation.get("y") == 5
+        simulation.engines[1].step()
+        with pytest.raises(SimulationError) as caught:
+            simulation.get("y")
+    assert str(caught.value) == (
+        "simulation: port 'y' is 5 in amaranth and 6 in levelized\n  at: top, cycle 2\n"
+        "  hint: one of the engines is wrong: report the design"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,11 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, open_simulation
-
-spec = importlib.util.spec_from_file_location("sim_designs", Path(__file__).with_name("designs.py"))
-sys.modules["sim_designs"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+from tg2hdl_sim.testing.designs import Everything
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,7 +31,7 @@ def engine(request):
 
 @pytest.fixture(scope="session")
 def everything():
-    top = module.Everything()
+    top = Everything()
     return SimulationModel(top, {"deep": top.deep, "wide": top.wide.data, "rom": top.rom}, name="everything")
 
 

@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
-from sim_designs import RandomDesign
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_sim import SimulationModel, open_batch, open_simulation
 from tg2hdl_sim.batch import BATCH_SIZE, InputsDifferError, batch_size
+from tg2hdl_sim.testing.designs import RandomDesign
 
 
 def drive(rng, design, varying, steps):

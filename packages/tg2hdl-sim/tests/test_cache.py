@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from sim_designs import Combinational
 
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim import compiler as cxx
+from tg2hdl_sim.testing.designs import Combinational
 
 
 def require_cxxrtl():

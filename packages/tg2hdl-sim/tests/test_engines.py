@@ -6,13 +6,13 @@ import random
 
 import numpy as np
 import pytest
-from sim_designs import Combinational, Loopy, RandomDesign, Resettable, Selections, TwoClocks
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, costs, cxxrtl, estimate_engines, open_simulation, yosys
 from tg2hdl_sim import compiler as cxx
+from tg2hdl_sim.testing.designs import Combinational, Loopy, RandomDesign, Resettable, Selections, TwoClocks
 
 
 def trace(model, engine, seed, steps):

@@ -6,10 +6,10 @@ import random
 
 import numpy as np
 import pytest
-from sim_designs import ROM
 
 from tg2hdl_ir.errors import InputError, SimulationError
 from tg2hdl_sim import open_simulation
+from tg2hdl_sim.testing.designs import ROM
 
 
 def test_ports_are_named_by_their_path_and_know_their_shape(sim):

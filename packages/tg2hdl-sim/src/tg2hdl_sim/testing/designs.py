@@ -1,17 +1,35 @@
-"""Designs for the tests."""
+"""Designs that exercise an engine."""
+
+# mypy: disable-error-code="valid-type,misc"
+# Amaranth reads the annotations, so that they are not put off.
 
 import random
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+__all__ = [
+    "ROM",
+    "Combinational",
+    "Everything",
+    "Lane",
+    "Loopy",
+    "RandomDesign",
+    "Resettable",
+    "Selections",
+    "TwoClocks",
+]
+
 ROM = [(-1) ** i * 97 * i for i in range(20)]
 
 
 class Lane(wiring.Signature):
-    def __init__(self):
+    """Eight bits in each direction."""
+
+    def __init__(self) -> None:
         super().__init__({"x": Out(8), "y": In(8)})
 
 
@@ -35,13 +53,14 @@ class Everything(wiring.Component):
     rom_data: Out(signed(12))
     lanes: Out(Lane()).array(2)
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.deep = Memory(shape=signed(6), depth=100, init=[1, -2, 3])
         self.wide = Memory(shape=unsigned(100), depth=16, init=[1 << 99])
         self.rom = Memory(shape=signed(12), depth=20, init=ROM)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         m = Module()
         m.submodules.deep, m.submodules.wide, m.submodules.rom = self.deep, self.wide, self.rom
         running = Signal()
@@ -90,7 +109,8 @@ class Loopy(wiring.Component):
     y: Out(4)
     total: Out(8)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         m = Module()
         x = Signal(4)
         m.d.comb += [
@@ -112,7 +132,8 @@ class Combinational(wiring.Component):
     a: In(8)
     y: Out(9)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         m = Module()
         m.d.comb += self.y.eq(self.a + 1)
         return m
@@ -126,7 +147,8 @@ class Selections(wiring.Component):
     bits: Out(3)
     word: Out(4)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         m = Module()
         m.d.comb += [
             self.bits.eq(self.a.bit_select(self.place, 3)),
@@ -136,18 +158,24 @@ class Selections(wiring.Component):
 
 
 class TwoClocks(wiring.Component):
+    """A clock domain that no engine drives."""
+
     y: Out(1)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         m = Module()
         m.d.fast += self.y.eq(~self.y)
         return m
 
 
 class Resettable(wiring.Component):
+    """A counter that starts at 3."""
+
     y: Out(8, init=3)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         m = Module()
         m.d.sync += self.y.eq(self.y + 1)
         return m
@@ -175,11 +203,12 @@ class RandomDesign(wiring.Component):
         ]
 
     @staticmethod
-    def _shape(rng):
+    def _shape(rng: random.Random) -> Any:
         width = rng.choice([1, 2, 7, 8, 16, 31, 32, 33, 64, 65, 90])
         return signed(width) if rng.random() < 0.4 else unsigned(width)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: Any) -> Module:
+        """Return the design."""
         rng = random.Random(self.seed + 1)
         m = Module()
         values = [getattr(self, name) for name, _ in self.inputs]
@@ -187,7 +216,7 @@ class RandomDesign(wiring.Component):
         registers += [Signal(shape, init=-1 if shape.signed else 1) for shape in map(self._shape, [rng] * 4)]
         values += registers
 
-        def pick(limit=None):
+        def pick(limit: int | None = None) -> Any:
             value = rng.choice(values)
             return value if limit is None or len(value) <= limit else value[:limit]
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.streaming import stream
-from tg2hdl_top.testing import buffer, elementwise, golden
+from tg2hdl_top.testing import I32, buffer, elementwise, golden
 from tg2hdl_top.testing_programs import PROGRAMS, inputs_of, random_program, two_products
 
 DATAFLOW = CompileOptions(schedule="dataflow")
@@ -120,6 +121,44 @@ def test_a_program_that_updates_its_state_takes_one_run_at_a_time():
     assert design.sequencer.notes == (
         "dataflow: state keeps its contents from run to run, so that runs do not overlap",
     )
+
+
+def test_two_kernels_read_a_word_that_no_register_keeps():
+    """Each at its own port: they may be in different runs, and then in different banks."""
+    one, size = 1, 30
+    i = IRCounter(size, 0, 0)
+    last_first = IROp("sub", I32, (IRConst(size - 1, I32), i))
+
+    def added(place):
+        first, other = IRBufLoad(1, IRConst(0, I32), I32), IRBufLoad(2, place, I32)
+        store = IRBufStore(0, i, IROp("add", I32, (first, other)), I32)
+        root = LoopIR.from_items((LoopIR.from_items((first, other, store), counter=i),))
+        metas = (
+            BufferMeta(0, size, I32, True),
+            BufferMeta(1, one, I32, False),
+            BufferMeta(2, size, I32, False),
+        )
+        return KernelIR(metas, root, name="added")
+
+    buffers = (
+        buffer("x", "input", size=size),
+        buffer("one", "input", size=one),
+        buffer("t", "temporary", size=one),
+        buffer("u", "temporary", size=size),
+        buffer("y", "output", size=size),
+    )
+    calls = (
+        KernelCall(elementwise("add", 1, one), (2, 1)),
+        KernelCall(added(i), (3, 2, 0)),
+        KernelCall(added(last_first), (4, 2, 3)),
+    )
+    program = ProgramIR("word", buffers, calls, (4,))
+    design, found = check_stream(program, DATAFLOW, 5)
+    word = next(memory for memory in design.buffers if memory.name == "t")
+    assert word.kind == "run-constant"
+    assert word.banks > 1
+    assert len(word.ports) == 2
+    assert min(np.diff(found.starts)) < design.predicted_cycles()
 
 
 def test_a_port_that_knows_no_slots_is_refused():

@@ -83,7 +83,7 @@ class AccessTimes:
     reads, writes : dict of int to WordTimes
         By buffer.
     read_ports : dict of (buffer, port) to Interval
-        From the first to the last address at a port; without memories of one word, whose address never changes.
+        From the first to the last address at a port; for a word that no register keeps, the whole run.
     write_ports : dict of int to Interval
     products, units : Interval, optional
         From the first to the last operand of multipliers and of arithmetic units that kernels share.
@@ -128,6 +128,8 @@ class _Enumeration:
             for steps in steps_of(self.plan, leaf):
                 self._leaf(leaf, steps)
         for load in self._run_constant_loads():
+            port = load.buffer, self.plan.placement(load.number).port
+            self.ports[port] = _joined(self.ports.get(port), Interval(0, self.plan.cycles() - 1))
             self._used_all_along(load)
         return AccessTimes(
             self.plan.cycles(),

@@ -40,7 +40,10 @@ class DataflowSequencer(Sequencer):
         if not single.plan.starts:
             return single
         family, times = family_named(plans[0].family), times_of(plans, memories)
+        variables = [plan.kernel.name for plan in plans if plan.kernel.variables]
         reason = why_one_run(times, memories)
+        if variables:
+            reason = f"kernel {variables[0]} has run-time variables, which the host sets for one run"
         if reason:
             notes = (*single.plan.notes, f"{policy}: {reason}, so that runs do not overlap")
             return replace(single, plan=replace(single.plan, notes=notes))

@@ -184,8 +184,9 @@ class _Search:
         routes: list[tuple[int, tuple[Slot, int], int]] = []
         for (buffer, port), interval in mine.read_ports.items():
             number = self.slots[kernel][buffer]
-            if self.memories[number].layout.words == 1 and self.interval is None:
-                continue
+            memory = self.memories[number]
+            if memory.layout.words == 1 and (self.interval is None or memory.role.is_rom):
+                continue  # The address never changes: there is one bank.
             mine_there = taken.setdefault(number, set())
             to, later = self._read_port(
                 number, port, Use(kernel, "", interval.after(start)), mine_there, start

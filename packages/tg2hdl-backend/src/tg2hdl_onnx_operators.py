@@ -73,6 +73,10 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("TreeEnsembleClassifier", 1, "tree_classifier", ()),
         ("TreeEnsembleRegressor", 1, "tree_regressor", ()),
     ),
+    **{
+        (domain, "qonnx"): (("Quant", 1, "quant", (3,)), ("BipolarQuant", 1, "bipolar_quant", ()))
+        for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
+    },
     ("com.microsoft", "contrib"): (
         ("MatMulIntegerToFloat", 1, "matmul_integer_to_float", ()),
         ("QGemm", 1, "qgemm", ()),

@@ -14,7 +14,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.interleave import interleave
-from tg2hdl_lower.lanes.turns import independent_axes, turn_choices
+from tg2hdl_lower.lanes.interleavings import Tiles, independent_axes, interleavings
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
@@ -23,9 +23,7 @@ from tg2hdl_lower.planner import Planning
 
 __all__ = ["plan_orders"]
 
-_Turns = tuple[tuple[int, int], ...]
-
-MAX_TURNS = 1024
+MAX_INTERLEAVED = 1024
 """Interleaved accumulators that a lane may have."""
 
 
@@ -58,24 +56,24 @@ def plan_orders(
     for interval in sorted({max(1, span // steps) for span in spans}):
         if alone.ii < interval <= options.max_ii:
             yield planning.marked(planning.finished(flat, interval))
-    for turns in _turns(flat, planning, alone.ii):
-        turned = flat
-        for axis, tile in turns:
-            turned = interleave(turned, planning.info, axis, tile)
+    for tiles in _tiles(flat, planning, alone.ii):
+        interleaved = flat
+        for axis, tile in tiles:
+            interleaved = interleave(interleaved, planning.info, axis, tile)
         try:
-            yield planning.marked(planning.finished(turned))
+            yield planning.marked(planning.finished(interleaved))
         except UnsupportedError:
             # An order without hardware is skipped; the kernel's own plan remains.
             continue
 
 
-def _turns(flat: KernelIR, planning: Planning, interval: int) -> list[_Turns]:
+def _tiles(flat: KernelIR, planning: Planning, interval: int) -> list[Tiles]:
     """All of an axis or of several neighbours, and tiles that just hide the latency of a recurrence."""
     axes = independent_axes(flat, planning.info)
-    found: dict[_Turns, None] = {}
+    found: dict[Tiles, None] = {}
     if interval > 1 and planning.info.floats:
         for distance in (interval, interval + 1):
-            found |= dict.fromkeys(turn_choices(flat, planning.info, distance))
+            found |= dict.fromkeys(interleavings(flat, planning.info, distance))
         found |= {
             ((axis, tile),): None for axis, bound in axes for tile in (interval, interval + 1) if tile < bound
         }
@@ -84,6 +82,6 @@ def _turns(flat: KernelIR, planning: Planning, interval: int) -> list[_Turns]:
             size = 1
             for _, bound in some:
                 size *= bound
-            if size <= MAX_TURNS:
+            if size <= MAX_INTERLEAVED:
                 found[some] = None
     return list(found)

@@ -25,7 +25,7 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
-from tg2hdl_lower.lanes.turns import turn_choices
+from tg2hdl_lower.lanes.interleavings import interleavings
 from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.memories import Memories, element_ranges
@@ -254,18 +254,18 @@ class Planning:
         if plan.ii == 1 or not self.info.floats or self.waits_for_multipliers(plan):
             return plan
         # The accumulators are then a memory, whose reading may take a cycle that a register does not.
-        choices = dict.fromkeys(
-            turns
+        candidates = dict.fromkeys(
+            tiles
             for more in range(MEMORY_CYCLES + 1)
-            for turns in turn_choices(flat, self.info, plan.ii + more)
+            for tiles in interleavings(flat, self.info, plan.ii + more)
         )
-        for turns in choices:
+        for tiles in candidates:
             kernel = flat
-            for axis, tile in turns:
+            for axis, tile in tiles:
                 kernel = interleave(kernel, self.info, axis, tile)
             trial = self.finished(kernel)
             if _longest(trial) < _longest(best):
-                described = " x ".join(f"{tile} of i{axis}" for axis, tile in turns)
+                described = " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
                 best = replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
             if best.ii == 1 or self.waits_for_multipliers(best):
                 break

@@ -5,21 +5,24 @@ from __future__ import annotations
 from tg2hdl_ir.analysis.axes import AxisInfo
 from tg2hdl_ir.nodes import KernelIR
 
-__all__ = ["independent_axes", "turn_choices"]
+__all__ = ["Tiles", "independent_axes", "interleavings"]
+
+Tiles = tuple[tuple[int, int], ...]
+"""Axes with the outputs of each that are interleaved."""
 
 
-def turn_choices(flat: KernelIR, info: AxisInfo, distance: int) -> list[tuple[tuple[int, int], ...]]:
+def interleavings(flat: KernelIR, info: AxisInfo, distance: int) -> list[Tiles]:
     """Tiles of one axis or two nested axes that interleave `distance` outputs, fewest idle slots first."""
     axes = independent_axes(flat, info)
-    choices: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
+    found: list[tuple[float, int, Tiles]] = []
     for n, (axis, bound) in enumerate(axes):
         tile, waste = _best_tile(bound, distance)
-        choices.append((waste, tile, ((axis, tile),)))
+        found.append((waste, tile, ((axis, tile),)))
         if bound < distance:
             for outer, outer_bound in axes[n + 1 :]:
                 tile, waste = _best_tile(outer_bound, -(-distance // bound))
-                choices.append((waste, tile * bound, ((axis, bound), (outer, tile))))
-    return [turns for _, _, turns in sorted(choices)]
+                found.append((waste, tile * bound, ((axis, bound), (outer, tile))))
+    return [tiles for _, _, tiles in sorted(found)]
 
 
 def _best_tile(bound: int, least: int) -> tuple[int, float]:

@@ -54,8 +54,8 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
     canonical = whole = _canonical(program)
-    shares = options.share_kernels and sequencer_named(options.schedule).shares_cores
-    if shares:
+    shares = options.share_kernels and len(whole.calls) > 1
+    if shares and (shares := sequencer_named(options.schedule).shares_cores):
         canonical = whole = with_common_kernels(whole)
     if options.cut_kernels:
         canonical = with_cut_kernels(with_phases(whole, options), options)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tg2hdl.hdl_files import module_name, rtlil_text, verilog_text, with_memory_files, write_text
+from tg2hdl.hdl_files import design_text, module_name, verilog_text, write_text
 from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.memory_map import MemoryMap
+from tg2hdl.netlist_text import NetlistText
 from tg2hdl.results import KernelSummary, SimulationResult
 from tg2hdl.session import OpenSessions, Session, SimulatedModel
 from tg2hdl_backend import CapturedProgram, own_result, reference_device
@@ -320,16 +321,18 @@ class Accelerator:
             Folder for the contents of memories, one ``.hex`` file each, which the Verilog then reads with
             ``$readmemh`` by its name alone.
         """
-        text = verilog_text(self.rtlil())
-        if memories is not None:
-            text = with_memory_files(text, memories)
-        return write_text(text, path)
+        return write_text(verilog_text(self._netlist, memories), path)
 
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""
         if self._rtlil is None:
-            self._rtlil = rtlil_text(self.top, self.name)
+            self._rtlil = self._netlist.rtlil()
         return write_text(self._rtlil, path)
+
+    @cached_property
+    def _netlist(self) -> NetlistText:
+        """RTLIL apart from the contents of memories."""
+        return design_text(self.top, self.name)
 
     def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
         buffers = self.design.program.buffers

@@ -1,0 +1,129 @@
+"""RTLIL of a design apart from the contents of its memories.
+
+Amaranth writes contents bit by bit, and Yosys reads and writes them as it does: for millions of bits both take minutes
+and gigabytes. Contents go around both: the text has a gap for each memory, which is filled at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amaranth.lib import wiring
+
+try:
+    from amaranth.back.rtlil import Design, EmptyModuleChecker, ModuleEmitter
+    from amaranth.hdl import Fragment, Value
+    from amaranth.hdl import _nir as nir
+    from amaranth.hdl._ast import SignalDict
+    from amaranth.hdl._ir import PortDirection, build_netlist
+except ImportError as error:
+    raise ImportError(
+        f"Amaranth {importlib.metadata.version('amaranth')} has moved what tg2hdl needs ({error}); "
+        "install amaranth>=0.5.4,<0.6"
+    ) from error
+
+__all__ = ["MemoryContents", "NetlistText", "netlist_text"]
+
+_CONTENTS = re.compile(r"^  cell \$meminit_v2 .*?^  end\n\n", re.MULTILINE | re.DOTALL)
+_GAP = "    connect \\DATA {  }\n"
+
+
+@dataclass(frozen=True)
+class MemoryContents:
+    """Words of a memory at power on.
+
+    Parameters
+    ----------
+    module, name : str
+        As the netlist has them.
+    width : int
+        Bits of a word.
+    """
+
+    module: str
+    name: str
+    width: int
+    words: tuple[int, ...]
+
+    def bits(self) -> str:
+        """All words as one binary number, the first word last."""
+        pattern = f"0{self.width}b"
+        return "".join([format(word, pattern) for word in reversed(self.words)])
+
+
+@dataclass(frozen=True)
+class NetlistText:
+    """RTLIL with gaps.
+
+    Parameters
+    ----------
+    logic : str
+        RTLIL whose memories have no contents, not even zeros.
+    parts : tuple of str
+        RTLIL around the contents of each memory.
+    contents : tuple of MemoryContents
+        In the order of the gaps.
+    """
+
+    logic: str
+    parts: tuple[str, ...]
+    contents: tuple[MemoryContents, ...]
+
+    def rtlil(self) -> str:
+        """All of it."""
+        return "".join(self._filled())
+
+    def _filled(self) -> Iterator[str]:
+        yield self.parts[0]
+        for memory, part in zip(self.contents, self.parts[1:], strict=True):
+            yield f"    connect \\DATA {memory.width * len(memory.words)}'"
+            yield memory.bits()
+            yield f"\n{part}"
+
+
+def netlist_text(component: wiring.Component, name: str) -> NetlistText:
+    """RTLIL of a component with the top module `name`."""
+    found: list[MemoryContents] = []
+    text = _converted(component, name, found)
+    parts = text.split(_GAP)
+    assert len(parts) == len(found) + 1, "every memory has one gap"
+    return NetlistText(_CONTENTS.sub("", text), tuple(parts), tuple(found))
+
+
+class _Emitter(ModuleEmitter):  # type: ignore[misc]
+    """Amaranth's emitter, which notes contents where it would write them."""
+
+    found: list[MemoryContents]
+
+    def emit_memory(self, cell_idx: int, cell: nir.Memory) -> None:
+        name = self.memories[cell_idx].memid.removeprefix("\\")
+        self.found.append(MemoryContents(".".join(self.module.name), name, cell.width, cell.init))
+        words, cell.init = cell.init, ()
+        super().emit_memory(cell_idx, cell)
+        cell.init = words
+
+
+def _converted(component: wiring.Component, name: str, found: list[MemoryContents]) -> str:
+    """What `amaranth.back.rtlil.convert` does, with another emitter."""
+    ports = {
+        "__".join(map(str, path)): (
+            Value.cast(value),
+            PortDirection.Input if member.flow is wiring.In else PortDirection.Output,
+        )
+        for path, member, value in component.signature.flatten(component)
+    }
+    netlist = build_netlist(Fragment.get(component, None), ports=ports, name=name)
+    empty, builder, names = EmptyModuleChecker(netlist), Design(emit_src=False), SignalDict()
+    for number, module in enumerate(netlist.modules):
+        if empty.is_empty(number):
+            continue
+        into = builder.module(".".join(module.name), src_loc=module.src_loc)
+        if number == 0:
+            into.attribute("top", 1)
+        emitter = _Emitter(into, netlist, module, names, empty_checker=empty)
+        emitter.found = found
+        emitter.emit()
+    return str(builder)

@@ -1,0 +1,94 @@
+"""Contents of memories, which go around Amaranth's and Yosys' writers: the text must be what these would write."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth import Module, unsigned
+from amaranth.back import rtlil
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl.hdl_files import design_text, verilog_text
+from tg2hdl_sim.yosys import run_yosys
+
+WIDTHS = (1, 7, 8, 24, 31, 32, 33, 64, 130)
+
+
+class _Bank(wiring.Component):
+    """A ROM whose memory has the same name in every instance."""
+
+    def __init__(self, width: int, seed: int) -> None:
+        self.width, self.seed = width, seed
+        super().__init__({"addr": In(3), "data": Out(width)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        rng = np.random.default_rng(self.seed)
+        init = [
+            int.from_bytes(rng.bytes(20), "little") & ((1 << self.width) - 1) for _ in range(5 + self.seed)
+        ]
+        init[1] = 0
+        m.submodules["bank$0"] = memory = Memory(shape=unsigned(self.width), depth=len(init), init=init)
+        port = memory.read_port()
+        m.d.comb += [port.addr.eq(self.addr), self.data.eq(port.data)]
+        return m
+
+
+class _Banks(wiring.Component):
+    def __init__(self) -> None:
+        super().__init__({"addr": In(3), **{f"data{n}": Out(width) for n, width in enumerate(WIDTHS)}})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for n, width in enumerate(WIDTHS):
+            bank = _Bank(width, n % 3)
+            m.submodules[f"rom{n}"] = bank
+            m.d.comb += [bank.addr.eq(self.addr), getattr(self, f"data{n}").eq(bank.data)]
+        return m
+
+
+@pytest.fixture(scope="module")
+def by_tools(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """RTLIL by Amaranth and Verilog by Yosys alone."""
+    folder = tmp_path_factory.mktemp("tools")
+    text = rtlil.convert(_Banks(), name="banks", emit_src=False)
+    (folder / "design.il").write_text(text)
+    run_yosys(
+        "read_rtlil design.il\nproc\nmemory_collect\nopt_clean\nwrite_verilog -noattr -norename design.v\n",
+        folder,
+    )
+    return text, (folder / "design.v").read_text()
+
+
+def test_rtlil_is_that_of_amaranth(by_tools: tuple[str, str]):
+    assert design_text(_Banks(), "banks").rtlil() == by_tools[0]
+
+
+def test_verilog_is_that_of_yosys(by_tools: tuple[str, str]):
+    verilog = verilog_text(design_text(_Banks(), "banks"))
+    assert verilog.count("initial begin") == len(WIDTHS)
+    assert verilog.splitlines()[1:] == by_tools[1].splitlines()[1:]
+
+
+def test_each_memory_has_a_file(tmp_path: Path):
+    """Memories of one name in several modules have files of their own."""
+    design = design_text(_Banks(), "banks")
+    verilog = verilog_text(design, tmp_path)
+    files = re.findall(r'\$readmemh\("(.*?)"', verilog)
+    assert len(set(files)) == len(WIDTHS)
+    for file, memory in zip(sorted(files), sorted(design.contents, key=lambda c: c.module), strict=True):
+        assert [int(word, 16) for word in (tmp_path / file).read_text().split()] == list(memory.words)
+
+
+def test_a_memory_that_yosys_does_not_declare_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    from dataclasses import replace
+
+    design = design_text(_Banks(), "banks")
+    renamed = replace(design.contents[0], name="elsewhere")
+    with pytest.raises(AssertionError, match="elsewhere"):
+        verilog_text(replace(design, contents=(renamed, *design.contents[1:])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 
 from tg2hdl_ir.analysis.axes import analyze_axes
@@ -124,7 +124,7 @@ class LaneChooser:
         storage: dict[int, DType],
         roles: Mapping[int, MemoryRole],
         options: CompileOptions,
-        seen: dict[KernelIR, dict[int, BufferAccesses]],
+        seen: MutableMapping[KernelIR, dict[int, BufferAccesses]],
         *,
         sparing: bool,
     ) -> None:

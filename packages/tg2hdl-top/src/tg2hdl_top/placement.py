@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
@@ -29,6 +30,9 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["Placed", "place", "place_program"]
+
+_accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
+"""Of the kernels that are alive: a kernel is placed for itself before it is placed in its program."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,7 @@ def _placed(
 ) -> Placed:
     """Plan every call; `roles` by call and slot."""
     settings = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
-    seen: dict[KernelIR, dict[int, BufferAccesses]] = {}
-    placed = [_place(program, storage, roles, options, seen, sparing=sparing) for sparing in settings]
+    placed = [_place(program, storage, roles, options, _accesses, sparing=sparing) for sparing in settings]
     choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
@@ -123,7 +126,7 @@ def _place(
     storage: dict[int, DType],
     roles: Sequence[dict[int, MemoryRole]],
     options: CompileOptions,
-    seen: dict[KernelIR, dict[int, BufferAccesses]],
+    seen: MutableMapping[KernelIR, dict[int, BufferAccesses]],
     *,
     sparing: bool,
 ) -> tuple[dict[int, LaneChoice], dict[int, Layout]]:

@@ -56,7 +56,7 @@ class _Banks(Elaboratable, BuiltMemory):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width, latency = self.memory.word_width, self.memory.read_latency
-        contents = list(self.memory.data().init)
+        contents = self.memory.words()
         depth = self.memory.bank_words
         banks = []
         for number, start in enumerate(range(0, len(contents), depth)):

@@ -14,7 +14,19 @@ from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
 
-__all__ = ["Layout", "Row", "RowElement", "RowSpan"]
+__all__ = ["Layout", "Row", "RowElement", "RowSpan", "joined_lanes"]
+
+
+def joined_lanes(packed: npt.NDArray[np.uint64], width: int) -> list[int]:
+    """Words as integers from bit patterns of shape (words, lanes), each lane of so many bits; the first lane lowest."""
+    if width % 8 == 0:
+        octets = np.ascontiguousarray(packed.astype("<u8")).view(np.uint8)
+        octets = octets.reshape(*packed.shape, 8)[:, :, : width // 8].reshape(len(packed), -1)
+    else:
+        bits = (packed[:, :, None] >> np.arange(width, dtype=np.uint64)).astype(np.uint8) & np.uint8(1)
+        octets = np.packbits(bits.reshape(len(packed), -1), axis=1, bitorder="little")
+    size, data = octets.shape[1], octets.tobytes()
+    return [int.from_bytes(data[n : n + size], "little") for n in range(0, len(data), size)]
 
 
 @dataclass(frozen=True)

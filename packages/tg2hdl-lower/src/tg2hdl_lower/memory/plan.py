@@ -13,7 +13,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
-from tg2hdl_lower.memory.layout import Layout
+from tg2hdl_lower.memory.layout import Layout, joined_lanes
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
@@ -79,17 +79,18 @@ class MemoryPlan:
             return self.banks * self.layout.words
         return self.banks << self.layout.address_width
 
+    def words(self) -> list[int]:
+        """Words at power on; none where there are no contents, which means zeros."""
+        if self.contents is None:
+            return []
+        packed = self.layout.pack(self.contents, self.dtype)
+        if packed.shape[1] == 1:
+            return list(packed[:, 0].tolist())
+        return joined_lanes(packed, self.dtype.bit_width)
+
     def data(self) -> MemoryData:
         """Words of the memory at power on."""
-        init: list[int] = []
-        if self.contents is not None:
-            packed = self.layout.pack(self.contents, self.dtype)
-            width = self.dtype.bit_width
-            if packed.shape[1] == 1:
-                init = [int(w) for w in packed[:, 0]]
-            else:
-                init = [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
-        return MemoryData(shape=unsigned(self.word_width), depth=self.depth, init=init)
+        return MemoryData(shape=unsigned(self.word_width), depth=self.depth, init=self.words())
 
     def format(self) -> str:
         """One line."""

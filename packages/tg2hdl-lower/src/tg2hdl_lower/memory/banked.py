@@ -56,7 +56,7 @@ class _Banks(Elaboratable, BuiltMemory):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width, latency = self.memory.word_width, self.memory.read_latency
-        contents = self.memory.words()
+        contents = self.memory.words() or [0] * self.memory.depth
         depth = self.memory.bank_words
         banks = []
         for number, start in enumerate(range(0, len(contents), depth)):

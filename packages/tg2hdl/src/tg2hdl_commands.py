@@ -23,6 +23,7 @@ def tg2hdl_commands() -> list[CommandDef]:
         ),
         CommandDef("doctor", "Say which tools are there and what is missing.", "tg2hdl.cli.doctor:doctor"),
         CommandDef("build", "Build a model for a board, or for a simulated one.", "tg2hdl.cli.build:build"),
+        CommandDef("program", "Load a built bitstream into a board.", "tg2hdl.cli.program:program"),
         CommandDef("serve", "Simulate a built design behind a socket.", "tg2hdl.cli.serve:serve_command"),
         CommandDef(
             "selftest",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import CommandDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import BoardDef, CommandDef, TargetDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_commands", "tg2hdl_targets"]
+__all__ = ["tg2hdl_boards", "tg2hdl_commands", "tg2hdl_targets"]
 
 
 @hookimpl
@@ -14,6 +14,14 @@ def tg2hdl_targets() -> list[TargetDef]:
     from tg2hdl_synth.parts import PARTS
 
     return list(PARTS)
+
+
+@hookimpl
+def tg2hdl_boards() -> list[BoardDef]:
+    """Boards of ECP5 and iCE40."""
+    from tg2hdl_synth.boards.definitions import BOARDS
+
+    return list(BOARDS)
 
 
 @hookimpl

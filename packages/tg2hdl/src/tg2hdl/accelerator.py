@@ -282,16 +282,30 @@ class Accelerator:
 
     # Boards
 
-    def build(self, folder: str | PathLike[str], *, vectors: int = 8) -> Path:
+    def build(
+        self,
+        folder: str | PathLike[str],
+        *,
+        board: str | None = None,
+        clock: float | None = None,
+        vectors: int = 8,
+        progress: Callable[[str], None] = lambda message: None,
+    ) -> Path:
         """Write the folder of a device, which `tg2hdl.connect` and the commands `serve` and `selftest` take.
 
         It has the design, its register map as a page and as a C header, the description for the driver, weights where
-        they are loadable, and vectors with the results of the golden model.
+        they are loadable, vectors with the results of the golden model, and with a board its bitstream.
 
         Parameters
         ----------
+        board : str, optional
+            Name of a board (``tg2hdl plugins list --kind board``); for the simulation alone when absent.
+        clock : float, optional
+            MHz of the board's PLL; what the design reaches when absent.
         vectors : int
             Random inputs for `tg2hdl selftest`.
+        progress : callable, optional
+            Called with a message before each slow step.
 
         Returns
         -------
@@ -302,10 +316,26 @@ class Accelerator:
         ------
         InputError
             For a design without a host port that has a register map, such as ``uart``.
+        DesignTooLargeError
+            When it does not fit the board, with the figures.
+        SynthesisError
+            When the timing does not hold.
         """
         from tg2hdl.device_folder import write_device_folder
 
-        write_device_folder(self, Path(folder), vectors=vectors)
+        facts: dict[str, Any] = {}
+        if board is not None:
+            from tg2hdl_synth.boards.bitstream import build_bitstream
+
+            made = build_bitstream(self.design, board, Path(folder), clock=clock, progress=progress)
+            facts = {
+                "board": board,
+                "bitstream": made.path.name,
+                "clock_mhz": made.clock,
+                "fmax_mhz": made.fmax,
+            }
+            facts |= {"baud": made.baud, "utilization": made.utilization}
+        write_device_folder(self, Path(folder), vectors=vectors, **facts)
         return Path(folder)
 
     # Files

@@ -35,6 +35,7 @@ KINDS = {
         Kind("tg2hdl_families", "family", d.FamilyDef),
         Kind("tg2hdl_memory_kinds", "memory kind", d.MemoryKindDef),
         Kind("tg2hdl_ports", "host port", d.HostPortDef),
+        Kind("tg2hdl_boards", "board", d.BoardDef),
         Kind("tg2hdl_sequencers", "sequencer", d.SequencerDef),
         Kind("tg2hdl_quantizers", "quantizer", d.QuantizerDef),
         Kind("tg2hdl_onnx_operators", "ONNX operator", d.OnnxOperatorDef),

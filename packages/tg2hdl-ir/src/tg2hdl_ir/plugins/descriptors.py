@@ -17,6 +17,7 @@ from tg2hdl_ir.errors import PluginError
 __all__ = [
     "Area",
     "ArithmeticUnit",
+    "BoardDef",
     "CommandDef",
     "Factory",
     "FamilyDef",
@@ -320,6 +321,30 @@ class HostPortDef:
     description: str
     port: Factory
     driver: Factory
+
+
+@dataclass(frozen=True)
+class BoardDef:
+    """A board that a design can be built for, with a serial line to its host.
+
+    Parameters
+    ----------
+    part : str
+        FPGA part, one of `tg2hdl_targets`.
+    platform : Factory
+        ``() -> amaranth.build.Platform`` with a default clock and the resource ``uart`` 0.
+    loader : str
+        Name of the board for openFPGALoader.
+    first_clock : float
+        Clock that the first place-and-route run aims at (MHz).
+    """
+
+    name: str
+    description: str
+    part: str
+    platform: Factory
+    loader: str
+    first_clock: float = 100.0
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pluggy
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import (
     ArithmeticUnit,
+    BoardDef,
     CommandDef,
     FamilyDef,
     HostPortDef,
@@ -82,6 +83,11 @@ def tg2hdl_memory_kinds() -> list[MemoryKindDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_ports() -> list[HostPortDef]:  # type: ignore[empty-body]
     """Host ports of designs."""
+
+
+@hookspec
+def tg2hdl_boards() -> list[BoardDef]:  # type: ignore[empty-body]
+    """Boards that designs can be built for."""
 
 
 @hookspec

@@ -13,6 +13,7 @@ from tg2hdl_ir.plugins.catalog import KINDS, Catalog
 from tg2hdl_ir.plugins.description import describe_plugins
 from tg2hdl_ir.plugins.descriptors import (
     ArithmeticUnit,
+    BoardDef,
     CommandDef,
     FamilyDef,
     HostPortDef,
@@ -396,6 +397,10 @@ class Registry:
     def port(self, name: str) -> HostPortDef:
         """Return the host port of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_ports", name)  # type: ignore[no-any-return]
+
+    def board(self, name: str) -> BoardDef:
+        """Return the board of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_boards", name)  # type: ignore[no-any-return]
 
     def sequencer(self, name: str) -> SequencerDef:
         """Return the sequencing policy of a name; others are a PluginError that lists the known ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -13,6 +14,8 @@ __all__ = ["build"]
 
 _EPILOG = """\b
 Examples:
+  tg2hdl build model.py --board ulx3s-85f -o build/digits       a bitstream, and all that its host needs
+  tg2hdl program build/digits && tg2hdl selftest /dev/ttyUSB0 build/digits
   tg2hdl build model.py -o build/digits       for the simulation: tg2hdl.connect("simulate:build/digits")
 """
 
@@ -21,10 +24,22 @@ Examples:
 @with_model_options
 @click.option("-o", "--output", metavar="DIR", help="Where to write.  [default: build/NAME]")
 @click.option("--vectors", default=8, show_default=True, help="Random vectors for `tg2hdl selftest`.")
+@click.option(
+    "--board", help="Board; `tg2hdl plugins list --kind board` shows them.  [default: simulation only]"
+)
+@click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the design reaches]")
 @with_json
-def build(output: str | None, vectors: int, json_file: str | None, **model_options: Any) -> None:
+def build(
+    output: str | None,
+    vectors: int,
+    board: str | None,
+    clock: float | None,
+    json_file: str | None,
+    **model_options: Any,
+) -> None:
     """Build a model for a board, or for a simulated one.
 
+    With --board it writes a bitstream whose timing holds, with tools from wheels: pip install "tg2hdl[boards]".
     Writes the design, its register map as a page and a C header, the description for the driver, and vectors for
     `tg2hdl selftest`.
     """
@@ -38,9 +53,23 @@ def build(output: str | None, vectors: int, json_file: str | None, **model_optio
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
     folder = output_folder(output, file.label)
-    with stage(progress, "writing the folder"):
-        accelerator.build(folder, vectors=vectors)
+    with stage(progress, f"building for {board}" if board else "writing the folder") as report:
+        accelerator.build(folder, board=board, clock=clock, vectors=vectors, progress=report)
+    facts = json.loads((folder / "device.json").read_text())
+    if board:
+        microseconds = accelerator.predicted_cycles / facts["clock_mhz"]
+        console.print(
+            f"{board}: clock {facts['clock_mhz']:.1f} MHz, reaches {facts['fmax_mhz']:.1f} MHz; "
+            f"{microseconds:,.1f} us per result, serial line {facts['baud']:,} baud",
+            highlight=False,
+        )
+        used = (f"{kind} {n:,} of {count:,}" for kind, (n, count) in facts["utilization"].items())
+        console.print("; ".join(used), highlight=False)
     console.print(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
-    write_json(json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles})
+    kept = ("board", "clock_mhz", "fmax_mhz", "baud", "utilization", "id")
+    figures = {name: facts[name] for name in kept if name in facts}
+    write_json(
+        json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}
+    )

@@ -1,0 +1,1 @@
+"""Boards: clock, pins and host link around a design, and its bitstream from wheels."""

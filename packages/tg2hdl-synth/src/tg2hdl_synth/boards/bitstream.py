@@ -1,0 +1,210 @@
+"""A design on a board: clock and serial line around it, and a bitstream whose timing holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from amaranth import Elaboratable, Module
+
+from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir.plugins.descriptors import BoardDef, resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth.boards.board_tools import tool_environment
+from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
+from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_synth.parts import part_named
+from tg2hdl_top import Design, TopModule
+
+__all__ = ["Bitstream", "baud_for", "build_bitstream"]
+
+_BAUDS = (2_000_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
+_TOLERANCE = 0.01
+_TOO_LARGE = re.compile(
+    r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region|too many"
+)
+_UTILIZATION = re.compile(r"\d+/ *\d+ +\d+%")
+_NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
+_RUNS = 4
+_WORTH = 1.05
+"""Factor of the clock for which another run is worth its time."""
+
+
+@dataclass(frozen=True)
+class Bitstream:
+    """A bitstream whose timing holds.
+
+    Parameters
+    ----------
+    clock, fmax : float
+        MHz that the PLL makes, and those that the design reaches.
+    baud, divisor : int
+        Of the serial line: bits per second, and clock cycles of a bit.
+    utilization : dict of str to (used, available)
+    """
+
+    path: Path
+    board: str
+    clock: float
+    fmax: float
+    baud: int
+    divisor: int
+    utilization: dict[str, tuple[int, int]]
+
+
+def baud_for(clock: float) -> tuple[int, int]:
+    """The fastest usual baud rate that a clock (MHz) divides into within 1 %, and the cycles of a bit.
+
+    Raises
+    ------
+    InputError
+        When the clock is too slow for any.
+    """
+    for baud in _BAUDS:
+        divisor = round(clock * 1e6 / baud)
+        if divisor >= 8 and abs(clock * 1e6 / divisor / baud - 1) < _TOLERANCE:
+            return baud, divisor
+    raise InputError(f"a clock of {clock:g} MHz makes no usual baud rate", hint="ask for a faster clock")
+
+
+def build_bitstream(
+    design: Design,
+    board: str | BoardDef,
+    folder: Path,
+    *,
+    clock: float | None = None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Bitstream:
+    """Build a bitstream; the clock is that which the design reaches, unless it is given.
+
+    Each run aims at what the one before reached, until a clock holds and no much faster one is to be expected.
+
+    Parameters
+    ----------
+    clock : float, optional
+        MHz; missing it is an error then.
+
+    Raises
+    ------
+    DesignTooLargeError
+        When the part of the board has not enough cells.
+    SynthesisError
+        When a tool fails or the timing does not hold.
+    ToolMissingError
+        When a wheel is not installed.
+    InputError
+        For an unknown board, or a design without the port ``uart``.
+    """
+    if importlib.util.find_spec("amaranth_boards") is None:
+        raise ToolMissingError(
+            "the Python package amaranth-boards is not installed", hint='pip install "tg2hdl[boards]"'
+        )
+    chosen = board if isinstance(board, BoardDef) else registry().board(board)
+    if not any(port.kind == "uart" for port in design.ports):
+        raise InputError(
+            f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
+        )
+    part = part_named(chosen.part)
+    wanted, best, missed = clock or chosen.first_clock, None, ""
+    for run in range(1, _RUNS + 1):
+        platform: Any = resolve(chosen.platform)()
+        settings = pll_settings(part.family, platform.default_clk_frequency / 1e6, wanted)
+        if best is not None and settings.frequency < best.clock * _WORTH:
+            break
+        progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
+        work = folder / "synthesis" / f"run{run}"
+        result = _run(design, chosen, platform, part.family, settings, work)
+        if result.fmax >= settings.frequency:
+            best = result
+        else:
+            missed = f"{result.fmax:.1f} MHz of {settings.frequency:.1f} MHz"
+        if clock is not None or (best is not None and missed):
+            break
+        # The next run ends elsewhere: aim a little below what this one reached.
+        wanted = result.fmax * (1 - 0.02 * run)
+    if best is None:
+        raise SynthesisError(
+            f"the timing does not hold: {missed}",
+            where=f"{design.program.name} on {chosen.name}",
+            hint="ask for a slower clock" + ("" if clock else " with clock="),
+        )
+    path = folder / f"{chosen.name}{best.path.suffix}"
+    shutil.copyfile(best.path, path)
+    return replace(best, path=path)
+
+
+def _run(
+    design: Design, board: BoardDef, platform: Any, family: str, settings: PllSettings, work: Path
+) -> Bitstream:
+    baud, divisor = baud_for(settings.frequency)
+    shutil.rmtree(work, ignore_errors=True)
+    with tool_environment(family, work / "tools") as environment:
+        plan = platform.prepare(
+            _OnBoard(TopModule(design), settings, divisor),
+            name="top",
+            synth_opts="-no-rw-check",
+            script_after_read=_NO_LUT_RAM if family == "ice40" else "",
+            nextpnr_opts="--report top.report.json --timing-allow-fail",
+        )
+        plan.extract(str(work)) if hasattr(plan, "extract") else plan.execute_local(
+            str(work), run_script=False
+        )
+        log = work / "build.log"
+        with log.open("w") as file:
+            status = subprocess.run(
+                ["sh", f"{plan.script}.sh"], cwd=work, env=environment, stdout=file, stderr=subprocess.STDOUT
+            ).returncode
+    if status:
+        raise _failure(log, work, board)
+    report = json.loads((work / "top.report.json").read_text())
+    suffix = {"ecp5": "bit", "ice40": "bin"}[family]
+    return Bitstream(
+        work / f"top.{suffix}",
+        board.name,
+        settings.frequency,
+        min(entry["achieved"] for entry in report["fmax"].values()),
+        baud,
+        divisor,
+        {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},
+    )
+
+
+def _failure(log: Path, work: Path, board: BoardDef) -> SynthesisError | DesignTooLargeError:
+    timing = work / "top.tim"
+    text = log.read_text() + (timing.read_text() if timing.is_file() else "")
+    lines = text.splitlines()
+    errors = tuple(dict.fromkeys(line for line in lines if "ERROR" in line)) or tuple(lines[-4:])
+    if any(_TOO_LARGE.search(line) for line in errors):
+        used = tuple(line.split("Info:")[-1].strip() for line in lines if _UTILIZATION.search(line))
+        return DesignTooLargeError(
+            f"the design does not fit {board.name}",
+            notes=(*errors[:2], *used[:12]),
+            hint="take a larger board, compile with fewer multipliers, or quantize the model",
+        )
+    return SynthesisError("a tool failed", notes=errors[:8], where=board.name, hint=f"see {log}")
+
+
+class _OnBoard(Elaboratable):
+    """A design with the clock and the serial line of a board."""
+
+    def __init__(self, top: TopModule, settings: PllSettings, divisor: int) -> None:
+        self._top, self._settings, self._divisor = top, settings, divisor
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        add_clock(m, platform, self._settings)
+        m.submodules.design = top = self._top
+        line = platform.request("uart", 0)
+        m.d.comb += [
+            top.uart.rx.eq(line.rx.i),
+            line.tx.o.eq(top.uart.tx),
+            top.uart.divisor.eq(self._divisor),
+        ]
+        return m

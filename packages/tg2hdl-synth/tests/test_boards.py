@@ -1,0 +1,146 @@
+"""Boards: PLLs by the formulas of their handbooks, baud rates, platforms, and a bitstream."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tg2hdl_ir.errors import InputError, PluginError
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth.boards.definitions import BOARDS
+from tg2hdl_synth.boards.pll import pll_settings
+from tg2hdl_synth.parts import part_named
+
+pytest.importorskip("amaranth_boards")
+
+from tg2hdl_synth.boards import bitstream
+from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_top import CompileOptions, compile_program
+from tg2hdl_top.testing import layer
+
+
+@pytest.mark.parametrize("wanted", np.linspace(12, 220, 60))
+@pytest.mark.parametrize("source", [12.0, 25.0, 48.0, 100.0])
+def test_an_ecp5_pll_is_within_its_limits_and_close_below(source, wanted):
+    found = pll_settings("ecp5", source, wanted)
+    values = dict(found.values)
+    frequency = source * values["CLKFB_DIV"] / values["CLKI_DIV"]
+    assert found.frequency == pytest.approx(frequency)
+    reachable = (source * fb / i for i in range(1, 33) if source / i >= 3.125 for fb in range(1, 81))
+    assert frequency == pytest.approx(max(f for f in reachable if f <= wanted))
+    assert 400 <= frequency * values["CLKOP_DIV"] <= 800
+    assert source / values["CLKI_DIV"] >= 3.125
+    assert 1 <= values["CLKFB_DIV"] <= 80
+
+
+@pytest.mark.parametrize("wanted", [12, 20, 24, 30, 36.4, 48])
+def test_an_ice40_pll_is_within_its_limits_and_close_below(wanted):
+    found = pll_settings("ice40", 12.0, wanted)
+    values = dict(found.values)
+    vco = 12 * (values["DIVF"] + 1)
+    assert 533 <= vco <= 1066
+    assert found.frequency == pytest.approx(vco / 2 ** values["DIVQ"])
+    assert 0.96 * wanted <= found.frequency <= wanted
+
+
+def test_a_clock_that_no_pll_makes_is_refused():
+    with pytest.raises(InputError, match="makes no clock of 1 MHz"):
+        pll_settings("ecp5", 25.0, 1.0)
+
+
+@pytest.mark.parametrize("clock", [16, 24, 25, 33.3, 50, 83.33, 100, 133.3])
+def test_baud_rates_are_within_one_percent(clock):
+    baud, divisor = bitstream.baud_for(clock)
+    assert abs(clock * 1e6 / divisor / baud - 1) < 0.01
+    assert divisor >= 8
+    assert (baud, divisor) != (2_000_000, 12) or clock == 24
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda b: b.name)
+def test_every_board_has_its_part_and_a_serial_line(board):
+    assert registry().board(board.name) == board
+    platform = resolve(board.platform)()
+    assert ("uart", 0) in platform.resources
+    assert platform.default_clk_frequency > 1e6
+    part = part_named(board.part)
+    size = "".join(c for c in platform.device if c.isdigit())[-2:]
+    assert part.family == "ice40" or size.replace("12", "25") in part.name
+
+
+def test_an_unknown_board_is_named():
+    with pytest.raises(PluginError, match="arty"):
+        registry().board("arty")
+
+
+def design(ports=("uart",)):
+    program, _, _ = layer()
+    return compile_program(program, CompileOptions(multipliers=4, ports=ports))
+
+
+def test_a_design_without_a_serial_line_is_refused(tmp_path):
+    with pytest.raises(InputError, match="has no serial line"):
+        bitstream.build_bitstream(design(("native",)), "ulx3s-85f", tmp_path)
+
+
+class Runs:
+    """Place and route that reaches given clocks."""
+
+    def __init__(self, *reached):
+        self.reached, self.aims = list(reached), []
+
+    def __call__(self, design, board, platform, family, settings, work):
+        self.aims.append(settings.frequency)
+        work.mkdir(parents=True)
+        (work / "top.bit").write_text(f"{settings.frequency}")
+        return bitstream.Bitstream(
+            work / "top.bit", board.name, settings.frequency, self.reached.pop(0), 1, 1, {}
+        )
+
+
+@pytest.mark.parametrize(
+    ("reached", "clock", "runs"),
+    [
+        ((124.0, 119.0), 100.0, 2),  # a faster clock is missed: the slower one stays
+        ((124.0, 122.0), 121.0, 2),
+        ((101.0,), 100.0, 1),
+        ((80.0, 79.0), 78.0, 2),
+        ((80.0, 76.0, 74.0), 71.0, 3),
+    ],
+)
+def test_the_clock_is_what_the_design_reaches(tmp_path, monkeypatch, reached, clock, runs):
+    fake = Runs(*reached)
+    monkeypatch.setattr(bitstream, "_run", fake)
+    found = bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path)
+    assert found.fmax >= found.clock == pytest.approx(clock, rel=0.03)
+    assert len(fake.aims) == runs
+    assert found.path.read_text() == f"{found.clock}"
+
+
+def test_a_clock_that_is_asked_for_must_hold(tmp_path, monkeypatch):
+    monkeypatch.setattr(bitstream, "_run", Runs(90.0))
+    with pytest.raises(SynthesisError, match=r"the timing does not hold: 90.0 MHz of 100.0 MHz"):
+        bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path, clock=100.0)
+
+
+def test_a_design_that_is_too_large_is_refused_with_figures(tmp_path):
+    log = tmp_path / "build.log"
+    log.write_text("")
+    (tmp_path / "top.tim").write_text(
+        "Info:             TRELLIS_COMB: 30000/24288   123%\n"
+        "ERROR: Unable to place cell 'x', no BELs remaining to implement cell type 'TRELLIS_COMB'\n"
+    )
+    error = bitstream._failure(log, tmp_path, BOARDS[0])
+    assert isinstance(error, DesignTooLargeError)
+    assert any("30000/24288" in note for note in error.notes)
+
+
+@pytest.mark.slow
+def test_a_bitstream_from_wheels_alone(tmp_path):
+    found = bitstream.build_bitstream(design(), "ulx3s-12f", tmp_path, clock=50.0)
+    assert found.path.read_bytes()[:2] == b"\xff\x00"  # the preamble of an ECP5's bitstream
+    assert found.clock == 50.0 <= found.fmax
+    assert (found.baud, found.divisor) == (2_000_000, 25)
+    report = json.loads((tmp_path / "synthesis" / "run1" / "top.report.json").read_text())
+    assert [round(clock["constraint"]) for clock in report["fmax"].values()] == [50]
+    assert found.utilization["EHXPLLL"][0] == 1

@@ -114,6 +114,17 @@ def test_weights_are_loaded_from_the_folder_and_replaced(tmp_path):
         assert device(x).tolist() == (x.astype(int) @ W[::-1]).tolist()
 
 
+def test_kernels_that_overlap(tmp_path):
+    def two(x):
+        return layer(x).cast("int8").cast("int32") @ Tensor(W[:6]).cast("int32")
+
+    accelerator = compiled(two, example()[0], multipliers=4, schedule="overlap")
+    with opened(accelerator, tmp_path) as device:
+        for x in example(3):
+            assert same_bits(device(x), accelerator.golden(x))
+        assert device.counters["cycles"] == accelerator.predicted_cycles
+
+
 class Counter:
     def __init__(self):
         self.total = Tensor.zeros(4, dtype="int32").contiguous().realize()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -57,10 +56,8 @@ def test_a_damaged_library_is_rebuilt(monkeypatch, tmp_path):
 
 
 USER = """
-import sys
-sys.path.insert(0, {tests!r})
-from designs import Combinational
 from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_sim.testing.designs import Combinational
 with open_simulation(SimulationModel(Combinational()), "cxxrtl") as sim:
     sim.set("a", 41)
     print(sim.get("y"))
@@ -70,9 +67,8 @@ with open_simulation(SimulationModel(Combinational()), "cxxrtl") as sim:
 def test_two_processes_at_once(monkeypatch, tmp_path):
     require_cxxrtl()
     monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path))
-    code = USER.format(tests=str(Path(__file__).parent))
     processes = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", USER], stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
     assert [process.communicate()[0].strip() for process in processes] == ["42", "42"]
     assert len(list((tmp_path / "sim").iterdir())) == 1

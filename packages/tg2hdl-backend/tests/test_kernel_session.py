@@ -33,7 +33,7 @@ def runner(uops, **options) -> KernelRunner:
 
 def test_a_run_on_the_golden_model_elaborates_nothing(uops_of, monkeypatch):
     monkeypatch.setattr(TopModule, "elaborate", lambda *_: pytest.fail("elaborated"))
-    large = runner(uops_of(integers(3 << 22) + 1), patience=1)
+    large = runner(uops_of(integers(3 << 22) + 1), patience=0.1)
     arrays = {n: np.arange(3 << 22, dtype=np.int32) for n in (0, 1)}
     run = large.run(arrays, {})
     assert run is not None

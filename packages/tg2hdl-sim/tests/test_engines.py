@@ -194,6 +194,19 @@ def test_little_work_is_interpreted_and_much_is_compiled(monkeypatch, tmp_path):
     assert best.seconds == 100_000 / best.cycles_per_second
 
 
+def test_a_variable_names_the_engine_that_auto_takes(monkeypatch):
+    require("levelized")
+    model = SimulationModel(Resettable(), name="choice")
+    monkeypatch.setenv("TG2HDL_ENGINE", "levelized")
+    with open_simulation(model, expected_cycles=1) as sim:
+        assert sim.engine == "levelized"
+    with open_simulation(model, "amaranth") as sim:
+        assert sim.engine == "amaranth"
+    monkeypatch.setenv("TG2HDL_ENGINE", "quick")
+    with pytest.raises(PluginError, match="no simulator is named 'quick'"):
+        open_simulation(model)
+
+
 def test_compiled_engines_need_a_compiler(monkeypatch, everything):
     monkeypatch.setattr(cxx, "_find", lambda *_: None)
     monkeypatch.delenv("CXX", raising=False)

@@ -28,7 +28,7 @@ __all__ = [
 
 BATCH_SIZE = 16  # inputs in one vector
 LARGE_BATCH, SMALL_DESIGN = 64, 1000  # of a design of so many cells, the state of 64 inputs fits the L1 cache
-COST = 2.5  # time of a cycle of a batch, relative to one of a single input
+COST = 4  # time of a cycle of a batch, relative to one of a single input
 
 _SIGNATURES: dict[str, list[Any]] = {
     "tg_lanes": [],

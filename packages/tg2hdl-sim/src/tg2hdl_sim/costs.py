@@ -1,7 +1,7 @@
 """Where the engines can run, and the cost model that ``engine="auto"`` uses.
 
 Only the ratio of the times matters.  ``cells`` counts the cells of Amaranth's netlist.  The constants are
-fitted to the table that ``benchmarks/sim/run.py`` writes.
+fitted to the tables that ``benchmarks/sim/run.py`` and ``benchmarks/sim/designs.py`` write.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def levelized_available() -> str | None:
 
 def levelized_build_seconds(cells: int) -> float:
     """Seconds to translate and compile."""
-    return 0.3 + 0.0013 * cells + 3.0 * compiler.find_compiler().is_zig
+    return 0.3 + 0.0002 * cells + 3.0 * compiler.find_compiler().is_zig
 
 
 def levelized_speed(cells: int) -> float:
     """Cycles per second."""
-    return 1e9 / (5 + 0.2 * cells)
+    return float(1e9 / (4 + 0.25 * cells**0.75))  # more cells, more lanes to share a loop
 
 
 def verilator_available() -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -16,6 +17,8 @@ from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation
 
 __all__ = ["EngineEstimate", "estimate_engines", "open_simulation"]
+
+ENGINE_VARIABLE = "TG2HDL_ENGINE"
 
 log = logging.getLogger("tg2hdl_sim")
 
@@ -86,7 +89,8 @@ def open_simulation(
     model : SimulationModel
         The design.
     engine : str
-        ``auto`` for the one that is predicted to finish first, or the name of one.
+        ``auto`` for the one that is predicted to finish first, or the name of one.  The environment variable
+        ``TG2HDL_ENGINE`` names the one that ``auto`` takes, to run a whole test suite on it.
     expected_cycles : int
         Amount of work, for the prediction.
     vcd : path, optional
@@ -111,6 +115,8 @@ def open_simulation(
         if progress is not None:
             progress(message)
 
+    if engine == "auto":
+        engine = os.environ.get(ENGINE_VARIABLE) or "auto"
     path = None if vcd is None else Path(vcd)
     if path is not None and is_fst(path):
         source = vcd_beside(path)

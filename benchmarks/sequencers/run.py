@@ -203,22 +203,17 @@ def main() -> None:
     options = parser.parse_args()
     from tg2hdl.bench import versions
 
-    known = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
-    rows = {(row["model"], row["multipliers"]): row for row in known}
+    found: dict[tuple[str, int], dict[str, Any]] = {}
     for name, multipliers in CASES:
         if options.only not in f"{name} x{multipliers}":
             continue
-        rows[name, multipliers] = row = measure(name, multipliers, simulate=options.simulate)
-        print(
-            name,
-            multipliers,
-            *(row[policy]["latency"] for policy in POLICIES),
-            row["dataflow"]["interval"],
-            flush=True,
-        )
-    ordered = [rows[case] for case in CASES if case in rows]
+        found[name, multipliers] = row = measure(name, multipliers, simulate=options.simulate)
+        latencies = [row[policy]["latency"] for policy in POLICIES]
+        print(name, multipliers, *latencies, row["dataflow"]["interval"], flush=True)
+    known = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
+    rows = {(row["model"], row["multipliers"]): row for row in known} | found
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "rows": ordered}
+    record = {"date": date, "versions": versions(), "rows": [rows[case] for case in CASES if case in rows]}
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
     RESULTS.with_suffix(".md").write_text(table(record))
 

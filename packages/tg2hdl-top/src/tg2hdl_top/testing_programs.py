@@ -164,7 +164,7 @@ def two_products() -> ProgramIR:
     return ProgramIR("two_products", buffers, calls, (3, 4))
 
 
-def random_program(rng: np.random.Generator) -> ProgramIR:
+def random_program(rng: np.random.Generator, *, writes_input: bool = True) -> ProgramIR:
     """Kernels that read and write buffers in any direction, in place or not, each buffer any number of times."""
     size = int(rng.integers(5, 20))
     count = int(rng.integers(2, 6))
@@ -173,7 +173,7 @@ def random_program(rng: np.random.Generator) -> ProgramIR:
     places = [(size, 1, 0), (size, -1, size - 1)]
     written, calls = [0], []
     for n in range(count):
-        target = int(rng.integers(len(names))) if n else 1
+        target = int(rng.integers(0 if writes_input else 1, len(names))) if n else 1
         reads = [int(rng.choice(written)) for _ in range(int(rng.integers(1, 3)))]
         if len(set(reads)) < len(reads) or target in reads:
             reads = [r for r in dict.fromkeys(reads) if r != target] or [n for n in written if n != target][

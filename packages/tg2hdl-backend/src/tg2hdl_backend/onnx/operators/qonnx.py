@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
@@ -41,7 +42,8 @@ def _codes(node: OnnxNode, steps: Tensor) -> Tensor:
     rounded = {"ROUND": steps.round, "FLOOR": steps.floor, "CEIL": steps.ceil, "ROUND_TO_ZERO": steps.trunc}
     if mode not in rounded:
         raise node.unsupported(f"rounding mode {mode}", "use one of: " + ", ".join(rounded))
-    return rounded[mode]()
+    result: Tensor = rounded[mode]()
+    return result
 
 
 def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: Any) -> Tensor:
@@ -50,17 +52,20 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
     factor, zero = scalar(node, 1, scale), scalar(node, 2, zero_point)
     steps = (divide(x, factor) + zero).clamp(low, high)
     codes = _codes(node, steps).cast(_type(low, high))
-    values = (codes.cast(dtypes.float32) - zero) * factor
-    known = node.known(1), node.known(2)
+    values: Tensor = (codes.cast(dtypes.float32) - zero) * factor
+    steps_known, zero_known = node.known(1), node.known(2)
     exact = str(node.attribute("rounding_mode", "ROUND")).upper() == "ROUND"
-    if not exact or known[0] is None or known[1] is None or np.any(known[1] != np.rint(known[1])):
+    if not exact or steps_known is None or zero_known is None:
         return values
-    arrays = [np.asarray(k).reshape(()) if np.size(k) == 1 else np.asarray(k) for k in known]
-    if np.any(arrays[0] <= 0):
+    if np.any(steps_known <= 0) or np.any(zero_known != np.rint(zero_known)):
         return values
-    quantizer = Quantizer(arrays[0].astype(np.float32), arrays[1].astype(np.int64), low, high)
+    quantizer = Quantizer(_spread(steps_known, np.float32), _spread(zero_known, np.int64), low, high)
     declare_codes(codes, x, quantizer, node.name)
     return declare_values(values, codes, quantizer, node.name)
+
+
+def _spread(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    return np.asarray(array.reshape(()) if array.size == 1 else array, dtype)
 
 
 def bipolar_quant(node: OnnxNode, x: Tensor, scale: Tensor) -> Tensor:

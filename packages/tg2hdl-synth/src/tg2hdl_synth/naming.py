@@ -53,7 +53,7 @@ def describe(name: str, top: Any) -> str:
 def _top_level(name: str, top: Any) -> str:
     chained = re.match(r"^ports\.(\w+)\.\d+", name)
     if chained:
-        return f"register of port {chained[1]}"
+        return f"register at port {chained[1]}"
     multiplier = re.match(r"^multipliers\.m(\d+)(?=[_.\[$]|$)", name)
     if multiplier:
         return f"multiplier {multiplier[1]}"

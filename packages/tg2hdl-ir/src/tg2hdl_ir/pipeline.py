@@ -17,6 +17,7 @@ from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.cut_kernel import cut_kernel
 from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
 from tg2hdl_ir.passes.guarded_loops import guard_loops
 from tg2hdl_ir.passes.hold import hold_overwritten_loads
 from tg2hdl_ir.passes.initial import choose_initial_late
@@ -57,6 +58,7 @@ CANONICAL: tuple[IRPass, ...] = _table(
     expand_mulacc,
     choose_signs,
     gate_outside_accesses,
+    simplify_gated_addresses,
     add_alternatives,
     drop_single_indices,
     guard_loops,

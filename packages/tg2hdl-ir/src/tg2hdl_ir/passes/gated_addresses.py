@@ -1,0 +1,144 @@
+"""Addresses that are affine wherever their access happens, although they are not for all values of the counters.
+
+tinygrad simplifies the address of a padded window with remainders and divisions by powers of two, which its gate makes
+superfluous: with ``(i + 7) & 7`` and the gate ``0 < i`` for ``i < 8``, the address is ``i - 1``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.constraints import Constraints
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRItem,
+    IROp,
+    IRStatement,
+    IRValue,
+    KernelIR,
+    LoopIR,
+    const_int,
+)
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+__all__ = ["simplify_gated_addresses"]
+
+
+@ir_pass("gated-addresses", "addresses that are affine wherever their gate is true become affine")
+def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
+    """Replace the addresses of gated accesses that are affine under the gate."""
+    rewriter = Rewriter()
+    folder = rewriter.folder
+    found: dict[IRStatement, IRValue] = {}
+    for access in kernel.loop_tree.statements():
+        if not isinstance(access, IRBufLoad | IRBufStore) or access.gate is None:
+            continue
+        if folder.affine.of(access.addr) is None:
+            form = _UnderGate(access.gate, folder.ranges, folder.affine).of(access.addr)
+            if form is not None:
+                found[access] = _value(form, access.addr.dtype, folder)
+    if not found:
+        return kernel
+
+    def changed(statement: IRStatement) -> IRStatement:
+        rebuilt = rewriter.statement(statement)
+        if statement in found and isinstance(rebuilt, IRBufLoad | IRBufStore):
+            rebuilt = replace(rebuilt, addr=found[statement])
+            if isinstance(statement, IRBufLoad) and isinstance(rebuilt, IRBufLoad):
+                rewriter.memo[statement] = rebuilt
+        return rebuilt
+
+    def level(loop: LoopIR) -> LoopIR:
+        items: list[IRItem] = [level(i) if isinstance(i, LoopIR) else changed(i) for i in loop.items]
+        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
+
+    return replace(kernel, loop_tree=level(kernel.loop_tree))
+
+
+def _value(form: Affine, dtype: DType, folder: Folder) -> IRValue:
+    total: IRValue = const_int(form.const, dtype)
+    for symbol, coefficient in form.terms:
+        counter = folder.op("cast", dtype, symbol)
+        total = folder.op(
+            "add", dtype, folder.op("mul", dtype, counter, const_int(coefficient, dtype)), total
+        )
+    return total
+
+
+class _Quotient(NamedTuple):
+    """``form >> shift``."""
+
+    form: Affine
+    shift: int
+
+
+class _UnderGate:
+    """Affine forms of integer values wherever a gate is true."""
+
+    def __init__(self, gate: IRValue, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:
+        self.affine = affine
+        self.always = Constraints(None, ranges, affine)
+        self.gated = Constraints(gate, ranges, affine)
+
+    def of(self, value: IRValue) -> Affine | None:
+        """Affine form of a value."""
+        found = self._quotient(value)
+        return found.form if found is not None and found.shift == 0 else None
+
+    def _quotient(self, value: IRValue) -> _Quotient | None:
+        whole = self.affine.of(value)
+        if whole is not None:
+            return _Quotient(whole, 0)
+        if not isinstance(value, IROp) or value.dtype.is_float or value.dtype.is_bool:
+            return None
+        found = self._op(value)
+        if found is None or not self._fits(found, value.dtype):
+            return None
+        low, high = (bound >> found.shift for bound in self.gated.interval(found.form, partly=True))
+        return _Quotient(Affine(low), 0) if found.shift and low == high else found
+
+    def _fits(self, found: _Quotient, dtype: DType) -> bool:
+        """Whether the value never overflows, gate or not."""
+        low, high = (bound >> found.shift for bound in self.always.interval(found.form))
+        return dtype.min_value <= low and high <= dtype.max_value
+
+    def _op(self, value: IROp) -> _Quotient | None:
+        a = self._quotient(value.srcs[0])
+        if a is None:
+            return None
+        constant = value.srcs[1] if len(value.srcs) > 1 and isinstance(value.srcs[1], IRConst) else None
+        number = None if constant is None else int(constant.value)
+        match value.op:
+            case "add" | "sub":
+                b = self._quotient(value.srcs[1])
+                return None if b is None else _sum(a, b, 1 if value.op == "add" else -1)
+            case "shr" if number is not None and 0 <= number < value.dtype.bit_width:
+                return _Quotient(a.form, a.shift + number)
+            case "shl" | "mul" if number is not None and number >= 0 and a.shift == 0:
+                return _Quotient(a.form.scaled(1 << number if value.op == "shl" else number), 0)
+            case "and" if number is not None and number > 0 and number & (number + 1) == 0 and a.shift == 0:
+                size = number + 1
+                low, high = self.gated.interval(a.form, partly=True)
+                return (
+                    _Quotient(a.form.offset(-(low // size) * size), 0)
+                    if low // size == high // size
+                    else None
+                )
+        return None
+
+
+def _sum(a: _Quotient, b: _Quotient, sign: int) -> _Quotient | None:
+    """Sum or difference of which one is whole: it moves into the quotient of the other."""
+    if b.shift and (a.shift or sign < 0):
+        return None
+    if b.shift:
+        return _Quotient(b.form.plus(a.form.scaled(1 << b.shift)), b.shift)
+    return _Quotient(a.form.plus(b.form.scaled(1 << a.shift), sign), a.shift)

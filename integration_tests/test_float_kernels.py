@@ -115,6 +115,18 @@ def test_sums_go_round_in_a_delay_line(rows):
     assert plan.steps() == turns * 5 * -(-rows // turns)
 
 
+def test_few_outputs_take_turns_at_the_interval_of_the_ports():
+    """Four lanes write four words, one in a cycle: four outputs that take turns then hide the latency of the adder."""
+    kernel = gemv(16, 6, DType.FP16)
+    data = contents(16, 6, DType.FP16)
+    plan = plan_kernel(kernel, lanes={0: 4})
+    output, cycles, _ = simulate_kernel(CompiledKernel(plan), data, engine="amaranth")
+    ((_, expected),) = evaluate(kernel, data).items()
+    np.testing.assert_array_equal(output.view(np.uint16), expected.view(np.uint16))
+    assert cycles == plan.cycles()
+    assert (plan.ii, plan.steps()) == (4, 4 * 6)
+
+
 def test_single_output_adds_in_order():
     """One sum cannot be interleaved: its II is the latency of the adder, its bits are those of the serial sum."""
     plan = check(gemv(1, 12), contents(1, 12, FP32))

@@ -55,6 +55,12 @@ __all__ = ["Planning", "plan_kernel"]
 
 MEMORY_CYCLES = 2
 
+MAX_ROUNDS = 4
+"""Largest II that is sought by interleaving fewer outputs than an II of 1 takes."""
+
+FEW_TILES = 2
+"""Ways to interleave them that are tried for each such II."""
+
 LONG = 3
 """Cycles of a unit from which on operations take turns on it where products do."""
 
@@ -260,16 +266,31 @@ class Planning:
             for tiles in interleavings(flat, self.info, plan.ii + more)
         )
         for tiles in candidates:
-            kernel = flat
-            for axis, tile in tiles:
-                kernel = interleave(kernel, self.info, axis, tile)
-            trial = self.finished(kernel)
-            if _longest(trial) < _longest(best):
-                described = " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
-                best = replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
+            best = self._shorter(best, flat, tiles)
             if best.ii == 1 or self.waits_for_multipliers(best):
+                return best
+        # With too few outputs for an II of 1, as many as there are make it shorter.
+        ports = {i: self.memories.read_ports(i) for i in self.memories.layouts}
+        for rounds in range(max(2, least_ii(plan, ports).cycles), MAX_ROUNDS + 1):
+            before = best
+            for tiles in interleavings(flat, self.info, -(-(plan.ii + 1) // rounds))[:FEW_TILES]:
+                best = self._shorter(best, flat, tiles)
+            if best is not before:
                 break
         return best
+
+    def _shorter(
+        self, best: HardwarePlan, flat: KernelIR, tiles: tuple[tuple[int, int], ...]
+    ) -> HardwarePlan:
+        """The better one of a plan and that with these outputs interleaved."""
+        kernel = flat
+        for axis, tile in tiles:
+            kernel = interleave(kernel, self.info, axis, tile)
+        trial = self.finished(kernel)
+        if _longest(trial) >= _longest(best):
+            return best
+        described = " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
+        return replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan."""

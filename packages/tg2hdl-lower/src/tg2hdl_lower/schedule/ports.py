@@ -42,7 +42,7 @@ def port_demands(flow: NodeGraph) -> list[tuple[int, BufferDemand]]:
     return found
 
 
-def least_ii(flow: Dataflow, ports: Mapping[int, int]) -> Interval:
+def least_ii(flow: NodeGraph, ports: Mapping[int, int]) -> Interval:
     """Lower bound of the II from ports and units, and the reason for it."""
     found = port_interval(port_demands(flow), ports)
     for node in flow.all(UnitOp):

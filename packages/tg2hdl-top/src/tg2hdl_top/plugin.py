@@ -24,6 +24,18 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.uart:UartPort",
             "tg2hdl_top.ports.uart:UartDriver",
         ),
+        HostPortDef(
+            "axi-lite",
+            "register map behind AXI4-Lite",
+            "tg2hdl_top.ports.axi_lite:AxiLitePort",
+            "tg2hdl_top.ports.axi_lite:AxiLiteDriver",
+        ),
+        HostPortDef(
+            "wishbone",
+            "register map behind a classic Wishbone bus",
+            "tg2hdl_top.ports.wishbone:WishbonePort",
+            "tg2hdl_top.ports.wishbone:WishboneDriver",
+        ),
     ]
 
 

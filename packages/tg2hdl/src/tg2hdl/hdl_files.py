@@ -22,9 +22,11 @@ _DECLARATION = re.compile(
 _DECIMAL = 32
 """Width of the words that Yosys writes in decimal."""
 
+# Without pmuxtree a multiplexer of many cases is a function whose name Icarus 11 takes for one of its own.
 _SCRIPT = """\
 read_rtlil design.il
 proc
+pmuxtree
 memory_collect
 opt_clean
 write_verilog -noattr -norename design.v

@@ -1,0 +1,159 @@
+"""cocotb benches of the bus ports: masters of others on the emitted Verilog, with random stalls and resets."""
+
+import json
+import logging
+import os
+import random
+from pathlib import Path
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+
+CASE = json.loads(Path(os.environ["TG2HDL_CASE"]).read_text())
+BUFFERS = {name: (address, np.dtype(dtype)) for name, _, dtype, _, address, _ in CASE["map"]["buffers"]}
+START, STATUS, RUNS, ERROR = 0x18, 0x1C, 0x20, 0x28
+
+
+def stalls(seed):
+    rng = random.Random(seed)
+    while True:
+        yield rng.random() < 0.4
+
+
+class Axi:
+    def __init__(self, dut):
+        from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+
+        logging.getLogger(f"cocotb.{dut._name}.s_axil_").setLevel(logging.WARNING)
+        self.okay = AxiResp.OKAY
+        self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil_"), dut.clk, dut.rst)
+        channels = (
+            self.master.write_if.aw_channel,
+            self.master.write_if.w_channel,
+            self.master.write_if.b_channel,
+        )
+        channels += (self.master.read_if.ar_channel, self.master.read_if.r_channel)
+        for number, channel in enumerate(channels):
+            channel.set_pause_generator(stalls(number))
+
+    async def write(self, address, word):
+        answer = await self.master.write(address, word.to_bytes(4, "little"))
+        return answer.resp == self.okay
+
+    async def read(self, address):
+        answer = await self.master.read(address, 4)
+        return int.from_bytes(answer.data, "little") if answer.resp == self.okay else None
+
+
+class Wishbone:
+    """A master by the rules of Wishbone B4 classic cycles, with random pauses."""
+
+    def __init__(self, dut):
+        self.dut, self.random = dut, random.Random(0)
+        dut.wb__cyc.value = dut.wb__stb.value = 0
+
+    async def access(self, address, write, word=0):
+        dut = self.dut
+        for _ in range(self.random.randrange(3)):
+            await RisingEdge(dut.clk)
+        dut.wb__adr.value, dut.wb__we.value, dut.wb__dat_w.value, dut.wb__sel.value = (
+            address >> 2,
+            write,
+            word,
+            15,
+        )
+        dut.wb__cyc.value = dut.wb__stb.value = 1
+        for _ in range(200):
+            await RisingEdge(dut.clk)
+            if dut.wb__ack.value == 1 or dut.wb__err.value == 1:
+                break
+        ack, data = dut.wb__ack.value == 1, int(dut.wb__dat_r.value)
+        dut.wb__cyc.value = dut.wb__stb.value = 0
+        await RisingEdge(dut.clk)
+        return (True, data) if ack else (False, None)
+
+    async def write(self, address, word):
+        return (await self.access(address, 1, word))[0]
+
+    async def read(self, address):
+        return (await self.access(address, 0))[1]
+
+
+async def reset(dut):
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.rst.value = 0
+    await ClockCycles(dut.clk, 2)
+
+
+async def opened(dut):
+    cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
+    bus = {"axi-lite": Axi, "wishbone": Wishbone}[CASE["port"]](dut)
+    await reset(dut)
+    return bus
+
+
+async def load(bus, array, words=None):
+    raw = np.asarray(array, BUFFERS["x"][1]).tobytes()
+    raw += bytes(-len(raw) % 4)
+    for n, word in enumerate(np.frombuffer(raw, "<u4")[:words].tolist()):
+        assert await bus.write(BUFFERS["x"][0] + 4 * n, word)
+
+
+async def run(bus, array):
+    await load(bus, array)
+    assert await bus.write(START, await bus.read(RUNS))
+    while not await bus.read(STATUS) & 2:
+        pass
+    address, dtype = BUFFERS["output"]
+    size = len(CASE["outputs"][0])
+    words = [await bus.read(address + 4 * n) for n in range(-(-size * dtype.itemsize // 4))]
+    return np.array(words, "<u4").view(dtype)[:size].tolist()
+
+
+@cocotb.test()
+async def results_are_right_under_random_stalls(dut):
+    bus = await opened(dut)
+    for x, y in zip(CASE["inputs"], CASE["outputs"], strict=True):
+        assert await run(bus, x) == y
+    assert await bus.read(ERROR) == 0
+
+
+@cocotb.test()
+async def refused_accesses_change_nothing(dut):
+    bus = await opened(dut)
+    x, y = BUFFERS["x"][0], BUFFERS["output"][0]
+    assert await bus.read(y) is None  # before any run
+    assert await bus.read(ERROR) == 4
+    assert await bus.write(ERROR, 0)
+    assert await bus.read(ERROR) == 0
+    for address, code in ((x + 4, 2), (RUNS, 1), (y, 1), (0x7C, 1)):
+        assert not await bus.write(address, 0)
+        assert await bus.read(ERROR) == code
+        assert await bus.write(ERROR, 0)
+    assert not await bus.write(START, 7)  # another number than RUNS
+    await load(bus, CASE["inputs"][0], words=1)
+    assert not await bus.write(START, 0)  # an input is written in part
+    await load(bus, CASE["inputs"][0])
+    assert await bus.write(START, 0)
+    assert not await bus.write(START, 1)  # while it runs
+    assert not await bus.write(x, 0)
+    assert await bus.read(RUNS) == 1
+    while not await bus.read(STATUS) & 2:
+        pass
+    assert await run(bus, CASE["inputs"][1]) == CASE["outputs"][1]
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_leaves_a_working_design(dut):
+    bus = await opened(dut)
+    for cycles in (1, 20, 60):
+        await load(bus, CASE["inputs"][0])
+        assert await bus.write(START, await bus.read(RUNS))
+        await ClockCycles(dut.clk, cycles)
+        await reset(dut)
+        assert await bus.read(RUNS) == 0
+        assert await bus.read(STATUS) == 0
+        assert await run(bus, CASE["inputs"][2]) == CASE["outputs"][2]

@@ -15,6 +15,7 @@ from amaranth.lib.memory import Memory
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_sim import netlist
 from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
+from tg2hdl_sim.collection import paused_collection
 
 __all__ = ["Elaboration", "MemoryInfo", "PortInfo", "SimulationModel"]
 
@@ -137,7 +138,8 @@ class Elaboration:
         domain = ClockDomain("sync", reset_less=not model.reset)
         module.domains += domain
         module.submodules.dut = model.top
-        self.fragment = Fragment.get(module, None)
+        with paused_collection():
+            self.fragment = Fragment.get(module, None)
         self.clock = domain.clk
         self.signals: dict[str, Any] = {}
         self.ports: dict[str, PortInfo] = {}
@@ -182,12 +184,15 @@ class Elaboration:
         for name, port in self.ports.items():
             direction = PortDirection.Input if port.direction == "in" else PortDirection.Output
             ports[name] = (self.signals[name], direction)
-        return self.fragment.prepare(ports, missing_domain=refuse)
+        with paused_collection():
+            return self.fragment.prepare(ports, missing_domain=refuse)
 
     @cached_property
     def netlist(self) -> Netlist:
         """Amaranth's netlist of the design."""
-        return netlist.build(self.design)
+        design = self.design
+        with paused_collection():
+            return netlist.build(design)
 
     @cached_property
     def rtlil(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_sim import compiler as cc
 from tg2hdl_sim import native
+from tg2hdl_sim.collection import paused_collection
 from tg2hdl_sim.levelized.emit import emit
 from tg2hdl_sim.levelized.lowering import lower
 from tg2hdl_sim.levelized.program import build_program
@@ -37,13 +38,11 @@ def generate(
     elaboration: Elaboration, *, batch: int = 0, varying: tuple[str, ...] = (), wave: bool = False
 ) -> str:
     """Return the C of a design."""
-    if wave:
-        shown = find_wave(elaboration)
-        program = build_program(lower(elaboration, shown.watched))
-        return emit(program, list(elaboration.ports), len(elaboration.memories), wave=shown)
-    design = lower(elaboration)
-    program = build_program(design, varying, batch=batch > 0)
-    return emit(program, list(elaboration.ports), len(elaboration.memories), batch)
+    with paused_collection():
+        shown = find_wave(elaboration) if wave else None
+        design = lower(elaboration, shown.watched if shown else ())
+        program = build_program(design, varying, batch=batch > 0)
+        return emit(program, list(elaboration.ports), len(elaboration.memories), batch, shown)
 
 
 def _build(

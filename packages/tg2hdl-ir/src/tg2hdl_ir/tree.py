@@ -254,6 +254,6 @@ def const_int(value: int, dtype: DType = DType.INT32) -> IRConst:
     return IRConst(dtype.wrap(value), dtype)
 
 
-def is_const(value: IRValue, number: int | bool) -> bool:
+def is_const(value: IRValue | None, number: int | bool) -> bool:
     """Whether a value is this integer or bool literal."""
     return isinstance(value, IRConst) and not value.dtype.is_float and int(value.value) == int(number)

@@ -42,7 +42,7 @@ def test_random_kernels():
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-        max_examples=60,
+        max_examples=100,
     )
     @given(case=kernels(types=(DType.INT32, DType.INT8, DType.UINT16)), data=st.data())
     def compare(case, data):
@@ -59,13 +59,11 @@ def test_random_kernels():
         for buffer in layouts:
             use = accesses[buffer].use(lanes, layouts[buffer])
             found = touched(plan, buffer)
-            # Lanes whose gates are never open are estimated and not built.
-            assert use.reads >= found[0]
-            assert use.writes >= found[1]
-            outcomes[(use.reads, use.writes) == found] += 1
+            assert (use.reads, use.writes) == found
+            outcomes[bool(use.reads or use.writes)] += 1
 
     compare()
-    assert outcomes[True] > 20 * outcomes[False]
+    assert outcomes[True] > 40, outcomes
 
 
 def test_the_scheduler_starts_from_what_is_estimated():

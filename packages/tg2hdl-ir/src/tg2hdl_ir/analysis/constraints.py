@@ -22,12 +22,18 @@ class Constraints:
     ----------
     gate : IRValue or None
         A conjunction of comparisons; other terms are ignored.
+
+    Attributes
+    ----------
+    conditions : list of Affine
+        Forms that are at most zero wherever the gate is true.
     """
 
     def __init__(self, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:
         self._ranges = ranges
         self._affine = affine
         self._known: dict[Terms, Interval] = {}
+        self.conditions: list[Affine] = []
         self._collect(gate, holds=True)
 
     def interval(self, form: Affine, *, partly: bool = False) -> Interval:
@@ -71,6 +77,10 @@ class Constraints:
                     self._collect(source, holds=False)
             case IROp(op="xor" | "ne", srcs=(inner, IRConst() as flag)) if is_const(flag, 1):
                 self._collect(inner, holds=not holds)
+            case IROp(op="eq", srcs=(a, b)) if holds and not a.dtype.is_float:
+                left, right = self._affine.of(a), self._affine.of(b)
+                if left is not None and right is not None:
+                    self.conditions += [left.plus(right, -1), right.plus(left, -1)]
             case IROp(op="lt", srcs=(a, b)) if not a.dtype.is_float:
                 left, right = self._affine.of(a), self._affine.of(b)
                 if left is not None and right is not None:
@@ -80,6 +90,7 @@ class Constraints:
 
     def _below(self, form: Affine, limit: int) -> None:
         """Note that ``form <= limit``."""
+        self.conditions.append(form.offset(-limit))
         self._narrow(form.terms, None, limit - form.const)
         negative = form.scaled(-1)
         self._narrow(negative.terms, form.const - limit, None)

@@ -121,6 +121,8 @@ class _LeafBuilder:
     def _inputs(self, node: IRValue) -> tuple[IRValue, ...]:
         if not isinstance(node, IRBufLoad):
             return operands(node)
+        if node.alt is not None and is_const(node.gate, 0):
+            return (node.alt,)
         extra = () if node.alt is None or node.gate is None else (node.gate, node.alt)
         needed = self.addresses.needs_element(node.buf_idx, node.addr, node.gate)
         return (node.addr, *extra) if needed else extra
@@ -174,6 +176,8 @@ class _LeafBuilder:
                 return self.leaf.add(
                     RegisterRead, node.dtype, interval, register=node.reg, index=index
                 ).number
+            case IRBufLoad() if node.alt is not None and is_const(node.gate, 0):
+                return self.memo[node.alt]
             case IRBufLoad():
                 return self._load(node)
             case IROp():

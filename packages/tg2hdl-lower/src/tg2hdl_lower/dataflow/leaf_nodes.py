@@ -16,7 +16,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.fold import Folder
-from tg2hdl_lower.memory.demand import needed_values
+from tg2hdl_lower.memory.demand import effective_statements, needed_values
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.values import Address, Constant, Counter
@@ -45,7 +45,7 @@ class LeafNodes:
     ) -> None:
         self.number = number
         self.path = path[1:]
-        self.statements: tuple[IRStatement, ...] = tuple(path[-1].statements())
+        self.statements: tuple[IRStatement, ...] = effective_statements(path[-1])
         self.layouts = layouts
         self.ranges = ranges
         self.affine = AffineAnalysis(ranges)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.constraints import Constraints
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRValue, KernelIR, is_const, operands
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
-from tg2hdl_lower.memory.demand import BufferDemand, needed_values
+from tg2hdl_lower.memory.demand import BufferDemand, effective_statements, needed_values
 from tg2hdl_lower.memory.layout import Layout, Row, RowElement
 
 __all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
@@ -22,32 +21,56 @@ __all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of a leaf loop; `form` is None for a data-dependent address."""
+    """A load or store of a leaf loop.
+
+    Parameters
+    ----------
+    form : Affine, optional
+        Its address; None for one that depends on data.
+    axes : frozenset of int
+        Of the loops whose lanes make an access each where the address depends on data.
+    """
 
     leaf: int
     buffer: int
     store: bool
     form: Affine | None
+    axes: frozenset[int]
     constraints: Constraints
 
 
 def _accesses(kernel: KernelIR) -> list[Access]:
     ranges = RangeAnalysis()
     analysis = AffineAnalysis(ranges)
-    leaves = [tuple(path[-1].statements()) for path in leaf_paths(flatten(kernel).loop_tree)]
+    paths = list(leaf_paths(flatten(kernel).loop_tree))
+    leaves = [effective_statements(path[-1]) for path in paths]
+    around = [frozenset(loop.counter.axis for loop in path if loop.counter is not None) for path in paths]
     return [
         Access(
             leaf,
             s.buf_idx,
             isinstance(s, IRBufStore),
             analysis.of(s.addr),
+            around[leaf] if isinstance(s, IRBufStore) else around[leaf] & _axes_of(s.addr),
             Constraints(s.gate, ranges, analysis),
         )
         for leaf, statements in enumerate(leaves)
         for needed in [needed_values(statements)]
         for s in statements
-        if isinstance(s, IRBufStore) or (isinstance(s, IRBufLoad) and s in needed)
+        if isinstance(s, IRBufStore) or (isinstance(s, IRBufLoad) and s in needed and not is_const(s.gate, 0))
     ]
+
+
+def _axes_of(value: IRValue) -> frozenset[int]:
+    """Axes of all counters that a value depends on."""
+    seen: set[IRValue] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(operands(node))
+    return frozenset(node.axis for node in seen if isinstance(node, IRCounter))
 
 
 def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:
@@ -58,7 +81,7 @@ def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:
 
 @dataclass(frozen=True)
 class BufferUse(BufferDemand):
-    """Words that a step of the busiest leaf reads and writes, at most, and what lies around its lanes.
+    """Words that a step of the busiest leaf reads and writes, and what lies around its lanes.
 
     Parameters
     ----------
@@ -80,7 +103,8 @@ class BufferAccesses:
 
     def __init__(self, found: Sequence[Access]) -> None:
         self.found = found
-        symbols = (s for a in found if a.form is not None for s, _ in a.form.terms)
+        forms = [f for a in found for f in (a.form, *a.constraints.conditions) if f is not None]
+        symbols = (symbol for form in forms for symbol, _ in form.terms)
         self._axes = {s.axis for s in symbols if isinstance(s, IRCounter)}
         self._known: dict[tuple[tuple[tuple[int, int], ...], Layout], BufferUse] = {}
 
@@ -112,7 +136,8 @@ class BufferAccesses:
             if access.leaf != leaf:
                 continue
             if access.form is None:
-                words[access.store].update((number, n) for n in range(math.prod(lanes.values())))
+                axes = sorted(axis for axis in access.axes if axis in lanes)
+                words[access.store].update((number, *at.values()) for at in _open_lanes(access, axes, lanes))
                 continue
             places = list(_placements(access, lanes, layout))
             if access.store:
@@ -166,14 +191,13 @@ class _Placement:
 
 
 def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Iterator[_Placement]:
-    """Where each lane of an access finds its element."""
+    """Where each lane of an access finds its element, without lanes whose gate is never true."""
     assert access.form is not None, "only affine accesses are placed"
     base, distances = _unrolled(access.form, lanes)
     # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
     digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
     parts = [_unrolled(digit, lanes) for digit in digits or ()]
-    for numbers in itertools.product(*(range(lanes[axis]) for axis in distances)):
-        at = dict(zip(distances, numbers, strict=True))
+    for at in _open_lanes(access, distances, lanes):
         form = _lane(base, distances, at)
         if layout.lanes == 1:
             yield _Placement(form, (form, 0))
@@ -183,6 +207,25 @@ def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Ite
             placed = [_lane(*part, at) for part in parts]
             fixed = layout.fixed_lane(placed)
             yield _Placement(form, fixed, None if fixed else layout.row_element(placed))
+
+
+def _open_lanes(
+    access: Access, axes: Collection[int], lanes: Mapping[int, int]
+) -> Iterator[Mapping[int, int]]:
+    """Lanes of some axes, without those in which the gate is never true: no hardware is built for them."""
+    ranges = RangeAnalysis()
+    conditions = [_unrolled(condition, lanes) for condition in access.constraints.conditions]
+
+    def least(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> int:
+        """Smallest value of a form in these lanes, and in any lane of other axes."""
+        low = base.const + sum(min(factor * end for end in ranges.of(s)) for s, factor in base.terms)
+        others = (min(0, d * (lanes[axis] - 1)) for axis, d in distances.items() if axis not in at)
+        return low + sum(others) + sum(d * at[axis] for axis, d in distances.items() if axis in at)
+
+    for numbers in itertools.product(*(range(lanes[axis]) for axis in axes)):
+        at = dict(zip(axes, numbers, strict=True))
+        if all(least(*condition, at) <= 0 for condition in conditions):
+            yield at
 
 
 def _lane(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> Affine:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tg2hdl_ir.nodes import IRBufStore, IRRegStore, IRStatement, IRValue, operands
+from tg2hdl_ir.nodes import IRBufStore, IRRegStore, IRStatement, IRValue, LoopIR, is_const, operands
 
-__all__ = ["BufferDemand", "Interval", "needed_values", "port_interval"]
+__all__ = ["BufferDemand", "Interval", "effective_statements", "needed_values", "port_interval"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,13 @@ def port_interval(demands: Iterable[tuple[int, BufferDemand]], ports: Mapping[in
         plural = "s" if number > 1 else ""
         found = Interval(cycles, f"{count} {what} of buffer {buffer}, which has {number} port{plural}")
     return found
+
+
+def effective_statements(leaf: LoopIR) -> tuple[IRStatement, ...]:
+    """Statements of a leaf without the stores whose gate is never true."""
+    return tuple(
+        s for s in leaf.statements() if not (isinstance(s, IRBufStore | IRRegStore) and is_const(s.gate, 0))
+    )
 
 
 def needed_values(statements: Iterable[IRStatement]) -> set[IRValue]:

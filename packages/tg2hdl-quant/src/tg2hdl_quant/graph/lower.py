@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,9 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorGraph
+from tg2hdl_quant.graph.features import has_feature_scales
+from tg2hdl_quant.graph.integer_bounds import weighted_bounds
+from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
 from tg2hdl_quant.graph.names import layer_names
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
@@ -20,46 +22,12 @@ from tg2hdl_quant.graph.scales import activation_scale, weight_scales
 from tg2hdl_quant.graph.steps import INTERNAL, OPERAND, OUTPUT, TABLE, Plan
 from tg2hdl_quant.graph.values import Sum, Value, integer_type
 
-__all__ = ["Lowered", "Lowering", "StoredTensor", "WeightTensor"]
+__all__ = ["Lowering"]
 
 Array = npt.NDArray[Any]
 RangeOf = Callable[[Observed, int], tuple[float, float]]
 TABLE_BITS = (8, 9, 10, 11, 12)
 TABLE_SQNR = 44.0
-
-
-@dataclass(frozen=True, eq=False)
-class StoredTensor:
-    """A node of the float graph and the integers that stand for it."""
-
-    name: str
-    kind: str
-    source: int
-    value: Value
-    bits: int
-
-
-@dataclass(frozen=True, eq=False)
-class WeightTensor:
-    """Weights as integers: shape with an axis of size 1 where a channel's scale is repeated."""
-
-    name: str
-    bits: int
-    weights: Array
-    integers: Array
-    scale: Array
-    accumulator_bits: int
-
-
-@dataclass(frozen=True, eq=False)
-class Lowered:
-    """The integer graph, and what stands for what."""
-
-    graph: TensorGraph
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    stored: tuple[StoredTensor, ...]
-    weights: tuple[WeightTensor, ...]
 
 
 class Lowering:
@@ -153,7 +121,9 @@ class Lowering:
         node = self._graph.nodes[number]
         bits = self._bits(number)
         offset: Array = np.zeros(())
-        if self._has_feature_scales(number):
+        if self._options.input_scales != "one" and has_feature_scales(
+            self._plan, self._observed[number], number
+        ):
             bits = self._options.bits
             observed = self._observed[number]
             assert observed.lows is not None
@@ -171,35 +141,6 @@ class Lowering:
         assert dtype is not None
         made = self._builder.add("input", (), node.shape, dtype, node.arg, node.label)
         return self._keep(number, "input", Value(made, scale, low, high, offset))
-
-    def _has_feature_scales(self, number: int) -> bool:
-        """Whether the features of an input get scales of their own, which the weights that read them take up."""
-        observed, shape = self._observed[number], self._graph.nodes[number].shape
-        if self._options.input_scales == "one" or len(shape) != 2 or shape[0] != 1 or observed.lows is None:
-            return False
-        assert observed.highs is not None
-        spread = np.maximum(np.abs(observed.lows), np.abs(observed.highs))
-        spread = spread[observed.highs > observed.lows]
-        if not spread.size or spread.max() < 8 * np.median(spread):
-            return False
-        return self._feeds_only_weights(number)
-
-    def _feeds_only_weights(self, number: int) -> bool:
-        """Whether only layers with weights read a node, and constants are all that is added and multiplied between."""
-        readers = self._graph.consumers()
-        stack = [number]
-        while stack:
-            for reader in readers[stack.pop()]:
-                node = self._graph.nodes[reader]
-                constant = any(self._graph.nodes[s].op == "const" for s in node.sources)
-                weighted = [self._plan.contraction(r) is not None for r in readers[reader]]
-                if node.op == "MUL" and constant and weighted and all(weighted):
-                    continue
-                moved = node.op in ("reshape", "permute", "expand")
-                if reader in self._plan.functions or not (moved or (node.op in ("ADD", "MUL") and constant)):
-                    return False
-                stack.append(reader)
-        return True
 
     def _is_input(self, made: int) -> bool:
         """Whether a node of the new graph is an input, perhaps in another shape."""
@@ -540,7 +481,7 @@ class Lowering:
             offset = offset + _lost_mean(
                 self._mean[varying], float_weights, integers * scale / taken_up, node.arg
             )
-        low, high = _bounds(integers, value, shape, node.arg)
+        low, high = weighted_bounds(integers, (value.low, value.high), shape, node.arg)
         dtype = integer_type(low, high, narrowest=32)
         assert dtype is not None
         stored = self._builder.const(integers, DType.INT8, weight_node.label)
@@ -572,16 +513,3 @@ def _lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...
     lost = (_of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
     repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
     return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))
-
-
-def _bounds(integers: Array, value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int]:
-    """Smallest and largest sum that any input within its bounds gives."""
-    repeated = 1
-    for axis in axes:
-        if integers.shape[axis] == 1:
-            repeated *= shape[axis]
-    positive = np.maximum(integers, 0).sum(axes) * repeated
-    negative = np.minimum(integers, 0).sum(axes) * repeated
-    high = positive * value.high + negative * value.low
-    low = positive * value.low + negative * value.high
-    return int(min(low.min(), 0)), int(max(high.max(), 0))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph, evaluate_nodes
 from tg2hdl_quant.graph.border import quantize_border
-from tg2hdl_quant.graph.lower import Lowered
+from tg2hdl_quant.graph.lowered import Lowered
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 

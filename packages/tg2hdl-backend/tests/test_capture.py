@@ -133,6 +133,48 @@ def test_state_keeps_its_contents_and_is_updated_in_place():
     assert state.tolist() == [5.0] * 8
 
 
+@pytest.mark.parametrize("initial", ["numpy", "expression", "random", "zeros", "constant"])
+def test_state_that_is_not_computed_yet_starts_once_and_then_continues(initial):
+    def make():
+        Tensor.manual_seed(7)
+        if initial == "numpy":
+            return Tensor(np.full(8, 5, np.float32))
+        if initial in ("zeros", "constant"):
+            return Tensor.zeros(8).contiguous() if initial == "zeros" else Tensor.zeros(8)
+        return Tensor.uniform(8) if initial == "random" else Tensor.arange(8).cast("float32") * 2 + 1
+
+    class Counter:
+        def __init__(self):
+            self.total = make()
+
+        def __call__(self, x):
+            self.total.assign(self.total * 0.5 + x[0]).realize()
+            return self.total * 2
+
+    captured = capture(Counter(), X)
+    (buffer,) = [b for b in captured.program.buffers if b.name == "total"]
+    assert buffer.initial is not None
+    state: dict[str, np.ndarray] = {}
+    expected = make().numpy()
+    for _ in range(3):
+        expected = expected * np.float32(0.5) + X[0]
+        results = evaluate_program(captured.program, {"x": X}, state=state)
+        np.testing.assert_array_equal(results["output"].reshape(-1), expected * 2)
+
+
+def test_a_buffer_that_the_model_itself_makes_starts_again_in_each_run():
+    def model(x):
+        total = Tensor.ones(8).contiguous()
+        total.assign(total + x[0]).realize()
+        return total * 2
+
+    captured = capture(model, X)
+    state: dict[str, np.ndarray] = {}
+    for _ in range(2):
+        results = evaluate_program(captured.program, {"x": X}, state=state)
+        np.testing.assert_array_equal(results["output"].reshape(-1), (1 + X[0]) * 2)
+
+
 def test_constant_kernels_are_folded_on_request():
     w = Tensor(np.arange(24, dtype=np.float32).reshape(3, 8))
 

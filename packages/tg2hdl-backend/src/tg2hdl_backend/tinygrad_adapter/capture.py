@@ -11,6 +11,7 @@ from tinygrad import Tensor
 from tinygrad.uop.ops import UOp
 
 from tg2hdl_backend.tinygrad_adapter.fold_constants import FoldedProgram, fold_constants
+from tg2hdl_backend.tinygrad_adapter.initial_state import with_initial_state
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, spec_of
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import plain_function, trace
@@ -133,7 +134,8 @@ def capture(
         traced.result, traced.outputs, getattr(function, "output_names", None)
     )
     built = builder.build(name or model_name(function), outputs, traced.output_uops)
-    folded = fold_constants(built.program, built.uops) if fold else FoldedProgram(built.program, built.uops)
+    started, uops = with_initial_state(built.program, built.uops, traced.weight_uops)
+    folded = fold_constants(started, uops) if fold else FoldedProgram(started, uops)
     program = folded.program
     index = {b.name: n for n, b in enumerate(program.buffers)}
     inputs = [index[built.program.buffers[n].name] for n in built.inputs]

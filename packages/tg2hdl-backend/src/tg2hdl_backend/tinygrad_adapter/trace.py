@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +80,15 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
     InputError
         When the model fails, returns no tensor, or looks at the data.
     """
+    found, updated = _trace(model, examples, ())
+    # A constant that the model updates needs a buffer of its own, to continue from run to run.
+    return _trace(model, examples, updated)[0] if updated else found
+
+
+def _trace(
+    model: Callable[..., Any], examples: Sequence[TensorSpec | UOp], stored: Collection[str]
+) -> tuple[Trace, tuple[str, ...]]:
+    """A run in which the constants `stored` have buffers, and the names of other constants that the model updates."""
     found = Trace()
     function = plain_function(model)
     weights = reachable_tensors(model)
@@ -95,8 +104,12 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
             for e in examples
         ]
         found.inputs = [a for a in arguments if isinstance(a, Tensor)]
+        for name in stored:
+            weights[name].uop = _on_device(weights[name], device).contiguous().uop
         store_expressions(weights.values())
+        constants = {name: tensor.uop for name, tensor in weights.items() if _is_constant(tensor)}
         found.result = _run(model, function, arguments)
+        updated = tuple(name for name, uop in constants.items() if weights[name].uop is not uop)
         found.outputs = _materialized(found.result, model)
         found.origins = origins_of(found.outputs)
         created.update(_tensor_uops())
@@ -104,7 +117,7 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
         found.output_uops = [t.uop for t in found.outputs]
         found.input_uops = [t.uop for t in found.inputs]
         found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
-    return found
+    return found, updated
 
 
 def result_graph(model: Callable[..., Any], arguments: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
@@ -194,9 +207,13 @@ def _capture_into(found: Trace) -> Iterator[None]:
 def store_expressions(weights: Iterable[Tensor]) -> None:
     """Give weights that are not computed yet a buffer of their own, to compute them once."""
     for tensor in weights:
-        constant = tensor.uop.device is None or tensor.uop.base.op is Ops.CONST
-        if not constant and not tensor.uop.has_buffer_identity():
+        if not _is_constant(tensor) and not tensor.uop.has_buffer_identity():
             tensor.uop = tensor.contiguous().uop
+
+
+def _is_constant(tensor: Tensor) -> bool:
+    """Whether it is an expression of constants, which kernels compute where they use it."""
+    return tensor.uop.device is None or tensor.uop.base.op is Ops.CONST
 
 
 def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:
@@ -242,13 +259,17 @@ def _concrete(tensor: Tensor) -> Tensor:
     if tensor.dtype.name.startswith("weak"):
         tensor = tensor.cast("float32" if tensor.dtype.name == "weakfloat" else "int32")
     if tensor.uop.device is None:
-        device = default_device()
-        return (
-            tensor.clone(device)
-            if "device" in inspect.signature(tensor.clone).parameters
-            else tensor.to(device)
-        )
+        return _on_device(tensor, default_device())
     return tensor.contiguous()
+
+
+def _on_device(tensor: Tensor, device: str) -> Tensor:
+    """The tensor, with a device when it has none."""
+    if tensor.uop.device is not None:
+        return tensor
+    return (
+        tensor.clone(device) if "device" in inspect.signature(tensor.clone).parameters else tensor.to(device)
+    )
 
 
 def flat_tensors(result: Any) -> Iterator[Tensor]:

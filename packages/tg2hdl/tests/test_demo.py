@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from tg2hdl.cli import cli
 from tg2hdl.demo import load_demo, run_images, write_files
 from tg2hdl_ir.errors import InputError, SimulationError
 
@@ -100,3 +102,14 @@ def test_command(tmp_path):
     assert "float reference 100.00%, hardware 100.00%" in result.stdout
     assert "golden model 1 of 1 images, tinygrad 1 of 1" in result.stdout
     assert {p.suffix for p in tmp_path.iterdir()} == {".v", ".il", ".json"}
+
+
+def test_command_through_a_serial_line(tmp_path):
+    arguments = ["demo", "--model", "int8", "--images", "5", "--through", "uart", "-o", str(tmp_path)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "5 images, every bit as the golden model; 2," in text
+    assert "cycles each, as predicted" in text
+    assert "runs 5" in text
+    assert "repeats 0" in text

@@ -96,7 +96,7 @@ def test_wrong_arrays_are_refused():
 def test_memory_files_hold_what_the_verilog_held(tmp_path):
     accelerator = product()
     text = accelerator.verilog(tmp_path / "design.v", memories=tmp_path)
-    assert '$readmemh("memory_w.hex", memory_w )' in text
+    assert '$readmemh("memory_w.hex", memory_w);' in text
     assert not re.search(r"memory_w\[\d+\] = ", text)
     words = [int(line, 16) for line in (tmp_path / "memory_w.hex").read_text().split()]
     assert words == list(accelerator.pack("w", WEIGHT.reshape(-1)))

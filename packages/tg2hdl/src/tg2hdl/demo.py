@@ -19,6 +19,7 @@ from tg2hdl.session import Session
 from tg2hdl_backend.testing import interpreted_outputs
 from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
 from tg2hdl_quant import Dense, ReLU, run_float
+from tg2hdl_top import CompileOptions
 
 __all__ = ["DEMO_MODELS", "DemoModel", "DemoResult", "load_demo", "run_images", "write_files"]
 
@@ -94,8 +95,8 @@ class DemoResult:
         return self.simulated_cycles / self.seconds if self.seconds else 0.0
 
 
-def load_demo(name: str, images: int) -> DemoModel:
-    """Compile a demo model and load its first test images.
+def load_demo(name: str, images: int, port: str = "native") -> DemoModel:
+    """Compile a demo model with a host port, and load its first test images.
 
     Raises
     ------
@@ -119,7 +120,10 @@ def load_demo(name: str, images: int) -> DemoModel:
     pixels, labels = pixels[:images], labels[:images]
     file = load_model_file(str(_FOLDER / ("int8_mlp.py" if name == "int8" else "float_mlp.py")))
     assert file.example_inputs is not None
-    accelerator = compile_model_to_hardware(file.model, *file.example_inputs, name=file.label)
+    options = CompileOptions(ports=(port,))
+    accelerator = compile_model_to_hardware(
+        file.model, *file.example_inputs, name=file.label, options=options
+    )
     scores = run_float(_trained_layers(), pixels / 16)
     inputs = pixels if name == "int8" else (pixels / 16).astype(np.float32)
     return DemoModel(file, accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)))

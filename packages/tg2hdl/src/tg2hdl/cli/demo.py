@@ -13,7 +13,10 @@ from rich.table import Table
 from tg2hdl.cli.common import progress_bar, stage
 from tg2hdl.cli.families import ENGINE
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
-from tg2hdl.demo import DEMO_MODELS, DemoResult, load_demo, run_images, write_files
+from tg2hdl.demo import DEMO_MODELS, DemoModel, DemoResult, load_demo, run_images, write_files
+from tg2hdl.demo_device import DeviceResult, run_on_device
+from tg2hdl_host import HostError, connect
+from tg2hdl_ir.errors import SimulationError
 from tg2hdl_sim.yosys import first_start_is_slow
 
 __all__ = ["demo"]
@@ -23,6 +26,7 @@ Examples:
   tg2hdl demo                            both models, all 360 test images
   tg2hdl demo --model int8 --images 20   quicker
   tg2hdl demo --engine amaranth --images 1
+  tg2hdl demo --through uart --images 40 driver, serial line and design in one simulation
 """
 
 
@@ -37,9 +41,22 @@ Examples:
     help="How many of them tinygrad's interpreter computes too; a second or so each.",
 )
 @click.option("-o", "--output", default="build/demo", show_default=True, help="Folder for the files.")
+@click.option(
+    "--through",
+    type=click.Choice(["native", "uart"]),
+    default="native",
+    show_default=True,
+    help="Host port: the design's own, or a serial line with the driver of boards.",
+)
 @with_json
 def demo(
-    model: str, images: int, engine: str, tinygrad_images: int, output: str, json_file: str | None
+    model: str,
+    images: int,
+    engine: str,
+    tinygrad_images: int,
+    output: str,
+    through: str,
+    json_file: str | None,
 ) -> None:
     """Classify handwritten digits on simulated hardware.
 
@@ -49,13 +66,16 @@ def demo(
     """
     console, progress = consoles(json_file)
     check_folder(output)
-    results = []
+    results: list[DemoResult | DeviceResult] = []
     started = time.perf_counter()
     if first_start_is_slow():
         console.print("The first run compiles Yosys from WebAssembly: a minute or two, once.")
     for name in DEMO_MODELS if model == "all" else (model,):
         with stage(progress, f"{name}: compiling the model"):
-            loaded = load_demo(name, images)
+            loaded = load_demo(name, images, through)
+        if through == "uart":
+            results.append(_on_device(console, progress, loaded, Path(output) / f"{name}-uart"))
+            continue
         with stage(progress, f"{name}: building the simulation") as report:
             session = loaded.accelerator.session(engine, runs=images, progress=report)
         with session, progress_bar(progress, f"{name}: simulating", images) as advance:
@@ -69,6 +89,28 @@ def demo(
         )
     console.print(f"All of it took {time.perf_counter() - started:.0f} s.")
     write_json(json_file, [asdict(result) for result in results])
+
+
+def _on_device(console: Console, progress: Console, loaded: DemoModel, folder: Path) -> DeviceResult:
+    """Classify the images through the driver of boards and a simulated serial line."""
+    name, images = loaded.accelerator.name, len(loaded.images)
+    try:
+        with stage(progress, f"{name}: building the simulation"):
+            loaded.accelerator.build(folder, vectors=0)
+            device = connect(f"simulate:{folder}")
+        with device, progress_bar(progress, f"{name}: simulating", images) as advance:
+            result = run_on_device(loaded, device, advance=advance)
+    except HostError as error:
+        raise SimulationError(error.message, where=error.stage, hint=error.hint) from None
+    console.print(
+        f"{name} through a serial line: {images} images, every bit as the golden model; "
+        f"{result.cycles:,} cycles each, as predicted; "
+        f"accuracy {result.hardware_accuracy:.2%}, float reference {result.reference_accuracy:.2%}; "
+        f"{result.rate:.1f} images per second in simulation",
+        highlight=False,
+    )
+    console.print(", ".join(f"{name} {count:,}" for name, count in result.counters.items()), highlight=False)
+    return result
 
 
 def _print(console: Console, result: DemoResult) -> None:

@@ -16,7 +16,8 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import GraphBuilder
 from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.values import Sum, integer_type
+from tg2hdl_quant.graph.staircase import fit_staircase
+from tg2hdl_quant.graph.values import Sum, compact, integer_type
 
 __all__ = ["clip_to", "requantize"]
 
@@ -44,7 +45,8 @@ def requantize(
         return builder.const(values, _narrow_type(low, high))
     shifts = _shift_amounts(total, scale)
     if options.rounding == "onnxruntime" and shifts is None and follows_float32(total):
-        number, reach = by_float32_product(builder, total, scale, max(high, -low), where)
+        fitted = _by_staircase(builder, total, scale, low, high)
+        number, reach = fitted or by_float32_product(builder, total, scale, max(high, -low), where)
     elif shifts is not None:
         number, reach = _by_shift(builder, total, shifts, scale, options, where)
     else:
@@ -84,6 +86,30 @@ def _shift_amounts(total: Sum, scale: float) -> Array | None:
     if not np.array_equal(np.exp2(exponents), ratio) or exponents.max() > 0 or exponents.min() < -30:
         return None
     return (-exponents).astype(np.int64)
+
+
+def _by_staircase(
+    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int
+) -> tuple[int, int] | None:
+    """The product by the narrowest multiplier that gives ONNX Runtime's results; None without one."""
+    term = total.terms[0]
+    added = compact(np.rint(total.offset / term.scale).astype(np.int64))
+    least, most = term.low + int(added.min()), term.high + int(added.max())
+    multiplier = compact(term.scale.astype(np.float32) / np.float32(scale))
+    found = fit_staircase(multiplier, least, most, low, high)
+    if found is None:
+        return None
+    # The bias is multiplied here, not at run time.
+    constant = added * found.factor + found.added
+    reach = term.reach * int(found.factor.max()) + int(np.abs(constant).max())
+    if reach >= 1 << 62:
+        return None
+    dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
+    number = builder.cast(term.node, dtype)
+    number = builder.elementwise("MUL", number, builder.const(compact(found.factor), dtype), dtype=dtype)
+    number = _plus(builder, number, compact(constant), dtype)
+    number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
+    return number, (reach >> found.shift) + 1
 
 
 def _by_shift(

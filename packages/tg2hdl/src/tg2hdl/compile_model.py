@@ -37,7 +37,7 @@ def compile_model_to_hardware(
     weights : {"rom", "loadable"}, optional
         Weights are contents of read-only memories (the default), or are written through ports.
     multipliers : int, optional
-        Hardware multipliers, 1 unless given; the kernels share them.
+        Hardware multipliers, which the kernels share and never exceed; one lane unless given.
     options : CompileOptions, optional
         Everything else.  Only ``float_order="relaxed"`` changes a number.
     name : str, optional

@@ -52,11 +52,16 @@ def loop_edges(flow: Dataflow, lines: Mapping[int, int]) -> list[Edge]:
                     edges.append(Edge(write.number, other.number, lines[write.register], 0))
                 continue
             distance = _reuse_distance(flow, write, other)
-            if reads:
+            same_step = other.leaf == write.leaf
+            # Of an array: values of a single register are forwarded within a step.
+            follows = same_step and write.index is not None and other.number > write.number
+            if follows:
+                edges.append(Edge(write.number, other.number, 0, 1))
+                edges.append(Edge(other.number, write.number, distance, 0 if reads else 1))
+            elif reads:
                 edges.append(Edge(write.number, other.number, distance, 1))
-                same_step = other.leaf == write.leaf
                 edges.append(Edge(other.number, write.number, 0 if same_step else distance, 0))
-            elif other.leaf != write.leaf:
+            elif not same_step:
                 edges.append(Edge(write.number, other.number, distance, 1))
     return edges
 

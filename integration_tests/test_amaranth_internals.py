@@ -8,6 +8,7 @@ import pytest
 from environments import ROOT
 
 ALLOWED = {
+    "tg2hdl/src/tg2hdl/amaranth_internals.py": "tg2hdl.amaranth_internals",
     "tg2hdl-fp32/src/tg2hdl_fp32/testing/amaranth_internals.py": "tg2hdl_fp32.testing.amaranth_internals",
     "tg2hdl-sim/src/tg2hdl_sim/amaranth_internals.py": "tg2hdl_sim.amaranth_internals",
 }

@@ -261,7 +261,11 @@ def test_of_lanes_as_fast_as_each_other_those_with_few_memory_accesses_are_taken
     image = rng.integers(-128, 128, (1, 1, 4, 4)).astype(np.int8)
     acc = tg2hdl.compile(two_convolutions, image, multipliers=144)
     # All outputs of one channel, whose windows are one word, and not 16 channels of one output.
-    assert [str(layout) for layout in acc.top.plans[1].layouts.values()] == ["64/4x4/4", "64/16", "192/3x3/3"]
+    assert [str(layout) for layout in acc.top.plans[1].layouts.values()] == [
+        "64/4x4/4",
+        "16/4x4/4",
+        "192/3x3/3",
+    ]
     assert not acc.top.plans[1].all(PickedLane)
     run = acc.simulate(image)
     np.testing.assert_array_equal(run.output, acc.golden(image))
@@ -283,7 +287,10 @@ def test_the_plan_says_which_memory_made_it_take_other_lanes():
 
 
 def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
-    first, second = (Tensor(np.ones((1, 1, 3, 3), np.int8)).cast(dtypes.int32) for _ in range(2))
+    rng = np.random.default_rng(0)
+    first, second = (
+        Tensor(rng.integers(-128, 128, (1, 1, 3, 3)).astype(np.int8)).cast(dtypes.int32) for _ in range(2)
+    )
 
     def edges(image):
         wide = image.cast(dtypes.int32)
@@ -291,8 +298,9 @@ def test_loops_one_after_the_other_do_not_share_the_ports_of_a_step():
 
     image = np.zeros((1, 1, 40, 80), np.int8)
     one, two, nine = (tg2hdl.compile(edges, image, multipliers=n).design.kernels[0] for n in (2, 4, 18))
-    assert (one.ii, two.ii, two.steps()) == (1, 1, one.steps() // 2)
-    # Nine lanes of each, not nine of both together.
+    # 4 lanes for each loop, not 2: its 78 columns are 20 groups.
+    assert (one.ii, two.ii, two.steps()) == (1, 1, 2 * 38 * 20 * 9)
+    # All 18 lanes for each loop.
     assert (nine.ii, nine.multipliers, nine.steps()) == (1, 18, one.steps() // 9)
 
 

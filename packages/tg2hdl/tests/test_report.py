@@ -72,8 +72,8 @@ def test_a_kernel_waits_for_the_one_that_writes_what_it_reads(facts):
 
 def test_words_moved_of_a_matrix_product(facts):
     first = facts["kernels"][0]
-    # 128 products, 4 in each step, and each step reads 4 weights and 4 elements of x, of 8 bits.
-    assert first["bits_read"] == 128 // 4 * (4 + 4) * 8
+    # 128 products, 4 in each step, and each step reads 4 weights, which fit 7 bits, and 4 elements of x, of 8 bits.
+    assert first["bits_read"] == 128 // 4 * 4 * (7 + 8)
     assert first["macs"] == 16 * 8
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
 from tg2hdl_ir.pipeline import canonicalize
@@ -60,13 +62,13 @@ def _best_cut(
     """The cut with the fewest cycles, if they are few enough; the kernel is planned separately."""
     if call.host_variables:
         return None
-    best, best_cycles = None, 0
-    limit = 0.0
+    best, best_cycles, limit = None, 0.0, 0.0
     for place in cut_places(call.kernel):
         if not limit:
             alone = replace(program, calls=(call,))
-            limit = WORTH_A_KERNEL * _cycles(alone, options)
-            best_cycles = int(limit)
+            whole = _cycles(alone, options)
+            limit = math.inf if whole is None else WORTH_A_KERNEL * whole
+            best_cycles = limit
         first, second, between = cut_kernel(call.kernel, place)
         first, second = canonicalize(first), canonicalize(second)
         buffers, numbers = list(program.buffers), dict(slots)
@@ -78,7 +80,7 @@ def _best_cut(
         if options.float_order == "strict" and _steps(trial, options) >= limit:
             continue
         cycles = _cycles(trial, options)
-        if cycles <= best_cycles:
+        if cycles is not None and cycles <= best_cycles:
             best, best_cycles = (first, second, tuple(meta.idx for meta in between)), cycles
     return best
 
@@ -96,7 +98,11 @@ def _steps(program: ProgramIR, options: CompileOptions) -> int:
     return total
 
 
-def _cycles(program: ProgramIR, options: CompileOptions) -> int:
+def _cycles(program: ProgramIR, options: CompileOptions) -> int | None:
+    """Cycles of all kernels; None where a step needs more multipliers than there are, which a cut may change."""
     if options.float_order == "relaxed":
         program = with_partial_sums(program, options)
-    return sum(plan.cycles() for plan in place_program(program, options))
+    try:
+        return sum(plan.cycles() for plan in place_program(program, options))
+    except UnsupportedError:
+        return None

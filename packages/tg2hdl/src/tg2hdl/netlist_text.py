@@ -6,24 +6,23 @@ and gigabytes. Contents go around both: the text has a gap for each memory, whic
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amaranth.lib import wiring
 
-try:
-    from amaranth.back.rtlil import Design, EmptyModuleChecker, ModuleEmitter
-    from amaranth.hdl import Fragment, Value
-    from amaranth.hdl import _nir as nir
-    from amaranth.hdl._ast import SignalDict
-    from amaranth.hdl._ir import PortDirection, build_netlist
-except ImportError as error:
-    raise ImportError(
-        f"Amaranth {importlib.metadata.version('amaranth')} has moved what tg2hdl needs ({error}); "
-        "install amaranth>=0.5.4,<0.6"
-    ) from error
+from tg2hdl.amaranth_internals import (
+    Design,
+    EmptyModuleChecker,
+    Fragment,
+    ModuleEmitter,
+    PortDirection,
+    SignalDict,
+    Value,
+    build_netlist,
+    nir,
+)
 
 __all__ = ["MemoryContents", "NetlistText", "netlist_text"]
 

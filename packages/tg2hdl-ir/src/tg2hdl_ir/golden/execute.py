@@ -261,7 +261,7 @@ def _inside(address: Array, depth: int) -> Array | None:
 
 
 def _both(first: Array | None, second: Array | None) -> Array:
-    """Conjunction of two flags, of which one may be absent."""
+    """Conjunction of two flags; either may be absent."""
     if first is None or second is None:
         found = second if first is None else first
         assert found is not None, "one of them is given"

@@ -17,7 +17,7 @@ from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, Sequ
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import CompiledKernel, plan_kernel
-from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.kind import ArrayStyle, MemoryKind
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.ports import HostPort
@@ -130,7 +130,10 @@ class RegisterFile(MemoryKind):
         return 1
 
     def build(self, m, memory):
-        return Ram(m, memory, "logic", address_register=True)
+        return Ram(m, memory)
+
+    def style(self, use, ports):
+        return ArrayStyle("logic", address_register=True)
 
 
 REGISTER_FILE = plugin(memory_kinds=[MemoryKindDef("register-file", "flip-flops", RegisterFile, priority=99)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tg2hdl_lower.families import GENERIC
-from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.kind import ArrayStyle, choose_kind, kind_named
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
 SHARED = MemoryRole()
@@ -39,3 +39,18 @@ def test_every_read_port_of_block_ram_is_a_copy():
     assert use.bits == 2 * GENERIC.memory.block_bits
     assert [kind.area(use, GENERIC, ports).bram for ports in (1, 2)] == [2, 4]
     assert kind.read_ports(use, GENERIC) == GENERIC.memory.large_ports
+
+
+@pytest.mark.parametrize(
+    ("words", "role", "latency", "ports", "style"),
+    [
+        (16, SHARED, 2, 1, ArrayStyle("distributed")),
+        (17, SHARED, 2, 2, ArrayStyle("")),
+        (17, SHARED, 2, 3, ArrayStyle("distributed")),
+        (17, READ, 1, 3, ArrayStyle("")),
+        (17, READ, 2, 3, ArrayStyle("", address_register=True)),
+    ],
+)
+def test_style_of_lut_ram(words, role, latency, ports, style):
+    # Synthesis may choose block RAM unless that takes it long; a memory updated in place has no address register.
+    assert kind_named("lut").style(MemoryUse(words, 8, role, latency), ports) == style

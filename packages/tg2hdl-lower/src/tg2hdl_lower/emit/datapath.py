@@ -18,9 +18,6 @@ from tg2hdl_lower.plan.registers import Accumulator
 
 __all__ = ["ArithResult", "Datapath", "shape_of"]
 
-HOLD = 4
-"""Initiation interval from which values wait in registers that keep them for a step, not for a cycle."""
-
 
 @dataclass
 class ArithResult:
@@ -56,7 +53,7 @@ class Datapath:
         value = self.result.signals[number]
         if number in self.plan.run_constant or stage <= self.plan.placement(number).stage:
             return value
-        if self.plan.ii >= HOLD:
+        if self.plan.holds_values:
             return self._held(number, stage)
         if (number, stage) not in self._delayed:
             register = Signal(value.shape(), name=f"v{number}_s{stage}", reset_less=True)

@@ -39,7 +39,7 @@ class MemoryArray:
         memory = self.memory
         return (
             f"{memory.name}: {', '.join(self.members)} every {self.stride} words; {memory.kind}, "
-            f"{memory.layout.words} words of {memory.word_width} bits, {len(memory.ports)} read ports"
+            f"{memory.layout.words} words of {memory.word_width} bits, {len(memory.ports)} read ports, {memory.style}"
         )
 
 
@@ -68,7 +68,7 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
                 words[n, : memory.layout.words] = memory.layout.pack(memory.contents, memory.dtype)
         contents = first.dtype.bits_to_array(words.reshape(-1))
     ports = tuple(sorted({port for memory in regions for port in memory.ports}))
-    use = MemoryUse.of(first.layout, first.dtype.bit_width, role, 1)
+    use = MemoryUse.of(first.layout, first.dtype.bit_width, role, first.read_latency)
     kind = kind_named(first.kind)
     array = replace(
         first,
@@ -79,6 +79,7 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
         ports=ports,
         bank_words=kind.bank_words(use, family),
         area=kind.area(use, family, len(ports)),
+        style=kind.style(use, len(ports)),
         contents=contents,
     )
     return MemoryArray(tuple(memory.name for memory in regions), stride, array)

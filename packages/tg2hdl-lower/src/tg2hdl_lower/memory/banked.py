@@ -61,7 +61,12 @@ class _Banks(Elaboratable, BuiltMemory):
         banks = []
         for number, start in enumerate(range(0, len(contents), depth)):
             words = contents[start : start + depth]
-            bank = Memory(shape=unsigned(width), depth=len(words), init=words, attrs={"ram_style": "block"})
+            bank = Memory(
+                shape=unsigned(width),
+                depth=len(words),
+                init=words,
+                attrs={"ram_style": self.memory.style.ram_style},
+            )
             m.submodules[f"bank_{number}"] = bank
             banks.append(bank)
         low = (depth - 1).bit_length()

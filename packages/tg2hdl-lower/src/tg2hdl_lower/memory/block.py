@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth import Module
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.kind import BuiltMemory, MemoryKind
+from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_lower.memory.use import MemoryUse
@@ -32,6 +32,10 @@ class BlockRam(MemoryKind):
         """Blocks, all of them for each read port."""
         return Area(bram=max(1, ports) * -(-use.bits // family.memory.block_bits))
 
+    def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
+        """Block RAM by attribute."""
+        return ArrayStyle("block")
+
     def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
-        """Add an array with the attribute of block RAM."""
-        return Ram(m, memory, "block")
+        """Add an array."""
+        return Ram(m, memory)

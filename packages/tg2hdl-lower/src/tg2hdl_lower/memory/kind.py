@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,27 @@ if TYPE_CHECKING:
 
     from tg2hdl_lower.memory.plan import MemoryPlan
 
-__all__ = ["BuiltMemory", "MemoryKind", "choose_kind", "kind_named"]
+__all__ = ["ArrayStyle", "BuiltMemory", "MemoryKind", "choose_kind", "kind_named"]
+
+
+@dataclass(frozen=True)
+class ArrayStyle:
+    """How an array of words is written down.
+
+    Parameters
+    ----------
+    ram_style : str
+        Attribute of that name; empty leaves it to synthesis.
+    address_register : bool
+        The first cycle of the read latency is a register at the address, and the array is read combinationally.
+    """
+
+    ram_style: str = ""
+    address_register: bool = False
+
+    def __str__(self) -> str:
+        register = ", address registers" if self.address_register else ""
+        return f"ram_style {self.ram_style or 'left to synthesis'}{register}"
 
 
 class BuiltMemory(ABC):
@@ -54,6 +75,10 @@ class MemoryKind(ABC):
     def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
         """First and last cycle after an address in which the memory may take the word; a write then is too late."""
         return 0, memory.read_latency
+
+    def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
+        """How the array of a memory with so many read ports is written down."""
+        return ArrayStyle()
 
     @abstractmethod
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:

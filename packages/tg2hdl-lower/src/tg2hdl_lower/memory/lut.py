@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth import Module
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_lower.memory.use import MemoryUse
@@ -27,7 +27,7 @@ class LutRam(MemoryKind):
 
     def sampled(self, memory: MemoryPlan) -> tuple[int, int]:
         """In the cycle of the address, or in the next one where a register keeps the address."""
-        cycle = int(_has_address_register(memory))
+        cycle = int(memory.style.address_register)
         return cycle, cycle
 
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
@@ -36,13 +36,12 @@ class LutRam(MemoryKind):
         written = use.role.written or use.role.host_writes
         return Area(lut=max(1, ports) * rows * use.width * (2 if written else 1), ff=ports * use.width)
 
-    def build(self, m: Module, memory: MemoryPlan) -> Ram:
-        """Add an array; the attribute asks for LUT RAM where kernels write it and synthesis might choose otherwise."""
-        role = memory.role
-        shallow = memory.layout.words <= _ROW or len(memory.ports) > _TWO_PORTS
-        style = "distributed" if role.written and shallow else ""
-        return Ram(m, memory, style, address_register=_has_address_register(memory))
+    def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
+        """LUT RAM by attribute where kernels write it and synthesis might choose otherwise."""
+        small = use.words <= _ROW or ports > _TWO_PORTS
+        address_register = not use.role.in_place and use.latency > 1
+        return ArrayStyle("distributed" if use.role.written and small else "", address_register)
 
-
-def _has_address_register(memory: MemoryPlan) -> bool:
-    return not memory.role.in_place and memory.read_latency > 1
+    def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
+        """Add an array."""
+        return Ram(m, memory)

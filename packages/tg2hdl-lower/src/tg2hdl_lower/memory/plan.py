@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from amaranth.lib.memory import MemoryData
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.kind import ArrayStyle, choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout, joined_lanes
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
@@ -41,6 +41,7 @@ class MemoryPlan:
     bank_words : int
         Words of each array that it is built of.
     area : Area
+    style : ArrayStyle
     contents : ndarray, optional
         Elements at power on, in order.
     banks : int
@@ -59,6 +60,7 @@ class MemoryPlan:
     read_latency: int
     bank_words: int
     area: Area
+    style: ArrayStyle
     contents: npt.NDArray[Any] | None = None
     routes: tuple[tuple[Slot, int, int], ...] = ()
     banks: int = 1
@@ -66,6 +68,19 @@ class MemoryPlan:
     def port_of(self, slot: Slot, port: int) -> int:
         """Read port that serves a kernel's read port."""
         return next((to for user, number, to in self.routes if (user, number) == (slot, port)), port)
+
+    @property
+    def use(self) -> MemoryUse:
+        """Size and role, without its banks."""
+        return MemoryUse(self.layout.words, self.word_width, self.role, self.read_latency)
+
+    def with_ports(
+        self, ports: tuple[int, ...], routes: tuple[tuple[Slot, int, int], ...], family: FamilyDef
+    ) -> MemoryPlan:
+        """The memory with other read ports, at their cost."""
+        kind = kind_named(self.kind)
+        area, style = kind.area(self.use, family, len(ports)), kind.style(self.use, len(ports))
+        return replace(self, ports=ports, routes=routes, area=area, style=style)
 
     @property
     def word_width(self) -> int:
@@ -101,8 +116,8 @@ class MemoryPlan:
         initial = ", initial contents" if self.contents is not None else ""
         return (
             f"{self.name}: {self.dtype} {self.layout}, {self.kind}, {self.layout.words} words of "
-            f"{self.word_width} bits{banks}, {len(self.ports)} read ports, latency {self.read_latency}{initial}; "
-            + ", ".join(users)
+            f"{self.word_width} bits{banks}, {len(self.ports)} read ports, latency {self.read_latency}, "
+            f"{self.style}{initial}; " + ", ".join(users)
         )
 
 
@@ -149,5 +164,6 @@ def plan_memory(
         latency,
         kind.bank_words(use, family),
         kind.area(use, family, len(ports)),
+        kind.style(use, len(ports)),
         contents,
     )

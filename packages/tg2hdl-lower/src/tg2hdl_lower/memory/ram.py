@@ -13,19 +13,11 @@ __all__ = ["Ram", "registered"]
 
 
 class Ram(BuiltMemory):
-    """An array of words with one write port and any number of read ports.
+    """An array of words with one write port and any number of read ports, in the style of its plan."""
 
-    Parameters
-    ----------
-    style : str
-        Value of the attribute ``ram_style``; empty leaves it to synthesis.
-    address_register : bool
-        The first cycle of the read latency is a register at the address, and the memory is read combinationally.
-    """
-
-    def __init__(self, m: Module, memory: MemoryPlan, style: str, *, address_register: bool = False) -> None:
+    def __init__(self, m: Module, memory: MemoryPlan) -> None:
         self.memory = memory
-        self.address_register = address_register
+        style = memory.style.ram_style
         self.ram = Memory(memory.data(), attrs={"ram_style": style} if style else {})
         m.submodules[f"memory_{memory.name}"] = self.ram
 
@@ -38,8 +30,8 @@ class Ram(BuiltMemory):
     def read(self, m: Module, number: int, address: Value) -> Value:
         """Data of a read port, with registers for all cycles of the latency but the first."""
         memory = self.memory
-        port = self.ram.read_port(domain="comb" if self.address_register else "sync")
-        if self.address_register:
+        port = self.ram.read_port(domain="comb" if memory.style.address_register else "sync")
+        if memory.style.address_register:
             register = Signal.like(port.addr, name=f"{memory.name}_a{number}", reset_less=True)
             m.d.sync += register.eq(address)
             address = register

@@ -6,7 +6,7 @@ from amaranth import Module
 from amaranth.hdl import Value
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.kind import MemoryKind
+from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_lower.memory.use import MemoryUse
@@ -29,9 +29,13 @@ class RunConstant(MemoryKind):
         """A flip-flop for each bit that something writes."""
         return Area(ff=use.width if use.role.written or use.role.host_writes else 0)
 
-    def build(self, m: Module, memory: MemoryPlan) -> Ram:
-        """Add an array of one word, in logic."""
-        return _Word(m, memory, "logic")
+    def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
+        """Logic by attribute."""
+        return ArrayStyle("logic")
+
+    def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
+        """Add an array of one word."""
+        return _Word(m, memory)
 
 
 class _Word(Ram):

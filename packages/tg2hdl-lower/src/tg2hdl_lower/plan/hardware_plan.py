@@ -22,6 +22,9 @@ from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, Shared
 
 __all__ = ["HardwarePlan", "MemoryPort", "PortRegisters"]
 
+HOLD = 4
+"""Initiation interval from which a register holds a waiting value for a step, not for a cycle."""
+
 
 @dataclass(frozen=True)
 class PortRegisters:
@@ -119,6 +122,11 @@ class HardwarePlan(NodeGraph):
         return self.schedule.ii
 
     @property
+    def holds_values(self) -> bool:
+        """Whether a register holds a value that waits for a step, instead of a chain of one for each cycle."""
+        return self.ii >= HOLD
+
+    @property
     def units(self) -> frozenset[str]:
         """Names of all arithmetic units, the shared ones included."""
         return frozenset(n.unit.name for n in self.all(UnitOp))
@@ -148,6 +156,8 @@ class HardwarePlan(NodeGraph):
             if not self.kernel.variables
             else f"PLAN {name}: ii={ii} depth={depth}"
         ]
+        if self.holds_values:
+            lines.append("  values wait in registers that hold them for a step")
         for idx, layout in self.layouts.items():
             ends = {"read": self.port_registers.reads, "write": self.port_registers.writes}
             registers = "".join(

@@ -21,7 +21,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import why_one_run, with_banks
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
-from tg2hdl_top.sequencer.offsets import NoRoomError, Offsets, memory_use, smallest_offsets, times_of
+from tg2hdl_top.sequencer.offsets import NoRoomError, Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
 from tg2hdl_top.sequencer.overlap import OverlapSequencer, windows_of
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
@@ -103,7 +103,7 @@ def _smallest_interval(
 
 
 def _with_area(memory: MemoryPlan, family: FamilyDef) -> MemoryPlan:
-    use = replace(memory_use(memory), words=memory.depth)
+    use = replace(memory.use, words=memory.depth)
     return replace(memory, area=kind_named(memory.kind).area(use, family, len(memory.ports)))
 
 

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
-from tg2hdl_lower.memory.use import MemoryUse
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
 from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, Sharing, read_use, write_use
 
-__all__ = ["NoRoomError", "Offsets", "Use", "memory_use", "smallest_offsets", "times_of"]
+__all__ = ["NoRoomError", "Offsets", "Use", "smallest_offsets", "times_of"]
 
 
 MOST_SLOTS = 4
@@ -145,12 +144,9 @@ class _Search:
             ports = tuple(sorted(self.ports[number]))
             routes = tuple((slot, port, to) for (slot, port), to in self.routes[number].items() if port != to)
             if ports != memory.ports or routes:
-                memory = replace(memory, ports=ports, routes=routes, area=self._area(memory, len(ports)))
+                memory = memory.with_ports(ports, routes, self.family)
             memories.append(memory)
         return Offsets(self.starts, self.uses, memories)
-
-    def _area(self, memory: MemoryPlan, ports: int) -> Area:
-        return kind_named(memory.kind).area(memory_use(memory), self.family, ports)
 
     # Words
 
@@ -204,7 +200,7 @@ class _Search:
     def _read_port(self, number: int, wanted: int, use: Use, taken: set[int], start: int) -> tuple[int, int]:
         """Port of a memory for a reader, and from when on it is free."""
         memory = self.memories[number]
-        limit = max(kind_named(memory.kind).read_ports(memory_use(memory), self.family), len(memory.ports))
+        limit = max(kind_named(memory.kind).read_ports(memory.use, self.family), len(memory.ports))
         if self.interval is not None:
             # One port would be busy most of the time; that of the host serves no kernel.
             limit = max(limit, self.family.memory.block_ports) + len(self.host_ports[number])
@@ -254,8 +250,3 @@ def _gap(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> i
         if other in before and buffer in after
     ]
     return max(gaps, default=0)
-
-
-def memory_use(memory: MemoryPlan) -> MemoryUse:
-    """The use from which the kind of a memory was selected."""
-    return MemoryUse(memory.layout.words, memory.word_width, memory.role, memory.read_latency)

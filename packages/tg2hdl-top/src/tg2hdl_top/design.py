@@ -24,7 +24,7 @@ from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.ports import PortPlan, need_identity, plan_ports
+from tg2hdl_top.ports import PortPlan, need_identity, overlaps_runs, plan_ports
 from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.repeats.table import format_runs
 from tg2hdl_top.roles import buffer_roles
@@ -227,11 +227,11 @@ def design_program(
     cores = tuple(range(len(plans))) if repeats is None else repeats.cores
     sharing = sharing_of(_distinct(cores, plans), options)
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
-    others = [port for port in options.ports if port != "native"]
+    others = [port for port in options.ports if not overlaps_runs(port)]
     if sequencing.plan.interval and others:
         raise InputError(
             f"host port {others[0]!r} starts runs one after the other; with schedule={options.schedule!r} they overlap",
-            hint='choose schedule="overlap", or the native port alone',
+            hint='choose schedule="overlap", or the port native or axi-stream',
         )
     ends = [start + plan.cycles() for start, plan in zip(sequencing.plan.starts, plans, strict=False)]
     order = sorted(range(len(plans)), key=lambda n: ends[n] if ends else n)
@@ -315,9 +315,8 @@ def _variables(program: ProgramIR) -> tuple[Any, ...]:
 
 def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
     """Everything that the host ports of a design serve, whose kernels are done in this order."""
-    program = design.program
-    streams = design.sequencer.interval > 0
-    shape = HostShape.of(design.buffers, _variables(program), order, streams=streams)
+    program, interval = design.program, design.sequencer.interval
+    shape = HostShape.of(design.buffers, _variables(program), order)
     buffers = {memory.name: program.buffers[number] for number, memory in design.memories.items()}
     described = [
         replace(b, title=buffers[b.name].name, role=buffers[b.name].role, shape=buffers[b.name].shape)
@@ -326,7 +325,13 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
     shape = replace(
         shape,
         buffers=tuple(described),
+        inputs=tuple(
+            memory.name
+            for number, memory in sorted(design.memories.items())
+            if program.buffers[number].role == "input"
+        ),
         outputs=tuple(design.memory(number).name for number in program.outputs),
+        overlap=-(-design.sequencer.latency // interval) if interval else 1,
         program=program.name,
         keeps_state=any(
             program.buffers[n].initial is not None for call in program.calls for n in call.accesses()[1]

@@ -36,6 +36,12 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.wishbone:WishbonePort",
             "tg2hdl_top.ports.wishbone:WishboneDriver",
         ),
+        HostPortDef(
+            "axi-stream",
+            "inputs and results as packets of AXI4-Stream",
+            "tg2hdl_top.ports.axi_stream:AxiStreamPort",
+            "tg2hdl_top.ports.axi_stream:AxiStreamDriver",
+        ),
     ]
 
 

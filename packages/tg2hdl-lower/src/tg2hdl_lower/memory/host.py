@@ -114,16 +114,16 @@ class HostShape:
         Cores of the design, with a bit of `kernel_done` each.
     order : tuple of int
         The cores of all kernels in the order in which they are done.
-    outputs : tuple of str
-        Buffers of the results, in the order of the program.
+    inputs, outputs : tuple of str
+        Buffers of the inputs and of the results, in the order of the program.
     program, identity : str
         Name of the program, and digits in base 16 that differ for another design; only where a port needs them.
     cycles : int
         Most clock cycles of a run; 0 where no port needs it.
     keeps_state : bool
         Whether a run depends on the runs before it.
-    streams : bool
-        Whether runs may start while others run, when `ready` is high.
+    overlap : int
+        Runs that may be under way at once: above 1, a run may start while others run, when `ready` is high.
     """
 
     control: bool
@@ -131,12 +131,13 @@ class HostShape:
     variables: tuple[IRVariable, ...]
     buffers: tuple[HostBuffer, ...]
     order: tuple[int, ...]
+    inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     program: str = ""
     identity: str = ""
     cycles: int = 0
     keeps_state: bool = False
-    streams: bool = False
+    overlap: int = 1
 
     @classmethod
     def of(
@@ -144,13 +145,11 @@ class HostShape:
         memories: Iterable[MemoryPlan],
         variables: Iterable[IRVariable],
         order: Iterable[int],
-        *,
-        streams: bool = False,
     ) -> HostShape:
         """All of a design whose kernels are done in this order of their cores."""
         buffers = tuple(b for b in map(HostBuffer.of, memories) if b.writes or b.reads)
         order = tuple(order)
-        return cls(True, 1 + max(order), tuple(variables), buffers, order, streams=streams)
+        return cls(True, 1 + max(order), tuple(variables), buffers, order)
 
     def without(self, served: HostShape) -> HostShape:
         """What is left when a port serves some of it."""
@@ -167,6 +166,11 @@ class HostShape:
             if buffer.writes or buffer.reads:
                 left.append(buffer)
         return replace(self, control=self.control and not served.control, buffers=tuple(left))
+
+    @property
+    def streams(self) -> bool:
+        """Whether runs may start while others run."""
+        return self.overlap > 1
 
     @property
     def is_empty(self) -> bool:

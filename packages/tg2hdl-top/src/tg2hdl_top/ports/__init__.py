@@ -9,7 +9,17 @@ from tg2hdl_top.ports.base import (
     build_port,
     need_identity,
     open_driver,
+    overlaps_runs,
     plan_ports,
 )
 
-__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "need_identity", "open_driver", "plan_ports"]
+__all__ = [
+    "HostDriver",
+    "HostPort",
+    "PortPlan",
+    "build_port",
+    "need_identity",
+    "open_driver",
+    "overlaps_runs",
+    "plan_ports",
+]

@@ -17,7 +17,16 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostShape
 
-__all__ = ["HostDriver", "HostPort", "PortPlan", "build_port", "need_identity", "open_driver", "plan_ports"]
+__all__ = [
+    "HostDriver",
+    "HostPort",
+    "PortPlan",
+    "build_port",
+    "need_identity",
+    "open_driver",
+    "overlaps_runs",
+    "plan_ports",
+]
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,11 @@ class PortPlan:
         for buffer in self.serves.buffers:
             served.append(f"{buffer.name} ({'write' * buffer.writes}{'read' * buffer.reads})")
         return f"{self.kind}: {', '.join(served)}"
+
+    def describe(self) -> dict[str, Any]:
+        """See `HostPort.describe`."""
+        found: dict[str, Any] = _port_class(self.kind).describe(self.serves)
+        return found
 
 
 class HostPort(Component):
@@ -55,11 +69,14 @@ class HostPort(Component):
     by_element : bool
         Whether the port writes one element at a time to its lane, instead of words.
     needs_identity : bool
-        Whether `serves` must name the design and its longest run.
+        Whether `serves` must name the design and its longest run; such a port controls the design.
+    overlaps_runs : bool
+        Whether the port can start a run while others are under way.
     """
 
     by_element = False
     needs_identity = False
+    overlaps_runs = False
 
     def __init__(self, serves: HostShape, outside: wiring.Signature) -> None:
         self.serves = serves
@@ -71,6 +88,11 @@ class HostPort(Component):
     def claim(cls, free: HostShape) -> HostShape:
         """What a port of this kind serves of the remaining interface; all of it, unless a kind overrides this."""
         return free
+
+    @classmethod
+    def describe(cls, serves: HostShape) -> dict[str, Any]:
+        """What a host must know besides names and widths of the ports, as plain data; nothing unless overridden."""
+        return {}
 
 
 class HostDriver(ABC):
@@ -104,6 +126,22 @@ class HostDriver(ABC):
             When a kernel takes more than `limit` cycles.
         """
 
+    def watched(self, before: int, limit: int, prefix: str = "") -> tuple[int, ...]:
+        """What `run` returns, from the pulses of `kernel_done` and `done` after the cycle of `start`."""
+        simulation, ends = self.simulation, list[int]()
+        order = self.serves.order
+        for number, core in enumerate(order):
+            if number and core == order[number - 1]:
+                simulation.step()  # the pulse of the run before
+            simulation.run_until(f"{prefix}kernel_done__{core}", limit=limit)
+            ends.append(simulation.cycles - before)
+        simulation.run_until(f"{prefix}done", limit=limit)
+        ends[-1] = simulation.cycles - before
+        simulation.step()  # the last write lands at the end of the cycle of done
+        if self.serves.kernels < len(order):  # cores run several times, one run after the other
+            return tuple(ends)
+        return tuple(end for _, end in sorted(zip(order, ends, strict=True)))
+
 
 def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
     """Distribute the host interface of a design among ports of the given kinds.
@@ -118,6 +156,12 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
         served = _port_class(kind).claim(free)
         if served.is_empty:
             raise InputError(f"host port {kind!r} has nothing to serve", hint="leave it out of ports=")
+        if _port_class(kind).needs_identity and not served.control:
+            raise InputError(
+                f"host port {kind!r} does not work beside one that starts the runs",
+                where=f"ports={tuple(kinds)!r}",
+                hint='let "native" serve what is left, or have no other port',
+            )
         plans.append(PortPlan(kind, served))
         free = free.without(served)
     if not free.is_empty:
@@ -133,6 +177,11 @@ def plan_ports(kinds: Sequence[str], shape: HostShape) -> tuple[PortPlan, ...]:
 def need_identity(kinds: Sequence[str]) -> bool:
     """Whether a host port of these kinds tells the host which design it belongs to."""
     return any(_port_class(kind).needs_identity for kind in kinds)
+
+
+def overlaps_runs(kind: str) -> bool:
+    """Whether a host port of this kind can start a run while others are under way."""
+    return bool(_port_class(kind).overlaps_runs)
 
 
 def build_port(plan: PortPlan) -> HostPort:

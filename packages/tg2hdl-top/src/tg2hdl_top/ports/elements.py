@@ -64,6 +64,11 @@ class ElementWriter(wiring.Component):
 class ElementReader(wiring.Component):
     """Reads elements, one in a cycle while they are taken.
 
+    Attributes
+    ----------
+    delay : int
+        Cycles from `restart` to the first element.
+
     Members
     -------
     restart : In(1)
@@ -78,6 +83,10 @@ class ElementReader(wiring.Component):
 
     def __init__(self, buffer: HostBuffer) -> None:
         self._buffer = buffer
+        stages, lanes = 0, buffer.layout.lanes
+        while lanes > 1:
+            stages, lanes = stages + 1, -(-lanes // _CHOICE)
+        self.delay = 3 + buffer.latency + stages
         super().__init__(
             {
                 "restart": In(1),

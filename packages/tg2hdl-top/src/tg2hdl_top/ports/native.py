@@ -19,6 +19,8 @@ __all__ = ["NativeDriver", "NativePort"]
 class NativePort(HostPort):
     """One word of each buffer in a cycle, and pulses for start and done."""
 
+    overlaps_runs = True
+
     def __init__(self, serves: HostShape) -> None:
         super().__init__(serves, serves.signature())
 
@@ -60,16 +62,4 @@ class NativeDriver(HostDriver):
         simulation.set("start", 1)
         simulation.step()
         simulation.set("start", 0)
-        ends: list[int] = []
-        order = self.serves.order
-        for number, core in enumerate(order):
-            if number and core == order[number - 1]:
-                simulation.step()  # the pulse of the run before
-            simulation.run_until(f"kernel_done__{core}", limit=limit)
-            ends.append(simulation.cycles - before)
-        simulation.run_until("done", limit=limit)
-        ends[-1] = simulation.cycles - before
-        simulation.step()  # the last write lands at the end of the cycle of done
-        if self.serves.kernels < len(order):  # cores run several times, one run after the other
-            return tuple(ends)
-        return tuple(end for _, end in sorted(zip(order, ends, strict=True)))
+        return self.watched(before, limit)

@@ -15,6 +15,7 @@ from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.errors import CapacityError
+from tg2hdl_top.ports import PortPlan
 
 __all__ = ["compile_command"]
 
@@ -98,6 +99,7 @@ def _summary(accelerator: Accelerator) -> dict[str, object]:
         "inputs": [_tensor(s) for s in accelerator.captured.inputs],
         "outputs": [_tensor(s) for s in accelerator.captured.outputs],
         "ports": _ports(accelerator),
+        "host_ports": [_host_port(port) for port in accelerator.design.ports],
         **accelerator.memory.describe(),
         "kernels": [asdict(k) | {"ratio": k.ratio} for k in accelerator.kernels],
     }
@@ -115,6 +117,18 @@ def _ports(accelerator: Accelerator) -> dict[str, dict[str, object]]:
             "width": Shape.cast(member.shape).width,
         }
         for path, member, _ in top.signature.flatten(top)
+    }
+
+
+def _host_port(port: PortPlan) -> dict[str, object]:
+    """What a host port serves, and what is in its packets where it has some."""
+    buffers = port.serves.buffers
+    return {
+        "kind": port.kind,
+        "control": port.serves.control,
+        "writes": [b.title for b in buffers if b.writes],
+        "reads": [b.title for b in buffers if b.reads],
+        **port.describe(),
     }
 
 

@@ -104,6 +104,12 @@ class ProgramIR:
     outputs: tuple[int, ...]
     variables: tuple[IRVariable, ...] = ()
 
+    def constant_buffers(self) -> set[int]:
+        """Weights with contents that no kernel writes."""
+        written = {number for call in self.calls for number in call.accesses()[1]}
+        held = (n for n, b in enumerate(self.buffers) if b.role == "weight" and b.initial is not None)
+        return set(held) - written
+
 
 def check_contents(program: ProgramIR, given: Collection[str] = ()) -> ProgramIR:
     """Refuse a program that reads a buffer without contents; return it otherwise.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
+from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
 from tg2hdl_ir.plugins.registry import registry
@@ -50,6 +51,8 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     program = rewrite_program(program)
     for kernel in {call.kernel for call in program.calls}:
         verify(kernel)
+    if options.fold_batchnorm:
+        program = fold_scales(program)
     program, preparation = hoist_weights(
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )

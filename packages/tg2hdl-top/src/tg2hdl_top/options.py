@@ -23,6 +23,9 @@ class CompileOptions(LowerOptions):
     schedule : str
         Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
         soon as the words that it reads are there, ``dataflow`` starts runs at a fixed interval while others work.
+    fold_batchnorm : bool
+        Whether a scale of weights after a float sum, such as that of a BatchNorm after a convolution or a linear layer,
+        becomes part of the weights that are summed: no multiplier and fewer cycles, but sums are rounded elsewhere.
     cut_kernels : bool
         Whether kernels are cut at reductions where two take fewer cycles than one.
     share_kernels : bool
@@ -38,6 +41,7 @@ class CompileOptions(LowerOptions):
     weights: str = "rom"
     ports: tuple[str, ...] = ("native",)
     schedule: str = "serial"
+    fold_batchnorm: bool = False
     cut_kernels: bool = True
     share_kernels: bool = True
     share_multipliers: bool = True
@@ -47,7 +51,7 @@ class CompileOptions(LowerOptions):
         super().__post_init__()
         if self.weights not in ("rom", "loadable"):
             raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')
-        for name in ("cut_kernels", "share_kernels", "share_multipliers", "share_units"):
+        for name in ("fold_batchnorm", "cut_kernels", "share_kernels", "share_multipliers", "share_units"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
 

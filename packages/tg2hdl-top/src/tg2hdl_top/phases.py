@@ -9,7 +9,7 @@ import numpy as np
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.phases import split_phases
 from tg2hdl_ir.pipeline import canonicalize
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place_program
 
@@ -29,13 +29,8 @@ def with_phases(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     """
     if not options.chooses_lanes:
         return program
-    written = {n for call in program.calls for n in call.accesses()[1]}
-    finite = {
-        n
-        for n, b in enumerate(program.buffers)
-        if b.role == "weight" and b.initial is not None and n not in written and options.weights == "rom"
-        if not b.dtype.is_float or np.isfinite(b.initial.astype(np.float64)).all()
-    }
+    constant = program.constant_buffers() if options.weights == "rom" else ()
+    finite = {n for n in constant if _is_finite(program.buffers[n])}
     calls: list[KernelCall] = []
     decided: dict[tuple[KernelIR, frozenset[int]], tuple[KernelIR, ...]] = {}
     for call in program.calls:
@@ -45,6 +40,11 @@ def with_phases(program: ProgramIR, options: CompileOptions) -> ProgramIR:
             decided[key] = _kernels(program, call, slots, options)
         calls += [replace(call, kernel=kernel) for kernel in decided[key]]
     return replace(program, calls=tuple(calls))
+
+
+def _is_finite(buffer: ProgramBuffer) -> bool:
+    assert buffer.initial is not None, "a constant buffer has contents"
+    return not buffer.dtype.is_float or bool(np.isfinite(buffer.initial.astype(np.float64)).all())
 
 
 def _kernels(

@@ -61,15 +61,7 @@ def hoist_weights(
     preparation : ProgramIR or None
         Computes the new weights, its outputs, from the old ones; None without new ones.
     """
-    written = {
-        number
-        for call in program.calls
-        for meta, number in zip(call.kernel.buffers, call.buffers, strict=True)
-        if meta.is_output
-    }
-    weights = {
-        n for n, b in enumerate(program.buffers) if b.role == "weight" and b.initial is not None
-    } - written
+    weights = program.constant_buffers()
     tables = _Tables(program, loadable, target, units)
     calls = []
     for call in program.calls:

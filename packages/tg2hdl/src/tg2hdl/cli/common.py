@@ -104,6 +104,11 @@ _OPTIONS = (
         help="Floating-point units shared by kernels: less area, one more cycle of latency in each.",
     ),
     click.option(
+        "--fold-batchnorm",
+        is_flag=True,
+        help="Scales after float sums become part of the weights: fewer cycles, results change by rounding.",
+    ),
+    click.option(
         "--schedule",
         help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), dataflow "
         "(also those of the next run), or a policy of a plugin.  [default: serial]",
@@ -142,6 +147,7 @@ def compile_file(
     family: str | None,
     float_order: str | None,
     share_units: bool,
+    fold_batchnorm: bool,
     schedule: str | None,
     units: tuple[str, ...],
     keep_float: bool = False,
@@ -161,6 +167,7 @@ def compile_file(
         "target": family,
         "float_order": float_order,
         "share_units": share_units or None,
+        "fold_batchnorm": fold_batchnorm or None,
         "schedule": schedule,
         "units": dict(map(_unit, units)) or None,
         "ports": ports or None,

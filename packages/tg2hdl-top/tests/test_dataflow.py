@@ -173,7 +173,7 @@ def test_a_port_that_knows_no_slots_is_refused():
         compile_program(PROGRAMS["stream"](), replace(DATAFLOW, ports=("uart",)))
     assert str(caught.value).splitlines()[:2] == [
         "bad input: host port 'uart' starts runs one after the other; with schedule='dataflow' they overlap",
-        '  hint: choose schedule="overlap", or the native port alone',
+        '  hint: choose schedule="overlap", or the port native or axi-stream',
     ]
 
 

@@ -104,13 +104,13 @@ class TopModule(Component):
         self.ext_write_ports = {
             slot: _named(getattr(native, memory.name), ("wen", "waddr", "wdata"))
             for memory in self.memories
-            if native is not None and memory.role.host_writes
+            if hasattr(getattr(native, memory.name, None), "wen")
             for slot in memory.slots
         }
         self.output_rports = {
             slot: _named(getattr(native, self._slot[slot].name), ("raddr", "rdata"))
             for slot in self.outputs
-            if native is not None
+            if hasattr(getattr(native, self._slot[slot].name, None), "raddr")
         }
         self.output_rport = next(iter(self.output_rports.values()), {})
         self.read_latency = self._slot[self.outputs[0]].read_latency

@@ -111,12 +111,12 @@ def test_too_large_keeps_the_utilization():
 
 
 def test_failed_route_keeps_the_netlist_report(monkeypatch):
-    from tg2hdl_synth import flow
+    from tg2hdl_synth.flows import ecp5
 
     def fail(*arguments, **options):
         raise SynthesisError("nextpnr-ecp5 failed with exit status 1", notes=("ERROR: no route",))
 
-    monkeypatch.setattr(flow, "place_and_route", fail)
+    monkeypatch.setattr(ecp5, "fastest", fail)
     with pytest.raises(SynthesisError) as caught:
         synthesize(Product())
     assert str(caught.value) == ("synthesis: nextpnr-ecp5 failed with exit status 1\n  note: ERROR: no route")
@@ -186,7 +186,7 @@ def test_yosys_error_is_shown(tmp_path):
             "bad input: part x-1k is of the family 'xilinx7', for which there is no flow\n"
             "  hint: families with a flow: ecp5, ice40",
         ),
-        ({"speed": 5}, "bad input: speed grade 5 is unknown\n  hint: an ECP5 has 6, 7 and 8"),
+        ({"speed": 5}, "bad input: speed grade 5 is unknown\n  hint: ecp5-45k has 6, 7, 8"),
         ({"seeds": 0}, "bad input: seeds=0 is not a positive integer\n  hint: give seeds=1 or more"),
     ],
 )

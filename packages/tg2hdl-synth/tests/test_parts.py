@@ -19,10 +19,9 @@ from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_lower.plan.values import LastFlag
 from tg2hdl_synth import part_named, show_hardware
 from tg2hdl_synth.estimate import convert
+from tg2hdl_synth.flows.ecp5 import Ecp5Flow, suitable_placers
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
 from tg2hdl_synth.naming import describe
-from tg2hdl_synth.netlist import synthesize_netlist
-from tg2hdl_synth.place import suitable_placers
 from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
 from tg2hdl_synth.rtlil import read_rtlil
 
@@ -147,13 +146,12 @@ def test_full_parts_are_placed_by_static():
     assert suitable_placers({"comb": part.lut // 2, "ff": part.ff // 2}, part) == ("heap", "static")
     assert suitable_placers({"comb": part.lut // 2 + 1, "ff": 0}, part) == ("static",)
     assert suitable_placers({"comb": 0, "ff": part.ff // 2 + 1}, part) == ("static",)
-    assert suitable_placers({"comb": 0, "ff": 0}, part_named("ice40-hx8k")) == ("heap",)
 
 
 @pytest.mark.parametrize(("lut", "wide"), [(1000, 16), (40, 0)])
 def test_full_parts_have_no_wide_multiplexers(lut, wide):
     part = replace(part_named("ecp5-45k"), lut=lut)
-    netlist = synthesize_netlist(convert(Choice(), "top"), part, progress=lambda message: None)
+    netlist = Ecp5Flow().synthesize(convert(Choice(), "top"), part, progress=lambda message: None)
     cells = json.loads((netlist.folder / "netlist.json").read_text())["modules"]["top"]["cells"].values()
     types = Counter(cell["type"] for cell in cells)
     assert (types["PFUMX"], types["LUT4"], types["TRELLIS_FF"]) == (wide, 32, 16)

@@ -79,12 +79,12 @@ def test_a_failed_route_prints_the_netlist_report(folder, monkeypatch):
     from click.testing import CliRunner
 
     from tg2hdl.cli import cli
-    from tg2hdl_synth import flow
+    from tg2hdl_synth.flows import ecp5
 
     def fail(*arguments, **options):
         raise SynthesisError("nextpnr-ecp5 failed with exit status 1", notes=("ERROR: no route",))
 
-    monkeypatch.setattr(flow, "place_and_route", fail)
+    monkeypatch.setattr(ecp5, "fastest", fail)
     result = CliRunner().invoke(cli, ["synth", str(folder / "my-model.py")])
     assert isinstance(result.exception, SynthesisError)
     assert result.exception.partial.cells["dsp"] > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +9,13 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import Estimate, convert, estimate_design
+from tg2hdl_synth.flows import SynthesisFlow, flow_of
 from tg2hdl_synth.naming import describe, module_title
-from tg2hdl_synth.netlist import Netlist, synthesize_netlist
-from tg2hdl_synth.parts import FAMILIES, part_named
-from tg2hdl_synth.place import PlaceAndRoute, place_and_route
-from tg2hdl_synth.port_chain import chained_bits
+from tg2hdl_synth.netlist import Netlist
+from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.place import PlaceAndRoute
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
-from tg2hdl_synth.rtlil import read_rtlil
-from tg2hdl_synth.soft_multipliers import soft_products
-from tg2hdl_synth.tools import Progress, tool_versions
+from tg2hdl_synth.tools import Progress
 
 __all__ = ["synthesize"]
 
@@ -72,18 +69,22 @@ def synthesize(
     InputError
         For an unknown part, speed grade or number of seeds.
     """
-    part = _checked(part if target is None else target, speed, seeds)
+    part = part if target is None else target
+    part = part if isinstance(part, TargetDef) else part_named(part)
+    flow = flow_of(part)
+    _check(flow, part, speed, seeds if place else 1)
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
-    netlist = synthesize_netlist(rtlil, part, pack_registers=pack_registers, progress=report)
+    pack_registers = pack_registers and flow.packs_registers
+    netlist = flow.synthesize(rtlil, part, pack_registers=pack_registers, progress=report)
     estimate = estimate_design(top, part, rtlil, pack_registers=pack_registers)
-    result = _netlist_result(netlist, part, speed, top, rtlil, estimate)
+    result = _netlist_result(netlist, flow, part, speed, top, rtlil, estimate)
     _check_size(result, part)
     if not place:
         return result
     for seed in range(1, seeds + 1):
         try:
-            run = place_and_route(netlist, part, speed=speed, seed=seed, frequency=frequency, progress=report)
+            run = flow.place(netlist, part, speed=speed, seed=seed, frequency=frequency, progress=report)
         except (SynthesisError, DesignTooLargeError) as error:
             error.partial = result
             raise
@@ -91,22 +92,22 @@ def synthesize(
     return result
 
 
-def _checked(part: str | TargetDef, speed: int, seeds: int) -> TargetDef:
-    part = part if isinstance(part, TargetDef) else part_named(part)
-    if part.family not in FAMILIES:
-        raise InputError(
-            f"part {part.name} is of the family {part.family!r}, for which there is no flow",
-            hint=f"families with a flow: {', '.join(FAMILIES)}",
-        )
-    if part.family == "ecp5" and speed not in (6, 7, 8):
-        raise InputError(f"speed grade {speed!r} is unknown", hint="an ECP5 has 6, 7 and 8")
+def _check(flow: SynthesisFlow, part: TargetDef, speed: int, seeds: int) -> None:
+    if flow.speeds and speed not in flow.speeds:
+        grades = ", ".join(map(str, flow.speeds))
+        raise InputError(f"speed grade {speed!r} is unknown", hint=f"{part.name} has {grades}")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise InputError(f"seeds={seeds!r} is not a positive integer", hint="give seeds=1 or more")
-    return part
 
 
 def _netlist_result(
-    netlist: Netlist, part: TargetDef, speed: int, top: Any, rtlil: str, estimate: Estimate | None
+    netlist: Netlist,
+    flow: SynthesisFlow,
+    part: TargetDef,
+    speed: int,
+    top: Any,
+    rtlil: str,
+    estimate: Estimate | None,
 ) -> SynthesisResult:
     kernels = {
         module_title(name, top): netlist.modules[name] for name in sorted(netlist.modules, key=_place) if name
@@ -114,30 +115,22 @@ def _netlist_result(
     return SynthesisResult(
         design=netlist.top,
         part=part.name,
-        speed=speed if part.family == "ecp5" else None,
+        speed=speed if flow.speeds else None,
         cells=netlist.total,
         by_kernel=kernels | {"shared": netlist.modules[""]},
         by_memory={n.removeprefix("memory_"): count for n, count in sorted(netlist.memories.items())},
         runs=(),
         critical_path=(),
-        versions=tool_versions("yosys", f"nextpnr-{part.family}"),
+        versions=flow.versions(),
         folder=netlist.folder,
         estimate=estimate,
-        notes=_notes(netlist, part, rtlil),
+        notes=flow.notes(netlist, part, rtlil),
     )
 
 
 def _place(module: str) -> tuple[str, int]:
     name = module.rstrip("0123456789")
     return name, int(module[len(name) :] or 0)
-
-
-def _notes(netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:
-    if part.family != "ice40":
-        soft = len(soft_products(read_rtlil(rtlil), part.dsp))
-        return (f"{soft} products are made of LUTs: the part has {part.dsp} multipliers",) if soft else ()
-    count = chained_bits(json.loads((netlist.folder / "netlist.json").read_text()))
-    return (f"{count} logic cells of the total join the ports to two pins by a chain of registers",)
 
 
 def _check_size(result: SynthesisResult, part: TargetDef) -> None:

@@ -8,10 +8,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["FAMILIES", "PARTS", "is_full", "part_named"]
-
-FAMILIES = ("ecp5", "ice40")
-"""Families whose tools this package knows."""
+__all__ = ["PARTS", "is_full", "part_named"]
 
 _FULL = 0.5
 """Share of the LUTs or flip-flops of an ECP5 above which a placement by ``heap`` may be unroutable."""

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tg2hdl_ir.content_cache import content_key
-from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
-from tg2hdl_synth.netlist import Netlist
-from tg2hdl_synth.parts import is_full
-from tg2hdl_synth.port_chain import chain_ports
-from tg2hdl_synth.register_copies import copy_registers
-from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
-__all__ = ["PathStep", "PlaceAndRoute", "place_and_route", "suitable_placers"]
+__all__ = ["PathStep", "PlaceAndRoute", "changed", "fastest"]
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
 _PLACERS = {"heap": ["--placer-heap-timingweight", "20"], "static": ["--placer", "static"]}
@@ -63,15 +57,23 @@ class PlaceAndRoute:
     cached: bool
 
 
-def place_and_route(
-    netlist: Netlist, part: TargetDef, *, speed: int, seed: int, frequency: float, progress: Progress
+def fastest(
+    tool: str,
+    placers: Sequence[str],
+    arguments: Sequence[str],
+    netlist: str,
+    seed: int,
+    frequency: float,
+    progress: Progress,
 ) -> PlaceAndRoute:
-    """Place and route a netlist with one seed: with every placer that suits it; the fastest result is kept.
+    """Place and route a netlist with one seed: with each of the placers; the fastest result is kept.
 
     Parameters
     ----------
-    speed : int
-        Speed grade (ECP5).
+    tool : str
+        nextpnr of a family, e.g. ``nextpnr-ecp5``.
+    netlist : str
+        JSON of yosys.
     frequency : float
         Target of the placer (MHz); missing it is no error.
 
@@ -84,47 +86,23 @@ def place_and_route(
     ToolMissingError
         When the wheel for the family is not installed.
     """
-    options = dict(part.options)
-    arguments = [f"--{options['device']}", "--package", options["package"]]
-    text = (netlist.folder / "netlist.json").read_text()
-    if part.family == "ecp5":
-        arguments += ["--speed", str(speed), "--out-of-context"]
-        if is_full(netlist.total, part):
-            text = _changed(text, copy_registers)
-        text = _changed(text, keep_feedback_close)
-    else:
-        arguments += ["--pcf-allow-unconstrained"]
-        text = _changed(text, chain_ports)
-    arguments += ["--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
+    arguments = [*arguments, "--json", "netlist.json", "--freq", f"{frequency:g}", "--seed", str(seed)]
     runs: list[PlaceAndRoute] = []
     errors: list[SynthesisError | DesignTooLargeError] = []
-    for placer in suitable_placers(netlist.total, part):
+    for placer in placers:
         try:
-            runs.append(_place_and_route(placer, arguments, text, part, seed, progress))
+            runs.append(_place_and_route(placer, arguments, netlist, tool, seed, progress))
         except (SynthesisError, DesignTooLargeError) as error:
-            progress(
-                f"nextpnr-{part.family}, seed {seed}, {placer}: {error.notes[0] if error.notes else error}"
-            )
+            progress(f"{tool}, seed {seed}, {placer}: {error.notes[0] if error.notes else error}")
             errors.append(error)
     if not runs:
         raise errors[0]
     return max(runs, key=lambda run: run.fmax)
 
 
-def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ...]:
-    """Placers of nextpnr for a netlist.
-
-    ``static`` shortens all nets, ``heap`` the critical ones; which placer is faster depends on the design.
-    """
-    if part.family != "ecp5":
-        return ("heap",)
-    return ("static",) if is_full(cells, part) else ("heap", "static")
-
-
 def _place_and_route(
-    placer: str, arguments: list[str], text: str, part: TargetDef, seed: int, progress: Progress
+    placer: str, arguments: list[str], text: str, tool: str, seed: int, progress: Progress
 ) -> PlaceAndRoute:
-    tool = f"nextpnr-{part.family}"
     arguments = [*arguments, *_PLACERS[placer], "--timing-allow-fail", "--report", "report.json"]
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
     label = f"{tool}, seed {seed}, {placer}"
@@ -141,7 +119,8 @@ def _place_and_route(
     )
 
 
-def _changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
+def changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
+    """Return the JSON of a netlist after a change in place."""
     netlist = json.loads(text)
     change(netlist)
     return json.dumps(netlist)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, CommandDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import BoardDef, CommandDef, FlowDef, TargetDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_boards", "tg2hdl_commands", "tg2hdl_targets"]
+__all__ = ["tg2hdl_boards", "tg2hdl_commands", "tg2hdl_flows", "tg2hdl_targets"]
 
 
 @hookimpl
@@ -14,6 +14,15 @@ def tg2hdl_targets() -> list[TargetDef]:
     from tg2hdl_synth.parts import PARTS
 
     return list(PARTS)
+
+
+@hookimpl
+def tg2hdl_flows() -> list[FlowDef]:
+    """Yosys and nextpnr for both families."""
+    return [
+        FlowDef("ecp5", "Yosys and nextpnr-ecp5, from wheels", "tg2hdl_synth.flows.ecp5:Ecp5Flow"),
+        FlowDef("ice40", "Yosys and nextpnr-ice40, from wheels", "tg2hdl_synth.flows.ice40:Ice40Flow"),
+    ]
 
 
 @hookimpl

@@ -32,6 +32,7 @@ KINDS = {
         Kind("tg2hdl_passes", "pass", d.PassDef),
         Kind("tg2hdl_simulators", "simulator", d.SimulatorDef),
         Kind("tg2hdl_targets", "target", d.TargetDef),
+        Kind("tg2hdl_flows", "synthesis flow", d.FlowDef),
         Kind("tg2hdl_families", "family", d.FamilyDef),
         Kind("tg2hdl_memory_kinds", "memory kind", d.MemoryKindDef),
         Kind("tg2hdl_ports", "host port", d.HostPortDef),

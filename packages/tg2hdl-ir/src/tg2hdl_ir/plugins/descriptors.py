@@ -21,6 +21,7 @@ __all__ = [
     "CommandDef",
     "Factory",
     "FamilyDef",
+    "FlowDef",
     "HostPortDef",
     "MemoryFigures",
     "MemoryKindDef",
@@ -116,6 +117,8 @@ class OpLowering:
         ``(operand dtypes, result dtype) -> float or None``: logic depth in units of one LUT level with routing; a carry
         chain of 16 bits counts as two.  The scheduler chains ops up to its stage budget; infinity reserves a
         whole stage, and None leaves the op to a pipelined unit where there is one.
+    priority : int
+        Of several that match, the highest wins; a tie is an error.  The built-in ones have 0.
     """
 
     name: str
@@ -198,12 +201,16 @@ class SimulatorDef:
 
     Parameters
     ----------
+    name : str
+        For ``engine=`` and ``--engine``.
     available : Factory
         ``() -> str | None``: None when it can run here, otherwise the reason.
     open : Factory
         ``(model, **options) -> Simulation`` of `tg2hdl_sim`.
     build_seconds, cycles_per_second : Factory
         ``(cells: int) -> float``: cost model for selecting an engine.
+    priority : int
+        Position in lists, highest first; ``engine="auto"`` goes by the costs alone.
     """
 
     name: str
@@ -217,7 +224,21 @@ class SimulatorDef:
 
 @dataclass(frozen=True)
 class TargetDef:
-    """An FPGA part or family: resources and the names of its tools' options."""
+    """An FPGA part.
+
+    Parameters
+    ----------
+    name : str
+        Name of the part for ``--part``, e.g. ``ecp5-45k``.
+    family : str
+        Its series, e.g. ``ecp5``: the name of a `FlowDef` with the tools, and of the units and figures for it.
+    lut, ff, dsp, bram : int
+        What the part has of LUTs, flip-flops, multipliers and block RAMs.
+    bram_bits : int
+        Bits of one block RAM.
+    options : tuple of (str, str)
+        Names and values that the flow passes to its tools, e.g. the package.
+    """
 
     name: str
     family: str
@@ -228,6 +249,23 @@ class TargetDef:
     bram: int
     bram_bits: int
     options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class FlowDef:
+    """Synthesis, and place and route, of an FPGA family.
+
+    Parameters
+    ----------
+    name : str
+        The family, as in `TargetDef.family`.
+    flow : Factory
+        ``() -> tg2hdl_synth.flows.SynthesisFlow``.
+    """
+
+    name: str
+    description: str
+    flow: Factory
 
 
 @dataclass(frozen=True)

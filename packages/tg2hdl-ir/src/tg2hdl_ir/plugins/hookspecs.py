@@ -18,6 +18,7 @@ from tg2hdl_ir.plugins.descriptors import (
     BoardDef,
     CommandDef,
     FamilyDef,
+    FlowDef,
     HostPortDef,
     MemoryKindDef,
     OnnxOperatorDef,
@@ -68,6 +69,11 @@ def tg2hdl_simulators() -> list[SimulatorDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_targets() -> list[TargetDef]:  # type: ignore[empty-body]
     """FPGA parts for synthesis and area limits."""
+
+
+@hookspec
+def tg2hdl_flows() -> list[FlowDef]:  # type: ignore[empty-body]
+    """Synthesis flows: the tools of an FPGA family."""
 
 
 @hookspec

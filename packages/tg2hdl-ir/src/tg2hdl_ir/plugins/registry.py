@@ -16,6 +16,7 @@ from tg2hdl_ir.plugins.descriptors import (
     BoardDef,
     CommandDef,
     FamilyDef,
+    FlowDef,
     HostPortDef,
     MemoryKindDef,
     OnnxOperatorDef,
@@ -389,6 +390,10 @@ class Registry:
     def target(self, name: str) -> TargetDef:
         """Return the target of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_targets", name)  # type: ignore[no-any-return]
+
+    def flow(self, family: str) -> FlowDef:
+        """Return the synthesis flow of a family; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_flows", family)  # type: ignore[no-any-return]
 
     def memory_kind(self, name: str) -> MemoryKindDef:
         """Return the kind of memory of a name; others are a PluginError that lists the known ones."""

@@ -30,7 +30,13 @@ Examples:
     help="FPGA part; `tg2hdl plugins list` has all.  [default: ecp5-45k, or the first of --family]",
 )
 @click.option("--speed", default=6, show_default=True, help="Speed grade of an ECP5.")
-@click.option("--seeds", default=3, show_default=True, help="Place-and-route runs.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="Place-and-route runs; 0 for the cells alone.",
+)
 @click.option("--pack-registers", is_flag=True, help="Move registers into block RAMs and multipliers (ECP5).")
 @click.option("--check-netlist", "check", is_flag=True, help="Simulate the netlist against the golden model.")
 @click.option("--vectors", default=1, show_default=True, help="Random inputs for --check-netlist.")
@@ -62,6 +68,7 @@ def synth(
                 speed,
                 seeds,
                 pack_registers=packing,
+                place=seeds > 0,
                 progress=report,
             )
     except Tg2hdlError as error:

@@ -1,0 +1,151 @@
+"""Lattice ECP5: deep memories in slices, soft products, two placers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_synth.flows.base import SynthesisFlow
+from tg2hdl_synth.hard_registers import absorb_registers
+from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
+from tg2hdl_synth.netlist import Cost, Netlist, free_collisions, yosys_netlist
+from tg2hdl_synth.parts import is_full
+from tg2hdl_synth.place import PlaceAndRoute, changed, fastest
+from tg2hdl_synth.register_copies import copy_registers
+from tg2hdl_synth.register_pairs import keep_feedback_close
+from tg2hdl_synth.rtlil import Module, read_rtlil, top_name
+from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
+from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
+from tg2hdl_synth.tools import Progress, tool_versions
+
+__all__ = ["Ecp5Flow", "suitable_placers"]
+
+_COSTS = {
+    "LUT4": ("comb", 1),
+    "CCU2C": ("comb", 2),
+    "TRELLIS_DPR16X4": ("comb", 4),
+    "TRELLIS_FF": ("ff", 1),
+    "MULT18X18D": ("dsp", 1),
+    "DP16KD": ("bram", 1),
+}
+_MANY_WIDE = 0.02
+"""Multiplexers that join two LUTs, as a share of a part's LUTs, above which a design that fills the part is mapped
+without them.  The placer puts them far from their output register, whereas a LUT shares a slice with it."""
+
+
+class Ecp5Flow(SynthesisFlow):
+    """Yosys and nextpnr-ecp5."""
+
+    speeds = (6, 7, 8)
+    packs_registers = True
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the wheels."""
+        return tool_versions("yosys", "nextpnr-ecp5")
+
+    def synthesize(
+        self,
+        rtlil: str,
+        part: TargetDef,
+        *,
+        pack_registers: bool = False,
+        progress: Progress,
+    ) -> Netlist:
+        """Map a design; deep memories of the top are cut into slices without a multiplexer."""
+        rtlil = free_collisions(rtlil)
+        rtlil = with_soft_products(rtlil, soft_products(read_rtlil(rtlil), part.dsp))
+        modules = read_rtlil(rtlil)
+        deep = sliced_memories(modules[top_name(modules)], halves=pack_registers)
+        if sum(_blocks(memory) for memory in deep) > part.bram:
+            deep = []
+
+        def synthesized(*, wide: bool) -> Netlist:
+            commands, libraries = _commands(modules, deep, pack_registers, wide)
+            after = _absorb if pack_registers else None
+            return yosys_netlist(rtlil, commands, _cost, libraries=libraries, after=after, progress=progress)
+
+        netlist = synthesized(wide=True)
+        many = _wide_multiplexers(netlist.folder) > _MANY_WIDE * part.lut
+        return synthesized(wide=False) if many and is_full(netlist.total, part) else netlist
+
+    def place(
+        self,
+        netlist: Netlist,
+        part: TargetDef,
+        *,
+        speed: int,
+        seed: int,
+        frequency: float,
+        progress: Progress,
+    ) -> PlaceAndRoute:
+        """Place and route with every placer that suits; the fastest result is kept."""
+        options = dict(part.options)
+        arguments = [f"--{options['device']}", "--package", options["package"]]
+        arguments += ["--speed", str(speed), "--out-of-context"]
+        text = (netlist.folder / "netlist.json").read_text()
+        if is_full(netlist.total, part):
+            text = changed(text, copy_registers)
+        text = changed(text, keep_feedback_close)
+        placers = suitable_placers(netlist.total, part)
+        return fastest("nextpnr-ecp5", placers, arguments, text, seed, frequency, progress)
+
+    def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:
+        """Products that are made of LUTs."""
+        soft = len(soft_products(read_rtlil(rtlil), part.dsp))
+        return (f"{soft} products are made of LUTs: the part has {part.dsp} multipliers",) if soft else ()
+
+
+def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ...]:
+    """Placers of nextpnr for a netlist.
+
+    ``static`` shortens all nets, ``heap`` the critical ones; which placer is faster depends on the design.
+    """
+    return ("static",) if is_full(cells, part) else ("heap", "static")
+
+
+def _cost(cell: str) -> Cost:
+    return _COSTS.get(cell, ("comb", 0))
+
+
+def _wide_multiplexers(folder: Path) -> int:
+    modules = json.loads((folder / "stat.json").read_text())["modules"].values()
+    return sum(module["num_cells_by_type"].get("PFUMX", 0) for module in modules)
+
+
+def _blocks(memory: SlicedMemory) -> int:
+    return -(-memory.width // memory.slice_width) * -(-memory.depth // 16384)
+
+
+def _commands(
+    modules: dict[str, Module], deep: list[SlicedMemory], packing: bool, wide: bool
+) -> tuple[list[str], dict[str, str]]:
+    top = top_name(modules)
+    lines, libraries = [], {}
+    if any(cell.kind == SOFT_PRODUCT for module in modules.values() for cell in module.cells):
+        # Before the first command that needs a module for them.
+        lines += ["proc", "techmap -map soft_multiplier.v"]
+        libraries["soft_multiplier.v"] = soft_multiplier()
+    command = f"synth_ecp5 -no-rw-check{'' if wide else ' -nowidelut'} -top {top}"
+    lines += [f"{command} -run begin:coarse", f"{command} -run coarse:map_ram"]
+    for width in sorted({memory.slice_width for memory in deep}):
+        libraries[f"slices{width}.txt"] = sliced_library(width)
+        cells = " ".join(f"{m.module}/{m.name}" for m in deep if m.slice_width == width)
+        lines.append(f"memory_libmap -lib slices{width}.txt {cells}")
+    memories = [memory for module in modules.values() for memory in module.memories.values()]
+    if packing and any("narrow_ports" in memory.attributes for memory in memories):
+        libraries["slices18.txt"] = sliced_library(18)
+        lines.append("memory_libmap -lib slices18.txt a:narrow_ports")
+    if any(name.startswith("slices") for name in libraries):
+        lines.append("techmap -map +/lattice/brams_map_16kd.v")
+    lines.append(f"{command} -run map_ram:")
+    return lines, libraries
+
+
+def _absorb(folder: Path) -> None:
+    path = folder / "netlist.json"
+    netlist = json.loads(path.read_text())
+    counts = absorb_registers(netlist)
+    path.write_text(json.dumps(netlist))
+    (folder / "absorbed.json").write_text(json.dumps(counts))

@@ -1,0 +1,150 @@
+"""The conformance suite for synthesis flows and the parts of their families.
+
+In the tests of a plugin::
+
+    def test_my_family():
+        (flow,) = my_plugin.tg2hdl_flows()
+        for part in my_plugin.tg2hdl_targets():
+            check_flow(flow, part)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.plugins.descriptors import FlowDef, TargetDef, resolve
+from tg2hdl_synth.errors import DesignTooLargeError
+from tg2hdl_synth.flow import synthesize
+from tg2hdl_synth.flows import SynthesisFlow
+from tg2hdl_synth.netlist import KINDS
+from tg2hdl_synth.netlist_simulation import open_netlist
+
+__all__ = ["check_flow", "check_target"]
+
+_TABLE = [(37 * n * n + 11 * n) % 65536 for n in range(512)]
+
+
+class _Sum(wiring.Component):
+    """A running sum."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"x": In(width), "y": Out(width)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.d.sync += self.y.eq(self.y + self.x)
+        return m
+
+
+class _Sample(wiring.Component):
+    """A word of a table times an input, summed in a module of its own."""
+
+    def __init__(self) -> None:
+        super().__init__({"addr": In(9), "x": In(16), "product": Out(32), "sum": Out(32)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.memory_w = memory = Memory(shape=16, depth=len(_TABLE), init=_TABLE)
+        m.submodules.kernel_0 = total = _Sum(32)
+        read = memory.read_port()
+        x = Signal(16, reset_less=True)
+        m.d.comb += [read.addr.eq(self.addr), total.x.eq(self.product), self.sum.eq(total.y)]
+        m.d.sync += [x.eq(self.x), self.product.eq(read.data * x)]
+        return m
+
+
+def check_target(target: TargetDef) -> None:
+    """Check the figures of a part.
+
+    Raises
+    ------
+    AssertionError
+        Naming the part and the first figure that cannot be.
+    """
+    label = f"target {target.name}"
+    assert target.lut > 0, f"{label}: lut={target.lut}"
+    assert target.ff > 0, f"{label}: ff={target.ff}"
+    assert not target.bram or target.bram_bits >= 1024, (
+        f"{label}: a block RAM of {target.bram_bits} bits; bram_bits is that of one block"
+    )
+    names = [name for name, _ in target.options]
+    assert len(set(names)) == len(names), f"{label}: an option is given twice: {names}"
+
+
+def check_flow(definition: FlowDef, part: TargetDef, *, place: bool = True, simulate: bool = True) -> None:
+    """Check the flow of a family on one of its parts: cells, their limits, bits of the netlist, place and route.
+
+    Parameters
+    ----------
+    place : bool
+        Whether the family has place and route.
+    simulate : bool
+        Whether `tg2hdl_synth.netlist_simulation` knows the family's cells.
+
+    Raises
+    ------
+    AssertionError
+        Naming the flow and the first rule that it breaks.
+    """
+    label = f"flow {definition.name}"
+    check_target(part)
+    assert part.family == definition.name, f"{label}: part {part.name} is of the family {part.family!r}"
+    flow = resolve(definition.flow)()
+    assert isinstance(flow, SynthesisFlow), f"{label}: its factory returned {type(flow).__name__}"
+    versions = flow.versions()
+    assert versions, f"{label}: versions() names no tool"
+    result = synthesize(_Sample(), part, place=False, speed=_speed(flow))
+    cells = result.cells
+    assert set(cells) == set(KINDS), f"{label}: cells of the kinds {sorted(cells)}, not {sorted(KINDS)}"
+    assert cells["ff"] >= 32, f"{label}: {cells['ff']} flip-flops where the sum alone has 32"
+    assert cells["comb"] >= 16, f"{label}: {cells['comb']} LUTs for a sum of 32 bits"
+    assert cells["bram"] or cells["comb"] >= 512, f"{label}: nothing holds a table of 8 kbit"
+    assert cells["dsp"] or cells["comb"] >= 128, f"{label}: nothing computes a product of 16 bits"
+    kernel = next((n for name, n in result.by_kernel.items() if name != "shared"), None)
+    assert kernel is not None, f"{label}: modules below the top are not counted one by one"
+    assert kernel["ff"] >= 32, f"{label}: the sum's own module has {kernel['ff']} flip-flops, not 32"
+    assert kernel["bram"] == 0, f"{label}: the sum's own module has the table"
+    try:
+        synthesize(_Sample(), replace(part, ff=31), place=False, speed=_speed(flow))
+    except DesignTooLargeError:
+        pass
+    else:
+        raise AssertionError(f"{label}: a part of 31 flip-flops holds a sum of 32 bits")
+    if simulate:
+        _check_bits(label, result.folder)
+    if place:
+        placed = synthesize(_Sample(), part, seeds=1, speed=_speed(flow))
+        assert placed.fmax > 1, f"{label}: Fmax is {placed.fmax} MHz"
+        used = placed.utilization
+        assert used, f"{label}: place and route gives no utilization"
+        assert all(n <= most for n, most in used.values()), f"{label}: more is used than there is: {used}"
+        assert placed.critical_path, f"{label}: no critical path"
+
+
+def _speed(flow: SynthesisFlow) -> int:
+    return flow.speeds[0] if flow.speeds else 6
+
+
+def _check_bits(label: str, folder: Any) -> None:
+    total = 0
+    with open_netlist(folder) as simulation:
+        simulation.set("x", 0)
+        simulation.step(4)
+        for address, x in ((0, 65535), (511, 51200), (17, 3), (300, 40000)):
+            simulation.set("addr", address)
+            simulation.set("x", x)
+            simulation.step(2)
+            product = _TABLE[address] * x
+            found = simulation.get("product")
+            assert found == product, f"{label}: {_TABLE[address]} * {x} is {found} in the netlist"
+            # The sum has seen the product before and adds this one in the next edge.
+            before = simulation.get("sum")
+            simulation.step()
+            total = (before + product) % 2**32
+            assert simulation.get("sum") == total, f"{label}: the sum is wrong in the netlist"

@@ -1,0 +1,132 @@
+"""The conformance suite of flows: on those of this package, and on flows with one fault each."""
+
+from dataclasses import replace
+
+import pytest
+
+from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
+from tg2hdl_ir.plugins.descriptors import FlowDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth import part_named, synthesize
+from tg2hdl_synth.flows import SynthesisFlow
+from tg2hdl_synth.flows.ice40 import Ice40Flow
+from tg2hdl_synth.place import PathStep, PlaceAndRoute
+from tg2hdl_synth.plugin import tg2hdl_flows, tg2hdl_targets
+from tg2hdl_synth.testing import _Sample, check_flow, check_target
+
+FLOWS = {flow.name: flow for flow in tg2hdl_flows()}
+TOY = replace(part_named("ice40-hx8k"), name="toy-1", family="toy")
+
+
+class Toy(Ice40Flow):
+    """A family of its own, with the cells of another."""
+
+    def versions(self):
+        return {"toy": "1"}
+
+    place = SynthesisFlow.place
+
+
+class Placed(Toy):
+    used = 50
+
+    def place(self, netlist, part, *, seed, **options):
+        path = (PathStep("sum", "sum", 4.0), PathStep("sum", "", 5.0))
+        return PlaceAndRoute(seed, 200.0, "toy", {"CELL": (self.used, 100)}, path, netlist.folder, False)
+
+
+class Overfull(Placed):
+    used = 101
+
+
+class NoTools(Toy):
+    def versions(self):
+        return {}
+
+
+class NoRegisters(Toy):
+    def synthesize(self, *arguments, **options):
+        netlist = super().synthesize(*arguments, **options)
+        return replace(netlist, modules={name: {**n, "ff": 0} for name, n in netlist.modules.items()})
+
+
+class Flat(Toy):
+    def synthesize(self, *arguments, **options):
+        netlist = super().synthesize(*arguments, **options)
+        return replace(netlist, modules={"": netlist.total})
+
+
+def plugin(flow, *targets):
+    class Plugin:
+        tg2hdl_flows = staticmethod(hookimpl(lambda: [FlowDef("toy", "of a test", flow)]))
+        tg2hdl_targets = staticmethod(hookimpl(lambda: list(targets)))
+
+    return Plugin
+
+
+@pytest.mark.parametrize("target", tg2hdl_targets(), ids=lambda t: t.name)
+def test_parts_of_this_package(target):
+    check_target(target)
+    assert target.family in FLOWS
+
+
+@pytest.mark.parametrize("part", ["ecp5-25k", "ice40-hx8k"])
+def test_flows_of_this_package(part):
+    part = part_named(part)
+    # Both are placed and routed in test_flow.py and test_ice40.py, where the netlist of the second is simulated.
+    check_flow(FLOWS[part.family], part, place=False, simulate=part.family == "ecp5")
+
+
+def test_a_family_of_a_plugin():
+    with registry().extended(plugin(Toy, TOY)):
+        check_flow(FlowDef("toy", "", Toy), TOY, place=False, simulate=False)
+        result = synthesize(_Sample(), "toy-1", place=False)
+        assert (result.part, result.versions, result.speed) == ("toy-1", {"toy": "1"}, None)
+        with pytest.raises(ToolMissingError) as caught:
+            synthesize(_Sample(), "toy-1", seeds=1)
+    assert str(caught.value) == (
+        "missing tool: the flow of the family 'toy' has no place and route\n"
+        "  hint: give place=False, on the command line --seeds 0, for the cells alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        (NoTools, r"flow toy: versions\(\) names no tool"),
+        (NoRegisters, "flow toy: 0 flip-flops where the sum alone has 32"),
+        (Flat, "flow toy: modules below the top are not counted one by one"),
+        (Overfull, "flow toy: more is used than there is"),
+        (dict, "flow toy: its factory returned dict"),
+    ],
+)
+def test_faults_are_found(flow, message):
+    with registry().extended(plugin(flow, TOY)), pytest.raises(AssertionError, match=message):
+        check_flow(FlowDef("toy", "", flow), TOY, simulate=False)
+
+
+def test_place_and_route_of_a_plugin():
+    with registry().extended(plugin(Placed, TOY)):
+        check_flow(FlowDef("toy", "", Placed), TOY, simulate=False)
+
+
+def test_a_flow_that_is_none_is_named():
+    with registry().extended(plugin(dict, TOY)), pytest.raises(PluginError, match="the flow 'toy' of plugin"):
+        synthesize(_Sample(), "toy-1")
+
+
+def test_a_family_that_two_plugins_claim():
+    with (
+        registry().extended(plugin(Toy, TOY), distribution="one"),
+        registry().extended(plugin(Toy), distribution="two"),
+        pytest.raises(PluginError, match="synthesis flow 'toy' is registered twice"),
+    ):
+        synthesize(_Sample(), "toy-1")
+
+
+def test_wrong_figures_of_a_part():
+    with pytest.raises(AssertionError, match="target toy-1: a block RAM of 32 bits"):
+        check_target(replace(TOY, bram_bits=32))
+    with pytest.raises(InputError, match="for which there is no flow"):
+        synthesize(_Sample(), replace(TOY, family="none"))

@@ -1,0 +1,109 @@
+"""``tg2hdl tpu``: programs of the tensor processor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tg2hdl_tpu.assembler import assemble
+from tg2hdl_tpu.bundle import Bundle
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.disassembler import disassemble
+from tg2hdl_tpu.isa import Trap
+from tg2hdl_tpu.machine import run_bundle
+from tg2hdl_tpu.page import isa_page
+
+__all__ = ["tpu"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_OUT = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def tpu() -> None:
+    """Programs of the tensor processor: assemble, run, inspect."""
+
+
+def _config(path: Path | None) -> Config:
+    return Config.from_json(path.read_text()) if path else Config()
+
+
+def _bundle(path: Path, config: Path | None) -> Bundle:
+    if path.suffix == ".tasm":
+        return assemble(path.read_text(), _config(config), name=str(path))
+    return Bundle.load(path)
+
+
+_with_config = click.option(
+    "--config", type=_FILE, help="JSON file with parameters of the machine, for TASM."
+)
+
+
+@tpu.command("run")
+@click.argument("program", type=_FILE)
+@_with_config
+@click.option("--limit", default=10_000_000, show_default=True, help="Cycles after which the run ends.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(allow_dash=True),
+    help="Write results as JSON; - for standard output.",
+)
+def run_command(program: Path, config: Path | None, limit: int, json_file: str | None) -> None:
+    """Run a program (.tasm, or a bundle) on the simulator in software; prints outputs and cycles."""
+    result = run_bundle(_bundle(program, config), limit=limit)
+    outputs = {name: rows.tolist() for name, rows in result.outputs.items()}
+    if json_file != "-":
+        for name, rows in outputs.items():
+            for row in rows:
+                click.echo(f"{name}: {' '.join(map(str, row))}")
+        click.echo(f"cycles {result.cycles}, instructions {result.instructions}, rows {result.rows}")
+    if json_file:
+        facts = {
+            "trap": result.trap.name.lower(),
+            "pc": result.pc,
+            "cycles": result.cycles,
+            "outputs": outputs,
+        }
+        with click.open_file(json_file, "w") as file:
+            file.write(json.dumps(facts) + "\n")
+    if result.trap is not Trap.NONE:
+        raise click.ClickException(f"trap {result.trap.name.lower()} at instruction {result.pc}")
+
+
+@tpu.command("assemble")
+@click.argument("program", type=_FILE)
+@_with_config
+@click.option(
+    "-o", "--output", type=_OUT, required=True, help="Bundle; binary if it ends in .tpu, else text."
+)
+def assemble_command(program: Path, config: Path | None, output: Path) -> None:
+    """Assemble a program into a bundle."""
+    assemble(program.read_text(), _config(config), name=str(program)).save(output)
+
+
+@tpu.command("disassemble")
+@click.argument("bundle", type=_FILE)
+@click.option("-o", "--output", type=_OUT, help="TASM; by default standard output.")
+def disassemble_command(bundle: Path, output: Path | None) -> None:
+    """Turn a bundle into TASM."""
+    text = disassemble(Bundle.load(bundle), name=str(bundle))
+    if output:
+        output.write_text(text)
+    else:
+        click.echo(text, nl=False)
+
+
+@tpu.command("isa")
+@_with_config
+@click.option("--c-header", is_flag=True, help="Print the parameters and codes as a C header instead.")
+def isa_command(config: Path | None, c_header: bool) -> None:
+    """Print the page of instructions: encoding, cycles, meaning."""
+    if c_header:
+        from tg2hdl_tpu.csource import generated_header
+
+        click.echo(generated_header(_config(config)), nl=False)
+    else:
+        click.echo(isa_page(_config(config)), nl=False)

@@ -1,0 +1,161 @@
+"""The one configuration of a machine: hardware, simulator, assembler and C header are made from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["ADDRESS_BITS", "ADDRESS_REGISTERS", "DMA_FIFO", "LOOP_DEPTH", "Config"]
+
+ADDRESS_REGISTERS = 8
+ADDRESS_BITS = 24
+LOOP_DEPTH = 4
+#: Rows between a DMA channel and the external memory.
+DMA_FIFO = 8
+
+
+@dataclass(frozen=True)
+class Config:
+    """Parameters of a machine.
+
+    Parameters
+    ----------
+    lanes : int
+        Words of 32 bits in a row: 4, 8, 16 or 32.
+    rows, columns : int
+        Size of the matrix unit: int8 factors of a dot product, and dot products; powers of two, at most `lanes`.
+    vmem_rows : int
+        Rows of the scratchpad; a power of two.
+    imem_depth : int
+        Instructions.
+    xmem_rows : int
+        Rows of the external memory.
+    read_registers, pre_registers, alu_registers, reduce_registers : int
+        Pipeline registers after memory (0 or 1), matrix unit and crossbar, vector unit, and reduction (0 to 2).
+    float : bool
+        Whether there are FP32 operations.
+    float_stages : int
+        Pipeline registers of the FP32 cores.
+    memory_latency, memory_interval : int
+        Cycles of the external memory from a request to its row, and from one request to the next.
+    refresh_period, refresh_cycles : int
+        Every `refresh_period` cycles the external memory takes no request for `refresh_cycles`; 0 for none.
+
+    Raises
+    ------
+    InputError
+        For a value that no machine can have.
+    """
+
+    lanes: int = 16
+    rows: int = 4
+    columns: int = 4
+    vmem_rows: int = 1024
+    imem_depth: int = 512
+    xmem_rows: int = 65536
+    read_registers: int = 0
+    pre_registers: int = 0
+    alu_registers: int = 0
+    reduce_registers: int = 0
+    float: bool = False
+    float_stages: int = 5
+    memory_latency: int = 1
+    memory_interval: int = 1
+    refresh_period: int = 0
+    refresh_cycles: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            kind = bool if field.name == "float" else int
+            if type(value) is not kind:
+                raise InputError(f"{field.name} is {value!r}, not a {kind.__name__}", where="Config")
+        self._one_of("lanes", (4, 8, 16, 32))
+        self._one_of("rows", (2, 4, 8, 16, 32))
+        self._one_of("columns", (1, 2, 4, 8, 16, 32))
+        self._between("rows", 2, self.lanes)
+        self._between("columns", 1, self.lanes)
+        self._one_of("vmem_rows", tuple(1 << k for k in range(4, 16)))
+        self._between("vmem_rows", 16, (1 << 15) // self.lanes)
+        self._between("imem_depth", 4, 1 << 15)
+        self._between("xmem_rows", 16, 1 << (ADDRESS_BITS - 1))
+        self._between("read_registers", 0, 1)
+        for name in ("pre_registers", "alu_registers", "reduce_registers"):
+            self._between(name, 0, 2)
+        self._between("float_stages", 1, 5)
+        self._between("memory_latency", 1, 255)
+        self._between("memory_interval", 1, 255)
+        self._between("refresh_period", 0, 1 << 20)
+        self._between("refresh_cycles", 0, max(self.refresh_period - 1, 0))
+
+    def _one_of(self, name: str, allowed: tuple[int, ...]) -> None:
+        if getattr(self, name) not in allowed:
+            raise InputError(
+                f"{name} is {getattr(self, name)}",
+                where="Config",
+                hint=f"use one of {', '.join(map(str, allowed))}",
+            )
+
+    def _between(self, name: str, low: int, high: int) -> None:
+        if not low <= getattr(self, name) <= high:
+            raise InputError(f"{name} is {getattr(self, name)}", where="Config", hint=f"use {low} to {high}")
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the issue of a row to its write, without floats."""
+        return 2 + self.read_registers + self.pre_registers + self.alu_registers + self.reduce_registers
+
+    @property
+    def float_latency(self) -> int:
+        """Cycles from the issue of a row to its write, with floats."""
+        return 2 + self.read_registers + self.pre_registers + self.float_stages
+
+    @property
+    def levels(self) -> int:
+        """Levels of a reduction over all lanes."""
+        return self.lanes.bit_length() - 1
+
+    @property
+    def row_bits(self) -> int:
+        """Bits of a row."""
+        return 32 * self.lanes
+
+    def to_json(self) -> str:
+        """Return the configuration as one line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            For text that is no JSON, and unknown or impossible parameters.
+        """
+        try:
+            values: Any = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"the configuration is no JSON: {error}", where="Config") from None
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, dict) or not set(values) <= known:
+            raise InputError(
+                "the configuration has unknown parameters",
+                where="Config",
+                hint="known: " + ", ".join(sorted(known)),
+            )
+        return cls(**values)
+
+    def c_header(self) -> str:
+        """Return the parameters as preprocessor definitions, which drivers and the simulator include."""
+        lines = ["#pragma once"]
+        for name, value in asdict(self).items():
+            lines.append(f"#define TPU_{name.upper()} {int(value)}")
+        lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_FLOAT_LATENCY {self.float_latency}"]
+        lines += [f"#define TPU_LEVELS {self.levels}"]
+        lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
+        lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,234 @@
+"""Runs programs on the simulator in software: the same results and cycles as the hardware."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tg2hdl_ir.content_cache import ContentCache, content_key
+from tg2hdl_ir.errors import InputError
+from tg2hdl_tpu import csource
+from tg2hdl_tpu.bundle import Bundle
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.isa import Instruction, Trap, encode, is_illegal
+
+__all__ = ["TRACE", "Machine", "Result", "run_bundle"]
+
+Words = NDArray[np.int32]
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-w")
+
+#: One record of a trace: program counters of the units in a cycle (-1 for none), and what they did.
+TRACE = np.dtype(
+    [
+        ("row_pc", "<i4"),
+        ("sxu_pc", "<i4"),
+        ("load_pc", "<i4"),
+        ("store_pc", "<i4"),
+        ("row", "u1"),
+        ("sxu", "u1"),
+        ("load", "u1"),
+        ("store", "u1"),
+    ]
+)
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = [
+        ("cycles", ctypes.c_int64),
+        ("instructions", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("trap", ctypes.c_int32),
+        ("pc", ctypes.c_int32),
+    ]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run left.
+
+    Parameters
+    ----------
+    trap : Trap
+        `Trap.NONE` after `halt`.
+    pc : int
+        Program counter of the instruction that ended the run.
+    cycles : int
+        From start to halt.
+    instructions, rows : int
+        Instructions finished, and rows issued.
+    outputs : dict of str to ndarray
+        Outputs of a bundle: int32, a row of lanes for each row.
+    trace : ndarray or None
+        A record of `TRACE` for each cycle.
+    """
+
+    trap: Trap
+    pc: int
+    cycles: int
+    instructions: int
+    rows: int
+    outputs: dict[str, Words] = field(default_factory=dict)
+    trace: NDArray[Any] | None = None
+
+
+def _build(config: Config) -> Path:
+    from tg2hdl_sim.compiler import compile_shared, find_compiler
+
+    source = (Path(__file__).parent / "native" / "simulator.cpp").read_text()
+    files = {
+        "tpu_generated.h": csource.generated_header(config),
+        "tpu_operations.h": csource.operations(),
+        "simulator.cpp": source,
+    }
+    compiler = find_compiler()
+
+    def build(folder: Path) -> None:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        compile_shared(compiler, ["simulator.cpp"], "machine.so", directory=folder, base=_FLAGS)
+
+    key = content_key(compiler.identity, *_FLAGS, *files.values())
+    return ContentCache("tpu").get(key, build).folder / "machine.so"
+
+
+@lru_cache(maxsize=16)
+def _library(config: Config) -> Any:
+    library = ctypes.CDLL(str(_build(config)))
+    for name in ("tpu_size", "tpu_vmem_offset", "tpu_weights_offset"):
+        getattr(library, name).restype = ctypes.c_int64
+    library.tpu_program.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int]
+    library.tpu_run.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int64,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_int64,
+    ]
+    return library
+
+
+class Machine:
+    """A machine in software.
+
+    Parameters
+    ----------
+    config : Config
+        Its parameters.
+
+    Attributes
+    ----------
+    vmem, xmem : ndarray of int32
+        Scratchpad and external memory, rows x lanes; they keep their contents from run to run.
+    weights : ndarray of int8
+        The tile of the matrix unit.
+
+    Raises
+    ------
+    ToolMissingError
+        Without a C++ compiler (`tg2hdl_tpu.reference.Reference` needs none).
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config = config or Config()
+        self._library = _library(config)
+        size = int(self._library.tpu_size())
+        # Aligned for the vectors that the compiler uses.
+        self._storage = np.zeros(size + 64, dtype=np.uint8)
+        start = -self._storage.ctypes.data % 64
+        state = self._storage[start : start + size]
+        self._state = state
+        at = int(self._library.tpu_vmem_offset())
+        rows, lanes = config.vmem_rows, config.lanes
+        self.vmem: Words = state[at : at + 4 * rows * lanes].view(np.int32).reshape(rows, lanes)
+        at = int(self._library.tpu_weights_offset())
+        tile = state[at : at + config.rows * config.columns]
+        self.weights = tile.view(np.int8).reshape(config.rows, config.columns)
+        self.xmem: Words = np.zeros((config.xmem_rows, lanes), dtype=np.int32)
+        self.load_program([])
+
+    def load_program(self, program: Sequence[Instruction | int]) -> None:
+        """Replace the program; words that are no instruction trap when they are reached.
+
+        Raises
+        ------
+        InputError
+            When the program is longer than the memory.
+        """
+        words = [encode(i) if isinstance(i, Instruction) else i for i in program]
+        if len(words) > self.config.imem_depth:
+            raise InputError(
+                f"{len(words)} instructions",
+                where="program",
+                hint=f"there is room for {self.config.imem_depth}",
+            )
+        raw = np.frombuffer(b"".join(w.to_bytes(16, "little") for w in words), dtype=np.uint64)
+        illegal = np.array([is_illegal(w, self.config) for w in words], dtype=np.uint8)
+        self._library.tpu_program(self._state.ctypes.data, raw.ctypes.data, illegal.ctypes.data, len(words))
+
+    def run(self, *, limit: int = 10_000_000, trace: int = 0) -> Result:
+        """Run the program from its first instruction.
+
+        Parameters
+        ----------
+        limit : int
+            Cycles after which the run ends with `Trap.LIMIT`.
+        trace : int
+            Cycles to record.
+        """
+        counters = _Counters()
+        records = np.zeros(trace, dtype=TRACE)
+        self._library.tpu_run(
+            self._state.ctypes.data,
+            self.xmem.ctypes.data,
+            limit,
+            ctypes.byref(counters),
+            records.ctypes.data if trace else None,
+            trace,
+        )
+        return Result(
+            Trap(counters.trap),
+            counters.pc,
+            counters.cycles,
+            counters.instructions,
+            counters.rows,
+            trace=records[: min(trace, counters.cycles)] if trace else None,
+        )
+
+    def memory(self, space: str) -> Words:
+        """Return the memory ``vmem`` or ``xmem``."""
+        return self.vmem if space == "vmem" else self.xmem
+
+    def load_bundle(self, bundle: Bundle) -> None:
+        """Load program and data.
+
+        Raises
+        ------
+        InputError
+            When the bundle is for another machine.
+        """
+        if bundle.config != self.config:
+            raise InputError(
+                "the bundle is for another configuration",
+                where="bundle",
+                hint="make a Machine(bundle.config)",
+            )
+        self.load_program(bundle.program)
+        for region in bundle.data:
+            self.memory(region.space)[region.start : region.start + len(region.rows)] = region.rows
+
+
+def run_bundle(bundle: Bundle, *, limit: int = 10_000_000, trace: int = 0) -> Result:
+    """Run a bundle on a new machine and return its outputs."""
+    machine = Machine(bundle.config)
+    machine.load_bundle(bundle)
+    result = machine.run(limit=limit, trace=trace)
+    outputs = {o.name: machine.memory(o.space)[o.start : o.start + o.count].copy() for o in bundle.outputs}
+    return replace(result, outputs=outputs)

@@ -1,0 +1,493 @@
+// The machine, cycle by cycle: what the hardware does in cycle t, in the order row stage, SXU, DMA.
+// A row takes effect when it is issued; the interlocks make that the same as when it is written.
+#include "tpu_generated.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+constexpr int L = TPU_LANES;
+constexpr int CHECK = 1 + TPU_READ_REGISTERS;  // cycles from issue to the checks of data
+constexpr int HISTORY = 64;
+
+struct Instr {
+    uint8_t opcode, valid;
+    int32_t pc;
+    int32_t dst, dst_stride, a, a_stride, b, b_stride;
+    int32_t count;
+    uint8_t pre, constant, relu, levels, accumulate, pack, reduce, segment, k, xlu, dst_reg;
+};
+
+struct Row { int32_t w[L]; };
+
+struct Flight { int64_t write; int32_t row; uint32_t mask; };
+
+struct Channel {
+    int active, pc;
+    int32_t vmem, vmem_last, xmem, left;   // VMEM: next and last row; external: next row, requests that are left
+    int32_t x_first, x_last;
+    int outstanding, head;
+    int64_t ready[TPU_DMA_FIFO];
+    Row data[TPU_DMA_FIFO];
+};
+
+struct Machine {
+    Row vmem[TPU_VMEM_ROWS];
+    Row *xmem;
+    uint64_t imem[TPU_IMEM_DEPTH][2];
+    Instr decoded[TPU_IMEM_DEPTH];
+    uint8_t illegal[TPU_IMEM_DEPTH];
+    int8_t weights[TPU_ROWS][TPU_COLUMNS];
+};
+
+struct Trace { int32_t x_pc, s_pc, load_pc, store_pc; uint8_t x, s, load, store; };
+
+enum { X_IDLE, X_ISSUE, X_DATA, X_LOAD, X_STORE, X_PORT, X_BEAT, X_CHANNEL, X_DMA };
+enum { S_IDLE, S_EXECUTE, S_FETCH, S_FULL, S_LDA, S_HALT };
+enum { D_IDLE, D_MOVE, D_WAIT };
+
+struct Counters { int64_t cycles, instructions, rows; int32_t trap, pc; };
+
+inline int64_t field(const uint64_t *w, int low, int width, bool is_signed) {
+    uint64_t v = low >= 64 ? w[1] >> (low - 64) : (w[0] >> low) | (low && low + width > 64 ? w[1] << (64 - low) : 0);
+    v &= (1ull << width) - 1;
+    if (is_signed && v >> (width - 1)) v |= ~((1ull << width) - 1);
+    return (int64_t)v;
+}
+
+inline int32_t requantize(int32_t a, uint32_t ub, int k) {
+    int64_t r = ((int64_t)a * (int64_t)(ub & 0xFFFF) + ((1ll << k) >> 1)) >> k;
+    return r < -128 ? -128 : r > 127 ? 127 : (int32_t)r;
+}
+
+#define BYTES(e) ([&] { uint32_t out = 0; for (int n = 0; n < 4; n++) { \
+    int x = (int8_t)(ua >> 8 * n), y = (int8_t)(ub >> 8 * n), v = e; \
+    v = v < -128 ? -128 : v > 127 ? 127 : v; out |= (uint32_t)(uint8_t)v << 8 * n; } return out; }())
+
+inline int32_t from_float(float v) {
+    int32_t r;
+    if (v != v) return 0x7FC00000;
+    std::memcpy(&r, &v, 4);
+    return r;
+}
+inline float to_float(int32_t v) { float r; std::memcpy(&r, &v, 4); return r; }
+
+inline int32_t combine(int how, int32_t x, int32_t y) {
+    return how == 1 ? (int32_t)((uint32_t)x + (uint32_t)y) : how == 2 ? (x > y ? x : y) : (x < y ? x : y);
+}
+
+#include "tpu_operations.h"
+
+struct Run {
+    Machine &m;
+    Instr x{}, q{};
+    int32_t done_rows = 0;
+    bool beat = false;
+    Row accumulator{};
+    Flight flights[HISTORY]{};
+    unsigned flight_at = 0;
+    int64_t last_write = -1, t = 0, last_check = -1000;
+    Channel load{}, store{};
+    int32_t regs[8] = {};
+    struct { int32_t start, left; } loops[TPU_LOOP_DEPTH];
+    int depth = 0;
+    int32_t pc = 0;
+    int64_t fetch_at = 1;
+    bool halting = false;
+    int64_t lda_at = 0;    // when the register of a waiting `lda` is there, -1 not issued yet, 0 none
+    int lda_reg = 0, lda_pc = 0;
+    int32_t lda_value = 0;
+    Counters c{};
+    int x_state = 0, s_state = 0, x_pc = 0, s_pc = 0, load_state = 0, store_state = 0;
+
+    explicit Run(Machine &machine) : m(machine) {
+        for (auto &f : flights) f.write = -1;
+    }
+
+    // -- memories ------------------------------------------------------------------------------------------------
+    bool memory_ready(int64_t at) const {
+        if (TPU_MEMORY_INTERVAL > 1 && at % TPU_MEMORY_INTERVAL) return false;
+        if (TPU_REFRESH_PERIOD && at % (TPU_REFRESH_PERIOD ? TPU_REFRESH_PERIOD : 1) < TPU_REFRESH_CYCLES) return false;
+        return true;
+    }
+    static int bank(int32_t row) { return row >= TPU_VMEM_ROWS / 2; }
+
+    bool in_flight(int32_t row, uint32_t mask) const {
+        if (last_write < t) return false;
+        for (unsigned n = 0; n < HISTORY; n++) {
+            const Flight &f = flights[(flight_at - 1 - n) % HISTORY];
+            if (f.write < t - HISTORY) break;
+            if (f.write >= t && f.row == row && (f.mask & mask)) return true;
+        }
+        return false;
+    }
+    bool slot_taken(int64_t at, int32_t row, uint32_t mask) const {
+        if (!TPU_FLOAT || last_write < at) return false;
+        for (const Flight &f : flights)
+            if (f.write == at || (f.write > at && f.row == row && (f.mask & mask))) return true;
+        return false;
+    }
+    bool bank_is_written(int32_t row) const {
+        if (last_write < t) return false;
+        for (const Flight &f : flights)
+            if (f.write == t && bank(f.row) == bank(row)) return true;
+        return false;
+    }
+
+    // -- row stage -------------------------------------------------------------------------------------------------
+    void stop(int trap, int at_pc) {
+        halting = true;
+        x.valid = q.valid = 0;
+        lda_at = 0;
+        c.trap = trap;
+        c.pc = at_pc;
+    }
+
+    void issue() {
+        x_state = X_IDLE;
+        if (!x.valid) return;
+        x_pc = x.pc;
+        switch (tpu_form(x.opcode)) {
+        case FORM_DMA: issue_dma(); break;
+        case FORM_VECTOR: issue_vector(); break;
+        default: issue_read();
+        }
+    }
+
+    bool overlaps(const Channel &ch, int32_t low, int32_t high) const {
+        return ch.active && low <= ch.vmem_last && high >= ch.vmem;
+    }
+
+    void issue_dma() {
+        bool is_load = x.opcode == OPCODE_LOAD;
+        int32_t first = is_load ? x.dst : x.a, last = first + x.count - 1;
+        if (first < 0 || last >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, x.pc);
+        if (x.b < 0 || (int64_t)x.b + x.count > TPU_XMEM_ROWS) return stop(TRAP_XMEM, x.pc);
+        Channel &mine = is_load ? load : store, &other = is_load ? store : load;
+        bool same_rows = overlaps(other, first, last);
+        bool same_x = other.active && x.b <= other.x_last && x.b + x.count - 1 >= other.x_first;
+        if (mine.active || same_rows || same_x || t <= last_check + CHECK) { x_state = X_CHANNEL; return; }
+        mine = Channel{};
+        mine.active = 2;  // from the next cycle on
+        mine.pc = x.pc;
+        mine.vmem = first;
+        mine.vmem_last = last;
+        mine.xmem = mine.x_first = x.b;
+        mine.x_last = x.b + x.count - 1;
+        mine.left = x.count;
+        x.valid = 0;
+        x_state = X_DMA;
+        c.instructions++;
+    }
+
+    // A row that must not be read yet; sets the state.
+    bool blocked(int32_t row, uint32_t mask) {
+        if (in_flight(row, mask)) { x_state = X_DATA; return true; }
+        if (overlaps(load, row, row)) { x_state = X_LOAD; return true; }
+        return false;
+    }
+
+    void issue_read() {  // weights, tile, lda
+        int per_row = L * (x.pre == 2 ? 4 : 1) / TPU_COLUMNS;
+        bool whole = x.opcode != OPCODE_WEIGHTS;
+        int32_t row = whole ? x.a : (x.a < 0 ? -1 : x.a / per_row);
+        if (row < 0 || row >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, x.pc);
+        if (blocked(row, ~0u)) return;
+        x_state = X_ISSUE;
+        c.rows++;
+        const Row &r = m.vmem[row];
+        if (x.opcode == OPCODE_LDA) {
+            lda_value = r.w[x.k];
+            lda_at = t + TPU_LATENCY + 1;
+            x.valid = 0;
+            c.instructions++;
+            return;
+        }
+        if (x.pre == 1) last_check = t;
+        int n = whole ? TPU_ROWS * TPU_COLUMNS : TPU_COLUMNS;
+        int from = whole ? 0 : x.a % per_row * TPU_COLUMNS;
+        int8_t *to = whole ? &m.weights[0][0] : m.weights[done_rows];
+        for (int n_at = 0; n_at < n; n_at++) {
+            int at = from + n_at;
+            if (x.pre == 1 && r.w[at] != (int8_t)r.w[at]) return stop(TRAP_INT8, x.pc);
+        }
+        for (int n_at = 0; n_at < n; n_at++) {
+            int at = from + n_at;
+            to[n_at] = x.pre == 1 ? (int8_t)r.w[at] : (int8_t)((uint32_t)r.w[at / 4] >> 8 * (at % 4));
+        }
+        x.a += x.a_stride;
+        if (whole || ++done_rows == x.count) { x.valid = 0; done_rows = 0; c.instructions++; }
+    }
+
+    void issue_vector() {
+        int segments = 1 << x.segment;
+        int per_row = x.pre == 1 ? L / TPU_ROWS : x.pre == 2 ? 4 * L / TPU_ROWS : 1;
+        bool permute = x.pre == 3 && x.xlu == 3;
+        bool reads_b = !x.constant && (tpu_reads_b(x.opcode) || permute);
+        bool reads_c = tpu_reads_c(x.opcode);
+        bool is_float = tpu_is_float(x.opcode);
+        if (x.dst < 0 || x.dst >= TPU_VMEM_ROWS << x.segment || x.a < 0 || x.a >= TPU_VMEM_ROWS * per_row ||
+            (reads_b && (x.b < 0 || x.b >= TPU_VMEM_ROWS)))
+            return stop(TRAP_VMEM, x.pc);
+        int32_t to = x.dst >> x.segment, from = x.a / per_row;
+        int width = L >> x.segment, lane = (x.dst & (segments - 1)) * width;
+        uint32_t mask = (uint32_t)(((1ull << width) - 1) << lane);
+        uint32_t straight = x.levels ? ~0u : mask;
+        bool last = done_rows == x.count - 1;
+        bool writes = !x.accumulate || last;
+        int64_t at = t + (is_float ? TPU_FLOAT_LATENCY : TPU_LATENCY);
+        if (reads_c && !beat) {  // the cycle that reads the old destination
+            if (blocked(to, straight)) return;
+            beat = true;
+            x_state = X_BEAT;
+            return;
+        }
+        if (blocked(from, x.pre ? ~0u : straight)) return;
+        if (reads_b && blocked(x.b, permute ? ~0u : straight)) return;
+        if (writes && overlaps(load, to, to)) { x_state = X_LOAD; return; }
+        if (writes && overlaps(store, to, to)) { x_state = X_STORE; return; }
+        if (writes && slot_taken(at, to, mask)) { x_state = X_PORT; return; }
+        x_state = X_ISSUE;
+        beat = false;
+        c.rows++;
+        if (x.pre == 1 || permute) last_check = t;
+
+        int32_t a[L], b[L];
+        const int32_t *va = m.vmem[from].w, *vc = m.vmem[to].w;
+        if (reads_b) std::memcpy(b, m.vmem[x.b].w, sizeof b);
+        else for (int i = 0; i < L; i++) b[i] = x.constant ? x.b : 0;
+        if (x.pre == 0) std::memcpy(a, va, sizeof a);
+        else if (x.pre == 3) {
+            for (int i = 0; i < L; i++) {
+                int s = i;
+                if (x.xlu == 0) s = (i + x.k) % L;
+                else if (x.xlu == 1) s = x.k;
+                else if (x.xlu == 2) { int side = 1 << TPU_LEVELS / 2; s = i % side * side + i / side; }
+                else { if (b[i] < 0 || b[i] >= L) return stop(TRAP_INDEX, x.pc); s = b[i]; }
+                a[i] = va[s];
+            }
+        } else {
+            int32_t factor[TPU_ROWS];
+            int first = x.a % per_row * TPU_ROWS;
+            for (int i = 0; i < TPU_ROWS; i++) {
+                int s = first + i;
+                if (x.pre == 1) {
+                    factor[i] = va[s];
+                    if (factor[i] != (int8_t)factor[i]) return stop(TRAP_INT8, x.pc);
+                } else factor[i] = (int8_t)((uint32_t)va[s / 4] >> 8 * (s % 4));
+            }
+            for (int j = 0; j < TPU_COLUMNS; j++) {
+                int32_t sum = 0;
+                for (int i = 0; i < TPU_ROWS; i++) sum += factor[i] * m.weights[i][j];
+                for (int i = j; i < L; i += TPU_COLUMNS) a[i] = sum;
+            }
+        }
+        Row r;
+        tpu_execute(x.opcode, a, b, vc, x.k, r.w);
+        if (x.relu) for (int i = 0; i < L; i++) r.w[i] = r.w[i] < 0 ? 0 : r.w[i];
+        if (x.accumulate) {
+            if (done_rows) for (int i = 0; i < L; i++) r.w[i] = combine(x.reduce, accumulator.w[i], r.w[i]);
+            accumulator = r;
+        }
+        if (writes) {
+            for (int level = 0; level < TPU_LEVELS; level++)
+                if (x.levels >> level & 1) {
+                    Row s = r;
+                    for (int i = 0; i < L; i++) r.w[i] = combine(x.reduce, s.w[i], s.w[i ^ 1 << level]);
+                }
+            if (x.pack) {
+                int group = x.levels + 1;
+                Row s = r;
+                for (int i = 0; i < L; i++) r.w[i] = s.w[i % (L / group) * group];
+            }
+            for (int i = lane; i < lane + width; i++) m.vmem[to].w[i] = r.w[i];
+            flights[flight_at++ % HISTORY] = Flight{at, to, mask};
+            if (at > last_write) last_write = at;
+        }
+        x.a += x.a_stride;
+        if (!x.constant) x.b += x.b_stride;
+        if (!x.accumulate) x.dst += x.dst_stride;
+        if (++done_rows == x.count) { x.valid = 0; done_rows = 0; c.instructions++; }
+    }
+
+    // -- SXU -------------------------------------------------------------------------------------------------------
+    bool idle() const {
+        return !x.valid && !q.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active;
+    }
+
+    bool fits(int64_t v) const { return v >= -(1 << (TPU_ADDRESS_BITS - 1)) && v < 1 << (TPU_ADDRESS_BITS - 1); }
+
+    void trap(int code) {
+        halting = true;
+        c.trap = code;
+        c.pc = pc;
+        s_state = S_HALT;
+    }
+
+    void go(int32_t to) {
+        pc = to;
+        fetch_at = t + 2;
+    }
+
+    void sequence(bool x_ready) {
+        if (x_ready && q.valid) { x = q; q.valid = 0; x_ready = false; }
+        s_pc = pc;
+        if (halting) { s_state = S_HALT; return; }
+        if (lda_at) {
+            s_state = S_LDA;
+            if (lda_at < 0 || t < lda_at - 1) return;
+            if (!fits(lda_value)) { int32_t next = pc; pc = lda_pc; trap(TRAP_REGISTER); pc = next; return; }
+            regs[lda_reg] = lda_value;
+            lda_at = 0;
+            return;
+        }
+        if (t < fetch_at) { s_state = S_FETCH; return; }
+        if (pc >= TPU_IMEM_DEPTH) return trap(TRAP_PROGRAM);
+        if (m.illegal[pc]) return trap(TRAP_ILLEGAL);
+        s_state = S_EXECUTE;
+        const Instr &i = m.decoded[pc];
+        if (tpu_form(i.opcode) == FORM_SCALAR) return scalar(i);
+        if (q.valid) { s_state = S_FULL; return; }
+        Instr r = i;
+        const uint64_t *w = m.imem[pc];
+        auto reg = [&](int low) { return regs[field(w, low, 3, false)]; };
+        r.pc = pc;
+        r.valid = 1;
+        r.dst = saturated((int64_t)i.dst + (tpu_form(i.opcode) == FORM_LDA ? 0 : reg(LOW_DST_REG)));
+        r.a = saturated((int64_t)i.a + reg(LOW_A_REG));
+        if (!i.constant) r.b = saturated((int64_t)i.b + reg(LOW_B_REG));
+        if (tpu_form(i.opcode) == FORM_LDA) { lda_at = -1; lda_reg = i.dst_reg; lda_pc = pc; }
+        (x_ready ? x : q) = r;
+        pc++;
+    }
+    static int32_t saturated(int64_t v) { return (int32_t)(v > 0x7FFFFFFF ? 0x7FFFFFFF : v < -0x7FFFFFFF ? -0x7FFFFFFF : v); }
+
+    void scalar(const Instr &i) {
+        int source = field(m.imem[pc], LOW_A_REG, 3, false);
+        int64_t sum = (int64_t)regs[source] + i.b;
+        c.instructions++;
+        switch (i.opcode) {
+        case OPCODE_HALT: halting = true; s_state = S_HALT; c.pc = pc; return;
+        case OPCODE_SET:
+            if (!fits(sum)) return trap(TRAP_REGISTER);
+            regs[i.dst_reg] = (int32_t)sum;
+            break;
+        case OPCODE_LOOP:
+            if (depth == TPU_LOOP_DEPTH || sum < 1 || !fits(sum)) return trap(TRAP_LOOP);
+            loops[depth].start = pc + 1;
+            loops[depth++].left = (int32_t)sum;
+            break;
+        case OPCODE_END:
+            if (!depth) return trap(TRAP_LOOP);
+            if (--loops[depth - 1].left) return go(loops[depth - 1].start);
+            depth--;
+            break;
+        case OPCODE_JUMP: return go(i.dst);
+        case OPCODE_BZ: if (regs[source] == 0) return go(i.dst); break;
+        case OPCODE_BNZ: if (regs[source] != 0) return go(i.dst); break;
+        case OPCODE_BNEG: if (regs[source] < 0) return go(i.dst); break;
+        }
+        pc++;
+    }
+
+    // -- DMA -------------------------------------------------------------------------------------------------------
+    void move_load() {
+        load_state = D_IDLE;
+        if (!load.active) return;
+        if (load.active == 2) { load.active = 1; return; }
+        load_state = D_WAIT;
+        bool request = load.left && load.outstanding < TPU_DMA_FIFO && memory_ready(t);
+        int slot = (load.head + load.outstanding) % TPU_DMA_FIFO;
+        if (load.outstanding && load.ready[load.head] <= t && !in_flight(load.vmem, ~0u) && !bank_is_written(load.vmem)) {
+            m.vmem[load.vmem] = load.data[load.head];
+            load.head = (load.head + 1) % TPU_DMA_FIFO;
+            load.outstanding--;
+            load_state = D_MOVE;
+            if (load.vmem++ == load.vmem_last) load.active = 0;
+        }
+        if (request) {
+            load.data[slot] = m.xmem[load.xmem++];
+            load.ready[slot] = t + TPU_MEMORY_LATENCY;
+            load.outstanding++;
+            load.left--;
+        }
+    }
+
+    // The bank whose second read port the row stage needs, or -1.  A row that waits for the store leaves it the port.
+    int port_b_bank() const {
+        if (!x.valid || tpu_form(x.opcode) != FORM_VECTOR || x.constant) return -1;
+        if (!tpu_reads_b(x.opcode) && !(x.pre == 3 && x.xlu == 3)) return -1;
+        if (tpu_reads_c(x.opcode) && !beat) return -1;
+        int32_t to = x.dst >> x.segment;
+        if ((!x.accumulate || done_rows == x.count - 1) && overlaps(store, to, to)) return -1;
+        return (x.b & TPU_VMEM_ROWS / 2) != 0;
+    }
+
+    void move_store(int b_bank) {
+        store_state = D_IDLE;
+        if (!store.active) return;
+        if (store.active == 2) { store.active = 1; return; }
+        store_state = D_WAIT;
+        bool space = store.outstanding < TPU_DMA_FIFO;
+        int slot = (store.head + store.outstanding) % TPU_DMA_FIFO;
+        bool finished = false;
+        if (store.outstanding && store.ready[store.head] <= t && memory_ready(t)) {
+            m.xmem[store.xmem++] = store.data[store.head];
+            store.head = (store.head + 1) % TPU_DMA_FIFO;
+            store.outstanding--;
+            store_state = D_MOVE;
+            finished = !store.left && !store.outstanding;
+        }
+        bool port_free = b_bank != bank(store.vmem);
+        if (store.left && space && port_free && !in_flight(store.vmem, ~0u)) {
+            store.data[slot] = m.vmem[store.vmem++];
+            store.ready[slot] = t + CHECK;
+            store.outstanding++;
+            store.left--;
+        }
+        if (finished) store.active = 0;
+    }
+
+    int run(int64_t limit, Trace *trace, int64_t trace_size) {
+        for (t = 1;; t++) {
+            if (t > limit) { c.cycles = limit; c.trap = TRAP_LIMIT; c.pc = pc; return c.trap; }
+            int b_bank = port_b_bank();
+            int load_pc = load.active ? load.pc : -1, store_pc = store.active ? store.pc : -1;
+            bool finished = halting && idle();
+            issue();
+            sequence(!x.valid);
+            move_load();
+            move_store(b_bank);
+            if (trace && t <= trace_size)
+                trace[t - 1] = Trace{x_state ? x_pc : -1, s_pc, load_pc, store_pc, (uint8_t)x_state, (uint8_t)s_state,
+                                     (uint8_t)load_state, (uint8_t)store_state};
+            if (finished) { c.cycles = t; return c.trap; }
+        }
+    }
+};
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT int64_t tpu_size() { return sizeof(Machine); }
+EXPORT int64_t tpu_vmem_offset() { return offsetof(Machine, vmem); }
+EXPORT int64_t tpu_weights_offset() { return offsetof(Machine, weights); }
+
+EXPORT void tpu_program(Machine *m, const uint64_t *words, const uint8_t *illegal, int count) {
+    std::memset(m->imem, 0, sizeof m->imem);
+    std::memset(m->illegal, 1, sizeof m->illegal);
+    std::memcpy(m->imem, words, 16ull * count);
+    std::memcpy(m->illegal, illegal, count);
+    for (int n = 0; n < count; n++) m->decoded[n] = tpu_decode(m->imem[n]);
+}
+
+EXPORT int tpu_run(Machine *m, int32_t *xmem, int64_t limit, Counters *counters, Trace *trace, int64_t trace_size) {
+    m->xmem = (Row *)xmem;
+    Run run(*m);
+    int trap = run.run(limit, trace, trace_size);
+    *counters = run.c;
+    return trap;
+}

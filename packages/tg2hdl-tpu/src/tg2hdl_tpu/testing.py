@@ -1,0 +1,156 @@
+"""Random programs, to compare one machine with another."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from tg2hdl_tpu.bundle import Bundle, Output, Region
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.isa import Instruction, encode, problem
+from tg2hdl_tpu.vector_ops import BY_NAME
+
+__all__ = ["random_bundle", "random_instruction"]
+
+_ROWS = 24
+"""Rows that programs mostly use, so that they meet each other's results."""
+
+
+def _address(rng: random.Random, size: int) -> int:
+    if rng.random() < 0.02:
+        return rng.randrange(size)
+    half = rng.choice((0, size // 2))
+    return half + rng.randrange(min(_ROWS, size // 2))
+
+
+def random_instruction(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
+    """Return one instruction that is not scalar; with `traps` it may fail when it runs."""
+    while True:
+        candidate = _candidate(rng, config, traps=traps)
+        if problem(candidate, config) is None:
+            return candidate
+
+
+def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
+    kind = rng.random()
+    register = rng.choice((0, 0, 1, 2))
+    count = rng.choice((1, 1, 2, 3, rng.randrange(1, 9)))
+    row = _address(rng, config.vmem_rows)
+    if kind < 0.08:
+        pre = rng.choice((1, 2)) if traps else 2
+        name = rng.choice(("weights", "tile"))
+        per_row = config.lanes * (4 if pre == 2 else 1) // config.columns
+        if name == "tile":
+            return Instruction("tile", a=row, a_reg=register, pre=pre)
+        at = row * per_row + rng.randrange(per_row)
+        return Instruction(
+            "weights", a=at, a_reg=register, a_stride=rng.randrange(-3, 4), count=count, pre=pre
+        )
+    if kind < 0.2:
+        outside = rng.randrange(_ROWS)
+        if rng.random() < 0.5:
+            return Instruction(
+                "load", dst=row, dst_reg=register, b=outside, b_reg=rng.choice((0, 1)), count=count
+            )
+        return Instruction("store", a=row, a_reg=register, b=outside, b_reg=rng.choice((0, 1)), count=count)
+    op = rng.choice([op for op in BY_NAME.values() if config.float or not op.is_float])
+    pre = rng.choice((0, 0, 0, 1, 2, 3)) if not op.is_float else rng.choice((0, 0, 3))
+    if pre == 1 and not traps:
+        pre = 2
+    xlu = rng.randrange(4 if traps else 3) if pre == 3 else 0
+    segment = rng.choice((0, 0, rng.randrange(config.levels + 1)))
+    reduces = not op.is_float and rng.random() < 0.3
+    levels = rng.choice((0, config.lanes - 1, rng.randrange(config.lanes))) if reduces else 0
+    accumulate = int(reduces and (levels == 0 or rng.random() < 0.5))
+    pack = int(levels != 0 and levels & (levels + 1) == 0 and rng.random() < 0.7)
+    constant = int(rng.random() < 0.3 and not (pre == 3 and xlu == 3))
+    stride = rng.choice((0, 1, 1, 1, -1, 2))
+    b = rng.choice((rng.randrange(-4, 5), rng.randrange(-(1 << 31), 1 << 31)))
+    if not constant:
+        b = _address(rng, config.vmem_rows) | stride << 16
+    k = rng.randrange(config.lanes) if pre == 3 and xlu < 2 else rng.randrange(33) if op.uses_k else 0
+    per_row = {1: config.lanes // config.rows, 2: 4 * config.lanes // config.rows}.get(pre, 1)
+    return Instruction(
+        op.name,
+        dst=(_address(rng, config.vmem_rows) << segment) + rng.randrange(1 << segment),
+        dst_reg=rng.choice((0, 0, 1)),
+        dst_stride=rng.choice((0, 1, 1, 1, -1, 3)),
+        a=row * per_row + rng.randrange(per_row),
+        a_reg=register,
+        a_stride=rng.choice((0, 1, 1, 1, -1, 2)),
+        b=b,
+        b_reg=0 if constant else rng.choice((0, 0, 1)),
+        count=count,
+        pre=pre,
+        constant=constant,
+        relu=int(not op.is_float and rng.random() < 0.2),
+        levels=levels,
+        accumulate=accumulate,
+        pack=pack,
+        reduce=rng.randrange(1, 4) if reduces else 0,
+        segment=segment,
+        k=k,
+        xlu=xlu,
+    )
+
+
+def _scalars(rng: random.Random) -> list[Instruction]:
+    target = rng.randrange(1, 4)
+    return [
+        Instruction("set", dst_reg=target, a_reg=rng.choice((0, 0, target)), b=rng.randrange(4)),
+        *([Instruction("lda", dst_reg=7, a=rng.randrange(_ROWS), k=0)] if rng.random() < 0.1 else []),
+    ]
+
+
+def random_bundle(seed: int, config: Config, *, length: int = 40, traps: bool = False) -> Bundle:
+    """Return a random program with random data, whose outputs are the rows that it mostly uses."""
+    rng = random.Random(seed)
+    program: list[Instruction] = []
+    open_loops = 0
+    while len(program) < min(length, config.imem_depth - 8):
+        choice = rng.random()
+        if choice < 0.12:
+            program += _scalars(rng)
+        elif choice < 0.17 and open_loops < 2:
+            program.append(Instruction("loop", b=rng.randrange(1, 4)))
+            program.append(random_instruction(rng, config, traps=traps))
+            open_loops += 1
+        elif choice < 0.22 and open_loops:
+            program.append(Instruction("end"))
+            open_loops -= 1
+        elif choice < 0.25 and open_loops == 0:
+            # Over one instruction, taken or not.
+            name = rng.choice(("jump", "bz", "bnz", "bneg"))
+            register = 0 if name == "jump" else rng.randrange(8)
+            program.append(Instruction(name, dst=len(program) + 2, a_reg=register))
+            program.append(random_instruction(rng, config, traps=traps))
+        else:
+            program.append(random_instruction(rng, config, traps=traps))
+    program += [Instruction("end")] * open_loops + [Instruction("halt")]
+    if not traps:
+        program = [i for i in program if i.op != "lda"]  # a random word may be beyond an address register
+        program = [
+            Instruction("halt") if i.op in ("jump", "bz", "bnz", "bneg") and i.dst >= len(program) else i
+            for i in program
+        ]
+    return Bundle(config, tuple(map(encode, program)), _data(seed, config), _outputs(config))
+
+
+def _data(seed: int, config: Config) -> tuple[Region, ...]:
+    rng = np.random.default_rng(seed)
+    regions = []
+    for space, start in (("vmem", 0), ("vmem", config.vmem_rows // 2), ("xmem", 0)):
+        shape = (2 * _ROWS if config.vmem_rows >= 4 * _ROWS else config.vmem_rows // 2, config.lanes)
+        rows = rng.integers(-(1 << 31), 1 << 31, shape, dtype=np.int64)
+        small = rng.integers(0, config.lanes, shape)
+        rows = np.where(rng.random((shape[0], 1)) < 0.6, small, rows)
+        regions.append(Region(space, start, rows.astype(np.int32)))
+    return tuple(regions)
+
+
+def _outputs(config: Config) -> tuple[Output, ...]:
+    return (
+        Output("vmem", "vmem", 0, config.vmem_rows),
+        Output("xmem", "xmem", 0, min(64, config.xmem_rows)),
+    )

@@ -1,0 +1,194 @@
+"""The operations of the vector unit: each has one entry, with its meaning in C, in numpy and in hardware.
+
+To add one, add an entry: the simulator, the reference, the assembler, the page of instructions and the hardware follow.
+In C and numpy, `a`, `b` and `c` are int32 (`ua`, `ub`, `uc` the same bits unsigned, `fa`, `fb` as FP32), and `k` is the
+parameter of the instruction.  `c` is the old value of the destination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BY_NAME", "VECTOR_OPS", "VectorOp"]
+
+Rows = Any
+
+
+@dataclass(frozen=True)
+class VectorOp:
+    """One operation of the vector unit.
+
+    Parameters
+    ----------
+    name : str
+        Mnemonic.
+    summary : str
+        What it computes, for the page of instructions.
+    c : str
+        The result of one lane as a C expression of type int32_t or uint32_t (FP32: float).
+    numpy : callable
+        The same on int32 arrays: ``numpy(a, b, c, k)``.
+    hardware : str
+        Method of `hardware.alu.Alu` that builds it; by default its name.
+    reads_b, reads_c, is_float, uses_k : bool
+        Whether it has a second operand, the old destination, FP32 values, a parameter.
+    """
+
+    name: str
+    summary: str
+    c: str
+    numpy: Callable[[Rows, Rows, Rows, int], Rows]
+    hardware: str = ""
+    reads_b: bool = True
+    reads_c: bool = False
+    is_float: bool = False
+    uses_k: bool = False
+
+
+def _u(x: Rows) -> Rows:
+    return x.view(np.uint32)
+
+
+def _f(x: Rows) -> Rows:
+    return x.view(np.float32)
+
+
+def _truth(x: Rows) -> Rows:
+    return x.astype(np.int32)
+
+
+def _bits(x: Rows) -> Rows:
+    """FP32 as int32, with the one NaN that the cores return."""
+    bits = x.astype(np.float32).view(np.int32).copy()
+    bits[np.isnan(x)] = 0x7FC00000
+    return bits
+
+
+def _requantize(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
+    product = a.astype(np.int64) * (b.astype(np.int64) & 0xFFFF)
+    rounded = (product + ((1 << k) >> 1)) >> k
+    return np.clip(rounded, -128, 127).astype(np.int32)
+
+
+def _bytes(a: Rows, b: Rows, f: Callable[[Rows, Rows], Rows]) -> Rows:
+    x, y = (v[..., None].view(np.int8).astype(np.int16) for v in (a, b))
+    packed = np.ascontiguousarray(np.clip(f(x, y), -128, 127).astype(np.int8))
+    return packed.view(np.int32)[..., 0]
+
+
+def _count_leading(a: Rows) -> Rows:
+    return _truth(32 - np.frexp(_u(a).astype(np.float64))[1])
+
+
+def _popcount(a: Rows) -> Rows:
+    return _truth(sum((_u(a) >> np.uint32(i)) & np.uint32(1) for i in range(32)))
+
+
+def _float(f: Callable[[Rows, Rows], Rows]) -> Callable[[Rows, Rows, Rows, int], Rows]:
+    def evaluate(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
+        with np.errstate(all="ignore"):
+            return _bits(f(_f(a), _f(b)))
+
+    return evaluate
+
+
+def _bytes_in_c(expression: str) -> str:
+    return f"BYTES(({expression}))"
+
+
+VECTOR_OPS: tuple[VectorOp, ...] = (
+    VectorOp("copy", "a", "a", lambda a, b, c, k: a, reads_b=False),
+    VectorOp("add", "a + b, wraps", "ua + ub", lambda a, b, c, k: a + b),
+    VectorOp("sub", "a - b, wraps", "ua - ub", lambda a, b, c, k: a - b),
+    VectorOp("rsub", "b - a, wraps", "ub - ua", lambda a, b, c, k: b - a),
+    VectorOp("mul", "a * b, wraps", "ua * ub", lambda a, b, c, k: a * b),
+    VectorOp("max", "larger, signed", "a > b ? a : b", lambda a, b, c, k: np.maximum(a, b)),
+    VectorOp("min", "smaller, signed", "a < b ? a : b", lambda a, b, c, k: np.minimum(a, b)),
+    VectorOp(
+        "maxu",
+        "larger, unsigned",
+        "ua > ub ? ua : ub",
+        lambda a, b, c, k: np.maximum(_u(a), _u(b)).view(np.int32),
+    ),
+    VectorOp(
+        "minu",
+        "smaller, unsigned",
+        "ua < ub ? ua : ub",
+        lambda a, b, c, k: np.minimum(_u(a), _u(b)).view(np.int32),
+    ),
+    VectorOp("and", "bitwise and", "ua & ub", lambda a, b, c, k: a & b, "and_"),
+    VectorOp("or", "bitwise or", "ua | ub", lambda a, b, c, k: a | b, "or_"),
+    VectorOp("xor", "bitwise exclusive or", "ua ^ ub", lambda a, b, c, k: a ^ b),
+    VectorOp(
+        "shl", "a << (b mod 32)", "ua << (ub & 31)", lambda a, b, c, k: (_u(a) << (_u(b) & 31)).view(np.int32)
+    ),
+    VectorOp(
+        "shr",
+        "a >> (b mod 32), unsigned",
+        "ua >> (ub & 31)",
+        lambda a, b, c, k: (_u(a) >> (_u(b) & 31)).view(np.int32),
+    ),
+    VectorOp("sra", "a >> (b mod 32), signed", "a >> (ub & 31)", lambda a, b, c, k: a >> (b & 31)),
+    VectorOp("lt", "1 if a < b, signed, else 0", "a < b", lambda a, b, c, k: _truth(a < b)),
+    VectorOp("ltu", "1 if a < b, unsigned, else 0", "ua < ub", lambda a, b, c, k: _truth(_u(a) < _u(b))),
+    VectorOp("eq", "1 if a = b else 0", "a == b", lambda a, b, c, k: _truth(a == b)),
+    VectorOp("ne", "1 if a differs from b else 0", "a != b", lambda a, b, c, k: _truth(a != b)),
+    VectorOp(
+        "select",
+        "a where the old destination is not 0, else b",
+        "c ? a : b",
+        lambda a, b, c, k: np.where(c != 0, a, b),
+        reads_c=True,
+    ),
+    VectorOp(
+        "mac", "old destination + a * b, wraps", "uc + ua * ub", lambda a, b, c, k: c + a * b, reads_c=True
+    ),
+    VectorOp(
+        "requant",
+        "a * (b mod 2^16) / 2^k, rounded half up, clamped to int8",
+        "requantize(a, ub, k)",
+        _requantize,
+        uses_k=True,
+    ),
+    VectorOp(
+        "abs",
+        "magnitude; that of -2^31 wraps",
+        "a < 0 ? 0u - ua : ua",
+        lambda a, b, c, k: np.where(a < 0, -a, a),
+        "abs_",
+        reads_b=False,
+    ),
+    VectorOp(
+        "clz",
+        "leading zeros; 32 for 0",
+        "a ? __builtin_clz(ua) : 32",
+        lambda a, b, c, k: _count_leading(a),
+        reads_b=False,
+    ),
+    VectorOp("popcount", "ones", "__builtin_popcount(ua)", lambda a, b, c, k: _popcount(a), reads_b=False),
+    VectorOp(
+        "add8", "four int8 sums, saturated", _bytes_in_c("x + y"), lambda a, b, c, k: _bytes(a, b, np.add)
+    ),
+    VectorOp(
+        "sub8",
+        "four int8 differences, saturated",
+        _bytes_in_c("x - y"),
+        lambda a, b, c, k: _bytes(a, b, np.subtract),
+    ),
+    VectorOp(
+        "max8", "four larger int8", _bytes_in_c("x > y ? x : y"), lambda a, b, c, k: _bytes(a, b, np.maximum)
+    ),
+    VectorOp(
+        "min8", "four smaller int8", _bytes_in_c("x < y ? x : y"), lambda a, b, c, k: _bytes(a, b, np.minimum)
+    ),
+    VectorOp("fadd", "a + b, nearest even", "fa + fb", _float(lambda x, y: x + y), is_float=True),
+    VectorOp("fsub", "a - b, nearest even", "fa - fb", _float(lambda x, y: x - y), is_float=True),
+    VectorOp("fmul", "a * b, nearest even", "fa * fb", _float(lambda x, y: x * y), is_float=True),
+)
+"""In the order of their codes."""
+
+BY_NAME = {op.name: op for op in VECTOR_OPS}

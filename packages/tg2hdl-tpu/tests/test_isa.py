@@ -1,0 +1,107 @@
+import random
+
+import pytest
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_tpu import Config, Instruction
+from tg2hdl_tpu.isa import FIELDS, OPCODES, decode, encode, illegal, is_illegal, problem
+from tg2hdl_tpu.page import isa_page
+from tg2hdl_tpu.testing import random_instruction
+from tg2hdl_tpu.vector_ops import VECTOR_OPS
+
+
+def test_fields_fill_the_word_without_overlap():
+    mask = 0
+    for field in FIELDS.values():
+        bits = ((1 << field.width) - 1) << field.low
+        assert mask & bits == 0
+        mask |= bits
+    assert mask == (1 << 128) - 1
+
+
+def test_codes_are_unique():
+    codes = [opcode.code for opcode in OPCODES.values()]
+    assert len(set(codes)) == len(codes)
+    assert 0 not in codes
+
+
+def test_words_round_trip():
+    rng = random.Random(1)
+    for config in (Config(float=True), Config(lanes=8, rows=8, columns=2, vmem_rows=64)):
+        for _ in range(300):
+            instruction = random_instruction(rng, config, traps=True)
+            assert decode(encode(instruction)) == instruction
+            assert not is_illegal(encode(instruction), config)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "reason"),
+    [
+        (Instruction("set", b=1), "a0 is always zero"),
+        (Instruction("lda", dst_reg=1, k=16), "no such lane"),
+        (Instruction("add"), "no rows"),
+        (Instruction("weights", count=5, pre=1), "more tile rows than the 4 of the machine"),
+        (Instruction("tile"), "weights are words (mxu) or bytes (mxu8)"),
+        (Instruction("fadd", count=1), "this machine has no floats"),
+        (Instruction("add", count=1, segment=5), "no such segment"),
+        (Instruction("add", count=1, levels=16, reduce=1), "no such level of the reduction"),
+        (Instruction("add", count=1, levels=1), "levels or acc without reduce"),
+        (Instruction("add", count=1, reduce=1), "reduce without levels or acc"),
+        (Instruction("add", count=1, levels=2, reduce=1, pack=1), "pack needs the lowest levels"),
+        (Instruction("add", count=1, xlu=1), "a mode of the crossbar without it"),
+        (Instruction("add", count=1, pre=3, xlu=3, constant=1), "permute needs indices in b"),
+        (Instruction("add", count=1, k=1), "a parameter that nothing uses"),
+        (Instruction("requant", count=1, pre=3, k=1), "the operation and the crossbar both need k"),
+        (Instruction("add", count=1, constant=1, b_reg=1), "a constant has no address register"),
+    ],
+)
+def test_what_no_machine_executes(instruction, reason):
+    assert problem(instruction, Config()) == reason
+    assert is_illegal(encode(instruction), Config())
+
+
+@pytest.mark.parametrize(
+    ("instruction", "reason"),
+    [
+        (Instruction("add", count=2, dst=1023, dst_stride=1), "dst is 1024 of 1024"),
+        (Instruction("add", count=3, a=1, a_stride=-1), "a is -1 of 1024"),
+        (Instruction("add", count=1, b=1024), "b is 1024 of 1024"),
+        (Instruction("add", count=1, pre=1, a=4096), "a is 4096 of 4096"),
+        (Instruction("load", count=2, b=65535), "external row is 65536 of 65536"),
+        (Instruction("jump", dst=512), "program address 512 of 512"),
+        (Instruction("loop"), "0 iterations"),
+        (Instruction("set", dst_reg=1, b=1 << 23), "constant 8388608 beyond 24 bits"),
+    ],
+)
+def test_constant_addresses_are_checked(instruction, reason):
+    assert problem(instruction, Config()) == reason
+    assert not is_illegal(encode(instruction), Config())
+
+
+def test_values_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="dst of add is 32768"):
+        encode(Instruction("add", dst=1 << 15))
+    with pytest.raises(InputError, match="halt has no count"):
+        encode(Instruction("halt", count=1))
+    with pytest.raises(InputError, match="no instruction has the opcode 0"):
+        decode(0)
+
+
+def test_the_decoder_of_the_hardware_has_the_same_conditions():
+    from types import SimpleNamespace
+
+    from amaranth.hdl import Signal, Value, signed, unsigned
+
+    fields = SimpleNamespace(
+        **{f.name: Signal(signed(f.width) if f.signed else unsigned(f.width)) for f in FIELDS.values()}
+    )
+    reasons = [reason for condition, reason in illegal(fields, Config()) if Value.cast(condition) is not None]
+    assert "no rows" in reasons
+
+
+def test_the_page_has_every_instruction():
+    page = isa_page(Config(float=True))
+    for opcode in OPCODES.values():
+        assert f"| `{opcode.name}` | {opcode.code} |" in page
+    assert "`fadd`" not in isa_page(Config())
+    assert len(VECTOR_OPS) <= 128 - 32

@@ -1,0 +1,46 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tg2hdl_tpu.cli import tpu
+
+PROGRAM = ".vmem 0 = 1 2 3\n add v[1], v[0], #10\n halt\n.out r vmem 1 1\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "p.tasm"
+    path.write_text(PROGRAM)
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(tpu, [str(a) for a in arguments])
+
+
+def test_run_prints_outputs_and_cycles(source):
+    result = invoke("run", source)
+    assert result.output.splitlines() == ["r: 11 12 13" + " 10" * 13, "cycles 4, instructions 2, rows 1"]
+    facts = json.loads(invoke("run", source, "--json", "-").output)
+    assert facts == {"trap": "none", "pc": 1, "cycles": 4, "outputs": {"r": [[11, 12, 13] + [10] * 13]}}
+
+
+def test_assemble_and_disassemble(source, tmp_path):
+    for name in ("p.bundle", "p.tpu"):
+        assert invoke("assemble", source, "-o", tmp_path / name).exit_code == 0
+        text = invoke("disassemble", tmp_path / name).output
+        assert "add      v[1], v[0], #10" in text
+        assert invoke("run", tmp_path / name).output == invoke("run", source).output
+
+
+def test_a_trap_is_an_error(source):
+    source.write_text("end")
+    result = invoke("run", source)
+    assert result.exit_code == 1
+    assert "trap loop at instruction 0" in result.output
+
+
+def test_the_isa_and_the_header_are_printed():
+    assert "| `add` |" in invoke("isa").output
+    assert "#define OPCODE_HALT 1\n" in invoke("isa", "--c-header").output

@@ -17,9 +17,9 @@ from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
 from tg2hdl_top.design import Design, design_program, plan_memories, sharing_of
+from tg2hdl_top.kernel_forms import with_best_forms
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
-from tg2hdl_top.phases import with_phases
 from tg2hdl_top.placement import place, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.worth import MOST_CYCLES, near_the_fewest, total_cycles
@@ -61,8 +61,8 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     if shares and (shares := sequencer_named(options.schedule).shares_cores):
         canonical = whole = with_common_kernels(whole)
     if options.cut_kernels:
-        canonical = with_cut_kernels(with_phases(whole, options), options)
-    changed = len(canonical.calls) > len(whole.calls)
+        canonical = with_cut_kernels(with_best_forms(whole, options), options)
+    changed = [call.kernel for call in canonical.calls] != [call.kernel for call in whole.calls]
     if options.float_order == "relaxed":
         canonical, changed = with_partial_sums(canonical, options), True
     canonical, repeats, plans = _planned(canonical, options, shares)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tinygrad import Context, Tensor, TinyJit, nn
 from tinygrad.nn.optim import Adam
-from tinygrad.nn.state import get_state_dict
+from tinygrad.nn.state import get_state_dict, load_state_dict, safe_load, safe_save
 
 
 class Mlp:
@@ -70,18 +71,22 @@ class Residual:
 
 
 class Depthwise:
-    """Depthwise and pointwise convolutions with relu6 and a global average."""
+    """Depthwise and pointwise convolutions with batch normalization and relu6, and averages."""
 
     def __init__(self) -> None:
-        self.stem = nn.Conv2d(1, 16, 3, stride=4, padding=1)
-        self.deep = [nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(32, 32, 3, padding=1, groups=32)]
-        self.point = [nn.Conv2d(16, 32, 1), nn.Conv2d(32, 32, 1)]
+        self.convs = [
+            nn.Conv2d(1, 16, 3, stride=4, padding=1, bias=False),
+            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False),
+            nn.Conv2d(16, 32, 1, bias=False),
+            nn.Conv2d(32, 32, 3, padding=1, groups=32, bias=False),
+            nn.Conv2d(32, 32, 1, bias=False),
+        ]
+        self.norms = [nn.BatchNorm(conv.weight.shape[0]) for conv in self.convs]
         self.fc = nn.Linear(32 * 4, 10)
 
     def __call__(self, x: Tensor) -> Tensor:
-        x = self.stem(x).relu6()
-        for deep, point in zip(self.deep, self.point, strict=True):
-            x = point(deep(x).relu6()).relu6()
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            x = norm(conv(x)).relu6()
         return self.fc(x.avg_pool2d(4).flatten(1))
 
 
@@ -160,4 +165,17 @@ def train(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epoc
                 step(Tensor(x[rows]).realize(), Tensor(y[rows]).realize())
     for tensor in weights.values():
         tensor.realize()
+    return model
+
+
+def trained(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int, folder: Path) -> Any:
+    """The trained model; weights in the folder are used again."""
+    path = folder / f"{name}.safetensors"
+    if path.is_file():
+        model = make()
+        load_state_dict(model, safe_load(path), verbose=False)
+        return model
+    model = train(name, make, x, y, epochs)
+    folder.mkdir(parents=True, exist_ok=True)
+    safe_save(get_state_dict(model), str(path))
     return model

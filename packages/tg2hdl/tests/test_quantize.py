@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from tinygrad import Tensor, nn
@@ -148,6 +150,139 @@ def test_report_names_layers_and_measures_accuracy() -> None:
     text = str(report)
     for part in ("W1", "W2", "SQNR", "left in float: nothing", "agreement with the float model"):
         assert part in text
+
+
+def _tflite(total: int, real: float) -> int:
+    """MultiplyByQuantizedMultiplier as TensorFlow Lite's C++ has it, with its truncating division."""
+    fraction, exponent = math.frexp(real)
+    factor = math.floor(fraction * (1 << 31) + 0.5)
+    product = (total << max(exponent, 0)) * factor
+    nudge = 1 << 30 if product >= 0 else 1 - (1 << 30)
+    high = abs(product + nudge) // (1 << 31) * (1 if product + nudge >= 0 else -1)
+    right = max(-exponent, 0)
+    mask = (1 << right) - 1
+    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_tflite_rounding_is_that_of_its_reference_code(per_channel: bool) -> None:
+    samples = RNG.normal(size=(300, 12)).astype(np.float32)
+    hidden = tensor(16, 6)
+    q = tg2hdl.quantize(
+        lambda x: (x @ W1 + B1) @ hidden, samples, rounding="tflite", per_channel=per_channel, weight_bits=6
+    )
+    weights = W1.numpy().astype(np.float64)
+    consts = [n for n in q.graph.nodes if n.op == "const" and n.label.endswith("W1")]
+    codes = consts[0].arg.reshape(16, 12).T.astype(np.int64)
+    rows = {row.name: row.scale for row in q.report.layers if row.kind != "weights"}
+    s_x, s_h = rows["x"], next(v for n, v in rows.items() if n.startswith("W1"))
+    used = codes != 0
+    # A scale is what the float weights and their codes have in common; float32, as files have it.
+    ratios = np.where(used, weights / np.where(used, codes, 1), np.nan)
+    axis = 0 if per_channel else None
+    assert np.all(np.nanmax(np.abs(codes), axis) == 31)
+    s_w = np.broadcast_to(np.abs(weights).max(axis) / 31, 16).astype(np.float32).astype(np.float64)
+    np.testing.assert_allclose(np.nanmedian(ratios, 0), s_w, rtol=0.1)
+    integers = np.concatenate([q.quantize_input(s)[0] for s in samples]).astype(np.int64)
+    totals = integers @ codes + np.rint(B1.numpy() / (s_x * s_w)).astype(np.int64)
+    expected = [[_tflite(int(t), s_x * s / s_h) for t, s in zip(r, s_w, strict=True)] for r in totals]
+    stored = next(
+        n for n, node in enumerate(q.graph.nodes) if node.shape == (1, 16) and node.dtype.name == "int8"
+    )
+    found = evaluate_nodes(q.graph, [integers[:, None].astype(np.int8)], [stored])[stored][:, 0]
+    np.testing.assert_array_equal(found, np.clip(expected, -127, 127))
+
+
+def test_fewer_than_six_bits_take_multipliers_unless_told() -> None:
+    samples = RNG.normal(size=(64, 12)).astype(np.float32)
+
+    def scales(**options: object) -> list[float]:
+        return [row.scale for row in tg2hdl.quantize(mlp, samples, **options).report.layers]
+
+    def powers(values: list[float]) -> bool:
+        return all(math.frexp(v)[0] == 0.5 for v in values)
+
+    assert powers(scales())
+    assert powers(scales(weight_bits=6))
+    assert powers(scales(weight_bits=4, requantization="shift"))
+    for low in ({"bits": 5}, {"weight_bits": 5}, {"bits": {"W2": 4}}):
+        assert not powers(scales(**low))
+
+
+def test_widths_of_single_layers() -> None:
+    samples = RNG.normal(size=(64, 12)).astype(np.float32)
+    q = tg2hdl.quantize(mlp, samples, bits={"W2": 4})
+    assert {r.name: r.bits for r in q.report.layers if r.kind == "weights"} == {"W1": 8, "W2": 4}
+    codes = next(n.arg for n in q.graph.nodes if n.op == "const" and n.label.endswith("W2"))
+    assert np.abs(codes).max() == 7
+    assert "no layer 'W3' with integer weights" in _refused(samples, bits={"W3": 4})
+
+
+def test_sixteen_bits_keep_what_eight_lose() -> None:
+    samples = RNG.normal(size=(64, 12)).astype(np.float32)
+    eight, wide = tg2hdl.quantize(mlp, samples), tg2hdl.quantize(mlp, samples, bits=16, weight_bits=16)
+    assert wide.report.output_sqnr > 80 > 50 > eight.report.output_sqnr
+    assert {n.dtype.name for n in wide.graph.nodes if n.op == "input"} == {"int16"}
+    accelerator = tg2hdl.compile(wide, samples[0])
+    for sample in samples[:3]:
+        expected = wide.reference(*wide.quantize_input(sample))
+        np.testing.assert_array_equal(accelerator.golden(sample), expected)
+
+
+def _classifier(x: Tensor) -> Tensor:
+    return (x.linear(SQUARE).silu().layernorm().sum(1).linear(SQUARE)).softmax(-1)
+
+
+FLOAT_CHOICES = {
+    "softmax": ("softmax",),
+    "layernorm and silu": ("layernorm", "silu"),
+    "a layer by its weight": ("SQUARE",),
+}
+
+
+@pytest.mark.parametrize("chosen", FLOAT_CHOICES.values(), ids=FLOAT_CHOICES)
+def test_what_is_chosen_stays_in_float_and_is_named(chosen: tuple[str, ...]) -> None:
+    samples = RNG.normal(size=(64, 2, 6)).astype(np.float32)
+    q = tg2hdl.quantize(_classifier, samples, float_layers=chosen)
+    assert set(q.report.in_float) == set(chosen)
+    assert f"left in float: {', '.join(q.report.in_float)}" in str(q.report)
+    assert q.report.output_sqnr > 15
+    accelerator = tg2hdl.compile(q, samples[0])
+    for sample in samples[:2]:
+        expected, found = q.reference(*q.quantize_input(sample)), accelerator.golden(sample)
+        if "softmax" in chosen:
+            # Outputs are float: numpy adds up in another order.
+            np.testing.assert_allclose(found, expected, rtol=2e-6)
+        else:
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_float_parts_in_hardware() -> None:
+    samples = RNG.normal(size=(64, 2, 6)).astype(np.float32)
+    q = tg2hdl.quantize(_classifier, samples, float_layers="softmax")
+    accelerator = tg2hdl.compile(q, samples[0], multipliers=8)
+    result = accelerator.simulate(samples[1])
+    np.testing.assert_array_equal(result.output, accelerator.golden(samples[1]))
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
+def test_what_has_no_integer_form_is_refused_or_named() -> None:
+    samples = (RNG.normal(size=(64, 3, 6)) * 4).astype(np.float32)
+    model = lambda x: (x.cast("int32").cast("float32") * 0.5).linear(SQUARE)  # noqa: E731
+    assert "allow_float=True" in _refused(samples, model=model)
+    q = tg2hdl.quantize(model, samples, allow_float=True)
+    assert q.report.in_float == ("cast",)
+    for sample in samples[:3]:
+        expected = (np.trunc(sample) * 0.5) @ SQUARE.numpy().T
+        assert np.abs(q(sample[None])[0] - expected).max() < 0.2
+        golden = tg2hdl.compile(q, samples[0]).golden(sample)
+        np.testing.assert_array_equal(golden, q.reference(*q.quantize_input(sample)))
+
+
+def test_an_unknown_name_left_in_float_is_refused() -> None:
+    message = _refused(np.zeros((4, 12), np.float32), float_layers="softmax")
+    assert "no layer or method 'softmax' to leave in float" in message
+    assert "W1, W2" in message
 
 
 def _refused(samples: object, **options: object) -> str:

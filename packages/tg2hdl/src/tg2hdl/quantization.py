@@ -110,7 +110,7 @@ def quantize(
     model: Callable[..., Any],
     samples: Any,
     *,
-    bits: int | None = None,
+    bits: int | Mapping[str, int] | None = None,
     labels: npt.ArrayLike | None = None,
     batched: bool = True,
     options: QuantizeOptions | None = None,
@@ -125,8 +125,9 @@ def quantize(
     samples : array, or tuple of arrays
         One array per input; its first axis counts samples.  The model gets one sample at a time, with a batch axis of
         size 1 in front; with ``batched=False`` exactly ``samples[i]``.
-    bits : int, optional
-        Width of activations and weights (bits, 2 to 8); 8 unless given.
+    bits : int or mapping of str to int, optional
+        Width of activations and weights (bits, 2 to 16); 8 unless given.  A mapping gives widths of the weights of
+        single layers by the names of the report, as the option `layers`.
     labels : array of int, optional
         Correct class of each sample, for the accuracies of the report.
     options : QuantizeOptions, optional
@@ -155,7 +156,7 @@ def quantize(
             f"tg2hdl.quantize has no option {unknown[0]!r}", hint="choose one of: " + ", ".join(sorted(known))
         )
     if bits is not None:
-        further["bits"] = bits
+        further["layers" if isinstance(bits, Mapping) else "bits"] = bits
     chosen = replace(options or QuantizeOptions(), **further)
     arrays = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
     if batched:

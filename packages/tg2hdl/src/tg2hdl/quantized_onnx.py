@@ -231,7 +231,7 @@ def _activations(observed: dict[str, Observed], options: QuantizeOptions) -> dic
         low, high = method(values, 8)
         zero, limit = (0, 255) if values.low >= 0 else (128, 127)
         bound = max(high, 0.0 if zero == 0 else -low)
-        scale = activation_scale(values.values, bound, limit, -zero, options.requantization == "shift")
+        scale = activation_scale(values.values, bound, limit, -zero, options.is_shift)
         found[name] = [
             {
                 "quant_type": QuantType.QUInt8,
@@ -261,7 +261,7 @@ def _weights(proto: Any, options: QuantizeOptions) -> dict[str, list[dict[str, A
         bits = options.layers.get(node.name, options.weights)
         limit = (1 << (bits - 1)) - 1
         axes = tuple(n for n in range(weights.ndim) if n != axis or not options.per_channel)
-        scales = weight_scales(weights, axes, limit, options.requantization == "shift", search=bits < 6)
+        scales = weight_scales(weights, axes, limit, options.is_shift, search=bits < 6)
         clipped = np.clip(weights, -limit * scales, limit * scales).astype(np.float32)
         arrays[node.input[1]].CopyFrom(onnx.numpy_helper.from_array(clipped, node.input[1]))
         zero = np.array(0, np.int8)

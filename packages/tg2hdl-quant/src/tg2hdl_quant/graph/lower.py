@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorGraph
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph.features import has_feature_scales
+from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.integer_bounds import weighted_bounds
 from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
 from tg2hdl_quant.graph.names import layer_names
@@ -19,7 +20,7 @@ from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.scales import activation_scale, weight_scales
-from tg2hdl_quant.graph.steps import INTERNAL, OPERAND, OUTPUT, TABLE, Plan
+from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan
 from tg2hdl_quant.graph.values import Sum, Value, integer_type
 
 __all__ = ["Lowering"]
@@ -35,7 +36,10 @@ class Lowering:
 
     Parameters
     ----------
+    graph : TensorGraph
+        Simplified.
     plan : Plan
+        Of it.
     observed : mapping of int to Observed
         Values of stored nodes and of what tables are computed from.
     range_of : callable
@@ -46,6 +50,7 @@ class Lowering:
 
     def __init__(
         self,
+        graph: TensorGraph,
         plan: Plan,
         observed: Mapping[int, Observed],
         range_of: RangeOf,
@@ -64,6 +69,9 @@ class Lowering:
         self._exact_nodes: dict[int, int] = {}
         self._stored: list[StoredTensor] = []
         self._weights: list[WeightTensor] = []
+        self._floats = FloatPart(
+            graph, self._builder, self._exact_number, self._before_float, self._name_in_float
+        )
 
     def run(self) -> Lowered:
         """The integer graph.
@@ -75,7 +83,13 @@ class Lowering:
         """
         graph = self._graph
         inputs = tuple(self._value(n) for n in graph.inputs)
-        outputs = tuple(self._value(n) for n in graph.outputs)
+        outputs = tuple(self._output(n) for n in graph.outputs)
+        unknown = sorted(set(self._options.layers) - {w.name for w in self._weights})
+        if unknown:
+            raise InputError(
+                f"no layer {unknown[0]!r} with integer weights",
+                hint="one of: " + ", ".join(w.name for w in self._weights),
+            )
         integer = TensorGraph(
             graph.name,
             tuple(self._builder.nodes),
@@ -84,7 +98,8 @@ class Lowering:
             graph.input_names,
             graph.structure,
         )
-        return Lowered(integer, inputs, outputs, tuple(self._stored), tuple(self._weights))
+        in_float = tuple(self._floats.names)
+        return Lowered(integer, inputs, outputs, tuple(self._stored), tuple(self._weights), in_float)
 
     # Stored nodes
 
@@ -97,7 +112,7 @@ class Lowering:
 
     def _bits(self, number: int) -> int:
         """Width of a stored node, by who reads it (bits)."""
-        roles = self._plan.roles.get(number, {INTERNAL})
+        roles = self._plan.roles.get(number, {INTERNAL}) - {FLOAT}
         if OPERAND in roles:
             return self._options.bits
         if roles == {TABLE}:
@@ -119,6 +134,8 @@ class Lowering:
 
     def _input(self, number: int) -> Value:
         node = self._graph.nodes[number]
+        if self._plan.roles.get(number) == {FLOAT}:
+            return _float_value(self._floats.node(number))
         bits = self._bits(number)
         offset: Array = np.zeros(())
         if self._options.input_scales != "one" and has_feature_scales(
@@ -155,7 +172,7 @@ class Lowering:
         limit = (1 << (bits - 1)) - 1
         finite = node.arg[np.isfinite(node.arg)]
         bound = float(np.abs(finite).max(initial=0))
-        scale = activation_scale(finite.astype(np.float64), bound, limit, -limit, self._is_shift)
+        scale = activation_scale(finite.astype(np.float64), bound, limit, -limit, self._options.is_shift)
         integers = np.clip(np.rint(node.arg / scale), -limit, limit)
         dtype = integer_type(int(integers.min()), int(integers.max()))
         assert dtype is not None
@@ -171,6 +188,8 @@ class Lowering:
                 made = self._builder.const(node.arg, node.dtype, node.label)
             elif kind == "compare":
                 made = self._compared(number)
+            elif kind == "float":
+                made = self._floats.to_integers(number)
             else:
                 sources = tuple(self._exact_number(s) for s in node.sources)
                 made = self._builder.add(node.op, sources, node.shape, node.dtype, node.arg, node.label)
@@ -251,19 +270,47 @@ class Lowering:
         made = self._builder.elementwise("MAX", a, b, dtype=dtype, label=node.label)
         return self._keep(number, "maximum", Value(made, np.asarray(scale), low, high))
 
-    # Parts
+    # Float arithmetic
 
-    @property
-    def _is_shift(self) -> bool:
-        return self._options.requantization == "shift"
+    def _output(self, number: int) -> Value:
+        is_float = self._graph.nodes[number].dtype.is_float and self._plan.is_float(number)
+        return _float_value(self._floats.node(number)) if is_float else self._value(number)
+
+    def _float(self, number: int) -> Value:
+        """The integers of what float arithmetic computes."""
+        if not self._graph.nodes[number].dtype.is_float:
+            return self._exact(number)
+        scale, low, high = self._scale(number, self._bits(number), self._observed[number].low >= 0)
+        dtype = integer_type(low, high)
+        assert dtype is not None
+        quantizer = Quantizer(np.asarray(scale, np.float32), np.zeros((), np.int64), low, high)
+        made = self._floats.quantized(number, quantizer, dtype, self._name_in_float(number))
+        return self._keep(number, "float", Value(made, np.asarray(scale), low, high))
+
+    def _before_float(self, number: int) -> Sum | None:
+        """Integers that float arithmetic reads, with their scales."""
+        below = self._plan.below_moves(number)
+        if self._plan.kind(below) == "float" or self._plan.roles.get(below) == {FLOAT}:
+            return None
+        return self._sum_of(number)
+
+    def _name_in_float(self, number: int) -> str:
+        node = self._graph.nodes[number]
+        return self._plan.floats.get(number) or node.label or node.op
+
+    # Parts
 
     def _scale(self, number: int, bits: int, unsigned: bool, at_least: float = 0.0) -> tuple[float, int, int]:
         """Scale of a node and the bounds of its integers."""
         observed = self._observed[number]
-        low, high = (0, (1 << bits) - 1) if unsigned else (1 - (1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        # Unsigned operands of 16 bits would take 32 in memory.
+        unsigned_bits = min(bits, 15) if self._options.bits == 16 else bits
+        low, high = (
+            (0, (1 << unsigned_bits) - 1) if unsigned else (1 - (1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        )
         smallest, largest = self._range_of(observed, bits)
         bound = max(largest, 0.0 if unsigned else -smallest, at_least)
-        scale = activation_scale(observed.values, bound, high, low, self._is_shift)
+        scale = activation_scale(observed.values, bound, high, low, self._options.is_shift)
         return scale, low, high
 
     def _keep(self, number: int, kind: str, value: Value) -> Value:
@@ -475,7 +522,7 @@ class Lowering:
         bits = self._options.layers.get(name, self._options.weights)
         limit = (1 << (bits - 1)) - 1
         axes = node.arg if self._options.per_channel else tuple(range(rank))
-        scale = weight_scales(weights, axes, limit, self._is_shift, search=bits < 6)
+        scale = weight_scales(weights, axes, limit, self._options.is_shift, search=bits < 6)
         integers = np.clip(np.rint(weights / scale), -limit, limit)
         if varying in self._mean:
             offset = offset + _lost_mean(
@@ -483,8 +530,10 @@ class Lowering:
             )
         low, high = weighted_bounds(integers, (value.low, value.high), shape, node.arg)
         dtype = integer_type(low, high, narrowest=32)
+        stored_type = integer_type(-limit, limit)
         assert dtype is not None
-        stored = self._builder.const(integers, DType.INT8, weight_node.label)
+        assert stored_type is not None
+        stored = self._builder.const(integers, stored_type, weight_node.label)
         factors = (self._builder.cast(value.node, dtype), self._builder.cast(stored, dtype))
         product = self._builder.elementwise("MUL", *factors, dtype=dtype)
         if self._builder.nodes[product].shape != shape:
@@ -495,6 +544,10 @@ class Lowering:
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
         return Sum((Value(made, kept, low, high),), offset, node.shape)
+
+
+def _float_value(node: int) -> Value:
+    return Value(node, np.ones(()), 0, 0)
 
 
 def _sqnr(reference: Array, value: Array) -> float:

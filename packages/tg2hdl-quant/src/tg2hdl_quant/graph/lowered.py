@@ -47,3 +47,4 @@ class Lowered:
     outputs: tuple[Value, ...]
     stored: tuple[StoredTensor, ...]
     weights: tuple[WeightTensor, ...]
+    in_float: tuple[str, ...] = ()

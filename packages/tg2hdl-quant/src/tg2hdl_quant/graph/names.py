@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tg2hdl_quant.graph.steps import Plan
 
 __all__ = ["layer_names"]
@@ -10,18 +12,15 @@ __all__ = ["layer_names"]
 def layer_names(plan: Plan) -> list[str]:
     """A unique name for each node: its weight's, or its method's with a number."""
     graph = plan.graph
-    taken: dict[str, int] = {}
+    taken = Counter(name.partition("#")[0] for name in plan.contractions.values())
     names = [""] * len(graph.nodes)
 
     def unique(stem: str) -> str:
-        taken[stem] = taken.get(stem, 0) + 1
+        taken[stem] += 1
         return stem if taken[stem] == 1 else f"{stem}#{taken[stem]}"
 
-    for number, node in enumerate(graph.nodes):
-        operands = plan.contraction(number)
-        if operands is not None:
-            label = next((graph.nodes[s].label for s in operands if graph.nodes[s].op == "const"), "")
-            names[number] = unique(label.removesuffix(".weight") or node.label or "matmul")
+    for number, name in plan.contractions.items():
+        names[number] = name
     for number, node in enumerate(graph.nodes):
         if names[number]:
             continue

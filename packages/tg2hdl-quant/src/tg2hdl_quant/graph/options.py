@@ -10,7 +10,9 @@ from tg2hdl_ir.errors import InputError
 __all__ = ["REQUANTIZATIONS", "ROUNDINGS", "QuantizeOptions"]
 
 REQUANTIZATIONS = ("shift", "multiplier")
-ROUNDINGS = ("half_up", "half_even", "onnxruntime")
+ROUNDINGS = ("half_up", "half_even", "onnxruntime", "tflite")
+_SHIFT_WIDTH = 6
+"""From this width on, powers of two lose little accuracy as scales of weights (bits)."""
 
 
 @dataclass(frozen=True)
@@ -20,21 +22,29 @@ class QuantizeOptions:
     Parameters
     ----------
     bits : int
-        Width of the operands of contractions (bits, 2 to 8).
+        Width of the operands of contractions (bits, 2 to 16).
     weight_bits : int, optional
-        Width of weights (bits, 2 to 8); `bits` unless given.
+        Width of weights (bits, 2 to 16); `bits`, but at most 8, unless given.
     layers : mapping of str to int
         Width of the weights of single layers by name, as the report names them.
+    float_layers : tuple of str
+        What is computed in float: layers by their name in the report, or operations by their method, such as
+        ``softmax`` or ``layernorm``.
+    allow_float : bool
+        Whether operations without an integer form are computed in float, or refused.
     per_channel : bool
         A scale for each output channel of the weights, or one for all.
     calibration : str
         Name of a registered method that chooses the range of a tensor from samples.
-    requantization : {"shift", "multiplier"}
+    requantization : {"shift", "multiplier"}, optional
         ``shift``: all scales are powers of two.  ``multiplier``: any scale; sums are multiplied by an integer of
-        `multiplier_bits` and shifted.
-    rounding : {"half_up", "half_even", "onnxruntime"}
+        `multiplier_bits` and shifted.  Unless given ``multiplier`` where any weights or operands have fewer than 6
+        bits, which powers of two cost accuracy, else ``shift``.
+    rounding : {"half_up", "half_even", "onnxruntime", "tflite"}
         Of the shift.  ``onnxruntime``: a sum is multiplied by its scale in float32 and rounded half to even, as in ONNX
-        Runtime, in integer operations; sums of several terms, which have no such rule, are rounded half to even.
+        Runtime, in integer operations; ``tflite``: by the doubling high product with a 31-bit multiplier and the
+        rounding shift of TensorFlow Lite, which rounds twice.  Sums of several terms, which have no such rule, are
+        rounded half to even in both.
     multiplier_bits : int
         Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).
     internal_bits : int
@@ -54,9 +64,11 @@ class QuantizeOptions:
     bits: int = 8
     weight_bits: int | None = None
     layers: Mapping[str, int] = field(default_factory=dict)
+    float_layers: tuple[str, ...] = ()
+    allow_float: bool = False
     per_channel: bool = True
     calibration: str = "minmax"
-    requantization: str = "shift"
+    requantization: str | None = None
     rounding: str = "half_up"
     multiplier_bits: int = 15
     internal_bits: int = 12
@@ -66,10 +78,12 @@ class QuantizeOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        names = (self.float_layers,) if isinstance(self.float_layers, str) else tuple(self.float_layers)
+        object.__setattr__(self, "float_layers", names)
         limits = (
-            ("bits", self.bits, 2, 8),
-            ("weight_bits", self.weights, 2, 8),
-            *((f"layers[{name!r}]", bits, 2, 8) for name, bits in self.layers.items()),
+            ("bits", self.bits, 2, 16),
+            ("weight_bits", self.weights, 2, 16),
+            *((f"layers[{name!r}]", bits, 2, 16) for name, bits in self.layers.items()),
             ("multiplier_bits", self.multiplier_bits, 8, 24),
             ("internal_bits", self.internal_bits, 8, 16),
             ("output_bits", self.output_bits, 8, 16),
@@ -78,7 +92,7 @@ class QuantizeOptions:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise InputError(f"{name}={value!r} is no width", hint=f"give {low} to {high} bits")
         choices = (
-            ("requantization", self.requantization, REQUANTIZATIONS),
+            ("requantization", self.requantization or "shift", REQUANTIZATIONS),
             ("rounding", self.rounding, ROUNDINGS),
             ("input_scales", self.input_scales, ("auto", "one")),
         )
@@ -89,4 +103,13 @@ class QuantizeOptions:
     @property
     def weights(self) -> int:
         """Width of weights (bits)."""
-        return self.bits if self.weight_bits is None else self.weight_bits
+        return min(self.bits, 8) if self.weight_bits is None else self.weight_bits
+
+    @property
+    def is_shift(self) -> bool:
+        """Whether all scales are powers of two."""
+        if self.requantization is not None:
+            return self.requantization == "shift"
+        return (
+            self.rounding != "tflite" and min(self.bits, self.weights, *self.layers.values()) >= _SHIFT_WIDTH
+        )

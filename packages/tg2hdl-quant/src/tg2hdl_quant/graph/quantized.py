@@ -92,11 +92,11 @@ def quantize_graph(
     )
     classes = checked_labels(labels, len(arrays[0]))
     simple = simplify(graph)
-    plan = plan_storage(simple)
+    plan = plan_storage(simple, options.float_layers, options.allow_float)
     method = calibration_method(options.calibration)
     float_stored = [n for n in sorted(plan.roles) if simple.nodes[n].dtype.is_float]
     observed = observe(simple, arrays, float_stored, options.seed)
     mean = means(simple, arrays, plan.weighted_operands()) if options.bias_correction else None
-    lowered = Lowering(plan, observed, method, options, mean).run()
+    lowered = Lowering(simple, plan, observed, method, options, mean).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
     return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report)

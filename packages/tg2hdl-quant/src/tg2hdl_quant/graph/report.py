@@ -208,7 +208,7 @@ def measure(
         agreement,
         float_accuracy,
         accuracy,
-        (),
+        lowered.in_float,
         tuple(warnings),
     )
 

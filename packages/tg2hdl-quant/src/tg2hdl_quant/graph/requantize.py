@@ -44,7 +44,9 @@ def requantize(
         values = np.clip(np.rint(np.broadcast_to(total.offset, total.shape) / scale), low, high)
         return builder.const(values, _narrow_type(low, high))
     shifts = _shift_amounts(total, scale)
-    if options.rounding == "onnxruntime" and shifts is None and follows_float32(total):
+    if options.rounding == "tflite" and follows_float32(total):
+        number, reach = _by_doubling_product(builder, total, scale, where)
+    elif options.rounding == "onnxruntime" and shifts is None and follows_float32(total):
         fitted = _by_staircase(builder, total, scale, low, high)
         number, reach = fitted or by_float32_product(builder, total, scale, max(high, -low), where)
     elif shifts is not None:
@@ -135,6 +137,37 @@ def _by_shift(
     if shifts.any():
         number = builder.elementwise("SHR", number, builder.const(shifts, dtype), dtype=dtype)
     return number, (reach >> int(shifts.min())) + 1
+
+
+def _by_doubling_product(builder: GraphBuilder, total: Sum, scale: float, where: str) -> tuple[int, int]:
+    """TensorFlow Lite's MultiplyByQuantizedMultiplier: a 31-bit multiplier, and two roundings.
+
+    The doubling high product rounds halves up, the shift after it rounds them away from zero.
+    """
+    term = total.terms[0]
+    fraction, exponent = np.frexp(term.scale / scale)
+    factor = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
+    factor = np.where(exponent < -31, 0, factor << np.maximum(exponent, 0))
+    right = np.clip(-exponent, 0, 31).astype(np.int64)
+    added = np.rint(total.offset / term.scale).astype(np.int64)
+    reach = term.reach + int(np.abs(added).max())
+    if reach * int(factor.max()) >= 1 << 62:
+        raise _too_wide(where)
+    wide = DType.INT64
+    number = _plus(builder, builder.cast(term.node, wide), added, wide)
+    number = builder.elementwise("MUL", number, builder.const(compact(factor), wide), dtype=wide)
+    number = builder.elementwise("ADD", number, builder.const(1 << 30, wide), dtype=wide)
+    number = builder.elementwise("SHR", number, builder.const(31, wide), dtype=wide)
+    if right.any():
+        negative = builder.elementwise("CMPLT", number, builder.const(0, wide), dtype=DType.BOOL)
+        half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+        below = builder.const(compact(half - (right > 0)), wide)
+        half_away = builder.elementwise(
+            "WHERE", negative, below, builder.const(compact(half), wide), dtype=wide
+        )
+        number = builder.elementwise("ADD", number, half_away, dtype=wide)
+        number = builder.elementwise("SHR", number, builder.const(compact(right), wide), dtype=wide)
+    return number, int(reach * float((term.scale / scale).max())) + 2
 
 
 def _by_multiplier(

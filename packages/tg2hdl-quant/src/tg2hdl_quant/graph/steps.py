@@ -6,16 +6,19 @@ of tables, what several nodes read, outputs.  Everything between stored nodes is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.simplify import contraction_operands
 
 __all__ = ["Plan", "plan_storage"]
 
-OPERAND, TABLE, INTERNAL, OUTPUT = "operand", "table", "internal", "output"
+OPERAND, TABLE, INTERNAL, OUTPUT, FLOAT = "operand", "table", "internal", "output", "float"
+_IN_FLOAT = "float"
+"""Stands for the operation of a node that is computed in float."""
 
 
 @dataclass
@@ -24,21 +27,38 @@ class Plan:
 
     Parameters
     ----------
+    graph : TensorGraph
+        What is computed in float has the operation ``float``.
     roles : dict of int to set of str
         Stored nodes with what their readers are: ``operand`` of a contraction, index of a ``table``, ``internal`` or
-        ``output``.
+        ``output``; ``float`` where float arithmetic reads a node of float arithmetic or an input.
     functions : dict of int to ScalarFunction
         Nodes that are computed as a function of another.
+    contractions : dict of int to str
+        Names of all contractions.
+    floats : dict of int to str
+        Nodes that were chosen to be computed in float, by what was chosen.
+    allow_float : bool
+        Whether what has no integer form is computed in float too.
     """
 
     graph: TensorGraph
+    contractions: dict[int, str] = field(default_factory=dict)
+    floats: dict[int, str] = field(default_factory=dict)
+    allow_float: bool = False
     roles: dict[int, set[str]] = field(default_factory=dict)
     functions: dict[int, ScalarFunction] = field(default_factory=dict)
     uses: list[int] = field(default_factory=list)
 
     def kind(self, number: int) -> str:
         """What makes a node, which is how `Lowering` computes it; ``unknown`` without an integer form."""
+        kind = self._kind(number)
+        return "float" if kind == "unknown" and self.allow_float else kind
+
+    def _kind(self, number: int) -> str:
         node = self.graph.nodes[number]
+        if node.op == _IN_FLOAT:
+            return "float"
         if node.op in ("const", "input"):
             return node.op if node.dtype.is_float or node.op == "const" else "exact"
         if not node.dtype.is_float:
@@ -77,6 +97,16 @@ class Plan:
                 found.append(varying[0])
         return found
 
+    def is_float(self, number: int) -> bool:
+        """Whether float arithmetic computes a node, perhaps in another order of its elements."""
+        return self.kind(self.below_moves(number)) == "float"
+
+    def below_moves(self, number: int) -> int:
+        """The node whose elements are moved."""
+        while self.kind(number) == "move":
+            number = self.graph.nodes[number].sources[0]
+        return number
+
     def is_leaf(self, number: int) -> bool:
         """Whether a sum reads the node as a stored tensor, and does not compute it itself."""
         if self.kind(number) == "move":
@@ -84,26 +114,99 @@ class Plan:
         return self.kind(number) != "sum" or self.uses[number] > 1 or number in self.graph.outputs
 
 
-def plan_storage(graph: TensorGraph) -> Plan:
+def plan_storage(graph: TensorGraph, float_layers: Iterable[str] = (), allow_float: bool = False) -> Plan:
     """Find the stored nodes of a simplified graph.
+
+    Parameters
+    ----------
+    float_layers : iterable of str
+        Layers or methods to compute in float.
+    allow_float : bool
+        Whether what has no integer form is computed in float, or refused.
 
     Raises
     ------
+    InputError
+        For a name that no layer and no method has.
     UnsupportedError
         For an operation that has no integer form; it is named.
     """
-    plan = Plan(graph)
-    for number in range(len(graph.nodes)):
-        function = find_function(graph, number)
-        if function is not None:
-            plan.functions[number] = function
-    plan.uses = _uses(plan)
+    plan = _with_functions(Plan(graph))
+    plan.contractions = _contraction_names(plan)
+    floats = _chosen_in_float(plan, float_layers)
+    if floats:
+        nodes = tuple(replace(n, op=_IN_FLOAT) if k in floats else n for k, n in enumerate(graph.nodes))
+        masked = replace(graph, nodes=nodes)
+        plan = _with_functions(Plan(masked, contractions=plan.contractions, floats=floats))
+    plan.allow_float = allow_float
     for number in graph.outputs:
-        _store(plan, number, OUTPUT)
+        _store(plan, number, FLOAT if plan.is_float(number) else OUTPUT)
     for number in reversed(range(len(graph.nodes))):
         if number in plan.roles:
             _demand(plan, number)
     return plan
+
+
+def _with_functions(plan: Plan) -> Plan:
+    for number in range(len(plan.graph.nodes)):
+        function = find_function(plan.graph, number)
+        if function is not None:
+            plan.functions[number] = function
+    plan.uses = _uses(plan)
+    return plan
+
+
+def _contraction_names(plan: Plan) -> dict[int, str]:
+    """A unique name for each contraction: its weight's, or its method's with a number."""
+    graph = plan.graph
+    taken: dict[str, int] = {}
+    names = {}
+    for number, node in enumerate(graph.nodes):
+        operands = plan.contraction(number)
+        if operands is not None:
+            label = next((graph.nodes[s].label for s in operands if graph.nodes[s].op == "const"), "")
+            stem = label.removesuffix(".weight") or node.label or "matmul"
+            taken[stem] = taken.get(stem, 0) + 1
+            names[number] = stem if taken[stem] == 1 else f"{stem}#{taken[stem]}"
+    return names
+
+
+def _chosen_in_float(plan: Plan, wanted: Iterable[str]) -> dict[int, str]:
+    """Nodes of layers and methods by name."""
+    graph = plan.graph
+    readers = graph.consumers()
+    found: dict[int, str] = {}
+    computed = [
+        n for n, v in enumerate(graph.nodes) if v.dtype.is_float and v.op not in MOVEMENT | {"const", "input"}
+    ]
+    methods = {graph.nodes[n].label for n in computed}
+    for name in wanted:
+        layer = next((n for n, known in plan.contractions.items() if known == name), None)
+        if name in methods and name:
+            found |= {n: name for n in computed if graph.nodes[n].label == name}
+        elif layer is not None:
+            found |= dict.fromkeys((graph.nodes[layer].sources[0], layer), name)
+            bias = _bias(graph, readers, layer)
+            if bias is not None:
+                found[bias] = name
+        else:
+            known = sorted({*plan.contractions.values(), *methods} - {""})
+            raise InputError(
+                f"no layer or method {name!r} to leave in float", hint="one of: " + ", ".join(known)
+            )
+    return found
+
+
+def _bias(graph: TensorGraph, readers: list[list[int]], number: int) -> int | None:
+    """The addition of a constant that alone reads a contraction."""
+    while len(readers[number]) == 1 and number not in graph.outputs:
+        number = readers[number][0]
+        node = graph.nodes[number]
+        if node.op == "ADD" and any(graph.nodes[s].op == "const" for s in node.sources):
+            return number
+        if node.op not in MOVEMENT:
+            break
+    return None
 
 
 def _uses(plan: Plan) -> list[int]:
@@ -155,11 +258,20 @@ def _demand(plan: Plan, number: int) -> None:
     elif kind == "exact":
         for source in node.sources:
             _store(plan, source, INTERNAL)
+    elif kind == "float":
+        for source in node.sources:
+            below = plan.below_moves(source)
+            if plan.kind(below) in ("float", "input") and graph.nodes[source].dtype.is_float:
+                _store(plan, source, FLOAT)
+            elif graph.nodes[source].dtype.is_float:
+                _read(plan, source)
+            else:
+                _store(plan, source, INTERNAL)
     elif kind == "unknown":
         raise UnsupportedError(
             f"{node.op} of {node.dtype}{list(node.shape)} has no integer form",
             where=f"layer {node.label}" if node.label else f"op {node.op}",
-            hint="take it out of the model and run it on the host",
+            hint="allow_float=True computes it in float, or run it on the host",
         )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
+from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
-from tg2hdl_quant.imported.float_part import FloatPart
 from tg2hdl_quant.imported.inputs import input_quantizers
 from tg2hdl_quant.imported.requantize import by_table, to_codes
 from tg2hdl_quant.imported.sums import Sums
@@ -138,7 +138,7 @@ class ImportLowering:
             return moved
         quantizer, source = node.arg, node.sources[0]
         if quantizer.scale.size > 1 or quantizer.zero.size > 1:
-            return self.floats.quantized(number)
+            return self._in_floats(number)
         name = node.label or f"quantize{number}"
         low, high = quantizer.low, quantizer.high
         total = None
@@ -156,10 +156,15 @@ class ImportLowering:
             total = self.sums.total(source)
         if total is None:
             self.how.append(Requantization(name, "float"))
-            return self.floats.quantized(number)
+            return self._in_floats(number)
         made, how = to_codes(self.builder, total, quantizer, low, high, name)
         self.how.append(how)
         return made
+
+    def _in_floats(self, number: int) -> int:
+        node = self.graph.nodes[number]
+        made = self.floats.quantized(node.sources[0], node.arg, node.dtype, node.label or node.op)
+        return self.builder.set_bounds(made, node.arg.low, node.arg.high)
 
     def _moved_input(self, number: int) -> int | None:
         """Codes that the host makes of an input, in the order in which they are read."""

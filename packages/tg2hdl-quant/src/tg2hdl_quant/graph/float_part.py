@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
+from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph.values import Sum
-from tg2hdl_quant.imported.builder import IntegerBuilder
 
 __all__ = ["FloatPart"]
 
@@ -25,6 +24,8 @@ class FloatPart:
         The integer node of a tensor of integers.
     total : callable
         A float tensor as a sum of scaled integers, or None.
+    name : callable, optional
+        What the report calls a node; its label or its operation unless given.
 
     Attributes
     ----------
@@ -35,14 +36,16 @@ class FloatPart:
     def __init__(
         self,
         graph: TensorGraph,
-        builder: IntegerBuilder,
+        builder: GraphBuilder,
         codes: Callable[[int], int],
         total: Callable[[int], Sum | None],
+        name: Callable[[int], str] | None = None,
     ) -> None:
         self._graph = graph
         self._builder = builder
         self._codes = codes
         self._total = total
+        self._name = name or (lambda number: graph.nodes[number].label or graph.nodes[number].op)
         self._known: dict[int, int] = {}
         self.names: list[str] = []
 
@@ -60,12 +63,11 @@ class FloatPart:
                 self._known[current] = self._made(current)
         return self._known[number]
 
-    def quantized(self, number: int) -> int:
+    def quantized(self, source: int, q: Quantizer, dtype: DType, name: str) -> int:
         """Codes by float arithmetic: a division, a rounding half to even, a saturation."""
-        node = self._graph.nodes[number]
-        self._named(node.label or node.op)
-        q, build = node.arg, self._builder
-        steps = self._op("FDIV", self.node(node.sources[0]), build.const(q.scale, _F32))
+        self._named(name)
+        build = self._builder
+        steps = self._op("FDIV", self.node(source), build.const(q.scale, _F32))
         steps = self._clipped(steps, q.low - q.zero - 1, q.high - q.zero + 1)
         whole = self._op("TRUNC", steps)
         rest = self._op("SUB", steps, whole)
@@ -81,12 +83,12 @@ class FloatPart:
         rounded = self._op("ADD", whole, self._op("WHERE", away, step, build.const(0.0, _F32)))
         coded = self._op("ADD", rounded, build.const(q.zero, _F32))
         coded = self._clipped(coded, np.asarray(q.low), np.asarray(q.high))
-        return build.set_bounds(build.cast(coded, node.dtype), q.low, q.high)
+        return build.cast(coded, dtype)
 
     def to_integers(self, number: int) -> int:
         """A comparison or conversion of float tensors."""
         node = self._graph.nodes[number]
-        self._named(node.label or node.op)
+        self._named(self._name(number))
         sources = tuple(
             self.node(s) if self._graph.nodes[s].dtype.is_float else self._codes(s) for s in node.sources
         )
@@ -99,23 +101,23 @@ class FloatPart:
         return [s for s in sources if self._graph.nodes[s].dtype.is_float and s not in self._known]
 
     def _is_leaf(self, number: int) -> bool:
-        return self._graph.nodes[number].op in ("const", "input") or self._total(number) is not None
+        return self._graph.nodes[number].op == "const" or self._total(number) is not None
 
     def _made(self, number: int) -> int:
         node = self._graph.nodes[number]
         if node.op == "const":
             return self._builder.const(node.arg, node.dtype, node.label)
-        if node.op == "input":
-            return self._builder.add("input", (), node.shape, node.dtype, node.arg, node.label)
         total = self._total(number)
         if total is not None:
             return self._converted(total, node.label)
+        if node.op == "input":
+            return self._builder.add("input", (), node.shape, node.dtype, node.arg, node.label)
         sources = tuple(
             self._known[s] if self._graph.nodes[s].dtype.is_float else self._codes(s) for s in node.sources
         )
         if node.op in MOVEMENT:
             return self._builder.move(node, sources[0])
-        self._named(node.label or node.op)
+        self._named(self._name(number))
         return self._builder.add(node.op, sources, node.shape, node.dtype, node.arg, node.label)
 
     def _converted(self, total: Sum, label: str) -> int:

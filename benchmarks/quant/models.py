@@ -168,7 +168,9 @@ def train(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epoc
     return model
 
 
-def trained(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int, folder: Path) -> Any:
+def trained(
+    name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int, folder: Path
+) -> Any:
     """The trained model; weights in the folder are used again."""
     path = folder / f"{name}.safetensors"
     if path.is_file():

@@ -258,9 +258,10 @@ def test_what_is_chosen_stays_in_float_and_is_named(chosen: tuple[str, ...]) -> 
 
 
 def test_float_parts_in_hardware() -> None:
-    samples = RNG.normal(size=(64, 2, 6)).astype(np.float32)
-    q = tg2hdl.quantize(_classifier, samples, float_layers="softmax")
-    accelerator = tg2hdl.compile(q, samples[0], multipliers=8)
+    samples = RNG.normal(size=(64, 6)).astype(np.float32)
+    columns = tensor(6, 4)
+    q = tg2hdl.quantize(lambda x: x.linear(columns).softmax(-1), samples, float_layers="softmax")
+    accelerator = tg2hdl.compile(q, samples[0])
     result = accelerator.simulate(samples[1])
     np.testing.assert_array_equal(result.output, accelerator.golden(samples[1]))
     assert result.cycles.compute == accelerator.predicted_cycles

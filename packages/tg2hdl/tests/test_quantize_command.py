@@ -67,6 +67,19 @@ def test_a_file_gives_the_same_integers(folder: Path) -> None:
         np.testing.assert_array_equal(value, expected)
 
 
+def test_widths_and_float_by_layer(folder: Path) -> None:
+    output = run("quantize", "net.py", "--samples", "x.npy", "--layer-bits", "w2=4", "--float", "sigmoid")
+    assert "left in float: sigmoid" in output
+    again = load_quantized(folder / "net.q.npz")
+    assert {r.name: r.bits for r in again.report.layers if r.kind == "weights"} == {"w1": 8, "w2": 4}
+    sample = np.load(folder / "x.npy")[0]
+    np.testing.assert_array_equal(
+        tg2hdl.compile(again, sample).golden(sample), again.reference(*again.quantize_input(sample))
+    )
+    with pytest.raises(InputError, match="--layer-bits w2 is no width of a layer"):
+        run("quantize", "net.py", "--samples", "x.npy", "--layer-bits", "w2")
+
+
 def test_refusals(folder: Path) -> None:
     with pytest.raises(InputError, match=r"no file 'none\.npy'"):
         run("quantize", "net.py", "--samples", "none.npy")

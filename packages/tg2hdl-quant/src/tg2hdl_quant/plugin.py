@@ -13,11 +13,15 @@ _CALIBRATIONS = (
     ("mse", "range with the smallest squared error of the quantized values"),
     ("entropy", "range with the smallest Kullback-Leibler divergence of the quantized distribution"),
 )
+_WEIGHT_ROUNDINGS = (
+    ("nearest", "each weight to the nearest code"),
+    ("compensated", "codes of weights that take up the errors of each other in the sums on samples (GPTQ)"),
+)
 
 
 @hookimpl
 def tg2hdl_quantizers() -> list[QuantizerDef]:
-    """Symmetric quantization of one tensor, and methods that choose ranges from samples."""
+    """Symmetric quantization of one tensor, and methods that choose ranges and codes of weights from samples."""
     return [
         QuantizerDef(
             "int8", "symmetric per tensor, scale max|x| / 127", "tg2hdl_quant.symmetric:quantize_int8"
@@ -28,5 +32,9 @@ def tg2hdl_quantizers() -> list[QuantizerDef]:
         *(
             QuantizerDef(name, description, calibrate=f"tg2hdl_quant.calibration:{name}")
             for name, description in _CALIBRATIONS
+        ),
+        *(
+            QuantizerDef(name, description, round_weights=f"tg2hdl_quant.weight_rounding:{name}")
+            for name, description in _WEIGHT_ROUNDINGS
         ),
     ]

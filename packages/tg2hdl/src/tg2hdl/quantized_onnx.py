@@ -32,6 +32,16 @@ _MEASURED = 512
 _KEPT = 1 << 17
 _WEIGHTED = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
 """Axis of the output channels in weights."""
+_NOT_IN_FILES = (
+    "float_layers",
+    "allow_float",
+    "bias_correction",
+    "weight_rounding",
+    "internal_bits",
+    "output_bits",
+    "multiplier_bits",
+    "input_scales",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +126,17 @@ def write_quantized_onnx(
         raise InputError(
             f"bits={options.bits}: codes of activations in ONNX files have 8 bits",
             hint="give weight_bits for narrower weights, or write a .npz file",
+        )
+    other = [n for n in _NOT_IN_FILES if getattr(options, n) != getattr(QuantizeOptions(), n)]
+    if other:
+        raise InputError(
+            f"{other[0]} has no effect in an ONNX file", hint="leave it out, or write a .npz file"
+        )
+    wide = [b for b in (options.weights, *options.layers.values()) if b > 8]
+    if wide:
+        raise InputError(
+            f"weights of {wide[0]} bits: codes of weights in ONNX files have up to 8",
+            hint="write a .npz file",
         )
     with TemporaryDirectory() as folder:
         return _write(Path(path), samples, Path(target), options, labels, Path(folder))
@@ -249,6 +270,7 @@ def _weights(proto: Any, options: QuantizeOptions) -> dict[str, list[dict[str, A
 
     arrays = {i.name: i for i in proto.graph.initializer}
     found: dict[str, list[dict[str, Any]]] = {}
+    quantized = []
     for node in proto.graph.node:
         if node.op_type not in _WEIGHTED or len(node.input) < 2 or node.input[1] not in arrays:
             continue
@@ -258,6 +280,7 @@ def _weights(proto: Any, options: QuantizeOptions) -> dict[str, list[dict[str, A
             axis = 0
         if weights.ndim < 2 or (node.op_type == "MatMul" and weights.ndim != 2):
             continue
+        quantized.append(node.name)
         bits = options.layers.get(node.name, options.weights)
         limit = (1 << (bits - 1)) - 1
         axes = tuple(n for n in range(weights.ndim) if n != axis or not options.per_channel)
@@ -269,6 +292,12 @@ def _weights(proto: Any, options: QuantizeOptions) -> dict[str, list[dict[str, A
             {"axis": axis} if scales.size > 1 else {}
         )
         found[node.input[1]] = [one | {"scale": np.array(v, np.float32)} for v in scales.reshape(-1)]
+    unknown = sorted(set(options.layers) - set(quantized))
+    if unknown:
+        raise InputError(
+            f"no node {unknown[0]!r} with weights to quantize",
+            hint="one of: " + ", ".join(filter(None, quantized)),
+        )
     return found
 
 

@@ -402,7 +402,7 @@ class SequencerDef:
 
 @dataclass(frozen=True)
 class QuantizerDef:
-    """A quantization method: of one tensor, or of the ranges of tensors in a model, or both.
+    """A quantization method: of one tensor, of the ranges of tensors in a model, or of the weights of its layers.
 
     Parameters
     ----------
@@ -411,12 +411,17 @@ class QuantizerDef:
     calibrate : Factory, optional
         ``(values, bits) -> (low, high)``: the range that a tensor of `bits` is quantized for, from values that it took
         on samples (float64, one axis, the smallest and the largest among them).  Deterministic.
+    round_weights : Factory, optional
+        ``(weights, scale, limit, inputs) -> codes``: whole numbers within ``+-limit`` for weights of shape (groups,
+        outputs, terms), with `scale` of shape (groups, outputs, 1); `inputs` are what the weights were multiplied with
+        on samples, of shape (groups, rows, terms).  Deterministic.
     """
 
     name: str
     description: str
     quantize: Factory | None = None
     calibrate: Factory | None = None
+    round_weights: Factory | None = None
 
 
 @dataclass(frozen=True)

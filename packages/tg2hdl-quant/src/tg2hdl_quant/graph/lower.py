@@ -22,6 +22,7 @@ from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.scales import activation_scale, weight_scales
 from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan
 from tg2hdl_quant.graph.values import Sum, Value, integer_type
+from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["Lowering"]
 
@@ -44,6 +45,8 @@ class Lowering:
         Values of stored nodes and of what tables are computed from.
     range_of : callable
         ``(observed, bits) -> (low, high)``: the calibration method.
+    rounding : WeightRounding
+        What chooses the codes of weights.
     mean : mapping of int to ndarray, optional
         Means of the operands of layers with weights, for the correction of their biases.
     """
@@ -55,6 +58,7 @@ class Lowering:
         observed: Mapping[int, Observed],
         range_of: RangeOf,
         options: QuantizeOptions,
+        rounding: WeightRounding,
         mean: Mapping[int, Array] | None = None,
     ) -> None:
         self._mean = mean or {}
@@ -63,6 +67,7 @@ class Lowering:
         self._observed = observed
         self._range_of = range_of
         self._options = options
+        self._rounding = rounding
         self._builder = GraphBuilder()
         self._names = layer_names(plan)
         self._values: dict[int, Value] = {}
@@ -523,7 +528,9 @@ class Lowering:
         limit = (1 << (bits - 1)) - 1
         axes = node.arg if self._options.per_channel else tuple(range(rank))
         scale = weight_scales(weights, axes, limit, self._options.is_shift, search=bits < 6)
-        integers = np.clip(np.rint(weights / scale), -limit, limit)
+        integers = self._rounding.codes(
+            weights, scale, limit, varying, taken_up, shape, node.arg, self._where_name(number)
+        )
         if varying in self._mean:
             offset = offset + _lost_mean(
                 self._mean[varying], float_weights, integers * scale / taken_up, node.arg

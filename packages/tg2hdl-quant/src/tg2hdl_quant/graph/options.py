@@ -51,6 +51,9 @@ class QuantizeOptions:
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).
     output_bits : int
         Width of outputs that are no plain sum with one scale (bits, 8 to 16).
+    weight_rounding : str
+        Name of a registered method that chooses the codes of weights: ``nearest``, or ``compensated``, which looks at
+        the samples.
     bias_correction : bool
         Add to each output channel of a layer what rounding of its weights took from its mean on the samples.
     input_scales : {"auto", "one"}
@@ -73,6 +76,7 @@ class QuantizeOptions:
     multiplier_bits: int = 15
     internal_bits: int = 12
     output_bits: int = 16
+    weight_rounding: str = "nearest"
     bias_correction: bool = False
     input_scales: str = "auto"
     seed: int = 0

@@ -20,6 +20,7 @@ from tg2hdl_quant.graph.samples import checked_labels, checked_samples
 from tg2hdl_quant.graph.simplify import simplify
 from tg2hdl_quant.graph.steps import plan_storage
 from tg2hdl_quant.graph.values import Value
+from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["QuantizedGraph", "quantize_graph"]
 
@@ -97,6 +98,7 @@ def quantize_graph(
     float_stored = [n for n in sorted(plan.roles) if simple.nodes[n].dtype.is_float]
     observed = observe(simple, arrays, float_stored, options.seed)
     mean = means(simple, arrays, plan.weighted_operands()) if options.bias_correction else None
-    lowered = Lowering(simple, plan, observed, method, options, mean).run()
+    rounding = WeightRounding(options.weight_rounding, simple, arrays)
+    lowered = Lowering(simple, plan, observed, method, options, rounding, mean).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
     return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report)

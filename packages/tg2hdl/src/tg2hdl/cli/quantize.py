@@ -42,9 +42,27 @@ Examples:
 @click.option("--labels", metavar="FILE", help="Correct class of each sample (.npy), for accuracies.")
 @click.option("--bits", type=int, default=8, show_default=True, help="Width of activations and weights.")
 @click.option("--weight-bits", type=int, help="Width of weights.  [default: --bits]")
+@click.option(
+    "--layer-bits",
+    multiple=True,
+    metavar="LAYER=BITS",
+    help="Width of the weights of one layer; once per layer.",
+)
+@click.option(
+    "--float",
+    "float_layers",
+    multiple=True,
+    metavar="NAME",
+    help="Compute a layer, or a method such as softmax, in float; once per name.",
+)
+@click.option("--allow-float", is_flag=True, help="Compute what has no integer form in float.")
 @click.option("--per-tensor", is_flag=True, help="One scale for the weights of a layer.")
 @click.option("--calibration", default="minmax", show_default=True, help="Method that chooses ranges.")
-@click.option("--requantization", type=click.Choice(REQUANTIZATIONS), default="shift", show_default=True)
+@click.option(
+    "--requantization",
+    type=click.Choice(REQUANTIZATIONS),
+    help="Scales that are powers of two, or any.  [default: shift; multiplier below 6 bits]",
+)
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="half_up", show_default=True)
 @click.option("-o", "--output", metavar="FILE", help="Quantized model.  [default: NAME.q.npz]")
 @with_json
@@ -53,6 +71,7 @@ def quantize_command(
     samples: str,
     labels: str | None,
     per_tensor: bool,
+    layer_bits: tuple[str, ...],
     output: str | None,
     json_file: str | None,
     **options: Any,
@@ -64,6 +83,7 @@ def quantize_command(
     the same results.
     """
     console, progress = consoles(json_file)
+    options["layers"] = dict(_layer_width(text) for text in layer_bits)
     if output is not None and output.endswith(".onnx"):
         written = _write_onnx(
             progress, model, _arrays(samples), labels, not per_tensor, Path(output), options
@@ -120,6 +140,13 @@ def _write_onnx(
         written = write_quantized_onnx(model, samples, target, chosen, targets)
     target.with_suffix(".json").write_text(json.dumps(written.to_dict(), indent=2) + "\n")
     return written
+
+
+def _layer_width(text: str) -> tuple[str, int]:
+    name, equals, bits = text.rpartition("=")
+    if not equals or not bits.isdecimal():
+        raise InputError(f"--layer-bits {text} is no width of a layer", hint="give e.g. --layer-bits fc1=4")
+    return name, int(bits)
 
 
 def _arrays(path: str) -> tuple[np.ndarray, ...]:

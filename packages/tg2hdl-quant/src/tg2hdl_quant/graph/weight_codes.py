@@ -1,0 +1,103 @@
+"""Codes of the weights of a layer by a registered method, which sees them as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
+
+__all__ = ["WeightRounding"]
+
+Array = npt.NDArray[Any]
+_ROWS = 4096
+_ELEMENTS = 1 << 24
+
+
+class WeightRounding:
+    """Rounds weights by a method that may look at the inputs of their layer on samples.
+
+    Parameters
+    ----------
+    name : str
+        Of a registered method.
+    graph : TensorGraph
+        Whose nodes are the inputs of layers.
+    samples : sequence of ndarray
+
+    Raises
+    ------
+    InputError
+        For a name that nothing registers.
+    """
+
+    def __init__(self, name: str, graph: TensorGraph, samples: Sequence[Array]) -> None:
+        known = {q.name: q.round_weights for q in registry().quantizers() if q.round_weights is not None}
+        if name not in known:
+            raise InputError(
+                f"no method {name!r} that rounds weights",
+                notes=(f"registered: {', '.join(known)}",),
+                hint="install the plugin that registers it, or name another",
+            )
+        self._name = name
+        self._method: Callable[..., Array] = resolve(known[name])
+        self._graph = graph
+        self._samples = samples
+
+    def codes(
+        self,
+        weights: Array,
+        scale: Array,
+        limit: int,
+        operand: int,
+        steps: Array,
+        shape: tuple[int, ...],
+        axes: tuple[int, ...],
+        where: str,
+    ) -> Array:
+        """Codes of weights that are multiplied with ``operand / steps`` in a product of `shape`, summed over `axes`.
+
+        Raises
+        ------
+        InputError
+            For codes of another shape or beyond `limit`.
+        """
+        rank = len(shape)
+        if self._name == "nearest" or any(weights.shape[a] != shape[a] for a in axes):
+            # Weights that repeat along what is summed are no matrix.
+            return np.asarray(np.clip(np.rint(weights / scale), -limit, limit))
+        node = self._graph.nodes[operand]
+        sizes = (1,) * (rank - len(node.shape)) + node.shape
+        count = max(1, min(len(self._samples[0]), _ELEMENTS // max(int(np.prod(node.shape)), 1)))
+        chosen = np.linspace(0, len(self._samples[0]) - 1, count).astype(int)
+        x = evaluate_nodes(self._graph, [s[chosen] for s in self._samples], [operand])[operand]
+        x = x.reshape(count, *sizes) / steps
+        x = np.broadcast_to(x, (count, *(shape[a] if a in axes else sizes[a] for a in range(rank))))
+        kept = [a for a in range(rank) if a not in axes]
+        groups = [a for a in kept if weights.shape[a] > 1 and sizes[a] > 1]
+        outputs = [a for a in kept if weights.shape[a] > 1 and sizes[a] == 1]
+        rows = [a for a in kept if weights.shape[a] == 1]
+        terms = int(np.prod([shape[a] for a in axes]))
+        order = (*groups, *outputs, *rows, *axes)
+        size = int(np.prod([shape[a] for a in groups]))
+        x = x.transpose([1 + a for a in (*groups, *outputs)] + [0] + [1 + a for a in (*rows, *axes)])
+        x = x.reshape(size, -1, terms)
+        x = x[:, np.linspace(0, x.shape[1] - 1, min(_ROWS, x.shape[1])).astype(int)]
+        matrix = weights.transpose(order).reshape(size, -1, terms)
+        channel = np.broadcast_to(scale, weights.shape).transpose(order).reshape(size, -1, terms)[:, :, :1]
+        found = np.asarray(self._method(matrix, channel, limit, x))
+        if (
+            found.shape != matrix.shape
+            or np.any(np.rint(found) != found)
+            or np.abs(found).max(initial=0) > limit
+        ):
+            raise InputError(
+                f"method {self._name!r} gave no codes of shape {matrix.shape} within +-{limit}", where=where
+            )
+        return found.reshape([weights.shape[a] for a in order]).transpose(np.argsort(order))

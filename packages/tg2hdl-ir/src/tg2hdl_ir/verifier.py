@@ -184,26 +184,28 @@ class _Verifier:
             if access.alt is not None and access.alt.dtype != meta.dtype:
                 self.fail(f"the alternative has type {access.alt.dtype}, expected {meta.dtype}", access)
         if access.gate is None:
-            self.inside(access, meta.depth)
+            found = self.outside(access.addr, meta.depth)
+            if found is not None:
+                addresses, hint = found
+                text = f"addresses {addresses} of buffer {access.buf_idx}, whose depth is {meta.depth}"
+                self.fail(text, access, hint)
 
-    def inside(self, access: IRBufLoad | IRBufStore, depth: int) -> None:
-        """Refuse an address that lies outside in some run, whatever the data is."""
-        form = self.affine.of(access.addr)
+    def outside(self, address: IRValue, depth: int) -> tuple[str, str | None] | None:
+        """Addresses of which some lie outside in some run, whatever the data is, and what would help."""
+        form = self.affine.of(address)
         counters = {loop.counter for loop in self.path}
         if form is None or any(isinstance(s, IRCounter) and s not in counters for s, _ in form.terms):
-            return
+            return None
         extremes = affine_extremes(form, self.affine)
         if extremes is None:
-            return
+            return None
         low, high = extremes
         for extreme, wrong in ((low, low.value < 0), (high, high.value >= depth)):
             if wrong and all(self.runs(loop.bound, extreme) for loop in self.path):
                 given = ", ".join(f"{v.name} = {n}" for v, n in extreme.variables.items())
-                self.fail(
-                    f"addresses {low.value} to {high.value} of buffer {access.buf_idx}, whose depth is {depth}",
-                    access,
-                    f"narrow the ranges of the variables: it happens with {given}" if given else None,
-                )
+                hint = f"narrow the ranges of the variables: it happens with {given}" if given else None
+                return f"{low.value} to {high.value}", hint
+        return None
 
     def runs(self, bound: int | IRValue, extreme: Extreme) -> bool:
         """Whether a loop is known to have iterations with the variables of an extreme address."""
@@ -228,6 +230,11 @@ class _Verifier:
             self.fail(f"the index has type {index.dtype}, expected an integer", access)
         elif isinstance(index, IRConst) and not 0 <= index.value < meta.size:
             self.fail(f"index {index.value} of register {meta.idx}, whose size is {meta.size}", access)
+        elif isinstance(access, IRRegLoad) or access.gate is None:
+            found = self.outside(index, meta.size)
+            if found is not None:
+                text = f"indices {found[0]} of register {meta.idx}, whose size is {meta.size}"
+                self.fail(text, access, found[1])
 
     # Values
 

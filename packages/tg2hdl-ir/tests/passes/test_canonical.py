@@ -169,6 +169,31 @@ def test_registers_that_are_read_first_start_at_zero(size, index, before, added)
     same_results(kernel, after, {})
 
 
+@pytest.mark.parametrize(
+    ("fill", "index", "set_first"),
+    [
+        ("RANGE i0 < 6 loop\nSET r0[i0] = 5:int32\nEND i0\n", "i2", True),
+        ("RANGE i0 < 5 loop\nSET r0[i0] = 5:int32\nEND i0\n", "i2", False),
+        ("RANGE i0 < 5 loop\nSET r0[i0] = 5:int32\nEND i0\nSET r0[5:int32] = 5:int32\n", "i2", True),
+        ("RANGE i0 < 2 loop\nRANGE i1 < 3 loop\nSET r0[%0] = 5:int32\nEND i1\nEND i0\n", "i2", True),
+        ("RANGE i0 < 6 loop\nSET r0[i0] = 5:int32\nEND i0\n", "data", True),
+        ("RANGE i0 < 6 loop\n%2 = lt bool i0, 3:int32\nSET r0[i0] = 5:int32 if %2\nEND i0\n", "i2", False),
+        ("SET r0[data] = 5:int32\n", "i2", False),
+        ("SET r0[data] = 5:int32\n", "data", False),
+    ],
+)
+def test_arrays_start_at_zero_unless_stores_cover_what_is_read(fill, index, set_first):
+    fill = fill.replace("SET r0[%0]", "%0 = mul int32 i0, 3:int32\n%1 = add int32 %0, i1\nSET r0[%1]")
+    data = "%8 = LOAD int32 b1[0:int32]\n"
+    kernel = parse_kernel(
+        f"kernel k\n  b0: int32[6] output\n  b1: int32[1]\n  r0: int32[6]\n{data}{fill.replace('data', '%8')}"
+        f"RANGE i2 < 6 loop\n%9 = GET int32 r0[{index.replace('data', '%8')}]\nSTORE int32 b0[i2] = %9\nEND i2\n"
+    )
+    after = verify(set_initial_registers(kernel))
+    assert (after is kernel) == set_first
+    same_results(kernel, after, {1: np.array([2], np.int32)})
+
+
 @pytest.mark.parametrize("order", ["%0, %5", "%5, %0"])
 def test_a_product_with_a_sign_is_a_choice(order):
     kernel = parse_kernel(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.constraints import Constraints
 from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, IRValue, IRVariable, is_const
+from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, is_const
 
 __all__ = ["Extreme", "affine_extremes", "gated_interval"]
 
@@ -47,12 +47,14 @@ def affine_extremes(form: Affine, affine: AffineAnalysis) -> tuple[Extreme, Extr
     return found[0], found[1]
 
 
-def gated_interval(access: IRBufLoad | IRBufStore, ranges: RangeAnalysis, affine: AffineAnalysis) -> Interval:
-    """An interval that holds every address at which the access is made: where its gate is true."""
-    form = affine.of(access.addr)
+def gated_interval(
+    address: IRValue, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis
+) -> Interval:
+    """An interval that holds every value of an address where a gate is true."""
+    form = affine.of(address)
     if form is None:
-        return _narrowed(access.gate, ranges).of(access.addr)
-    low, high = Constraints(access.gate, ranges, affine).interval(form, partly=True)
+        return _narrowed(gate, ranges).of(address)
+    low, high = Constraints(gate, ranges, affine).interval(form, partly=True)
     extremes = affine_extremes(form, affine)
     if extremes is None:
         return low, high

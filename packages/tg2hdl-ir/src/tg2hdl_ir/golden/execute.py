@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.analysis.dependence import element
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import IRVerificationError, SimulationError
+from tg2hdl_ir.errors import IRVerificationError
 from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.golden.recurrence import Recurrence, find_recurrence
 from tg2hdl_ir.golden.registers import RegisterFile
@@ -207,8 +207,9 @@ class Interpreter:
     def _load_register(self, load: IRRegLoad) -> Array:
         if load.reg not in self.plan.dynamic:
             return self.registers.elements[element(load)]
-        index = self._index(load)
-        return self.registers.load(load.reg, index, self.shape)
+        index, inside = self._index(load)
+        found = self.registers.load(load.reg, index, self.shape)
+        return found if inside is None else np.where(inside, found, found.dtype.type(0))
 
     def _store(self, store: IRBufStore) -> None:
         buffer = self.buffers[store.buf_idx]
@@ -239,22 +240,20 @@ class Interpreter:
         private = tuple(
             not any(store.reg in shared[loop] for loop in d.loops) for d in reversed(self.dimensions)
         )
-        self.registers.store(store.reg, self._index(store), value, gate, self.shape, private)
+        index, inside = self._index(store)
+        if inside is not None:
+            gate = _both(inside, gate)
+        self.registers.store(store.reg, index, value, gate, self.shape, private)
 
-    def _index(self, statement: IRRegLoad | IRRegStore) -> Array:
+    def _index(self, statement: IRRegLoad | IRRegStore) -> tuple[Array, Array | None]:
+        """Index of an access, zero where it is outside its array, and where it is inside; None when all are."""
         index = np.zeros((), np.int64) if statement.index is None else self.value(statement.index)
-        size = self.plan.kernel.register(statement.reg).size
-        if index.size and (index.min() < 0 or index.max() >= size):
-            raise SimulationError(
-                f"register array {statement.reg} is accessed at {int(_worst(index, size))}, "
-                f"its size is {size}",
-                where=f"kernel {self.plan.kernel.name}",
-            )
-        return index
+        inside = _inside(index, self.plan.kernel.register(statement.reg).size)
+        return (index, None) if inside is None else (np.where(inside, index, index.dtype.type(0)), inside)
 
 
 def _inside(address: Array, depth: int) -> Array | None:
-    """Whether each address is inside a buffer; None when all are."""
+    """Whether each address is inside a buffer or array; None when all are."""
     if not address.size or (address.min() >= 0 and address.max() < depth):
         return None
     return np.asarray((address >= 0) & (address < depth))
@@ -267,11 +266,6 @@ def _both(first: Array | None, second: Array | None) -> Array:
         assert found is not None, "one of them is given"
         return found
     return np.asarray(first & second)
-
-
-def _worst(address: Array, depth: int) -> Any:
-    flat = address.ravel()
-    return flat[np.argmax((flat < 0) | (flat >= depth))]
 
 
 def constant(node: IRConst) -> Array:

@@ -53,8 +53,6 @@ def evaluate(
     ------
     InputError
         On a missing, wrongly typed or wrongly sized buffer or variable.
-    SimulationError
-        On an index outside its array of registers.
     """
     values = _variables(kernel, variables or {})
     written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}

@@ -1,4 +1,4 @@
-"""Accesses that data may lead outside their buffer: hardware must be told to leave these out."""
+"""Accesses that data may lead outside their buffer or array of registers: hardware must be told to leave these out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
+    IRConst,
     IRItem,
+    IRRegLoad,
+    IRRegStore,
     IRStatement,
     IRValue,
     KernelIR,
@@ -22,40 +25,73 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["gate_outside_accesses"]
 
 
-@ir_pass("gate-outside-accesses", "accesses that may be outside their buffer are gated")
+@ir_pass("gate-outside-accesses", "accesses that may be outside their buffer or array are gated")
 def gate_outside_accesses(kernel: KernelIR) -> KernelIR:
     """Close the gate of each access where its address is outside, as the golden model does."""
-    rewriter = Rewriter()
-    folder = rewriter.folder
-    depths = {b.idx: b.depth for b in kernel.buffers}
+    gates = _Gates(kernel)
+    return replace(kernel, loop_tree=gates.level(kernel.loop_tree)) if gates.outside else kernel
 
-    def limits(access: IRBufLoad | IRBufStore) -> tuple[bool, bool]:
-        low, high = gated_interval(access, folder.ranges, folder.affine)
-        return low < 0, high >= depths[access.buf_idx]
 
-    accesses = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufLoad | IRBufStore)]
-    outside = {s: found for s in accesses if any(found := limits(s))}
-    if not outside:
-        return kernel
+class _Gates:
+    def __init__(self, kernel: KernelIR) -> None:
+        self.rewriter = Rewriter()
+        self.folder = self.rewriter.folder
+        self.depths = {b.idx: b.depth for b in kernel.buffers}
+        self.sizes = {r.idx: r.size for r in kernel.registers}
+        self.indices: dict[tuple[IRValue, int], IRValue] = {}
+        limits = {statement: self._limits(statement) for statement in kernel.loop_tree.statements()}
+        self.outside = {statement: found for statement, found in limits.items() if any(found)}
 
-    def inside(address: IRValue, depth: int, *, below: bool, above: bool) -> IRValue | None:
-        positive = folder.op("lt", DType.BOOL, const_int(-1, address.dtype), address) if below else None
-        return folder.all_of(positive, folder.below(address, depth) if above else None)
-
-    def gated(statement: IRStatement) -> IRStatement:
-        rebuilt = rewriter.statement(statement)
-        if not isinstance(statement, IRBufLoad | IRBufStore) or statement not in outside:
-            return rebuilt
-        assert isinstance(rebuilt, IRBufLoad | IRBufStore), "an access stays an access"
-        below, above = outside[statement]
-        gate = inside(rebuilt.addr, depths[rebuilt.buf_idx], below=below, above=above)
-        rebuilt = replace(rebuilt, gate=folder.all_of(gate, rebuilt.gate))
-        if isinstance(statement, IRBufLoad) and isinstance(rebuilt, IRBufLoad):
-            rewriter.memo[statement] = rebuilt
-        return rebuilt
-
-    def level(loop: LoopIR) -> LoopIR:
-        items: list[IRItem] = [level(i) if isinstance(i, LoopIR) else gated(i) for i in loop.items]
+    def level(self, loop: LoopIR) -> LoopIR:
+        items: list[IRItem] = [self.level(i) if isinstance(i, LoopIR) else self._gated(i) for i in loop.items]
         return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
 
-    return replace(kernel, loop_tree=level(kernel.loop_tree))
+    def _limits(self, statement: IRStatement) -> tuple[bool, bool]:
+        """Whether a statement may be below and above what it accesses."""
+        address, size = self._place(statement)
+        if address is None:
+            return False, False
+        gate = None if isinstance(statement, IRRegLoad) else statement.gate
+        low, high = gated_interval(address, gate, self.folder.ranges, self.folder.affine)
+        return low < 0, high >= size
+
+    def _place(self, statement: IRStatement) -> tuple[IRValue | None, int]:
+        if isinstance(statement, IRBufLoad | IRBufStore):
+            return statement.addr, self.depths[statement.buf_idx]
+        return statement.index, self.sizes[statement.reg]
+
+    def _gated(self, statement: IRStatement) -> IRStatement:
+        rebuilt = self.rewriter.statement(statement)
+        if statement not in self.outside:
+            return rebuilt
+        address, size = self._place(rebuilt)
+        assert address is not None, "what is outside has an address"
+        below, above = self.outside[statement]
+        inside = self.folder.all_of(
+            self.folder.op("lt", DType.BOOL, const_int(-1, address.dtype), address) if below else None,
+            self.folder.below(address, size) if above else None,
+        )
+        assert inside is not None, "a constant address is inside"
+        match rebuilt:
+            case IRBufLoad():
+                gated = replace(rebuilt, gate=self.folder.all_of(inside, rebuilt.gate))
+                self.rewriter.memo[statement] = gated  # type: ignore[index]
+                return gated
+            case IRBufStore():
+                return replace(rebuilt, gate=self.folder.all_of(inside, rebuilt.gate))
+            case IRRegStore():
+                index = self._index(inside, address, size)
+                return replace(rebuilt, index=index, gate=self.folder.all_of(inside, rebuilt.gate))
+            case IRRegLoad():
+                load = replace(rebuilt, index=self._index(inside, address, size))
+                zero = IRConst(load.dtype.bits_to_const(0), load.dtype)
+                self.rewriter.memo[statement] = self.folder.op("where", load.dtype, inside, load, zero)  # type: ignore[index]
+                return load
+
+    def _index(self, inside: IRValue, index: IRValue, size: int) -> IRValue:
+        """Zero where an index is outside; the same value for the same index, so that stores are forwarded to loads."""
+        key = index, size
+        if key not in self.indices:
+            zero = const_int(0, index.dtype)
+            self.indices[key] = self.folder.op("where", index.dtype, inside, index, zero)
+        return self.indices[key]

@@ -87,7 +87,7 @@ def measure(name: str, engines: list[str]) -> dict:
         simulation = open_simulation(model, engine, cache=False)
         build = cpu_seconds() - begin
         with Runner(accelerator.design, simulation=simulation) as runner:
-            run = runner.run(accelerator._bind(inputs), accelerator.captured.var_vals)
+            run = runner.run(accelerator.bind(*inputs), accelerator.captured.var_vals)
             result = np.asarray(accelerator.captured.restore(list(run.outputs)))
             assert result.tobytes() == np.asarray(golden).tobytes(), (name, engine)
             assert run.compute == accelerator.predicted_cycles

@@ -48,7 +48,7 @@ def main() -> None:
     simulation = open_simulation(model, expected_cycles=accelerator.predicted_cycles, cache=False)
     mark(f"open the engine ({simulation.engine})")
     with Runner(accelerator.design, simulation=simulation) as runner:
-        run = runner.run(accelerator._bind([x]), accelerator.captured.var_vals)
+        run = runner.run(accelerator.bind(x), accelerator.captured.var_vals)
     mark("run")
     result = np.asarray(accelerator.captured.restore(list(run.outputs)))
     assert result.tobytes() == np.asarray(accelerator.golden(x)).tobytes()

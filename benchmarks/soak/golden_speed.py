@@ -40,7 +40,8 @@ def main() -> None:
     for name, (model, inputs) in WORKLOADS.items():
         captured = capture(model, *inputs, fold=False)
         contents = {n: np.zeros(b.depth, b.dtype.numpy()) for n, b in enumerate(captured.program.buffers)}
-        contents |= captured.bind(*inputs)
+        given = captured.bind(*inputs).values()
+        contents |= zip((s.buffer for s in captured.inputs), given, strict=True)
         golden = interpreter = 0.0
         for call, uops in zip(captured.program.calls, captured.kernel_uops, strict=True):
             slots = {m.idx: n for m, n in zip(call.kernel.buffers, call.buffers, strict=True)}

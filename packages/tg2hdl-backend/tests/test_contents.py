@@ -18,7 +18,7 @@ X = RNG.standard_normal((1, 8), dtype=np.float32)
 def run(model, *inputs):
     captured = capture(model, *inputs)
     program = captured.program
-    named = {program.buffers[n].name: a for n, a in captured.bind(*inputs).items()}
+    named = captured.bind(*inputs)
     results = evaluate_program(program, named)
     return [results[program.buffers[n].name].reshape(1, -1) for n in program.outputs]
 

@@ -21,7 +21,7 @@ def compiled_product(weights="rom"):
         lambda x: (x.cast("int32") @ w.cast("int32")).relu(), np.zeros((1, 12), np.int8), name="product"
     )
     inputs = rng.integers(-128, 128, (37, 1, 12)).astype(np.int8)
-    named = [{captured.program.buffers[n].name: a for n, a in captured.bind(x).items()} for x in inputs]
+    named = [captured.bind(x) for x in inputs]
     expected = np.maximum(inputs.astype(np.int64) @ w.numpy().astype(np.int64), 0).reshape(37, 6)
     options = CompileOptions(multipliers=3, weights=weights)
     return compile_program(captured.program, options), named, expected
@@ -60,7 +60,7 @@ def test_programs_that_keep_state_run_one_by_one(monkeypatch):
     captured = capture(lambda x: total.assign(total + x), np.zeros(4, np.int32), name="sums")
     compiled = compile_program(captured.program)
     inputs = np.arange(12, dtype=np.int32).reshape(3, 4)
-    named = [{captured.program.buffers[n].name: a for n, a in captured.bind(x).items()} for x in inputs]
+    named = [captured.bind(x) for x in inputs]
     with Runner(compiled, "levelized") as simulation:
         runs = simulation.run_batch(named)
         assert simulation._batch is None

@@ -76,7 +76,7 @@ def run_bench(
     references = own_result(build_fn, *input_arrays)
     tg_wall = time.perf_counter() - started
     design = compile_program(captured.program, options)
-    contents = {captured.program.buffers[n].name: a for n, a in captured.bind(*input_arrays).items()}
+    contents = captured.bind(*input_arrays)
     started = time.perf_counter()
     with Runner(design, engine) as runner:
         run = runner.run(contents, captured.var_vals)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import (
+    BudgetError,
     CapacityError,
     InputError,
     IRVerificationError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Area",
     "ArithmeticUnit",
+    "BudgetError",
     "BufferMeta",
     "CapacityError",
     "CommandDef",

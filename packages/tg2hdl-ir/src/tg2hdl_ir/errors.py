@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "BudgetError",
     "CapacityError",
     "IRVerificationError",
     "InputError",
@@ -63,6 +64,10 @@ class UnsupportedError(Tg2hdlError):
     """A construct that cannot be compiled."""
 
     kind = "unsupported"
+
+
+class BudgetError(UnsupportedError):
+    """A kernel that needs more than its options allow: multipliers, or cycles of a step."""
 
 
 class InputError(Tg2hdlError):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import BudgetError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_lower.lanes.interleavings import Tiles, independent_axes, interleavings
@@ -62,8 +62,8 @@ def plan_orders(
             interleaved = interleave(interleaved, planning.info, axis, tile)
         try:
             yield planning.marked(planning.finished(interleaved))
-        except UnsupportedError:
-            # An order without hardware is skipped; the kernel's own plan remains.
+        except BudgetError:
+            # The kernel's own plan remains.
             continue
 
 

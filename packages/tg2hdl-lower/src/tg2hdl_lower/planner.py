@@ -9,7 +9,7 @@ from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.errors import BudgetError, InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
@@ -98,7 +98,7 @@ def plan_kernel(
     InputError
         When no part and no unit is of the family `options.target`.
     UnsupportedError
-        When there is no hardware for an operation.
+        When there is no hardware for an operation; a `BudgetError` when the options allow too little of it.
     """
     options = options or LowerOptions()
     planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)
@@ -313,10 +313,10 @@ def _reason(ii: int, least: StepInterval) -> str:
     return f"a step every {ii} cycles: {limit}"
 
 
-def _too_few_multipliers(budget: MultiplierBudget, where: str) -> UnsupportedError:
+def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:
     kinds = [f"{count} of {key}" for key, count in budget.products.items()]
     kinds += [f"{budget.private} whose result the next step waits for"] if budget.private else []
-    return UnsupportedError(
+    return BudgetError(
         f"a step has products that cannot take turns on the same multiplier: {', '.join(kinds)}; "
         f"it needs at least {budget.least} multipliers, which is more than multipliers={budget.limit}",
         where=where,

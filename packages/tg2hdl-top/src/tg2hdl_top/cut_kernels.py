@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import BudgetError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
 from tg2hdl_ir.pipeline import canonicalize
@@ -99,10 +99,10 @@ def _steps(program: ProgramIR, options: CompileOptions) -> int:
 
 
 def _cycles(program: ProgramIR, options: CompileOptions) -> int | None:
-    """Cycles of all kernels; None where a step needs more multipliers than there are, which a cut may change."""
+    """Cycles of all kernels; None where one does not fit the budget, which a cut may change."""
     if options.float_order == "relaxed":
         program = with_partial_sums(program, options)
     try:
         return sum(plan.cycles() for plan in place_program(program, options))
-    except UnsupportedError:
+    except BudgetError:
         return None

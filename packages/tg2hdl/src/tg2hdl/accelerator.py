@@ -124,7 +124,7 @@ class Accelerator:
         ToolMissingError
             When the engine cannot run here.
         """
-        named = self._bind(inputs)
+        named = self.bind(*inputs)
         if vcd is not None:
             with self.session(engine, vcd=vcd, progress=progress) as session:
                 return session.run_bound(named)
@@ -162,7 +162,7 @@ class Accelerator:
         progress: Callable[[str], None] | None = None,
     ) -> Session:
         """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
-        model = SimulatedModel(self.captured, self.design, self.top, self._bind)
+        model = SimulatedModel(self.captured, self.design, self.top, self.bind)
         return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
 
     def golden(self, *inputs: Any) -> Any:
@@ -173,7 +173,7 @@ class Accelerator:
         program = self.design.program
         results = evaluate_program(
             program,
-            self._bind(inputs),
+            self.bind(*inputs),
             self.captured.var_vals or None,
             target=self.options.target,
             units=self.options.units,
@@ -364,9 +364,14 @@ class Accelerator:
         """RTLIL apart from the contents of memories."""
         return design_text(self.top, self.name)
 
-    def _bind(self, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
-        buffers = self.design.program.buffers
+    def bind(self, *inputs: Any) -> dict[str, np.ndarray]:
+        """Arrays of the design's buffers for a run with these inputs, by name: flat, weights that were loaded included.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        """
         if self._prepare is not None:
             inputs = self._prepare(*inputs)
-        inputs_by_name = {buffers[n].name: array for n, array in self.captured.bind(*inputs).items()}
-        return {**self._loaded, **inputs_by_name}
+        return {**self._loaded, **self.captured.bind(*inputs)}

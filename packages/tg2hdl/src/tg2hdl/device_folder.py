@@ -78,7 +78,7 @@ def _write_vectors(accelerator: Accelerator, path: Path, vectors: int) -> None:
     state: dict[str, np.ndarray] = {}
     for number in range(vectors):
         inputs = random_inputs(captured.inputs, number)
-        bound = {program.buffers[n].name: a for n, a in captured.bind(*inputs).items()}
+        bound = captured.bind(*inputs)
         found = evaluate_program(
             program,
             bound,

@@ -33,7 +33,7 @@ def check_netlist(
         run = Runner(accelerator.design, simulation=simulation)
         for number, inputs in enumerate(vectors):
             progress(f"vector {number + 1} of {len(vectors)}")
-            found = run.run(accelerator._bind(tuple(inputs)), accelerator.captured.var_vals)
+            found = run.run(accelerator.bind(*inputs), accelerator.captured.var_vals)
             cycles = found.compute
             output = accelerator.captured.restore(list(found.outputs))
             if not same_bits(output, accelerator.golden(*inputs)):

@@ -35,7 +35,7 @@ class SimulatedModel:
     captured: CapturedProgram
     design: Design
     top: TopModule
-    bind: Callable[[tuple[Any, ...]], dict[str, np.ndarray]]
+    bind: Callable[..., dict[str, np.ndarray]]
 
 
 class Session:
@@ -97,7 +97,7 @@ class Session:
 
     def run(self, *inputs: Any) -> SimulationResult:
         """Run once; see `Accelerator.simulate`."""
-        return self.run_bound(self._model.bind(inputs))
+        return self.run_bound(self._model.bind(*inputs))
 
     def run_bound(self, named: Mapping[str, np.ndarray]) -> SimulationResult:
         """Run once on input buffers by name."""
@@ -118,7 +118,7 @@ class Session:
         InputError
             For a missing input, or one of another shape or dtype.
         """
-        bound = [self._model.bind(x if isinstance(x, tuple) else (x,)) for x in inputs]
+        bound = [self._model.bind(*(x if isinstance(x, tuple) else (x,))) for x in inputs]
         started = time.perf_counter()
         runs = self._simulation.run_batch(bound, self._model.captured.var_vals)
         each = (time.perf_counter() - started) / max(1, len(runs))

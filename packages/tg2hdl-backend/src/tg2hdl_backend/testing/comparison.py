@@ -171,7 +171,8 @@ def _initial_contents(captured: CapturedProgram, inputs: Sequence[Any]) -> dict[
         n: np.zeros(b.depth, b.dtype.numpy()) if b.initial is None else b.initial.reshape(-1)
         for n, b in enumerate(captured.program.buffers)
     }
-    return contents | captured.bind(*(i for i in inputs if not hasattr(i, "unbind")))
+    given = captured.bind(*(i for i in inputs if not hasattr(i, "unbind")))
+    return contents | dict(zip((s.buffer for s in captured.inputs), given.values(), strict=True))
 
 
 def _outputs(captured: CapturedProgram, contents: dict[int, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -52,7 +52,7 @@ def compare_with_hardware(
     design = compile_program(captured.program, options)
     program = design.program
     arrays = [i for i in inputs if not hasattr(i, "unbind")]
-    named = {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
+    named = captured.bind(*arrays)
     golden = evaluate_program(program, named, captured.var_vals)
     with Runner(design, engine) as runner:
         started = time.perf_counter()

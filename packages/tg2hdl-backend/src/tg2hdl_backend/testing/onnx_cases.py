@@ -180,9 +180,7 @@ def _compare(case: Any, result: CaseResult, rtl: bool) -> None:
             arrays = [np.asarray(given[s.name]) for s in model.inputs]
             captured = capture(model, *arrays)
             program = captured.program
-            contents = evaluate_program(
-                program, {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
-            )
+            contents = evaluate_program(program, captured.bind(*arrays))
             golden = [contents[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
             for name, got, want in zip(model.output_names, golden, expected, strict=True):
                 problem = difference(got, _array(want), case.rtol, case.atol)

@@ -50,7 +50,7 @@ def golden(model: OnnxModel, *inputs: Array) -> list[Array]:
     """Outputs of the golden model."""
     captured = capture(model, *inputs)
     program = captured.program
-    found = evaluate_program(program, {program.buffers[n].name: a for n, a in captured.bind(*inputs).items()})
+    found = evaluate_program(program, captured.bind(*inputs))
     assert tuple(s.name for s in captured.outputs) == model.output_names
     return [found[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
 

@@ -26,7 +26,7 @@ def compare_with_tinygrad(
     captured = capture(model, *inputs)
     program = captured.program
     arrays = [i for i in inputs if not hasattr(i, "unbind")]
-    named = {program.buffers[n].name: a for n, a in captured.bind(*arrays).items()}
+    named = captured.bind(*arrays)
     results = evaluate_program(program, named, captured.var_vals or None)
     found = []
     for number, spec, reference in zip(

@@ -55,8 +55,8 @@ class CapturedProgram:
     frozen: frozenset[str] = frozenset()
     model: Callable[..., Any] | None = None
 
-    def bind(self, *values: Any) -> dict[int, npt.NDArray[Any]]:
-        """Flat contents of the input buffers, by buffer index.
+    def bind(self, *values: Any) -> dict[str, npt.NDArray[Any]]:
+        """Flat contents of the input buffers, by name.
 
         Raises
         ------
@@ -70,7 +70,10 @@ class CapturedProgram:
                 where=f"model {self.program.name}",
                 hint=f"pass {names or 'none'}",
             )
-        return {s.buffer: s.check(v).reshape(-1) for s, v in zip(self.inputs, values, strict=True)}
+        buffers = self.program.buffers
+        return {
+            buffers[s.buffer].name: s.check(v).reshape(-1) for s, v in zip(self.inputs, values, strict=True)
+        }
 
     def restore(self, arrays: list[npt.NDArray[Any]]) -> Any:
         """Arrays of the outputs in the structure that the model returned."""

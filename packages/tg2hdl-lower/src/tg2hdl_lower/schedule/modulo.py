@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import BudgetError
 from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Store
@@ -58,7 +58,7 @@ def schedule(
 
     Raises
     ------
-    UnsupportedError
+    BudgetError
         When no II up to `options.max_ii` works.
     """
     edges = loop_edges(flow, lines) + memory_edges(flow, registers)
@@ -72,7 +72,7 @@ def schedule(
             attempt.assign_shared_units()
             placements = sink_loads(flow, attempt.rules, edges, ii, attempt.placed)
             return Schedule(ii, placements)
-    raise UnsupportedError(
+    raise BudgetError(
         f"no initiation interval up to {options.max_ii} cycles works",
         where=flow.kernel.where,
         hint="raise max_ii, or split the computation with .contiguous()",

@@ -22,7 +22,7 @@ def buffer_ranges(accelerator: Accelerator, inputs: Sequence[np.ndarray]) -> dic
     state: dict[str, np.ndarray] = {}
     results = evaluate_program(
         program,
-        accelerator._bind(tuple(inputs)),
+        accelerator.bind(*inputs),
         captured.var_vals or None,
         target=accelerator.options.target,
         units=accelerator.options.units,

@@ -71,7 +71,8 @@ class _Gates:
             self.folder.op("lt", DType.BOOL, const_int(-1, address.dtype), address) if below else None,
             self.folder.below(address, size) if above else None,
         )
-        assert inside is not None, "a constant address is inside"
+        if inside is None:
+            return rebuilt
         match rebuilt:
             case IRBufLoad():
                 gated = replace(rebuilt, gate=self.folder.all_of(inside, rebuilt.gate))

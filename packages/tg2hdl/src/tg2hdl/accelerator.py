@@ -359,6 +359,29 @@ class Accelerator:
             self._rtlil = self._netlist.rtlil()
         return write_text(self._rtlil, path)
 
+    def testbench(self, folder: str | PathLike[str], *, runs: int = 4) -> list[Path]:
+        """Write the Verilog and self-checking testbenches of it, in Verilog and for cocotb; returns the paths.
+
+        They run under Icarus Verilog and Verilator, check each bit and the cycles, and end with an error where
+        something differs from the golden model.
+
+        Parameters
+        ----------
+        runs : int
+            Random inputs, one after the other from the power-on state.
+
+        Raises
+        ------
+        InputError
+            For a design with other host ports than ``native`` or ``axi-stream``.
+        """
+        from tg2hdl.testbench import write_testbenches
+
+        label = module_name(self.name)
+        written = write_testbenches(self, Path(folder), label, runs)
+        self.verilog(Path(folder) / f"{label}.v")
+        return [Path(folder) / f"{label}.v", *written]
+
     @cached_property
     def _netlist(self) -> NetlistText:
         """RTLIL apart from the contents of memories."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tg2hdl.random_inputs import random_inputs
+from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_top.register_map import RegisterMap
 
 if TYPE_CHECKING:
@@ -75,18 +74,7 @@ def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int,
 def _write_vectors(accelerator: Accelerator, path: Path, vectors: int) -> None:
     captured, program = accelerator.captured, accelerator.design.program
     arrays: dict[str, Any] = {}
-    state: dict[str, np.ndarray] = {}
-    for number in range(vectors):
-        inputs = random_inputs(captured.inputs, number)
-        bound = captured.bind(*inputs)
-        found = evaluate_program(
-            program,
-            bound,
-            captured.var_vals or None,
-            target=accelerator.options.target,
-            units=accelerator.options.units,
-            state=state,
-        )
+    for number, (inputs, _, found) in enumerate(golden_runs(accelerator, vectors)):
         arrays |= {f"in{number}_{k}": _storable(x) for k, x in enumerate(inputs)}
         for k, spec in enumerate(captured.outputs):
             result = found[program.buffers[program.outputs[k]].name]

@@ -13,6 +13,7 @@ from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, 
 from tg2hdl.cli.families import PART
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
+from tg2hdl.testbench import check_testbenches, write_testbenches
 from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_top.ports import PortPlan
@@ -25,6 +26,7 @@ Examples:
   tg2hdl compile model.py:net --input int8:1x784 another name, and a shape
   tg2hdl compile net.onnx --batch 1              an ONNX file with a symbolic batch
   tg2hdl compile model.py --multipliers 16 --weights loadable -o build/fast
+  tg2hdl compile model.py --testbench            and testbenches that check the Verilog elsewhere
   tg2hdl compile model.py --print-changes        which passes changed which kernel
 """
 
@@ -37,11 +39,13 @@ Examples:
 @click.option(
     "--memory-files", is_flag=True, help="Write memory contents as .hex files, read with $readmemh."
 )
+@click.option("--testbench", is_flag=True, help="Write self-checking testbenches beside the Verilog.")
 @with_json
 def compile_command(
     output: str | None,
     part: str | None,
     memory_files: bool,
+    testbench: bool,
     verify_each: bool,
     print_after: tuple[str, ...],
     print_changes: bool,
@@ -60,6 +64,8 @@ def compile_command(
     watched = watched_passes(verify_each, print_after, print_changes)
     with stage(progress, f"compiling {model_options['model']}"), watched:
         file, _, accelerator = compile_file(**model_options, part=part)
+        if testbench:
+            check_testbenches(accelerator)
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
@@ -80,8 +86,10 @@ def compile_command(
         (folder / f"{file.label}.plan").write_text(accelerator.plan() + "\n")
         summary = _summary(accelerator)
         (folder / f"{file.label}.json").write_text(json.dumps(summary, indent=2) + "\n")
-    for suffix in ("v", "il", "plan", "json"):
-        console.print(f"wrote {folder / file.label}.{suffix}", highlight=False)
+        written = [folder / f"{file.label}.{suffix}" for suffix in ("v", "il", "plan", "json")]
+        written += write_testbenches(accelerator, folder, file.label) if testbench else []
+    for path in written:
+        console.print(f"wrote {path}", highlight=False)
     write_json(json_file, summary)
 
 

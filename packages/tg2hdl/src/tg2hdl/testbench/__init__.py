@@ -1,0 +1,63 @@
+"""Self-checking testbenches of a design, in Verilog and for cocotb."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tg2hdl.hdl_files import module_name
+from tg2hdl.testbench.vectors import PORTS, port_vectors
+from tg2hdl.testbench.verilog import verilog_testbench
+from tg2hdl_ir.errors import InputError
+
+if TYPE_CHECKING:
+    from tg2hdl.accelerator import Accelerator
+
+__all__ = ["check_testbenches", "write_testbenches"]
+
+
+def check_testbenches(accelerator: Accelerator) -> None:
+    """Refuse a design without testbenches.
+
+    Raises
+    ------
+    InputError
+        For other host ports than those that a testbench drives.
+    """
+    kinds = [port.kind for port in accelerator.design.ports]
+    if len(kinds) > 1 or kinds[0] not in PORTS:
+        raise InputError(
+            f"there is no testbench for the host port {' and '.join(kinds)}",
+            hint=f"compile with one of {', '.join(PORTS)}: the design behind the port is the same",
+        )
+
+
+def write_testbenches(accelerator: Accelerator, folder: Path, label: str, runs: int = 4) -> list[Path]:
+    """Write ``LABEL_tb.v``, and ``LABEL_tb.py`` with its vectors in ``LABEL_tb.json``; returns the paths.
+
+    Parameters
+    ----------
+    runs : int
+        Random inputs, with the results of the golden model one after the other from the power-on state.
+
+    Raises
+    ------
+    InputError
+        As `check_testbenches`.
+    """
+    check_testbenches(accelerator)
+    vectors = port_vectors(accelerator, runs)
+    base = folder / f"{module_name(label)}_tb"
+    cocotb = (files("tg2hdl.testbench") / "cocotb_bench.py.in").read_text()
+    contents = {
+        ".v": verilog_testbench(vectors),
+        ".py": cocotb.replace("NAME", base.name).replace("DESIGN", label),
+        ".json": json.dumps(vectors) + "\n",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [base.with_suffix(suffix) for suffix in contents]
+    for path, text in zip(paths, contents.values(), strict=True):
+        path.write_text(text)
+    return paths

@@ -6,8 +6,8 @@ from functools import cache
 
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.ops.unit_component import build_unit
 from tg2hdl_lower.plan.operations import UnitOp
-from tg2hdl_lower.sharing.units import build_unit
 from tg2hdl_sim import SimulationModel
 
 __all__ = ["least_cells", "netlist_cells"]

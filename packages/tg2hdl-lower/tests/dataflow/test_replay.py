@@ -13,7 +13,6 @@ from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.testing.samples import padded_convolution
 from tg2hdl_ir.testing.strategies import arrays
 from tg2hdl_lower import Layout, plan_kernel
-from tg2hdl_lower.emit.delay_lines import delayed
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.lanes.candidates import packed_layouts
 from tg2hdl_lower.lanes.demand import buffer_accesses
@@ -147,7 +146,7 @@ def test_windows_of_all_shapes(channels, size, window, data, same_as_golden):
 def test_delay_lines(cycles, width):
     m = Module()
     value = Signal(unsigned(width))
-    line = delayed(m, value, DelayLine.of(cycles, width), "line")
+    line = DelayLine.of(cycles, width).build(m, value, "line")
     # The clock is there even when the line has no register.
     m.d.sync += Signal().eq(value[0])
     values = [int(v) for v in np.random.default_rng(1).integers(0, 1 << width, 3 * cycles + 9, np.uint64)]

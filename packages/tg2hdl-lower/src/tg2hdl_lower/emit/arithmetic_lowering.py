@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth import Module
 from amaranth.hdl import Value
 
-from tg2hdl_lower.emit.accesses import (
-    connect_read_ports,
-    connect_write_ports,
-    emit_fixed_lane,
-    emit_load,
-    emit_picked_lane,
-    emit_replay,
-)
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.datapath import ArithResult, Datapath
-from tg2hdl_lower.emit.operations import connect_turns, emit_constant_product, emit_op, emit_shared, emit_unit
+from tg2hdl_lower.emit.memory_ports import connect_read_ports, connect_write_ports
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort, WritePort
-from tg2hdl_lower.emit.registers import add_accumulators, emit_register_read, emit_register_write
-from tg2hdl_lower.emit.values import (
-    emit_address,
-    emit_constant,
-    emit_counter,
-    emit_first,
-    emit_lane_index,
-    emit_last,
-    emit_position,
-    emit_variable,
-)
-from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Replay, Store
+from tg2hdl_lower.ops.resize import resized
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
-from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import ConstantProduct, Op, Product, SharedUnitOp, UnitOp, UnitProduct
-from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
-from tg2hdl_lower.plan.values import (
-    Address,
-    Constant,
-    Counter,
-    FirstFlag,
-    LaneIndex,
-    LastFlag,
-    Variable,
-    WordPosition,
-)
 
 __all__ = ["ArithmeticLowering"]
-
-EMITTERS: dict[type[Node], Callable[[Datapath, Any], Value | None]] = {
-    Constant: emit_constant,
-    Variable: emit_variable,
-    Counter: emit_counter,
-    FirstFlag: emit_first,
-    LastFlag: emit_last,
-    Address: emit_address,
-    WordPosition: emit_position,
-    LaneIndex: emit_lane_index,
-    Load: emit_load,
-    Replay: emit_replay,
-    FixedLane: emit_fixed_lane,
-    PickedLane: emit_picked_lane,
-    Op: emit_op,
-    UnitOp: emit_unit,
-    ConstantProduct: emit_constant_product,
-    SharedUnitOp: emit_shared,
-    UnitProduct: emit_shared,
-    Product: emit_shared,
-    RegisterRead: emit_register_read,
-    RegisterWrite: emit_register_write,
-    # The ports of the memories collect all stores.
-    Store: lambda d, node: None,
-}
 
 
 class ArithmeticLowering:
@@ -110,12 +54,24 @@ class ArithmeticLowering:
     def run(self) -> ArithResult:
         """Add everything to the module."""
         datapath = self.datapath
-        add_accumulators(datapath)
+        for number, accumulator in datapath.plan.accumulators.items():
+            accumulator.add(datapath, number)
         for node in datapath.plan.live():
-            value = EMITTERS[type(node)](datapath, node)
+            value = node.emit(datapath)
             if value is not None:
                 datapath.result.signals[node.number] = value
-        connect_turns(datapath)
+        _connect_turns(datapath)
         connect_read_ports(datapath, datapath.reads)
         connect_write_ports(datapath, self.writes)
         return datapath.result
+
+
+def _connect_turns(d: Datapath) -> None:
+    """Operands of the slots: of the operation that starts in a cycle, an OR of those that are active."""
+    for operand, users in d.turns.values():
+        value = users[0][1]
+        if len(users) > 1:
+            width = len(operand)
+            gated = [resized(d.m, v, width) & d.active(n).replicate(width) for n, v in users]
+            value = reduce(or_, gated)
+        d.m.d.comb += operand.eq(value)

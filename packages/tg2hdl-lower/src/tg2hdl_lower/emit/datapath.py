@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from amaranth import Module, Shape, Signal, signed, unsigned
+from amaranth import Module, Signal
 from amaranth.hdl import Value
 from amaranth.lib.memory import Memory
 
@@ -14,9 +14,8 @@ from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.registers import Accumulator
 
-__all__ = ["ArithResult", "Datapath", "shape_of"]
+__all__ = ["ArithResult", "Datapath"]
 
 
 @dataclass
@@ -80,7 +79,7 @@ class Datapath:
 
     def named(self, node: Node, value: Value, name: str) -> Signal:
         """The value of a node as a signal of its shape."""
-        signal = Signal(shape_of(node), name=f"v{node.number}_{name}")
+        signal = Signal(node.shape, name=f"v{node.number}_{name}")
         self.m.d.comb += signal.eq(value)
         return signal
 
@@ -103,8 +102,3 @@ class Datapath:
             domain += signal.eq(active & self.at(flag, before))
             self._enables[key] = signal
         return self._enables[key]
-
-
-def shape_of(value: Node | Accumulator) -> Shape:
-    """Shape of a node's result, or of an element of an accumulator."""
-    return signed(value.width) if value.signed else unsigned(value.width)

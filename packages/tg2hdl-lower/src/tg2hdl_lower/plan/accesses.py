@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from amaranth import Signal
+from amaranth.hdl import Value
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.plan.node import Node, present
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
+
+if TYPE_CHECKING:
+    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = ["FixedLane", "LaneChoice", "Load", "PickedLane", "Replay", "Store", "StoredLane"]
 
@@ -33,6 +39,11 @@ class Load(Node):
         level = rules.levels if self.buffer in rules.multiplexed_reads else rules.memory_level
         return Placement(issue, issue + rules.read_latency[self.buffer], level)
 
+    def emit(self, d: Datapath) -> Value:
+        data = d.reads[self.buffer, d.plan.placement(self.number).port].data
+        whole = d.plan.layouts[self.buffer].lanes == 1
+        return data.as_signed() if whole and d.plan.storage[self.buffer].kind == "int" else data
+
 
 @dataclass(frozen=True, eq=False)
 class Replay(Node):
@@ -52,6 +63,10 @@ class Replay(Node):
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage)
+
+    def emit(self, d: Datapath) -> Value:
+        line = d.plan.delay_lines[self.number]
+        return line.build(d.m, d.result.signals[self.source], f"v{self.number}_reuse")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +89,10 @@ class FixedLane(Node):
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level)
+
+    def emit(self, d: Datapath) -> Value:
+        word = d.at(self.word, d.plan.placement(self.number).stage)
+        return _element(self, d, word.word_select(self.lane, self.storage.bit_width))
 
 
 class LaneChoice(NamedTuple):
@@ -106,6 +125,18 @@ class PickedLane(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level + 2)
 
+    def emit(self, d: Datapath) -> Value:
+        stage, width = d.plan.placement(self.number).stage, self.storage.bit_width
+        words = [d.at(n, stage) for n in self.words]
+        position = d.at(self.position, stage)
+        # Not word_select, which multiplies the number of the lane by its width.
+        lane = Signal(width, name=f"v{self.number}_selected")
+        with d.m.Switch(position.as_unsigned()):
+            for value, word, number in self.choices:
+                with d.m.Case(value):
+                    d.m.d.comb += lane.eq(words[word].word_select(number, width))
+        return _element(self, d, lane)
+
 
 class StoredLane(NamedTuple):
     """An element of a stored word, and when it is written; always without a gate."""
@@ -137,3 +168,10 @@ class Store(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         issue = ready.stage + (1 if ready.level else 0)
         return Placement(issue, issue)
+
+    def emit(self, d: Datapath) -> None:
+        """Nothing: the write ports collect all stores."""
+
+
+def _element(node: FixedLane | PickedLane, d: Datapath, lane: Value) -> Value:
+    return d.named(node, lane.as_signed() if node.storage.kind == "int" else lane, "lane")

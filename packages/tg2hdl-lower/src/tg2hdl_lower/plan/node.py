@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from amaranth import Shape
+from amaranth.hdl import Value
 
 from tg2hdl_ir.analysis.ranges import Interval, bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
+
+if TYPE_CHECKING:
+    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = ["Node", "present"]
 
@@ -16,7 +22,7 @@ __all__ = ["Node", "present"]
 class Node:
     """One operation of a leaf loop.
 
-    Each subclass adds its fields, says which nodes it reads, and when its result is there.
+    Each subclass adds its fields, says which nodes it reads, when its result is there, and how it becomes hardware.
 
     Parameters
     ----------
@@ -61,8 +67,17 @@ class Node:
         """Whether the result is a two's complement number."""
         return not self.dtype.is_float and self.interval[0] < 0
 
+    @property
+    def shape(self) -> Shape:
+        """Shape of the result."""
+        return Shape(self.width, self.signed)
+
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         """Earliest placement after the operands."""
+        raise NotImplementedError(type(self).__name__)
+
+    def emit(self, d: Datapath) -> Value | None:
+        """Add the hardware; returns the signal of the result, None where there is none."""
         raise NotImplementedError(type(self).__name__)
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
+from amaranth.hdl import Value
+
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
+from tg2hdl_lower.ops.unit_component import build_constant_unit, build_unit
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
+
+if TYPE_CHECKING:
+    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = [
     "ConstantProduct",
@@ -54,6 +60,12 @@ class Op(Operation):
             stage, level = stage + 1, 0
         return Placement(stage, stage, level + levels)
 
+    def emit(self, d: Datapath) -> Value:
+        stage = d.plan.placement(self.number).stage
+        operands = [d.at(n, stage) for n in self.sources]
+        types = tuple(d.plan.nodes[n].dtype for n in self.sources)
+        return d.named(self, resolve(self.lowering.build)(d.m, operands, types, self.dtype), self.op)
+
 
 @dataclass(frozen=True, eq=False)
 class UnitOp(Operation):
@@ -77,10 +89,33 @@ class UnitOp(Operation):
         after_register = self.latency and self.number in rules.circular
         return Placement(issue, issue + self.latency, 0 if after_register else rules.levels)
 
+    def build(self) -> Any:
+        """Component of the unit."""
+        return build_unit(self.unit)
+
+    def emit(self, d: Datapath) -> Value:
+        component = self.build()
+        d.m.submodules[f"u{self.number}_{self.op}"] = component
+        d.m.d.comb += component.en.eq(1)
+        for port, number in zip("abc", self.sources, strict=False):
+            d.m.d.comb += getattr(component, port).eq(d.at_issue(self, number))
+        return d.named(self, component.result, self.op)
+
 
 @dataclass(frozen=True, eq=False)
 class SharedOperation(Operation):
     """An operation of a resource outside of the kernel, in a slot that the schedule gives."""
+
+    is_product: ClassVar[bool] = True
+    """Whether the resource is a multiplier of the design; a shared unit otherwise."""
+
+    def emit(self, d: Datapath) -> Value:
+        slot = d.plan.placement(self.number).port
+        port = (d.products if self.is_product else d.shared)[slot]
+        for name, number in zip("abc", self.sources, strict=False):
+            turns = d.turns.setdefault((self.label, slot, name), (port.operand(name), []))
+            turns[1].append((self, d.at_issue(self, number)))
+        return d.named(self, port.result, self.op)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +123,7 @@ class SharedUnitOp(SharedOperation, UnitOp):
     """An operation of a unit that kernels share; a register for its operands takes a cycle more."""
 
     label: ClassVar[str] = "shared"
+    is_product: ClassVar[bool] = False
 
     @property
     def latency(self) -> int:
@@ -108,6 +144,9 @@ class ConstantProduct(UnitOp):
     @property
     def detail(self) -> str:
         return f"{self.unit.name} by {self.constant:#x}"
+
+    def build(self) -> Any:
+        return build_constant_unit(self.unit, self.constant)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from amaranth.hdl import Const, Value
 
 from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
+
+if TYPE_CHECKING:
+    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = [
     "Address",
@@ -47,6 +52,9 @@ class Constant(_Issued):
     def is_fixed(self) -> bool:
         return True
 
+    def emit(self, d: Datapath) -> Value:
+        return Const(self.value, self.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class Variable(_Issued):
@@ -62,6 +70,9 @@ class Variable(_Issued):
     @property
     def is_fixed(self) -> bool:
         return True
+
+    def emit(self, d: Datapath) -> Value:
+        return d.variables[self.variable.name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +91,9 @@ class Counter(_OfLoop):
     form: Affine
     label: ClassVar[str] = "counter"
 
+    def emit(self, d: Datapath) -> Value:
+        return d.control.counters[self.axis].value
+
 
 @dataclass(frozen=True, eq=False)
 class FirstFlag(_OfLoop):
@@ -87,12 +101,18 @@ class FirstFlag(_OfLoop):
 
     label: ClassVar[str] = "first"
 
+    def emit(self, d: Datapath) -> Value:
+        return d.control.counters[self.axis].first
+
 
 @dataclass(frozen=True, eq=False)
 class LastFlag(_OfLoop):
     """Whether a loop is in its last iteration."""
 
     label: ClassVar[str] = "last"
+
+    def emit(self, d: Datapath) -> Value:
+        return d.control.counters[self.axis].last
 
 
 @dataclass(frozen=True)
@@ -124,6 +144,9 @@ class Address(_Generated):
     def detail(self) -> str:
         return " + ".join([str(self.form), *(f"{d.stride}*(({d.form}) // {d.split})" for d in self.digits)])
 
+    def emit(self, d: Datapath) -> Value:
+        return d.addresses.add(self, d.plan.leaves[self.leaf])
+
 
 def linear_form(node: Node) -> Affine | None:
     """The affine form of a node that is nothing else."""
@@ -148,6 +171,9 @@ class WordPosition(_Generated):
     def detail(self) -> str:
         return f"[{self.digit}]"
 
+    def emit(self, d: Datapath) -> Value:
+        return d.addresses.position(self)
+
 
 @dataclass(frozen=True, eq=False)
 class LaneIndex(Node):
@@ -165,3 +191,15 @@ class LaneIndex(Node):
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level + 2)
+
+    def emit(self, d: Datapath) -> Value:
+        stage = d.plan.placement(self.number).stage
+        parts = zip(self.positions, self.weights, strict=True)
+        terms = [_times(d.at(n, stage), weight) for n, weight in parts]
+        return d.named(self, sum(terms, Const(self.offset)), "laneindex")
+
+
+def _times(value: Value, factor: int) -> Value:
+    """Product with a positive constant, which is no product to synthesis."""
+    bits = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
+    return sum((value.shift_left(bit) for bit in bits[1:]), value.shift_left(bits[0]))

@@ -10,10 +10,10 @@ from amaranth.hdl import Value
 
 from tg2hdl_lower.emit.core import KernelCore
 from tg2hdl_lower.emit.ports import ResourcePort
+from tg2hdl_lower.ops.unit_component import build_unit
 from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, SharedUnit, pools
 from tg2hdl_lower.sharing.arbiter import Arbiter, HeldOperands, MuxedOperands, RegisteredOperands
 from tg2hdl_lower.sharing.multipliers import Multiplier18
-from tg2hdl_lower.sharing.units import build_unit
 
 __all__ = ["connect_shared"]
 

@@ -6,7 +6,6 @@ import pytest
 from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
-from tg2hdl_lower.emit.delay_lines import delayed
 from tg2hdl_lower.plan.delay_line import DelayLine
 
 
@@ -25,7 +24,7 @@ from tg2hdl_lower.plan.delay_line import DelayLine
 def test_a_value_comes_out_after_the_cycles_of_the_line(cycles, storage):
     m = Module()
     value = Signal(8)
-    output = delayed(m, value, DelayLine(cycles, storage), "line")
+    output = DelayLine(cycles, storage).build(m, value, "line")
     given = [(37 * n + 5) % 256 for n in range(40)]
     found = []
 

@@ -1,62 +1,17 @@
-"""Emission of the nodes of `tg2hdl_lower.plan.accesses`, and of the ports to the memories."""
+"""Connects the ports of a kernel to the loads and stores of its plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth import Mux, Signal
+from amaranth import Mux
 from amaranth.hdl import Cat, Const, Value
 
 from tg2hdl_lower.emit.datapath import Datapath
-from tg2hdl_lower.emit.delay_lines import delayed
 from tg2hdl_lower.emit.ports import ReadPort, WritePort
-from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Replay, Store
+from tg2hdl_lower.plan.accesses import Load, Store
 
-__all__ = [
-    "connect_read_ports",
-    "connect_write_ports",
-    "emit_fixed_lane",
-    "emit_load",
-    "emit_picked_lane",
-    "emit_replay",
-]
-
-
-def emit_load(d: Datapath, node: Load) -> Value:
-    """The data of a port."""
-    data = d.reads[node.buffer, d.plan.placement(node.number).port].data
-    whole = d.plan.layouts[node.buffer].lanes == 1
-    return data.as_signed() if whole and d.plan.storage[node.buffer].kind == "int" else data
-
-
-def emit_replay(d: Datapath, node: Replay) -> Value:
-    """A delay line after another word."""
-    source = d.result.signals[node.source]
-    return delayed(d.m, source, d.plan.delay_lines[node.number], f"v{node.number}_reuse")
-
-
-def emit_fixed_lane(d: Datapath, node: FixedLane) -> Value:
-    """Part of a word."""
-    word = d.at(node.word, d.plan.placement(node.number).stage)
-    return _element(d, node, word.word_select(node.lane, node.storage.bit_width))
-
-
-def emit_picked_lane(d: Datapath, node: PickedLane) -> Value:
-    """Multiplexer of parts of one word or of two."""
-    stage, width = d.plan.placement(node.number).stage, node.storage.bit_width
-    words = [d.at(n, stage) for n in node.words]
-    position = d.at(node.position, stage)
-    # Not word_select, which multiplies the number of the lane by its width.
-    lane = Signal(width, name=f"v{node.number}_selected")
-    with d.m.Switch(position.as_unsigned()):
-        for value, word, number in node.choices:
-            with d.m.Case(value):
-                d.m.d.comb += lane.eq(words[word].word_select(number, width))
-    return _element(d, node, lane)
-
-
-def _element(d: Datapath, node: FixedLane | PickedLane, lane: Value) -> Value:
-    return d.named(node, lane.as_signed() if node.storage.kind == "int" else lane, "lane")
+__all__ = ["connect_read_ports", "connect_write_ports"]
 
 
 def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], ReadPort]) -> None:

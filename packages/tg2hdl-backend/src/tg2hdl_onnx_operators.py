@@ -23,6 +23,18 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("MatMul", 1, "matmul", ()),
         ("Gemm", 7, "gemm", ()),
         ("LpPool", 2, "lp_pool", ()),
+        ("GlobalLpPool", 2, "global_lp_pool", ()),
+    ),
+    ("", "sampling"): (
+        ("DeformConv", 19, "deform_conv", ()),
+        ("GridSample", 16, "grid_sample", ()),
+        ("RoiAlign", 10, "roi_align", ()),
+    ),
+    ("", "matrices"): (
+        ("Det", 11, "det", ()),
+        ("DFT", 17, "dft_17", (1,)),
+        ("DFT", 20, "dft", (1, 2)),
+        ("STFT", 17, "stft", (1, 3)),
     ),
     ("", "recurrent"): (("RNN", 7, "rnn", ()), ("GRU", 7, "gru", ()), ("LSTM", 7, "lstm", ())),
     ("", "indexing"): (
@@ -34,6 +46,11 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("Col2Im", 18, "col2im", (1, 2)),
     ),
     ("", "elementwise"): (
+        ("Atan", 7, "atan", ()),
+        ("HardSwish", 14, "hard_swish", ()),
+        ("Mish", 18, "mish", ()),
+        ("Shrink", 9, "shrink", ()),
+        ("Softplus", 1, "softplus", ()),
         ("BitShift", 11, "bit_shift", ()),
         ("BitCast", 26, "bit_cast", ()),
         ("Cast", 6, "cast", ()),
@@ -56,6 +73,20 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("Resize", 11, "resize", (1, 2, 3)),
         ("MaxUnpool", 9, "max_unpool", (2,)),
     ),
+    ("", "importer"): (
+        ("ArgMin", 1, "arg_min", ()),
+        ("GatherElements", 11, "gather_elements", ()),
+        ("GreaterOrEqual", 12, "greater_or_equal", ()),
+        ("LessOrEqual", 12, "less_or_equal", ()),
+        ("MaxPool", 1, "max_pool", ()),
+        ("MeanVarianceNormalization", 9, "mean_variance_normalization", ()),
+        ("Pow", 7, "power", ()),
+        ("ReduceMean", 1, "reduce_mean", (1,)),
+        ("Slice", 1, "slice_", (1, 2, 3, 4)),
+        ("Split", 1, "split", (1,)),
+        ("TopK", 1, "top_k_1", ()),
+        ("TopK", 10, "top_k", (1,)),
+    ),
     ("", "functions"): (("Attention", 23, "expand", ()),),
     ("ai.onnx.ml", "linear_models"): (
         ("ArrayFeatureExtractor", 1, "array_feature_extractor", ()),
@@ -66,10 +97,16 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("LinearClassifier", 1, "linear_classifier", ()),
         ("LinearRegressor", 1, "linear_regressor", ()),
         ("Normalizer", 1, "normalizer", ()),
+        ("OneHotEncoder", 1, "one_hot_encoder", ()),
         ("Scaler", 1, "scaler", ()),
         ("ZipMap", 1, "zip_map", ()),
     ),
+    ("ai.onnx.ml", "support_vectors"): (
+        ("SVMClassifier", 1, "svm_classifier", ()),
+        ("SVMRegressor", 1, "svm_regressor", ()),
+    ),
     ("ai.onnx.ml", "trees"): (
+        ("TreeEnsemble", 5, "tree_ensemble", ()),
         ("TreeEnsembleClassifier", 1, "tree_classifier", ()),
         ("TreeEnsembleRegressor", 1, "tree_regressor", ()),
     ),
@@ -77,7 +114,14 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         (domain, "qonnx"): (("Quant", 1, "quant", (3,)), ("BipolarQuant", 1, "bipolar_quant", ()))
         for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
     },
+    ("com.microsoft", "sampling"): (("GridSample", 1, "grid_sample", ()),),
     ("com.microsoft", "contrib"): (
+        ("DynamicQuantizeMatMul", 1, "dynamic_quantize_matmul", ()),
+        ("FusedConv", 1, "fused_conv", ()),
+        ("FusedGemm", 1, "fused_gemm", ()),
+        ("FusedMatMul", 1, "fused_matmul", ()),
+        ("MatMulNBits", 1, "matmul_n_bits", ()),
+        ("QuickGelu", 1, "quick_gelu", ()),
         ("MatMulIntegerToFloat", 1, "matmul_integer_to_float", ()),
         ("QGemm", 1, "qgemm", ()),
         ("QLinearAdd", 1, "qlinear_add", ()),

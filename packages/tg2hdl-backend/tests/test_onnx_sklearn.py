@@ -16,7 +16,6 @@ from sklearn import ensemble, linear_model, naive_bayes, neural_network, pipelin
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.hardware import compare_with_hardware  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import golden, runtime  # noqa: E402
-from tg2hdl_ir.errors import UnsupportedError  # noqa: E402
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(120, 4)).astype(np.float32)
@@ -41,6 +40,10 @@ CLASSIFIERS = {
     "tree": (tree.DecisionTreeClassifier(max_depth=4, random_state=0), THREE),
     "tree_two_classes": (tree.DecisionTreeClassifier(max_depth=3, random_state=0), TWO),
     "forest": (ensemble.RandomForestClassifier(5, max_depth=3, random_state=0), THREE),
+    "forest_of_two_labels": (
+        ensemble.RandomForestClassifier(3, max_depth=3, random_state=0),
+        TWO * 7 - 3,
+    ),
     "boosting_two_classes": (ensemble.GradientBoostingClassifier(n_estimators=4, random_state=0), TWO),
     "boosting": (ensemble.GradientBoostingClassifier(n_estimators=3, random_state=0), THREE),
     "linear_svm": (svm.LinearSVC(random_state=0), THREE),
@@ -59,7 +62,7 @@ REGRESSORS = {
 def convert(path, model, target, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, target)
+        model.fit(X) if target is None else model.fit(X, target)
         proto = skl2onnx.to_onnx(model, X[:1], **options)
     path.write_bytes(proto.SerializeToString())
     return path
@@ -93,13 +96,60 @@ def test_probabilities_in_dictionaries_are_a_matrix(tmp_path):
     np.testing.assert_allclose(scores, model.predict_proba(ROWS), rtol=1e-4, atol=1e-6)
 
 
-def test_labels_that_are_strings_are_refused(tmp_path):
-    model = linear_model.LogisticRegression()
-    path = convert(tmp_path / "m.onnx", model, np.array(["no", "yes"])[TWO])
-    with pytest.raises(UnsupportedError) as error:
-        OnnxModel(path, batch=1)
-    assert error.value.message == "ONNX operator LinearClassifier: labels are strings"
-    assert error.value.hint == "fit the model on integer classes, or take the scores as output"
+TEXT = np.array(["no", "yes", "maybe"])[THREE]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        linear_model.LogisticRegression(),
+        tree.DecisionTreeClassifier(max_depth=3, random_state=0),
+        neural_network.MLPClassifier((4,), max_iter=20, random_state=0),
+    ],
+    ids=["logistic", "tree", "mlp"],
+)
+def test_labels_that_are_strings(tmp_path, model):
+    path = convert(tmp_path / "m.onnx", model, TEXT, options={"zipmap": False})
+    onnx_model = OnnxModel(path, batch=len(ROWS))
+    label, scores = golden(onnx_model, ROWS)
+    assert onnx_model.text_outputs == {onnx_model.output_names[0]}
+    np.testing.assert_array_equal(label, model.predict(ROWS))
+    np.testing.assert_allclose(scores, runtime(path, X=ROWS)[1], rtol=1e-4, atol=1e-6)
+
+
+def test_support_vectors(tmp_path):
+    for name, model, target in (
+        ("three", svm.SVC(), THREE),
+        ("two", svm.SVC(kernel="poly"), TWO),
+        ("regression", svm.SVR(kernel="sigmoid"), REAL),
+        ("outliers", svm.OneClassSVM(), None),
+    ):
+        options = {"options": {"zipmap": False}} if isinstance(model, svm.SVC) else {}
+        path = convert(tmp_path / f"{name}.onnx", model, target, **options)
+        for found, wanted in zip(
+            golden(OnnxModel(path, batch=len(ROWS)), ROWS), runtime(path, X=ROWS), strict=True
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_missing_values_in_trees(tmp_path):
+    """NaN takes the branch that training chose; thresholds may be infinite."""
+    gaps = X.copy()
+    gaps[RNG.random(X.shape) < 0.3] = np.nan
+    model = tree.DecisionTreeClassifier(max_depth=5, random_state=0).fit(gaps, THREE)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(skl2onnx.to_onnx(model, gaps[:1], options={"zipmap": False}).SerializeToString())
+    assert np.isnan(gaps[:40]).any()
+    label = golden(OnnxModel(path, batch=40), gaps[:40])[0]
+    np.testing.assert_array_equal(label, runtime(path, X=gaps[:40])[0])
+
+
+def test_decision_path(tmp_path):
+    """Each leaf's weight is repeated in the file and counts once."""
+    model = tree.DecisionTreeClassifier(max_depth=3, random_state=0)
+    path = convert(tmp_path / "m.onnx", model, THREE, options={"zipmap": False, "decision_leaf": True})
+    leaf = golden(OnnxModel(path, batch=len(ROWS)), ROWS)[2]
+    np.testing.assert_array_equal(leaf.reshape(-1), model.apply(ROWS))
 
 
 def test_bayes(tmp_path):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import FunctionProto, GraphProto, NodeProto, TypeProto, helper
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.checks import ExpectedTypes
@@ -18,6 +19,7 @@ from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
 from tg2hdl_backend.onnx.fold import fold_node
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
 from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
+from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
 from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
 from tg2hdl_backend.onnx.value import Value
 from tg2hdl_ir.dtype import DType
@@ -42,14 +44,21 @@ class Graph:
         Types that ONNX infers, which every result must have.
     outer : Graph, optional
         The enclosing graph, whose values the nodes may use.
+    text : TextTable, optional
+        Numbers of the strings of the file.
     """
 
     def __init__(
-        self, versions: Mapping[str, int], expected: ExpectedTypes | None = None, outer: Graph | None = None
+        self,
+        versions: Mapping[str, int],
+        expected: ExpectedTypes | None = None,
+        outer: Graph | None = None,
+        text: TextTable | None = None,
     ) -> None:
         self.versions = dict(versions)
         self.expected = expected
         self.outer = outer
+        self.text = text or TextTable()
         self.values: dict[str, Value | None] = {}
 
     def value(self, name: str) -> Value | None:
@@ -68,6 +77,13 @@ class Graph:
         """Make a value known under its name."""
         self.values[value.name] = value
 
+    def initializer(self, proto: TensorProto, where: str) -> Value:
+        """A tensor of the file as a known value; strings are numbers."""
+        if not is_text(proto):
+            return Value.of_array(proto.name, array_of(proto, where))
+        codes = self.text.codes(numpy_helper.to_array(proto))
+        return Value(proto.name, None, lambda: codes, is_text=True)
+
     def run(self, nodes: Iterable[NodeProto]) -> None:
         """Compute nodes, given in topological order."""
         for node in nodes:
@@ -77,9 +93,9 @@ class Graph:
 
     def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
         """Results of a graph that a node contains, for values of its inputs."""
-        inner = Graph(self.versions, None, self)
+        inner = Graph(self.versions, None, self, self.text)
         for proto in graph.initializer:
-            inner.add(Value.of_array(proto.name, array_of(proto, f"initializer {proto.name!r}")))
+            inner.add(self.initializer(proto, f"initializer {proto.name!r}"))
         for info, value in zip(graph.input, arguments, strict=True):
             inner.add(value.renamed(info.name))
         inner.run(graph.node)
@@ -93,9 +109,32 @@ class Graph:
         if node.op_type in SEQUENCES and node.domain in ("", "ai.onnx"):
             return SEQUENCES[node.op_type](self, node, inputs)
         info = self.describe(node, inputs)
+        text = self._text_results(node, info, inputs)
+        found = self._results(node, info, inputs)
+        if not text:
+            return found
+        return [replace(v, is_text=True) if n in text else v for n, v in enumerate(found)]
+
+    def _text_results(
+        self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]
+    ) -> frozenset[int]:
+        """Which results are text; text is refused where an operator would compute with it."""
+        names = [v.name for v in inputs if v is not None and v.is_text]
+        target = info.attribute("to") if node.op_type == "Cast" else None
+        text_cast = target == TensorProto.STRING
+        if (names and node.op_type not in COPIES | {"LabelEncoder"}) or (
+            node.op_type == "Cast" and text_cast != bool(names)
+        ):
+            what = f"input {names[0]!r} is text" if names else "it makes text of numbers"
+            raise info.unsupported(what, "take the numbers of the labels as output")
+        return text_results(node, info.attributes, bool(names))
+
+    def _results(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> Sequence[Value]:
         for value in inputs:
             if value is not None and value.items is not None:
                 raise info.unsupported(f"input {value.name!r} is a sequence", "use tensors")
+        if node.op_type == "Cast" and inputs[0] is not None and inputs[0].is_text:
+            return [inputs[0]]
         if node.op_type in ("Shape", "Size") and inputs[0] is not None:
             return [self._size(info, inputs[0])]
         if node.op_type == "Constant" and info.domain == "":
@@ -144,6 +183,7 @@ class Graph:
             tuple(node.output),
             [None if v is None or not v.is_known else v.known_array for v in inputs],
             lambda *tensors: self._expand(node, inputs, tensors),
+            self.text,
         )
 
     def tensors(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Tensor]:
@@ -163,9 +203,15 @@ class Graph:
             raise info.unsupported(
                 f"these inputs and attributes are not supported ({type(error).__name__}: {error})"
             ) from error
-        results = [as_tensor(t) for t in (found if isinstance(found, tuple | list) else (found,))]
+        results = list(found if isinstance(found, tuple | list) else (found,))
+        missing = [
+            n for n, name in enumerate(node.output) if name and (n >= len(results) or results[n] is None)
+        ]
+        if missing:
+            raise info.unsupported(f"its result {node.output[missing[0]]!r} is not computed")
         return [
-            self._checked(info, name, t) if name else t for name, t in zip(node.output, results, strict=False)
+            self._checked(info, name, as_tensor(t)) if name else Tensor.empty(1)
+            for name, t in zip(node.output, results, strict=False)
         ]
 
     def _checked(self, info: OnnxNode, name: str, tensor: Tensor) -> Tensor:
@@ -315,8 +361,8 @@ def _with_attributes(nodes: Iterable[NodeProto], given: Mapping[str, Any]) -> It
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
     value = helper.get_attribute_value(attribute)
-    if isinstance(value, onnx.TensorProto):
-        return array_of(value)
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value) if is_text(value) else array_of(value)
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list | tuple) or hasattr(value, "extend"):

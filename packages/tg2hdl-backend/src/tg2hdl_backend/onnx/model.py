@@ -17,6 +17,7 @@ from tg2hdl_backend.onnx.dimensions import fixed_values, resolve_inputs
 from tg2hdl_backend.onnx.file import read_file
 from tg2hdl_backend.onnx.graph import Graph
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
+from tg2hdl_backend.onnx.text import TextTable, is_text
 from tg2hdl_backend.onnx.value import Value
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.errors import InputError
@@ -46,6 +47,8 @@ class OnnxModel:
         As in the file.
     operators : frozenset of str
         Types of the nodes of the graph.
+    text_outputs : frozenset of str
+        Outputs whose numbers stand for strings, see `decoded`.
 
     Raises
     ------
@@ -87,11 +90,14 @@ class OnnxModel:
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
         )
-        self._arrays = {
-            i.name: array_of(i, f"initializer {i.name!r} of {file.name}")
-            for i in proto.graph.initializer
-            if i.name not in self._fixed
-        }
+        self._text = TextTable()
+        self._arrays, self._strings = {}, []
+        for tensor in proto.graph.initializer:
+            if is_text(tensor):
+                self._strings.append(tensor)
+            elif tensor.name not in self._fixed:
+                self._arrays[tensor.name] = array_of(tensor, f"initializer {tensor.name!r} of {file.name}")
+        self.text_outputs: frozenset[str] = frozenset()
         self._weights = _Weights(self._arrays)
         self(
             *(
@@ -102,7 +108,9 @@ class OnnxModel:
 
     def __call__(self, *inputs: Any) -> Any:
         """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
-        graph = Graph(self._versions, self._expected)
+        graph = Graph(self._versions, self._expected, None, self._text)
+        for proto in self._strings:
+            graph.add(graph.initializer(proto, proto.name))
         for name, array in self._fixed.items():
             graph.add(Value.of_array(name, array))
         for name, array in self._arrays.items():
@@ -110,15 +118,17 @@ class OnnxModel:
         for spec, tensor in zip(self.inputs, inputs, strict=True):
             graph.add(Value.of_tensor(spec.name, tensor, frozenset({spec.name})))
         graph.run(self._nodes)
-        outputs = {}
-        for name in self.output_names:
-            value = graph.value(name)
-            assert value is not None
-            outputs[name] = graph.tensor_result(value)
+        found = {name: graph.value(name) for name in self.output_names}
+        outputs = {name: graph.tensor_result(value) for name, value in found.items() if value is not None}
+        self.text_outputs = frozenset(n for n, value in found.items() if value is not None and value.is_text)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def _weight(self, name: str, array: npt.NDArray[Any]) -> Value:
         return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
+
+    def decoded(self, name: str, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """An output as the file has it: strings where the hardware gives their numbers."""
+        return self._text.decoded(result) if name in self.text_outputs else result
 
     def example_inputs(self) -> tuple[npt.NDArray[Any], ...]:
         """Zeros of the shapes and dtypes of the inputs."""

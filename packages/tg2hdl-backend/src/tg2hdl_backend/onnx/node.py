@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 from tinygrad import Tensor
 
+from tg2hdl_backend.onnx.text import TextTable
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
 __all__ = ["DependsOnData", "OnnxNode"]
@@ -49,6 +50,8 @@ class OnnxNode:
         Names of the results; empty where the model does not use one.
     known_inputs : sequence of callable or None
         For each input a function that returns its numpy array, when that is known at compile time.
+    text : TextTable
+        Numbers of the strings of the file.
     """
 
     op_type: str
@@ -59,6 +62,7 @@ class OnnxNode:
     outputs: tuple[str, ...]
     known_inputs: Sequence[Callable[[], npt.NDArray[Any]] | None] = ()
     expansion: Callable[..., Any] | None = field(default=None, repr=False)
+    text: TextTable = field(default_factory=TextTable, repr=False)
 
     @property
     def where(self) -> str:

@@ -33,6 +33,8 @@ class Value:
         Known, and made from initializers: kept as tensors, so that they remain weights of the program.
     items : list of Value, optional
         Of a sequence.
+    is_text : bool
+        Its numbers stand for strings of the file.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Value:
     inputs: frozenset[str] = frozenset()
     is_weight: bool = False
     items: list[Value] | None = None
+    is_text: bool = False
 
     @classmethod
     def of_tensor(cls, name: str, tensor: Tensor, inputs: frozenset[str]) -> Value:
@@ -81,4 +84,5 @@ class Value:
             self.inputs,
             self.is_weight,
             self.items,
+            self.is_text,
         )

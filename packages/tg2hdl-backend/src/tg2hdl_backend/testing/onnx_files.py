@@ -52,7 +52,8 @@ def golden(model: OnnxModel, *inputs: Array) -> list[Array]:
     program = captured.program
     found = evaluate_program(program, captured.bind(*inputs))
     assert tuple(s.name for s in captured.outputs) == model.output_names
-    return [found[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
+    arrays = [found[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
+    return [model.decoded(s.name, a) for s, a in zip(captured.outputs, arrays, strict=True)]
 
 
 def runtime(path: Path, **inputs: Array) -> list[Any]:

@@ -11,14 +11,30 @@ from tinygrad.helpers import Target
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
+from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
 
 __all__ = ["linearize", "program_uops"]
 
 
 def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
-    """Linearized UOps of a scheduled kernel; `opts` are tinygrad's, none gives plain loops."""
+    """Linearized UOps of a scheduled kernel; `opts` are tinygrad's, none gives plain loops.
+
+    Raises
+    ------
+    UnsupportedError
+        When tinygrad itself cannot compile the kernel.
+    """
     ast = ast.replace(arg=replace(ast.arg, opts_to_apply=tuple(opts)))
-    return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
+    try:
+        return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
+    except Tg2hdlError:
+        raise
+    except Exception as error:
+        raise UnsupportedError(
+            f"tinygrad cannot compile kernel {ast.arg.name!r}: {type(error).__name__}: {error}",
+            where=f"kernel {ast.arg.name}",
+            hint="write this part of the model in other operations, or try another version of tinygrad",
+        ) from error
 
 
 def program_uops(program: UOp) -> list[UOp]:

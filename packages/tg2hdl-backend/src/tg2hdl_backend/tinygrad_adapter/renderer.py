@@ -9,7 +9,7 @@ from tinygrad.dtype import DType as TinygradDType
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS
 from tg2hdl_ir.dtype import DType
@@ -23,6 +23,21 @@ SequentialCompiler = Compiler
 
 def _never_called(*operands: str) -> str:
     raise NotImplementedError("code_for_op only names the ops that hardware has")
+
+
+# tinygrad drops the cast of an index whose values are 0 and 1, although its grammar asks for an integer.
+_BOOL_INDEX = PatternMatcher(
+    [
+        (
+            UPat(Ops.INDEX, name="place"),
+            lambda place: (
+                place.replace(src=(place.src[0], place.src[1].cast(dtypes.int32), *place.src[2:]))
+                if len(place.src) > 1 and place.src[1].dtype == dtypes.bool
+                else None
+            ),
+        )
+    ]
+)
 
 
 class SequentialRenderer(Renderer):
@@ -44,6 +59,7 @@ class SequentialRenderer(Renderer):
     local_max: tuple[int, ...] | None = None
     compiler: Compiler = SequentialCompiler()
     code_for_op: dict[Ops, Any] = dict.fromkeys(NATIVE_OPERATIONS, _never_called)
+    extra_matcher = _BOOL_INDEX
 
     def __init__(self, target: Target | None = None) -> None:
         super().__init__(target or Target("HDL"))

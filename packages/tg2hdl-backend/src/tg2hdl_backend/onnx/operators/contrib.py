@@ -10,13 +10,25 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
-from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code
+from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code, wide
+from tg2hdl_backend.onnx.operators.convolution import conv, gemm
 from tg2hdl_backend.onnx.operators.declared import declared_codes, declared_values, known_quantizer
-from tg2hdl_backend.onnx.operators.quantization import _factor, _requantized, _shifted, matmul_integer
+from tg2hdl_backend.onnx.operators.quantization import (
+    _factor,
+    _requantized,
+    _shifted,
+    dynamic_quantize_linear,
+    matmul_integer,
+)
 from tg2hdl_backend.onnx.tensors import sizes_of
 
 __all__ = [
+    "dynamic_quantize_matmul",
+    "fused_conv",
+    "fused_gemm",
+    "fused_matmul",
     "matmul_integer_to_float",
+    "matmul_n_bits",
     "qgemm",
     "qlinear_add",
     "qlinear_concat",
@@ -25,6 +37,7 @@ __all__ = [
     "qlinear_mul",
     "qlinear_sigmoid",
     "qlinear_where",
+    "quick_gelu",
 ]
 
 QTensor = tuple[Tensor, Tensor, Tensor | None]
@@ -158,3 +171,92 @@ def matmul_integer_to_float(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -
     scales: Tensor = a_scale * b_scale
     total = matmul_integer(zeros, a, b, a_zero, b_zero).cast(dtypes.float32) * scales
     return total if bias is None else total + bias
+
+
+def dynamic_quantize_matmul(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -> Tensor:
+    """Product with codes of `a` whose scale is found from the data."""
+    b_scale, b_zero, bias = (*given, None, None)[:3]
+    codes, scale, zero = dynamic_quantize_linear(node, a)
+    total = _shifted(codes, zero).matmul(_shifted(b, scalar(node, 3, b_zero)), dtype=dtypes.int32)
+    result = total.cast(dtypes.float32) * (scale * b_scale)
+    return result if bias is None else result + bias
+
+
+def quick_gelu(node: OnnxNode, x: Tensor) -> Tensor:
+    """``x * sigmoid(alpha * x)``."""
+    return x * (x * node.attribute("alpha", 1.702)).sigmoid()
+
+
+def fused_matmul(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product of transposed factors, scaled."""
+    if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
+        raise node.unsupported("transBatchA or transBatchB", "transpose the input")
+    left = a.transpose(-2, -1) if node.attribute("transA", 0) else a
+    right = b.transpose(-2, -1) if node.attribute("transB", 0) else b
+    alpha: float = node.attribute("alpha", 1.0)
+    return left @ right if alpha == 1 else (left @ right) * alpha
+
+
+def _activated(node: OnnxNode, x: Tensor, prefix: str) -> Tensor:
+    """The activation that ONNX Runtime's optimizer has fused into a node."""
+    kind = node.attribute("activation", "")
+    given = node.attribute("activation_params") or []
+    alpha = node.attribute(f"{prefix}alpha", given[0] if given else 0.01)
+    known: dict[str, Callable[[], Tensor]] = {
+        "": lambda: x,
+        "Relu": x.relu,
+        "Sigmoid": x.sigmoid,
+        "Tanh": x.tanh,
+        "LeakyRelu": lambda: (x < 0).where(x * alpha, x),
+    }
+    if kind == "Clip" and len(given) == 2:
+        return x.clamp(given[0], given[1])
+    if kind not in known:
+        raise node.unsupported(f"activation {kind}", "export before ONNX Runtime's optimization")
+    return known[kind]()
+
+
+def fused_gemm(node: OnnxNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+    """Gemm and an activation."""
+    return _activated(node, gemm(node, a, b, c), "activation_")
+
+
+def fused_conv(
+    node: OnnxNode, x: Tensor, w: Tensor, bias: Tensor | None = None, added: Tensor | None = None
+) -> Tensor:
+    """Convolution, an addition and an activation."""
+    result = conv(node, x, w, bias)
+    return _activated(node, result if added is None else result + added, "activation_")
+
+
+def matmul_n_bits(node: OnnxNode, a: Tensor, b: Tensor, scales: Tensor, *given: Any) -> Tensor:
+    """Product with weights of 2, 4 or 8 bits in blocks that have a scale, and perhaps a zero point, each."""
+    zeros, groups, bias = (*given, None, None, None)[:3]
+    bits, size = node.attribute("bits", 4), node.attribute("block_size")
+    rows, columns = node.attribute("N"), node.attribute("K")
+    packed, steps = node.known(1), node.known(2)
+    if packed is None or steps is None or (zeros is not None and node.known(3) is None):
+        raise node.unsupported(
+            "weights that depend on data", "make weights, scales and zero points initializers"
+        )
+    if bits not in (2, 4, 8) or groups is not None:
+        raise node.unsupported("a permutation of groups, or codes of odd width", "quantize without g_idx")
+    blocks = -(-columns // size)
+    codes = _unpacked(packed.reshape(rows, blocks, -1), bits)[:, :, :size].astype(np.float32)
+    offset = np.full((rows, blocks, 1), 2.0 ** (bits - 1), np.float32)
+    known = node.known(3) if zeros is not None else None
+    if known is not None and known.dtype == np.uint8:
+        offset = _unpacked(known.reshape(rows, 1, -1), bits)[:, 0, :blocks, None].astype(np.float32)
+    elif known is not None:
+        offset = known.reshape(rows, blocks, 1).astype(np.float32)
+    matrix = ((codes - offset) * steps.reshape(rows, blocks, 1).astype(np.float32)).reshape(rows, -1)
+    matrix = np.ascontiguousarray(matrix[:, :columns].T)
+    result = wide(a).matmul(constant(node, matrix))
+    return (result if bias is None else result + wide(bias)).cast(a.dtype)
+
+
+def _unpacked(packed: Any, bits: int) -> Any:
+    """Codes of bytes, the lowest bits first, along the last axis."""
+    shifts = np.arange(0, 8, bits)
+    codes = (packed[..., None] >> shifts) & (2**bits - 1)
+    return codes.reshape(*packed.shape[:-1], -1)

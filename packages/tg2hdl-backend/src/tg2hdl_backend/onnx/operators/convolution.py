@@ -11,7 +11,7 @@ from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import wide
 from tg2hdl_backend.onnx.tensors import sizes_of
 
-__all__ = ["conv", "gemm", "lp_pool", "matmul", "window_padding"]
+__all__ = ["conv", "gemm", "global_lp_pool", "lp_pool", "matmul", "window_padding"]
 
 
 def window_padding(
@@ -73,14 +73,35 @@ def lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
     kernel = node.attribute("kernel_shape")
     rank, p = len(kernel), node.attribute("p", 2)
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
-    if node.attribute("ceil_mode", 0):
-        raise node.unsupported("ceil_mode", "export with ceil_mode=0")
     padding = window_padding(node, sizes_of(x)[2:], kernel, strides, dilations)
+    if node.attribute("ceil_mode", 0):
+        padding = [
+            (before, after + _beyond(size + before + after, k, s, d, before + size))
+            for (before, after), size, k, s, d in zip(
+                padding, sizes_of(x)[2:], kernel, strides, dilations, strict=True
+            )
+        ]
     padded = x.abs().pad(((0, 0), (0, 0), *padding))
     windows = padded._pool(tuple(kernel), tuple(strides), tuple(dilations))
-    axes = tuple(range(-rank, 0))
+    return _norm(windows, p, tuple(range(-rank, 0)), False)
+
+
+def _beyond(length: int, kernel: int, stride: int, dilation: int, data: int) -> int:
+    """Elements that ceil_mode adds, so that the last window that begins in the data or before it is whole."""
+    span = (kernel - 1) * dilation + 1
+    last = -(-(length - span) // stride) * stride
+    last -= stride if last >= data else 0
+    return max(0, last + span - length)
+
+
+def _norm(x: Tensor, p: int, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     if p == 1:
-        return windows.sum(axes)
+        return x.sum(axes, keepdim=keepdim)
     if p == 2:
-        return (windows * windows).sum(axes).sqrt()
-    return windows.pow(p).sum(axes).pow(1 / p)
+        return (x * x).sum(axes, keepdim=keepdim).sqrt()
+    return x.pow(p).sum(axes, keepdim=keepdim).pow(1 / p)
+
+
+def global_lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
+    """The p-norm of each channel."""
+    return _norm(x.abs(), node.attribute("p", 2), tuple(range(2, x.ndim)), True)

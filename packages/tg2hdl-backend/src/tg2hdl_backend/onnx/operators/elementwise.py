@@ -13,6 +13,7 @@ from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
 from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
+    "atan",
     "bit_cast",
     "bit_shift",
     "cast",
@@ -20,14 +21,18 @@ __all__ = [
     "celu",
     "cum_prod",
     "dropout",
+    "hard_swish",
     "hardmax",
     "hardmax_flat",
     "log_softmax",
     "log_softmax_flat",
     "lp_normalization",
+    "mish",
     "mod",
+    "shrink",
     "softmax",
     "softmax_flat",
+    "softplus",
 ]
 
 
@@ -99,6 +104,33 @@ def celu(node: OnnxNode, x: Tensor) -> Tensor:
     return (value.maximum(0) + (alpha * ((value / alpha).exp() - 1)).minimum(0)).cast(x.dtype)
 
 
+def atan(node: OnnxNode, x: Tensor) -> Tensor:
+    """Arc tangent, also of infinities."""
+    return x.isinf().where((x > 0).where(np.pi / 2, -np.pi / 2), x.atan()).cast(x.dtype)
+
+
+def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
+    """``x * clip(x / 6 + 1 / 2, 0, 1)``."""
+    return (wide(x) * (wide(x) * (1 / 6) + 0.5).clamp(0, 1)).cast(x.dtype)
+
+
+def softplus(node: OnnxNode, x: Tensor) -> Tensor:
+    """``log(1 + exp(x))`` without overflow."""
+    value = wide(x)
+    return (value.maximum(0) + (1 + (-value.abs()).exp()).log()).cast(x.dtype)
+
+
+def mish(node: OnnxNode, x: Tensor) -> Tensor:
+    """``x * tanh(softplus(x))``."""
+    return x * softplus(node, x).tanh()
+
+
+def shrink(node: OnnxNode, x: Tensor) -> Tensor:
+    """Zero near zero, elsewhere moved by the bias."""
+    bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
+    return (x < -limit).where(x + bias, (x > limit).where(x - bias, 0)).cast(x.dtype)
+
+
 def lp_normalization(node: OnnxNode, x: Tensor) -> Tensor:
     """Divided by the p-norm; a norm of zero gives zero."""
     axis, p = node.attribute("axis", -1), node.attribute("p", 2)
@@ -165,4 +197,5 @@ def dropout(node: OnnxNode, x: Tensor, ratio: Tensor | None = None, training: An
     active |= node.version < 7 and not node.attribute("is_test", 0)
     if active:
         raise node.unsupported("training mode needs random numbers", "export the model in evaluation mode")
-    return x, x.const_like(True).cast(dtypes.bool)
+    # Before version 12 the mask of a model in use is empty, as ONNX Runtime has it.
+    return x, x.const_like(node.version >= 12).cast(dtypes.bool)

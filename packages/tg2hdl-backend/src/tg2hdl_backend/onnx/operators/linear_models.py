@@ -22,8 +22,10 @@ __all__ = [
     "linear_classifier",
     "linear_regressor",
     "normalizer",
+    "one_hot_encoder",
     "post_transform",
     "scaler",
+    "transformed",
     "zip_map",
 ]
 
@@ -86,14 +88,27 @@ def array_feature_extractor(node: OnnxNode, x: Tensor, indices: Tensor) -> Tenso
     return result.reshape(1, -1) if x.ndim == 1 else result
 
 
+def one_hot_encoder(node: OnnxNode, x: Tensor) -> Tensor:
+    """A column for each category, one where it is the value; all zero for another value."""
+    if node.attribute("cats_strings"):
+        raise node.unsupported("categories are strings", "encode categories as integers")
+    categories = np.array(node.attribute("cats_int64s"), np.int64)
+    whole = x.cast(dtypes.int64) if x.dtype != dtypes.int64 else x
+    return (whole.unsqueeze(-1) == constant(node, categories)).cast(dtypes.float32)
+
+
 def zip_map(node: OnnxNode, x: Tensor) -> Tensor:
     """The probabilities themselves, a column per class: hardware has no dictionaries."""
     return x
 
 
 def post_transform(node: OnnxNode, scores: Tensor) -> Tensor:
+    """Scores as probabilities, by the attribute of that name."""
+    return transformed(node, scores, node.attribute("post_transform", "NONE"))
+
+
+def transformed(node: OnnxNode, scores: Tensor, kind: str) -> Tensor:
     """Scores as probabilities."""
-    kind = node.attribute("post_transform", "NONE")
     if kind == "NONE":
         return scores
     if kind == "LOGISTIC":
@@ -107,12 +122,10 @@ def post_transform(node: OnnxNode, scores: Tensor) -> Tensor:
 
 
 def class_labels(node: OnnxNode) -> list[int]:
-    """Integer labels of the classes."""
+    """Labels of the classes; those that are strings by their numbers."""
     for name in ("classlabels_strings", "classlabels_string"):
         if node.attribute(name):
-            raise node.unsupported(
-                "labels are strings", "fit the model on integer classes, or take the scores as output"
-            )
+            return [int(n) for n in node.text.codes(node.attribute(name))]
     labels = node.attribute("classlabels_int64s") or node.attribute("classlabels_ints") or []
     return [int(n) for n in labels]
 
@@ -165,9 +178,7 @@ def linear_regressor(node: OnnxNode, x: Tensor) -> Tensor:
 
 def label_encoder(node: OnnxNode, x: Tensor) -> Tensor:
     """Values by keys: a comparison for each key."""
-    keys, values, default = _mapping(node)
-    if keys.dtype.kind in "OUS" or values.dtype.kind in "OUS":
-        raise node.unsupported("keys or values are strings", "encode labels as integers")
+    keys, values, default = (node.text.codes(a) if a.dtype.kind in "OUS" else a for a in _mapping(node))
     column = x.unsqueeze(-1)
     found = column.isnan() & constant(node, np.isnan(keys)) if keys.dtype.kind == "f" else None
     equal = column == constant(node, keys)
@@ -192,8 +203,6 @@ def _mapping(node: OnnxNode) -> tuple[Any, Any, Any]:
     default = node.attribute("default_tensor")
     if default is None:
         given = {np.dtype(np.int64): ("default_int64", -1), np.dtype(np.float32): ("default_float", -0.0)}
-        name, value = given.get(values.dtype, ("default_string", 0))
-        default = np.array(
-            node.attribute(name, value), values.dtype if values.dtype.kind != "O" else np.int64
-        )
+        name, value = given.get(values.dtype, ("default_string", "_Unused"))
+        default = np.array(node.attribute(name, value), values.dtype)
     return keys, values, np.asarray(default)

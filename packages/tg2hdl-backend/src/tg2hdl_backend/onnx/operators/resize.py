@@ -35,6 +35,9 @@ def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes
     }
     if node.attribute("antialias"):
         keep["antialias"] = node.attribute("antialias")
+    dtype = x.dtype
+    if dtypes.is_int(dtype) and node.attribute("mode", "nearest") != "nearest":
+        x = x.cast(dtypes.float32)
     for n, axis in enumerate(axes):
         size = None if sizes is None or not np.size(sizes) else int(sizes[n])
         scale = None if size is not None else float(scales[n])
@@ -46,7 +49,9 @@ def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes
             continue
         matrix, offset = _interpolation(node, keep, sizes_of(x)[axis], size, scale, crop)
         x = _along(node, x, axis, matrix, offset)
-    return x
+    if dtypes.is_int(dtype) and x.dtype != dtype:
+        x = x.clamp(dtype.min, dtype.max)
+    return x.cast(dtype)
 
 
 def _interpolation(
@@ -82,19 +87,20 @@ def _along(node: OnnxNode, x: Tensor, axis: int, matrix: Any, offset: Any) -> Te
         total = part if total is None else total + part
     assert total is not None
     total = total + constant(node, offset).reshape(shape) if offset.any() else total
-    if dtypes.is_int(x.dtype):
-        total = total.round().clamp(x.dtype.min, x.dtype.max)
     return total.cast(x.dtype)
 
 
 def resize_10(node: OnnxNode, x: Tensor, scales: Any = None) -> Tensor:
-    """Version 10 and Upsample: asymmetric coordinates, rounded down."""
-    given = node.attribute("scales") if scales is None else scales
-    mode = {"mode": node.attribute("mode", "nearest"), "coordinate_transformation_mode": "asymmetric"}
-    if mode["mode"] == "nearest":
-        mode["nearest_mode"] = "floor"
-    plain = OnnxNode("Resize", "", 11, node.name, mode, node.outputs, node.known_inputs)
-    return resize(plain, x, None, np.asarray(given, np.float32))
+    """Version 10 and Upsample: asymmetric coordinates, rounded down, or up where an axis shrinks."""
+    given = np.asarray(node.attribute("scales") if scales is None else scales, np.float32)
+    mode = node.attribute("mode", "nearest")
+    for axis, scale in enumerate(given):
+        options = {"mode": mode, "coordinate_transformation_mode": "asymmetric", "axes": [axis]}
+        if mode == "nearest":
+            options["nearest_mode"] = "ceil" if scale < 1 else "floor"
+        plain = OnnxNode("Resize", "", 18, node.name, options, node.outputs, node.known_inputs)
+        x = resize(plain, x, None, np.array([scale]))
+    return x
 
 
 def max_unpool(node: OnnxNode, x: Tensor, indices: Tensor, shape: Any = None) -> Tensor:

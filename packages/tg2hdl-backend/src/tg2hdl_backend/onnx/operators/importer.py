@@ -1,0 +1,165 @@
+"""Operators of tinygrad's importer where it leaves out a default, a version or a case of ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.tensors import sizes_of
+from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
+
+__all__ = [
+    "arg_min",
+    "gather_elements",
+    "greater_or_equal",
+    "less_or_equal",
+    "max_pool",
+    "mean_variance_normalization",
+    "power",
+    "reduce_mean",
+    "slice_",
+    "split",
+    "top_k",
+    "top_k_1",
+]
+
+
+def _own(node: OnnxNode, *inputs: Any, **attributes: Any) -> Any:
+    """Tinygrad's result with attributes in place of the node's."""
+    build = tinygrad_operator(node.op_type, node.domain, node.version)
+    assert build is not None
+    given = {n: v for n, v in {**node.attributes, **attributes}.items() if v is not None}
+    return build(
+        OnnxNode(node.op_type, node.domain, node.version, node.name, given, node.outputs, node.known_inputs),
+        *inputs,
+    )
+
+
+def less_or_equal(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
+    """False where a number is NaN; tinygrad's own is the inverse of greater."""
+    return (a < b) | (a == b) if dtypes.is_float(a.dtype) else a <= b
+
+
+def greater_or_equal(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
+    """False where a number is NaN."""
+    return less_or_equal(node, b, a)
+
+
+def power(node: OnnxNode, x: Tensor, y: Tensor) -> Tensor:
+    """Powers of integers are exact; one to any power is one."""
+    known = node.known(1)
+    if not dtypes.is_int(x.dtype):
+        result: Tensor = _own(node, x, y)
+        return result if known is not None else (x == 1).where(1, result).cast(x.dtype)
+    if dtypes.is_float(y.dtype):
+        if known is None or not (known == np.rint(known)).all():
+            raise node.unsupported("an integer to a power with a fraction", "cast the base to float")
+        y = y.cast(dtypes.int32)
+    largest = x.dtype.bitsize - 1 if known is None else int(known.max())
+    result, square = x.const_like(1), x
+    for bit in range(max(1, largest.bit_length())):
+        result = ((y >> bit) & 1 == 1).where(result * square, result)
+        square = square * square
+    if known is not None and known.min() >= 0:
+        return result
+    odd = (y & 1 == 1).where(x, 1)
+    return (y < 0).where((x * x == 1).where(odd, 0), result).cast(x.dtype)
+
+
+def arg_min(node: OnnxNode, x: Tensor) -> Tensor:
+    """Index of the smallest; integers are inverted, which cannot overflow."""
+    result: Tensor = _arg_max(node, ~x if dtypes.is_int(x.dtype) else -x)
+    return result
+
+
+def _arg_max(node: OnnxNode, x: Tensor) -> Any:
+    build = tinygrad_operator("ArgMax", "", node.version)
+    assert build is not None
+    return build(node, x)
+
+
+def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
+    """Mean; of integers the quotient towards zero."""
+    if not dtypes.is_int(x.dtype):
+        result: Tensor = _own(node, x, *(() if axes is None else (axes,)))
+        return result
+    chosen = node.attribute("axes") if axes is None else [int(a) for a in np.atleast_1d(axes)]
+    if not chosen and node.attribute("noop_with_empty_axes", 0):
+        return x
+    over = tuple(a % x.ndim for a in chosen or range(x.ndim))
+    total = x.sum(over, keepdim=bool(node.attribute("keepdims", 1)), dtype=x.dtype)
+    return total.div(int(np.prod([sizes_of(x)[a] for a in over])), rounding_mode="trunc").cast(x.dtype)
+
+
+def top_k_1(node: OnnxNode, x: Tensor) -> Any:
+    """Version 1: the count is an attribute."""
+    return _own(node, x, [node.attribute("k")], k=None, largest=1)
+
+
+def top_k(node: OnnxNode, x: Tensor, count: Any) -> Any:
+    """The largest or smallest along an axis, with their places."""
+    return _own(node, x, [int(np.asarray(count).reshape(()))])
+
+
+def slice_(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
+    """Slices of all axes from the first when none are named."""
+    if given:
+        starts, ends, axes, steps = (
+            *(np.atleast_1d(g) if g is not None else None for g in given),
+            None,
+            None,
+        )[:4]
+    else:
+        starts, ends, axes, steps = (node.attribute(n) for n in ("starts", "ends", "axes", "steps"))
+    assert starts is not None
+    assert ends is not None
+    places = [slice(None)] * x.ndim
+    for n, axis in enumerate(range(len(starts)) if axes is None else axes):
+        places[int(axis) % x.ndim] = slice(
+            int(starts[n]), int(ends[n]), 1 if steps is None else int(steps[n])
+        )
+    return x[tuple(places)]
+
+
+def split(node: OnnxNode, x: Tensor, sizes: Any = None) -> Any:
+    """Parts of given sizes, or equal ones of which the last may be smaller."""
+    axis = node.attribute("axis", 0) % x.ndim
+    given = node.attribute("split") if sizes is None else sizes
+    if given is None:
+        length, count = sizes_of(x)[axis], node.attribute("num_outputs", len(node.outputs))
+        part = -(-length // count)
+        given = [max(0, min(part, length - n * part)) for n in range(count)]
+    return x.split([int(n) for n in given], axis)
+
+
+def gather_elements(node: OnnxNode, x: Tensor, indices: Tensor) -> Any:
+    """Elements along one axis, the first by default."""
+    return _own(node, x, indices, axis=node.attribute("axis", 0))
+
+
+def max_pool(node: OnnxNode, x: Tensor) -> Any:
+    """Maxima and, where used, their places in the whole tensor; tinygrad's are places in a channel."""
+    found, place = _own(node, x, storage_order=None)
+    if not node.uses(1):
+        return found
+    sizes = sizes_of(x)[2:]
+    if node.attribute("storage_order", 0):
+        # Column major: the first axis of the image counts fastest.
+        rest, place, step = place, place.const_like(0), int(np.prod(sizes))
+        for size in reversed(sizes):
+            step //= size
+            place, rest = place + rest % size * step, rest // size
+    planes = Tensor.arange(int(np.prod(sizes_of(x)[:2])), dtype=place.dtype) * int(np.prod(sizes))
+    return found, place + planes.reshape(*x.shape[:2], *[1] * len(sizes))
+
+
+def mean_variance_normalization(node: OnnxNode, x: Tensor) -> Tensor:
+    """``(x - mean) / (deviation + 1e-9)`` over the axes."""
+    axes = tuple(node.attribute("axes") or (0, 2, 3))
+    mean = x.mean(axes, keepdim=True)
+    spread = ((x * x).mean(axes, keepdim=True) - mean * mean).sqrt()
+    return (x - mean) / (spread + 1e-9)

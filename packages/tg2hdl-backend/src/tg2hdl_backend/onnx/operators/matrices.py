@@ -1,0 +1,107 @@
+"""Determinants, and Fourier transforms as products with constant matrices."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators.arithmetic import constant, wide
+from tg2hdl_backend.onnx.tensors import sizes_of
+
+__all__ = ["det", "dft", "dft_17", "stft"]
+
+_LARGEST_DETERMINANT = 6
+
+
+def det(node: OnnxNode, x: Tensor) -> Tensor:
+    """Determinant by minors of growing size, without a division."""
+    size = sizes_of(x)[-1]
+    if size > _LARGEST_DETERMINANT:
+        raise node.unsupported(
+            f"a matrix of {size} x {size}, of at most {_LARGEST_DETERMINANT}", "compute it on the host"
+        )
+    value = wide(x)
+    minors: dict[tuple[int, ...], Tensor] = {(c,): value[..., 0, c] for c in range(size)}
+    for row in range(1, size):
+        found = {}
+        for columns in combinations(range(size), row + 1):
+            total: Tensor | None = None
+            for n, column in enumerate(columns):
+                term = value[..., row, column] * minors[columns[:n] + columns[n + 1 :]]
+                term = term if (row + n) % 2 == 0 else -term
+                total = term if total is None else total + term
+            assert total is not None
+            # Larger minors read it several times.
+            found[columns] = total.contiguous()
+        minors = found
+    return minors[tuple(range(size))].cast(x.dtype)
+
+
+def _waves(node: OnnxNode, length: int, bins: int, dtype: Any) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, of shape (length, bins)."""
+    turns = np.outer(np.arange(length), np.arange(bins)) % length
+    angles = 2 * np.pi * turns / length
+    kind = np.float64 if dtype == dtypes.float64 else np.float32
+    return constant(node, np.cos(angles).astype(kind)), constant(node, np.sin(angles).astype(kind))
+
+
+def _transform(
+    node: OnnxNode, real: Tensor, imaginary: Tensor | None, length: int, bins: int, inverse: bool
+) -> Tensor:
+    """Transform along the last axis, with real and imaginary parts in a new last axis."""
+    cos, sin = _waves(node, length, bins, real.dtype)
+    sign = 1.0 if inverse else -1.0
+    re, im = real @ cos, (real @ sin) * sign
+    if imaginary is not None:
+        re, im = re - (imaginary @ sin) * sign, im + imaginary @ cos
+    result = Tensor.stack(re, im, dim=-1)
+    return result * (1 / length) if inverse else result
+
+
+def dft(node: OnnxNode, x: Tensor, length: Any = None, axis: Any = None) -> Tensor:
+    """Discrete Fourier transform of a real or complex signal."""
+    return _dft(node, x, length, -2 if axis is None else int(np.asarray(axis).reshape(())))
+
+
+def dft_17(node: OnnxNode, x: Tensor, length: Any = None) -> Tensor:
+    """Version 17: the axis is an attribute."""
+    return _dft(node, x, length, node.attribute("axis", 1))
+
+
+def _dft(node: OnnxNode, x: Tensor, length: Any, axis: int) -> Tensor:
+    onesided, inverse = bool(node.attribute("onesided", 0)), bool(node.attribute("inverse", 0))
+    if onesided and inverse:
+        raise node.unsupported("onesided and inverse at once", "give all bins to the inverse transform")
+    at = axis % x.ndim
+    if at == x.ndim - 1:
+        raise node.unsupported("the last axis holds real and imaginary parts", "name another axis")
+    size = sizes_of(x)[at]
+    count = size if length is None else int(np.asarray(length).reshape(()))
+    value = wide(x).transpose(at, x.ndim - 2)
+    short = value.shrink(tuple((0, min(count, size)) if n == x.ndim - 2 else None for n in range(x.ndim)))
+    short = short.pad(tuple((0, max(0, count - size)) if n == x.ndim - 2 else (0, 0) for n in range(x.ndim)))
+    imaginary = short[..., 1] if sizes_of(x)[-1] == 2 else None
+    bins = count // 2 + 1 if onesided else count
+    result = _transform(node, short[..., 0], imaginary, count, bins, inverse)
+    return result.transpose(at, x.ndim - 2).cast(x.dtype)
+
+
+def stft(node: OnnxNode, x: Tensor, step: Any, window: Tensor | None = None, length: Any = None) -> Tensor:
+    """Transforms of overlapping frames of a signal."""
+    if window is None and length is None:
+        raise node.unsupported("neither a window nor a frame length", "give one of them")
+    size = sizes_of(window)[0] if window is not None else int(np.asarray(length).reshape(()))
+    hop = int(np.asarray(step).reshape(()))
+    signal = wide(x) if x.ndim == 3 else wide(x).unsqueeze(-1)
+    frames = 1 + (sizes_of(signal)[1] - size) // hop
+    places = np.arange(frames)[:, None] * hop + np.arange(size)
+    cut = signal[:, constant(node, places.astype(np.int32))]
+    cut = cut if window is None else cut * wide(window).reshape(1, 1, -1, 1)
+    bins = size // 2 + 1 if node.attribute("onesided", 1) else size
+    imaginary = cut[..., 1] if sizes_of(signal)[-1] == 2 else None
+    return _transform(node, cut[..., 0], imaginary, size, bins, False).cast(x.dtype)

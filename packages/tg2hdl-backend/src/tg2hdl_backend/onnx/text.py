@@ -46,7 +46,9 @@ class TextTable:
 
     def decoded(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Strings of numbers."""
-        return np.array(list(self._numbers), str)[codes]
+        words: npt.NDArray[Any] = np.array(list(self._numbers), str)
+        found: npt.NDArray[Any] = words[codes]
+        return found
 
 
 def text_results(node: NodeProto, attributes: Mapping[str, Any], copies_text: bool) -> frozenset[int]:

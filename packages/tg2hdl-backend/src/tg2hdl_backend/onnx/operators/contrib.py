@@ -178,13 +178,14 @@ def dynamic_quantize_matmul(node: OnnxNode, a: Tensor, b: Tensor, *given: Any) -
     b_scale, b_zero, bias = (*given, None, None)[:3]
     codes, scale, zero = dynamic_quantize_linear(node, a)
     total = _shifted(codes, zero).matmul(_shifted(b, scalar(node, 3, b_zero)), dtype=dtypes.int32)
-    result = total.cast(dtypes.float32) * (scale * b_scale)
+    result: Tensor = total.cast(dtypes.float32) * (scale * b_scale)
     return result if bias is None else result + bias
 
 
 def quick_gelu(node: OnnxNode, x: Tensor) -> Tensor:
     """``x * sigmoid(alpha * x)``."""
-    return x * (x * node.attribute("alpha", 1.702)).sigmoid()
+    alpha: float = node.attribute("alpha", 1.702)
+    return x * (x * alpha).sigmoid()
 
 
 def fused_matmul(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:

@@ -127,7 +127,8 @@ def mish(node: OnnxNode, x: Tensor) -> Tensor:
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:
     """Zero near zero, elsewhere moved by the bias."""
-    bias, limit = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
+    bias: float = node.attribute("bias", 0.0)
+    limit: float = node.attribute("lambd", 0.5)
     return (x < -limit).where(x + bias, (x > limit).where(x - bias, 0)).cast(x.dtype)
 
 

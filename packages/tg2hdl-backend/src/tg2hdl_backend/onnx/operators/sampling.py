@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tinygrad import Tensor
@@ -105,7 +105,7 @@ def grid_sample(node: OnnxNode, x: Tensor, grid: Tensor) -> Tensor:
     """Pixels at the places of a grid from -1 to 1."""
     mode, padding = node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros")
     align, sizes = bool(node.attribute("align_corners", 0)), sizes_of(x)[2:]
-    kernels = {
+    kernels: dict[str, Callable[[Tensor], Taps]] = {
         "linear": _linear,
         "bilinear": _linear,
         "cubic": _cubic,

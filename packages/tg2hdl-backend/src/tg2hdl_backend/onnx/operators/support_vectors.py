@@ -16,7 +16,8 @@ __all__ = ["svm_classifier", "svm_regressor"]
 def _kernel(node: OnnxNode, x: Tensor, rows: np.ndarray) -> Tensor:
     """Kernel of each sample with each row: (samples, rows)."""
     kind = node.attribute("kernel_type", "LINEAR")
-    gamma, shift, degree = (*(node.attribute("kernel_params") or []), 0.0, 0.0, 0.0)[:3]
+    given: list[float] = [*(node.attribute("kernel_params") or []), 0.0, 0.0, 0.0]
+    gamma, shift, degree = given[:3]
     if kind == "RBF":
         difference = x.unsqueeze(1) - constant(node, rows)
         return ((difference * difference).sum(-1) * -gamma).exp()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,7 +204,7 @@ def tree_classifier(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor]:
     return class_label(node, scores.argmax(-1), labels), post_transform(node, scores).cast(dtypes.float32)
 
 
-def _binary(node: OnnxNode, score: Tensor, positive: bool, labels: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _binary(node: OnnxNode, score: Tensor, positive: bool, labels: list[int]) -> tuple[Tensor, Tensor]:
     """Two classes whose leaves weigh one of them, as ONNX Runtime scores them."""
     kind = node.attribute("post_transform", "NONE")
     if kind == "NONE":

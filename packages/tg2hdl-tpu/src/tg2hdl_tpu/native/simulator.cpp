@@ -11,6 +11,7 @@ namespace {
 constexpr int L = TPU_LANES;
 constexpr int CHECK = 1 + TPU_READ_REGISTERS;  // cycles from issue to the checks of data
 constexpr int HISTORY = 64;
+constexpr unsigned LONGEST = TPU_LATENCY > TPU_FLOAT_LATENCY ? TPU_LATENCY : TPU_FLOAT_LATENCY;
 
 struct Instr {
     uint8_t opcode, valid;
@@ -116,9 +117,8 @@ struct Run {
 
     bool in_flight(int32_t row, uint32_t mask) const {
         if (last_write < t) return false;
-        for (unsigned n = 0; n < HISTORY; n++) {
+        for (unsigned n = 0; n < LONGEST; n++) {
             const Flight &f = flights[(flight_at - 1 - n) % HISTORY];
-            if (f.write < t - HISTORY) break;
             if (f.write >= t && f.row == row && (f.mask & mask)) return true;
         }
         return false;
@@ -332,7 +332,8 @@ struct Run {
     }
 
     void sequence(bool x_ready) {
-        if (x_ready && q.valid) { x = q; q.valid = 0; x_ready = false; }
+        bool full = q.valid;
+        if (x_ready && full) { x = q; q.valid = 0; }
         s_pc = pc;
         if (halting) { s_state = S_HALT; return; }
         if (lda_at) {
@@ -349,7 +350,7 @@ struct Run {
         s_state = S_EXECUTE;
         const Instr &i = m.decoded[pc];
         if (tpu_form(i.opcode) == FORM_SCALAR) return scalar(i);
-        if (q.valid) { s_state = S_FULL; return; }
+        if (full) { s_state = S_FULL; return; }
         Instr r = i;
         const uint64_t *w = m.imem[pc];
         auto reg = [&](int low) { return regs[field(w, low, 3, false)]; };

@@ -1,0 +1,1 @@
+"""The machine in Amaranth."""

@@ -1,0 +1,123 @@
+"""The two channels between external memory and scratchpad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
+
+__all__ = ["Channel", "RowFifo"]
+
+
+class RowFifo(wiring.Component):
+    """Rows that have arrived; a row is at the output in the cycle in which it arrives.
+
+    Members
+    -------
+    push, row : In
+        A row arrives.
+    pop : In
+        Takes the first row.
+    head, ready : Out
+        The first row, and whether there is one.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__({"push": In(1), "row": In(width), "pop": In(1), "head": Out(width), "ready": Out(1)})
+
+    def elaborate(self, platform: Any) -> Module:
+        """Build memory and counters."""
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=self.width, depth=DMA_FIFO, init=[])
+        read, write = memory.read_port(domain="comb"), memory.write_port()
+        count = Signal(range(DMA_FIFO + 1))
+        first, last = Signal(range(DMA_FIFO)), Signal(range(DMA_FIFO))
+        passes = (count == 0) & self.pop
+        m.d.comb += [
+            read.addr.eq(first),
+            write.addr.eq(last),
+            write.data.eq(self.row),
+            write.en.eq(self.push & ~passes),
+            self.head.eq(Mux(count == 0, self.row, read.data)),
+            self.ready.eq((count != 0) | self.push),
+        ]
+        stored, taken = self.push & ~passes, self.pop & ~passes
+        m.d.sync += [
+            last.eq(last + stored),
+            first.eq(first + taken),
+            count.eq(count + stored - taken),
+        ]
+        return m
+
+
+class Channel(wiring.Component):
+    """Registers of one channel.
+
+    Members
+    -------
+    start, first, count, outside : In
+        A new transfer: rows of the scratchpad and of the external memory.
+    row_done, outside_done, request, finish : In
+        One row moved at the scratchpad, at the external memory; a row is on its way; the transfer ends.
+    active : Out(1)
+    row, last : Out
+        The rows of the scratchpad that are left.
+    address, outside_first, outside_last : Out
+        The next row of the external memory, and all of the transfer.
+    left, outstanding : Out
+        Requests that are left, and rows on their way.
+    """
+
+    def __init__(self, config: Config) -> None:
+        bits = (config.vmem_rows - 1).bit_length() + 1
+        super().__init__(
+            {
+                "start": In(1),
+                "first": In(bits),
+                "count": In(10),
+                "outside": In(ADDRESS_BITS),
+                "row_done": In(1),
+                "outside_done": In(1),
+                "request": In(1),
+                "arrived": In(1),
+                "finish": In(1),
+                "active": Out(1),
+                "row": Out(bits),
+                "last": Out(bits),
+                "address": Out(ADDRESS_BITS),
+                "outside_first": Out(ADDRESS_BITS),
+                "outside_last": Out(ADDRESS_BITS),
+                "left": Out(10),
+                "outstanding": Out(range(DMA_FIFO + 1)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Build the counters."""
+        m = Module()
+        m.d.sync += [
+            self.row.eq(self.row + self.row_done),
+            self.address.eq(self.address + self.outside_done),
+            self.left.eq(self.left - self.request),
+            self.outstanding.eq(self.outstanding + self.request - self.arrived),
+        ]
+        with m.If(self.finish):
+            m.d.sync += self.active.eq(0)
+        with m.If(self.start):
+            m.d.sync += [
+                self.active.eq(1),
+                self.row.eq(self.first),
+                self.last.eq(self.first + self.count - 1),
+                self.address.eq(self.outside),
+                self.outside_first.eq(self.outside),
+                self.outside_last.eq(self.outside + self.count - 1),
+                self.left.eq(self.count),
+                self.outstanding.eq(0),
+            ]
+        return m

@@ -1,0 +1,166 @@
+"""What is before the vector unit: the matrix unit and the crossbar."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add, and_
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_tpu.config import Config
+
+__all__ = ["Crossbar", "MatrixUnit"]
+
+
+def _lanes(row: Any, width: int = 32) -> list[Value]:
+    return [row[i : i + width] for i in range(0, len(row), width)]
+
+
+class MatrixUnit(wiring.Component):
+    """Dot products of int8 with a tile of weights that stays.
+
+    Parameters
+    ----------
+    registers : int
+        0 is combinational, 1 registers the sums, 2 the products too.
+
+    Members
+    -------
+    row : In
+        A row of the scratchpad, of which segment `segment` is used; with `bytes`, as packed bytes.
+    load, whole, index : In
+        Take the row as weights: tile row `index` or the whole tile.
+    overflow : Out(1)
+        A word that is used is no int8: of the row, and of it as weights.
+    result : Out
+        The products, repeated over all lanes.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "row": In(config.row_bits),
+                "segment": In(7),
+                "bytes": In(1),
+                "load": In(1),
+                "whole": In(1),
+                "index": In(5),
+                "weights": In(1),
+                "overflow": Out(1),
+                "result": Out(config.row_bits),
+            }
+        )
+
+    def _segment(self, items: list[Value], size: int) -> Value:
+        parts = [Cat(items[i : i + size]) for i in range(0, len(items), size)]
+        return parts[0] if len(parts) == 1 else Array(parts)[self.segment[: (len(parts) - 1).bit_length()]]
+
+    def elaborate(self, platform: Any) -> Module:
+        """Build products and sums."""
+        m = Module()
+        config = self.config
+        rows, columns = config.rows, config.columns
+        words = _lanes(self.row)
+        packed = _lanes(self.row, 8)
+        low = [word[:8] for word in words]
+        fits = [(word[7:] == 0) | (word[7:].all()) for word in words]
+        factors = Signal(8 * rows)
+        tile_row = Signal(8 * columns)
+        m.d.comb += [
+            factors.eq(Mux(self.bytes, self._segment(packed, rows), self._segment(low, rows))),
+            tile_row.eq(Mux(self.bytes, self._segment(packed, columns), self._segment(low, columns))),
+        ]
+        size = rows * columns
+        whole_fits: Any = reduce(and_, fits[:size])
+        mine = self._segment(fits, rows).all()
+        of_tile = Mux(self.whole, whole_fits, self._segment(fits, columns).all())
+        m.d.comb += self.overflow.eq(~self.bytes & ~Mux(self.weights, of_tile, mine))
+        tile = [[Signal(signed(8), name=f"w_{i}_{j}") for j in range(columns)] for i in range(rows)]
+        with m.If(self.load):
+            for i in range(rows):
+                for j in range(columns):
+                    at = i * columns + j
+                    wide = low[at] if at < len(low) else 0
+                    dense = packed[at] if at < len(packed) else 0
+                    with m.If(self.whole):
+                        m.d.sync += tile[i][j].eq(Mux(self.bytes, dense, wide))
+                    with m.Elif(self.index == i):
+                        m.d.sync += tile[i][j].eq(tile_row[8 * j : 8 * j + 8])
+        sums = []
+        for j in range(columns):
+            products = []
+            for i in range(rows):
+                product: Any = Signal(signed(16), name=f"p_{i}_{j}")
+                value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
+                if config.pre_registers == 2:
+                    m.d.sync += product.eq(value)
+                else:
+                    m.d.comb += product.eq(value)
+                products.append(product)
+            while len(products) > 1:
+                products = [add(*products[i : i + 2]) for i in range(0, len(products), 2)]
+            total = Signal(signed(32), name=f"s_{j}")
+            if config.pre_registers:
+                m.d.sync += total.eq(products[0])
+            else:
+                m.d.comb += total.eq(products[0])
+            sums.append(total)
+        m.d.comb += self.result.eq(Cat(sums * (config.lanes // columns)))
+        return m
+
+
+class Crossbar(wiring.Component):
+    """Each lane of the result is any lane of the row.
+
+    Members
+    -------
+    row, indices : In
+        The row, and a row of indices.
+    mode, k : In
+        As in the instruction.
+    overflow : Out(1)
+        An index is outside the row.
+    result : Out
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        bits = config.row_bits
+        super().__init__(
+            {
+                "row": In(bits),
+                "indices": In(bits),
+                "mode": In(2),
+                "k": In(6),
+                "overflow": Out(1),
+                "result": Out(bits),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Build indices and multiplexers."""
+        m = Module()
+        levels, lanes = self.config.levels, self.config.lanes
+        words = Array(_lanes(self.row))
+        indices = _lanes(self.indices)
+        side = 1 << levels // 2
+        result = []
+        for i in range(lanes):
+            index = Signal(levels, name=f"index_{i}")
+            with m.Switch(self.mode):
+                with m.Case(0):
+                    m.d.comb += index.eq(i + self.k)
+                with m.Case(1):
+                    m.d.comb += index.eq(self.k)
+                with m.Case(2):
+                    m.d.comb += index.eq(i % side * side + i // side if levels % 2 == 0 else 0)
+                with m.Default():
+                    m.d.comb += index.eq(indices[i])
+            result.append(words[index])
+        m.d.comb += self.overflow.eq(Cat(index[levels:] for index in indices).any())
+        m.d.comb += self.result.eq(Cat(result))
+        return m

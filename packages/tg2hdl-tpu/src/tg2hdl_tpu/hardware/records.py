@@ -1,0 +1,100 @@
+"""What the stages hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from types import SimpleNamespace
+from typing import Any
+
+from amaranth.hdl import signed, unsigned
+from amaranth.lib import data
+
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.isa import FIELDS, OPCODES
+
+__all__ = ["PC_BITS", "fields", "is_one_of", "resolved_layout", "row_layout"]
+
+PC_BITS = 16
+
+#: Fields that the row stage takes from the instruction as they are.
+_KEPT = (
+    "opcode",
+    "dst_stride",
+    "a_stride",
+    "count",
+    "pre",
+    "constant",
+    "relu",
+    "levels",
+    "accumulate",
+    "pack",
+    "reduce",
+    "segment",
+    "k",
+    "xlu",
+)
+
+
+def fields(word: Any) -> SimpleNamespace:
+    """Return the fields of an instruction word as values."""
+    values = {}
+    for field in FIELDS.values():
+        value = word[field.low : field.low + field.width]
+        values[field.name] = value.as_signed() if field.signed else value
+    return SimpleNamespace(**values)
+
+
+def resolved_layout() -> data.StructLayout:
+    """An instruction for the row stage, with addresses that are sums."""
+    members: dict[str, Any] = {
+        "pc": PC_BITS,
+        "dst": signed(28),
+        "a": signed(28),
+        "b": signed(34),
+        "b_stride": signed(16),
+    }
+    for name in _KEPT:
+        field = FIELDS[name]
+        members[name] = signed(field.width) if field.signed else unsigned(field.width)
+    return data.StructLayout(members)
+
+
+def row_layout(config: Config) -> data.StructLayout:
+    """A row in the pipeline."""
+    bits = (config.vmem_rows - 1).bit_length()
+    return data.StructLayout(
+        {
+            "valid": 1,  # a row of a vector instruction
+            "writes": 1,
+            "floats": 1,
+            "row": bits,
+            "mask": config.lanes,
+            "hold": 1,  # the cycle that reads the old destination
+            "weights": 1,
+            "whole": 1,
+            "index": 5,
+            "lda": 1,
+            "checked": 1,  # the data may trap
+            "part": 7,  # segment of the matrix unit in the row
+            "opcode": 7,
+            "pre": 2,
+            "xlu": 2,
+            "k": 6,
+            "constant": 1,
+            "b": signed(32),
+            "relu": 1,
+            "accumulate": 1,
+            "first": 1,
+            "reduce": 2,
+            "levels": 5,
+            "pack": 1,
+            "pc": PC_BITS,
+        }
+    )
+
+
+def is_one_of(opcode: Any, names: Iterable[str]) -> Any:
+    """Whether an opcode is one of some instructions."""
+    return reduce(or_, [opcode == OPCODES[name].code for name in names])

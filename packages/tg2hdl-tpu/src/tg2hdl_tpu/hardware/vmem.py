@@ -1,0 +1,85 @@
+"""The scratchpad: two banks of block RAM, each with two read ports and one write port."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, MemoryData
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_tpu.config import Config
+
+__all__ = ["Vmem"]
+
+
+class Vmem(wiring.Component):
+    """Rows of lanes.
+
+    Members
+    -------
+    a_row, b_row : In
+        Rows that the pipeline reads; `a_data` and `b_data` have them in the next cycle.
+    store_row, store_en : In
+        A row that the DMA store reads through port B, in place of the pipeline.
+    row, data, mask : In
+        The row that the pipeline writes, with an enable for each lane.
+    load_row, load_data, load_en : In
+        The row that the DMA load writes to a bank that the pipeline does not write.
+    a_data, b_data, store_data : Out
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        bits = (config.vmem_rows - 1).bit_length()
+        self.banks = [
+            MemoryData(shape=config.row_bits, depth=config.vmem_rows // 2, init=[]) for _ in range(2)
+        ]
+        word = config.row_bits
+        super().__init__(
+            {
+                "a_row": In(bits),
+                "b_row": In(bits),
+                "store_row": In(bits),
+                "store_en": In(1),
+                "row": In(bits),
+                "data": In(word),
+                "mask": In(config.lanes),
+                "load_row": In(bits),
+                "load_data": In(word),
+                "load_en": In(1),
+                "a_data": Out(word),
+                "b_data": Out(word),
+                "store_data": Out(word),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Build the banks."""
+        m = Module()
+        reads: dict[str, list[Any]] = {"a": [], "b": []}
+        for number, contents in enumerate(self.banks):
+            m.submodules[f"bank{number}"] = memory = Memory(contents)
+            a, b = memory.read_port(), memory.read_port()
+            write = memory.write_port(granularity=32)
+            stored = self.store_en & (self.store_row[-1] == number)
+            loaded = self.load_en & (self.load_row[-1] == number)
+            mine = self.mask & (self.row[-1] == number).replicate(self.config.lanes)
+            m.d.comb += [
+                a.addr.eq(self.a_row[:-1]),
+                b.addr.eq(Mux(stored, self.store_row[:-1], self.b_row[:-1])),
+                write.addr.eq(Mux(loaded, self.load_row[:-1], self.row[:-1])),
+                write.data.eq(Mux(loaded, self.load_data, self.data)),
+                write.en.eq(mine | loaded.replicate(self.config.lanes)),
+            ]
+            reads["a"].append(a.data)
+            reads["b"].append(b.data)
+        selects = Signal(3)
+        m.d.sync += selects.eq(Cat(self.a_row[-1], self.b_row[-1], self.store_row[-1]))
+        m.d.comb += [
+            self.a_data.eq(Mux(selects[0], reads["a"][1], reads["a"][0])),
+            self.b_data.eq(Mux(selects[1], reads["b"][1], reads["b"][0])),
+            self.store_data.eq(Mux(selects[2], reads["b"][1], reads["b"][0])),
+        ]
+        return m

@@ -1,0 +1,54 @@
+"""The simulated netlist against the simulator in software: bits and cycles of random programs."""
+
+import numpy as np
+import pytest
+
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_tpu import Config, assemble, run_bundle
+from tg2hdl_tpu.hardware.simulate import Hardware
+from tg2hdl_tpu.isa import Trap
+from tg2hdl_tpu.testing import random_bundle
+
+SMALL = {"lanes": 4, "rows": 2, "columns": 2, "vmem_rows": 32, "xmem_rows": 64, "imem_depth": 64}
+CONFIGS = {
+    "plain": Config(**SMALL),
+    "deep": Config(
+        **SMALL | {"rows": 4, "columns": 4}, read_registers=1, pre_registers=2, alu_registers=2, reduce_registers=2,
+        memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
+    config = CONFIGS[name]
+    ended = set()
+    with Hardware(config) as hardware:
+        for seed in range(60):
+            bundle = random_bundle(seed, config, traps=seed % 2 == 1)
+            expected = run_bundle(bundle)
+            found = hardware.run_bundle(bundle)
+            assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
+            if expected.trap not in (Trap.INDEX, Trap.INT8):
+                assert found.cycles == expected.cycles, seed
+            for output, rows in expected.outputs.items():
+                np.testing.assert_array_equal(found.outputs[output], rows, err_msg=f"{output} of seed {seed}")
+            ended.add(expected.trap)
+        for text in (
+            "set a1, #0x7fffff\nset a1, a1, #1\nhalt",
+            "loop #2\nloop #2\nloop #2\nloop #2\nloop #2\nhalt",
+            "end",
+            "jump 63",
+            "lda a1, v[1], k=3\ncopy v[2], v[0+a1]\nhalt\n.vmem 1 = 0 0 0 5\n.vmem 5 = 1 2 3 4\n.out r vmem 2 1",
+        ):
+            bundle = assemble(text, config)
+            expected, found = run_bundle(bundle), hardware.run_bundle(bundle)
+            assert (found.trap, found.pc, found.cycles) == (expected.trap, expected.pc, expected.cycles), text
+            assert all((found.outputs[k] == expected.outputs[k]).all() for k in expected.outputs)
+            ended.add(expected.trap)
+    assert ended >= {Trap.NONE, Trap.REGISTER, Trap.LOOP, Trap.ILLEGAL, Trap.INT8}
+
+
+def test_floats_are_refused_by_name():
+    with pytest.raises(UnsupportedError, match="FP32 operations in hardware"):
+        Hardware(Config(float=True))

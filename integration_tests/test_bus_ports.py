@@ -27,7 +27,7 @@ def compiled(port):
     return tg2hdl.compile(model, INPUTS[0], options=options, name="net")
 
 
-@pytest.mark.parametrize("port", ["axi-lite", "wishbone", "axi-stream"])
+@pytest.mark.parametrize("port", ["axi-lite", "wishbone", "axi-stream", "spi"])
 def test_simulation_through_a_bus(port):
     accelerator = compiled(port)
     for x in INPUTS[:2]:
@@ -78,8 +78,18 @@ SIMULATORS = pytest.mark.parametrize(
 
 
 @SIMULATORS
-@pytest.mark.parametrize("port", ["axi-lite", "wishbone"])
-def test_registers_behind_a_bus(port, simulator, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("port", "bench", "tests"),
+    [
+        ("axi-lite", "bench_bus_ports", 3),
+        ("wishbone", "bench_bus_ports", 3),
+        pytest.param("uart", "bench_packets", 4, marks=pytest.mark.slow),
+        ("spi", "bench_packets", 4),
+    ],
+)
+def test_registers_behind_a_bus(port, bench, tests, simulator, tmp_path, monkeypatch):
+    if port == "uart":
+        pytest.importorskip("cocotbext.uart")
     accelerator = compiled(port)
     case = {
         "port": port,
@@ -87,8 +97,8 @@ def test_registers_behind_a_bus(port, simulator, tmp_path, monkeypatch):
         "inputs": [x.reshape(-1).tolist() for x in INPUTS],
         "outputs": [(x.astype(int) @ W).reshape(-1).tolist() for x in INPUTS],
     }
-    found = run_bench("bench_bus_ports", accelerator, case, simulator, tmp_path, monkeypatch)
-    assert found == (3, 0)
+    found = run_bench(bench, accelerator, case, simulator, tmp_path, monkeypatch)
+    assert found == (tests, 0)
 
 
 def two_inputs(b, a):

@@ -25,6 +25,12 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.uart:UartDriver",
         ),
         HostPortDef(
+            "spi",
+            "register map behind packets on a serial peripheral interface",
+            "tg2hdl_top.ports.spi:SpiPort",
+            "tg2hdl_top.ports.spi:SpiDriver",
+        ),
+        HostPortDef(
             "axi-lite",
             "register map behind AXI4-Lite",
             "tg2hdl_top.ports.axi_lite:AxiLitePort",

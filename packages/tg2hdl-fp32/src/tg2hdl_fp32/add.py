@@ -115,7 +115,7 @@ class Add(Core):
         """Add or subtract, count leading zeros and normalize."""
         fmt = self.format
         width = fmt.significand + 4
-        # The carry into the lowest place makes the two's complement.
+        # The carry into the lowest bit completes the two's complement.
         total = p.wire(Cat(1, Cat(Const(0, 3), p.big)) + Cat(p.subtract, p.addend))
         p.total = Cat(total[1:width], total[width] & ~p.subtract)
         if self.subnormals:
@@ -134,7 +134,7 @@ class Add(Core):
         coarse = p.wire(leading_zeros(p, p.filled)[: (chunks - 1).bit_length()])
         p.coarse = coarse
         p.half_shifted = shift_left(p, p.total, coarse, unit=chunk)
-        # Every chunk is counted while the first that is not empty is found.
+        # All chunks are counted while the first nonzero one is found.
         padded = Cat(Const(0, chunks * chunk - width), p.stop)
         p.counts = Cat(leading_zeros(p, padded[k * chunk : (k + 1) * chunk])[:3] for k in range(chunks))
         p.delay(lut_delay(len(coarse) + 2))
@@ -144,7 +144,7 @@ class Add(Core):
         p.cut()
         p.frame = shift_left(p, p.half_shifted, p.fine)
         p.sum_exponent = (p.big_exponent + 1 - Cat(p.fine, p.coarse)).as_signed()
-        # Only a carry out of the top binade overflows before rounding, which is known before the exponent is.
+        # Before rounding only a carry out of the top binade overflows; it is known earlier than the exponent.
         p.sum_over = p.top_binade & ~Cat(p.fine, p.coarse).any()
         cancel_sign = p.rm == RoundingMode.RDN.value
         p.sum_sign = Mux(p.zero & p.subtract & ~p.inf, cancel_sign, p.sign)

@@ -16,7 +16,7 @@ def add_three(
 ) -> Value:
     """Return the lowest `width` bits of a sum of three unsigned values.
 
-    One level of logic reduces the three to two, and the carries in are beside their lowest bits.
+    One level of logic reduces the three to two; the carry inputs enter at their lowest bits.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from typing import Any
 from .catalog_functions import FUNCTIONS
 
 _FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
-#: FP8 results saturate, as the compiler's golden model and tinygrad have it.
+#: FP8 results saturate, as in the compiler's golden model and in tinygrad.
 _SATURATING = ("FP8_E4M3", "FP8_E5M2")
 #: Formats with units for a family whose clock is faster than a short pipeline.
 _DEEP = ("FP32", "FP16", "BF16")
@@ -150,7 +150,7 @@ def _profiles(
     source = operands[0].lower()
     fixed = "stages" in extra or "profile" in extra
     if operands[0] in _DEEP and not fixed:
-        # The registers of the hard blocks in portable logic, which place and route moves into them.
+        # Portable registers that place and route moves into the hard blocks.
         parameters = {"format": operands[0]} | extra | {"profile": "fast", "target": "ecp5_model"}
         options = tuple(parameters.items())
         yield CatalogEntry(f"{source}.{op}.ecp5", op, core, operands, result, options, 10, accuracy, "ecp5")

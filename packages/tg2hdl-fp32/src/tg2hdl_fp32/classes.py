@@ -10,7 +10,7 @@ from .timing import lut_delay
 
 
 def begin_class(p: Pipeline, name: str, format: Format, bits: Value) -> None:
-    """Look at an operand: what two levels of logic tell about its exponent and its fraction.
+    """First step: what two levels of logic tell about the exponent and the fraction.
 
     Sets ``p[name + "_hidden"]``, whether the exponent field is not zero, and what :func:`end_class` reads.
     """

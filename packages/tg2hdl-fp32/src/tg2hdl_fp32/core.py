@@ -74,9 +74,9 @@ class Core(wiring.Component):
 
     operation: ClassVar[str]
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
-    #: The operation rounds, so that a rounding mode means something.
+    #: The operation rounds: a rounding mode applies.
     rounds: ClassVar[bool] = True
-    #: The result may be beyond the largest number, so that saturation means something.
+    #: The result may overflow: saturation applies.
     overflows: ClassVar[bool] = False
     ii: int = 1
 

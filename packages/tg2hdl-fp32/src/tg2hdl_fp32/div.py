@@ -44,7 +44,7 @@ class Div(Core):
         p.exponent = Mux(small, 1, p.lowered).as_signed()
         p.delay(lut_delay(2.5))
         p.cut()
-        # A quotient that has ended leaves 0, or less the divisor; the sum of two numbers is 0, without carries.
+        # An exact quotient leaves 0 or minus the divisor; whether their sum is 0 takes no carry chain.
         divisor = Cat(p.divisor, Const(0, 1))
         carried = p.rest ^ divisor ^ ((p.rest | divisor) << 1)[: f.significand + 1]
         p.carried = Cat(carried[k : k + 2].any() for k in range(0, len(carried), 2))
@@ -147,11 +147,11 @@ class Div(Core):
                 p.quotient = Cat(~p.minus, ~(p.first ^ p.former), p.quotient)
                 p.delay(lut_delay(1.5))
                 found += 2
-            # After the multiplexer of the two remainders of a pair, a single subtraction is placed better than three.
+            # After the multiplexer of a pair's two remainders, one subtraction routes better than three.
             pair = not pair or self.profile != "fast"
 
     def _exponent(self, p: Pipeline, found: int) -> None:
-        """Find, long before the quotient is there, its exponent and by how many places it is subnormal."""
+        """Find the exponent of the quotient, and its shift when subnormal, long before the quotient."""
         if found == 1:
             p.power = (p.difference - p.correction).as_signed()
         elif found == 3:

@@ -71,7 +71,7 @@ class Exp2(ElementaryCore):
         p.fixed = Mux(p.gone, 0, p.shifted) ^ p.negative.replicate(width)
         p.delay(lut_delay(0.5))
 
-        behind_address = p.mark() + 1
+        after_address = p.mark() + 1
         p.integer = Cat(p.fixed[places:], p.negative).as_signed()
         evaluate(
             p,
@@ -81,7 +81,7 @@ class Exp2(ElementaryCore):
             target=self.target,
         )
         steps = (f.significand + 1).bit_length()
-        with p.beside(behind_address):
+        with p.beside(after_address):
             p.biased = p.integer + f.bias
             p.below = (1 - f.bias) - p.integer
             p.delay(add_delay(f.exponent + 2))

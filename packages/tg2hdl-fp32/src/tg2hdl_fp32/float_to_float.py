@@ -113,25 +113,25 @@ class FloatToFloat(Core):
         )
 
     def _count_zeros(self, p: Pipeline, significand: Value) -> None:
-        """Count the places by which a subnormal number is normalized, as far as the other format goes."""
+        """Count the shift that normalizes a subnormal number, up to the range of the other format."""
         n = self.format.significand
         room = self.format.emin - self.result_format.emin
         marker = 1 << (n - 1 - room) if room < n else 0
         count_chunks(p, "leading", p.wire(significand | Const(marker, n)))
 
     def _plan_shift(self, p: Pipeline, x: Unpacked) -> None:
-        """Find the places by which a number is moved to the other format's subnormal range."""
+        """Find the shift that moves a number to the other format's subnormal range."""
         n = self.result_format.significand
         width = max(self.format.significand, n + 2)
         levels = width.bit_length()
-        # Of a number that is subnormal in this format only a sticky bit may be left: the exponent needs no correction.
+        # A number that is subnormal in this format leaves at most a sticky bit: the exponent needs no correction.
         deep = self.result_format.emin - self.format.emin > n
         exponent = x.field if deep else x.exponent
         places = constant_minus(p, 1 + self._shift, exponent, levels)
         p.near = at_most(exponent, 1 + self._shift)
         p.places = places & p.near.replicate(levels)
         p.far = at_most(exponent, 1 + self._shift - (1 << levels))
-        # A fraction of zero counts as its width, which is the place of the hidden bit.
+        # A fraction of zero counts as its width, the position of the hidden bit.
         count_chunks(p, "trailing", Cat(*reversed(list(x.fraction))))
 
     def _shift_right(self, p: Pipeline) -> None:
@@ -141,7 +141,7 @@ class FloatToFloat(Core):
         half = levels // 2
         value, _ = shift_right_sticky(p, value, p.places[half:], unit=1 << half)
         p.significand = value & ~p.far.replicate(width)
-        # What falls off is told from the lowest set bit, not from the shifter.
+        # Lost bits follow from the position of the lowest set bit, not from the shifter.
         p.trailing = join_chunks(p, "trailing", self.format.fraction)
         surplus = self.format.significand - n - 1
         p.trailing = p.trailing.as_unsigned() + max(-surplus, 0)
@@ -153,7 +153,7 @@ class FloatToFloat(Core):
         p.delay(max(lut_delay(half), add_delay(levels) + lut_delay()))
 
     def _round(self, p: Pipeline, sticky: bool) -> None:
-        """Round; `sticky` tells that ``p.sticky`` is there already."""
+        """Round; `sticky` says whether ``p.sticky`` is already set."""
         n = self.result_format.significand
         p.cut()
         frame = p.wire(Cat(Const(0, max(n + 2 - len(p.significand), 0)), p.significand))

@@ -64,7 +64,7 @@ class FloatToInt(Core):
         """Describe the conversion."""
         fmt, width, wrap = self.format, self.width, self.overflow == "wrap"
         x = unpack(fmt, p.a, subnormals=self.subnormals)
-        # Highest place of the hidden bit that matters, and the frame down to the guard bit.
+        # Highest useful position of the hidden bit, and the frame down to the guard bit.
         top = width - 1 + (fmt.fraction if wrap else 0)
         bottom = min(-1, top - fmt.fraction)
         frame = top - bottom + 1
@@ -73,7 +73,7 @@ class FloatToInt(Core):
         exponent = x.exponent if fmt.bias == 1 else x.field
         p.places = constant_minus(p, fmt.bias + top, exponent, levels)
         p.beyond = ~at_most(exponent, fmt.bias + top)
-        # Bits above the integer are gone when the sum is made; a plain conversion has no use for this wire.
+        # The sum drops the bits above the integer; a plain conversion does not need this wire.
         p.large = ~at_most(exponent, fmt.bias + width - 1) if wrap and self.has_flags else Const(0, 1)
         # Too far right, or so far left that nothing is left modulo the width.
         out = p.wire(at_most(exponent, fmt.bias + top - (1 << levels)) | (p.beyond if wrap else Const(0)))
@@ -118,7 +118,7 @@ class FloatToInt(Core):
             smallest = -(1 << (width - 1)) if self.signed else 0
             limit = Mux(p.sign, Const(smallest & ((1 << width) - 1), width), Const(largest, width))
             if fmt.max_exponent_field < fmt.bias + top:
-                # Of a narrow format even the exponent field of infinity is that of a number which would fit.
+                # In a narrow format even infinity has the exponent field of a number that would fit.
                 outside = p.wire(outside | p.x_inf)
             p.result = Mux(p.x_nan, 0, Mux(outside, limit, low))
             wrong = p.x_nan | outside

@@ -70,7 +70,7 @@ class Fma(Core):
 
     @property
     def _below(self) -> int:
-        """Places from the addend's lowest place, far left, to the bottom of the frame."""
+        """Bits from the addend's lowest bit, far left, to the bottom of the frame."""
         return 3 * self.format.significand + 2
 
     def _classify(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
@@ -133,7 +133,7 @@ class Fma(Core):
         p.delay(lut_delay(middle + 1.5))
 
     def _mark_digits(self, p: Pipeline) -> None:
-        """Decode the smallest exponent's place in the sum, one digit at a time, for :meth:`_marker`."""
+        """Decode the position of the smallest exponent in the sum, one digit at a time, for :meth:`_marker`."""
         bits = (self._below + self.format.significand + 1).bit_length()
         low, high = p.top_exponent[: bits // 2], p.top_exponent[bits // 2 : bits]
         near = ~p.top_exponent[bits:].any()

@@ -46,7 +46,7 @@ class IntToFloat(Core):
         """Describe the conversion."""
         fmt, width = self.format, self.width
         n = fmt.significand
-        # The magnitude of a negative number is its complement and one; that one is added where rounding is.
+        # The magnitude of a negative number is its complement plus one; the rounder adds the one.
         p.sign = p.a[-1] if self.signed else Const(0, 1)
         p.flipped = p.a.as_unsigned() ^ p.sign.replicate(width)
         count_chunks(p, "zeros", p.flipped)
@@ -56,7 +56,7 @@ class IntToFloat(Core):
         levels = max((width - 1).bit_length(), 1)
         p.count = join_chunks(p, "zeros", width)
         zero = p.wire(p.count[levels] if width == 1 << levels else ~p.some.any())
-        # Minus one, whose complement is zero, gets all places below the hidden bit filled.
+        # For minus one, whose complement is zero, all bits below the hidden bit are set.
         places = p.wire(Mux(zero, width - 1, p.count)[:levels])
         half = min(levels, 3)
         # Room for the significand, the guard bit and one more below.

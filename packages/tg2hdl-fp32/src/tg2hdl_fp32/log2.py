@@ -60,7 +60,7 @@ class Log2(ElementaryCore):
         # w in units of 2**-n: the fraction doubled, or 2**n less the significand.
         low = p.significand[: n - 2]
         p.inverted = low ^ p.high.replicate(n - 2)
-        behind_address = p.mark() + 1
+        after_address = p.mark() + 1
         evaluate(
             p,
             coefficients,
@@ -68,7 +68,7 @@ class Log2(ElementaryCore):
             p.inverted[: coefficients.delta],
             target=self.target,
         )
-        with p.beside(behind_address):
+        with p.beside(after_address):
             p.above = p.power + p.high
             p.w = Mux(p.high, p.inverted + 1, Cat(Const(0, 1), p.inverted))[: n - 1]
             p.delay(add_delay(n - 2) + lut_delay(0.5))

@@ -247,7 +247,7 @@ def _quarter_wave(
     *,
     unchanged: bool,
 ) -> Array:
-    """Return the magnitude of the sine of a place in the quarter turn, or of an operand that passes."""
+    """Return the magnitude of the sine of a position in the quarter turn, or of an operand that passes."""
     n = format.significand
     factor_bits = n + 3
     table = quarter_wave.table(format)
@@ -263,7 +263,7 @@ def _quarter_wave(
     top = product >> full & 1
     exponent = np.where(passes, field, format.bias - 1 - zeros) + top
     value = np.where(top == 1, product, product << 1) & ((1 << full + 1) - 1)
-    # A subnormal operand passes with its leading zeros, which is not a place to round at.
+    # A subnormal operand passes with its leading zeros, and is not rounded there.
     return _round(format, exponent, value, full - n)
 
 

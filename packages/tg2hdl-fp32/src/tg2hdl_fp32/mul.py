@@ -67,7 +67,7 @@ class Mul(Core):
         if self.format.significand != 24:
             return None
         if not self.target.startswith("ecp5"):
-            # The inferred multiplication is the slowest stage then, whatever is cut beside it.
+            # The inferred multiplication is then the slowest stage, wherever the parallel path is cut.
             return {"balanced": 4, "fast": 4}.get(profile)
         fast, balanced = (10, 7) if self.subnormals else (7, 6)
         return {"balanced": balanced, "fast": fast}.get(profile)
@@ -78,13 +78,13 @@ class Mul(Core):
             tops = x.hidden, y.hidden
             multiply(p, "product", x.fraction, y.fraction, tops=tops, target=self.target, cuts=5)
         else:
-            # A significand without its hidden bit is that of a zero then, whatever the product is.
+            # Without subnormals only a zero has no hidden bit, and the product does not matter.
             factors = Cat(x.fraction, Const(1, 1)), Cat(y.fraction, Const(1, 1))
             multiply(p, "product", *factors, target=self.target, cuts=5)
 
     @property
     def _reach(self) -> int:
-        """Bits of the largest shift to either side; ``2**reach - 1`` places are beyond every useful one."""
+        """Bits of the largest shift to either side; no useful shift reaches ``2**reach - 1``."""
         return (self.format.significand + 1).bit_length()
 
     def _plan_shift(self, p: Pipeline, x: Unpacked, y: Unpacked) -> None:
@@ -93,7 +93,7 @@ class Mul(Core):
         for name, bits, operand in (("x", p.a, x), ("y", p.b, y)):
             begin_class(p, name, fmt, bits)
             p[f"{name}_fraction"], p[f"{name}_field"] = operand.fraction, operand.field
-            # A fraction of zero counts as its width, which is the place of the hidden bit.
+            # A fraction of zero counts as its width, the position of the hidden bit.
             count_chunks(p, f"{name}_trailing", Cat(*reversed(list(operand.fraction))))
         p.cut()
         for name in "xy":
@@ -167,9 +167,9 @@ class Mul(Core):
         )
 
     def _shift(self, p: Pipeline) -> None:
-        """Normalize the product, or move it to the subnormal range, but for the last place."""
+        """Normalize the product or move it to the subnormal range, all but the last bit of the shift."""
         n, reach = self.format.significand, self._reach
-        # A shift to the left by `places`, or by 1 + ~places to the right, is one to the right from far left.
+        # The product starts far left: a left shift by `places`, or a right shift by 1 + ~places, is one right shift.
         p.amount = Cat(~p.places, p.tiny)
         middle = reach // 2
         value = Cat(Const(0, (1 << reach) - 1), p.product)[n - 2 :]

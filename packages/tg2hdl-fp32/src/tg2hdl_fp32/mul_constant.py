@@ -36,7 +36,7 @@ class MulConstant(Mul):
         super().datapath(p)
 
     def _multiply(self, p: Pipeline, x: Unpacked, y: Unpacked) -> None:
-        """Set ``p.product`` in at least the five cuts that the path beside it needs."""
+        """Set ``p.product`` in at least the five cuts that the parallel path needs."""
         fmt = self.format
         fraction = self.constant % (1 << fmt.fraction)
         hidden = bool((self.constant >> fmt.fraction) % (1 << fmt.exponent))
@@ -77,7 +77,7 @@ class MulConstant(Mul):
 
 
 def _digits(value: int) -> list[tuple[int, int]]:
-    """Sign and place of each digit that is not zero, in non-adjacent form, the lowest first."""
+    """Sign and position of each nonzero digit in non-adjacent form, the lowest first."""
     digits = []
     place = 0
     while value:

@@ -97,7 +97,7 @@ class Pipeline:
         self._delay += nanoseconds
 
     def cut(self) -> None:
-        """Mark a place where a register may be."""
+        """Mark a possible register position."""
         self._record()
         self._delay = 0.0
         if self._passed in self._cuts:
@@ -105,7 +105,7 @@ class Pipeline:
         self._passed += 1
 
     def mark(self) -> int:
-        """Return this place, for :meth:`beside`; it must be directly after a cut or at the start."""
+        """Return this point, for :meth:`beside`; it must be directly after a cut or at the start."""
         return self._passed
 
     @contextmanager

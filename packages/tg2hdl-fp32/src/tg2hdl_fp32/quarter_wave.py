@@ -34,16 +34,16 @@ def table(format: Format) -> QuadraticTable:
 
 
 class QuarterWave(ElementaryCore):
-    """Sine of a reduced operand: its place in the quarter turn times a smooth function from a table."""
+    """Sine of a reduced operand: its position in the quarter turn times a smooth function from a table."""
 
-    #: An operand that passes unreduced is its own sine, rather than a place in the quarter turn.
+    #: An operand that passes unreduced is its own sine, not a position in the quarter turn.
     passes_unchanged = True
 
     @abstractmethod
     def reduce(self, p: Pipeline) -> None:
         """Set ``p.reduced``, ``p.sign``, ``p.is_nan`` and ``p.is_zero``.
 
-        ``p.reduced`` has the fraction bits of the place in the quarter turn.
+        ``p.reduced`` has the fraction bits of the position in the quarter turn.
         """
 
     @abstractmethod
@@ -51,7 +51,7 @@ class QuarterWave(ElementaryCore):
         """Return whether the operand passes unreduced, its significand and its exponent field."""
 
     def datapath(self, p: Pipeline) -> None:
-        """Reduce, look up and normalize side by side, multiply, round."""
+        """Reduce, look up and normalize in parallel, multiply, round."""
         f = self.format
         n = f.significand
         coefficients = table(f)
@@ -60,7 +60,7 @@ class QuarterWave(ElementaryCore):
         width = len(p.reduced)
         kept = n + 3
         places = p.reduced[-(n + 2) :]
-        behind_address = p.mark() + 1
+        after_address = p.mark() + 1
         p.passes, significand, field = self.small(p)
         p.small_significand, p.small_field = significand, field
         evaluate(
@@ -71,7 +71,7 @@ class QuarterWave(ElementaryCore):
             target=self.target,
             one="passes" if self.passes_unchanged else None,
         )
-        with p.beside(behind_address):
+        with p.beside(after_address):
             p.normal = p.reduced
             levels = (width - kept).bit_length()
             for k in reversed(range(levels)):

@@ -62,7 +62,7 @@ class Reciprocal(ElementaryCore):
         p.fraction = Mux(x.hidden, x.fraction, Mux(one_left, x.fraction << 1, x.fraction << 2))[: f.fraction]
         p.delay(lut_delay(4))
         p.cut()
-        behind_address = p.mark() + 1
+        after_address = p.mark() + 1
         evaluate(
             p,
             coefficients,
@@ -70,7 +70,7 @@ class Reciprocal(ElementaryCore):
             p.fraction[: coefficients.delta],
             target=self.target,
         )
-        with p.beside(behind_address):
+        with p.beside(after_address):
             top = 2 * f.bias - 1
             p.exponent = Mux(p.hidden, (top - p.field).as_signed(), Mux(p.two_left, top + 1, top)).as_signed()
             p.delay(add_delay(f.exponent) + lut_delay(0.5))

@@ -44,7 +44,7 @@ class Rom(wiring.Component):
         The word, `latency` enabled cycles later.
     """
 
-    # A table of a datapath that is only tried out is dropped; Amaranth would warn.
+    # A dry run of a datapath drops its tables; Amaranth would warn.
     _MustUse__silence = True
 
     def __init__(
@@ -145,7 +145,7 @@ def lookup(
     """Set ``p[name]`` to the word at `address` of the present stage; adds the two cuts of a block."""
     before = p.stage
     p.cut()
-    # With its output register a block is quick; without it, 5 ns. As long as a stage of ``fast``, it gets the register.
+    # A delay of a stage of ``fast``, so that it gets the output register, without which a read takes 5 ns.
     p.delay(4.0 if target == "generic" else 3.2)
     p.cut()
     rom = Rom(words, width, latency=p.stage - before, target=target, domain=p.domain)

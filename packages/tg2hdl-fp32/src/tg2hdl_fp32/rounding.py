@@ -146,7 +146,7 @@ def round_and_pack(
     p.cut()
 
     p.rounded = (p.round_body + p.round_up)[: format.width - 1]
-    # These decide between the rounded number and a constant, and are ready before the carry chain is.
+    # These select the rounded number or a constant, and settle before the carry chain.
     to_nan = p.round_nan | (p.round_from_inf if format.finite else Const(0))
     overflowed = p.round_inf & ~p.round_from_zero
     saturated = p.round_saturate & ~p.round_from_zero

@@ -113,13 +113,13 @@ def round_chosen(
     away = Const(0) if saturate else goes_to_infinity(p.rm, sign)
     late: Value = Const(0)
     if format.finite:
-        # All ones are no number there, and rounding must not wrap around.
+        # All ones is NaN in these formats; rounding must not wrap around.
         beyond = p.wire(body.all() & ~pick)
         late = beyond
         body = Cat(body[0] & ~(beyond & ~away), body[1:])
         up = up & ~beyond
     if saturate or carry is not None:
-        # What is not rounded to an infinity must not be carried there.
+        # A number that does not round to infinity must not carry into it.
         limit = p.wire((body == format.max_finite) & up & ~away & ~pick)
         late = late | limit
         up = up & ~limit

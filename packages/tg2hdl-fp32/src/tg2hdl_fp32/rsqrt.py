@@ -60,11 +60,11 @@ class Rsqrt(ElementaryCore):
             normalize_operand(p, "significand", f.significand)
         p.cut()
         p.power = (p.field - p.significand_places).as_signed()
-        behind_address = p.mark() + 1
+        after_address = p.mark() + 1
         index = Cat(p.significand[coefficients.delta : -1], p.field[0] ^ p.significand_places[0])
         p.delay(lut_delay(2))
         evaluate(p, coefficients, index, p.significand[: coefficients.delta], target=self.target)
-        with p.beside(behind_address):
+        with p.beside(after_address):
             p.exponent = ((f.bias - 1) - (p.power >> 1)).as_signed()
             p.delay(add_delay(f.exponent))
         p.cut()

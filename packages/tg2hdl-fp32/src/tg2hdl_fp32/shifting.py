@@ -34,7 +34,7 @@ def count_chunks(p: Pipeline, name: str, value: Value) -> None:
     size = min(_CHUNK, len(padded))
     chunks = [padded[k : k + size] for k in range(0, len(padded), size)]
     p[name] = Cat(_join(p, [~bit for bit in chunk]) for chunk in chunks)
-    # Decides last but is wanted first, where the count shifts at once.
+    # The top bit of the count is decided last, but a shift by the count needs it first.
     p[f"{name}_upper"] = ~padded[len(padded) // 2 :].any()
 
 
@@ -75,7 +75,7 @@ def shift_left(
 ) -> Value:
     """Shift left by `amount` times `unit` places within the width of `value`, one level for each bit of `amount`.
 
-    The places that become free are filled with `fill`, one bit, or zeros.
+    The vacated bits are filled with `fill`, one bit, or zeros.
     """
     width = len(value)
     for k in reversed(range(len(amount))):
@@ -90,7 +90,7 @@ def shift_right_sticky_step(
 ) -> tuple[Value, Value]:
     """Shift right by `places` when `bit` is set, and gather the bits that fall off.
 
-    With `fill`, one bit, the value is the complement where that bit is set, and so are the free places.
+    With `fill`, one bit, the value is the complement where that bit is set, and the vacated bits are ones.
     """
     width = len(value)
     low = value[: min(places, width)]

@@ -59,7 +59,7 @@ class Sin(QuarterWave):
     """``sin(a)`` of radians: error below 1 ULP for every operand, odd.
 
     The operand is reduced as by Payne and Hanek: the significand is multiplied with just those bits of 2/pi
-    that decide the quadrant and the place in it, taken from a table by the exponent. The place is normalized,
+    that decide the quadrant and the position in it, taken from a table by the exponent. The position is normalized,
     so that operands next to a multiple of pi lose no accuracy. Operands whose cube does not matter are returned.
 
     Special values: NaN and infinities give NaN, +-0 gives +-0.
@@ -160,7 +160,7 @@ def _sum_rows(p: Pipeline, low: int, size: int) -> None:
 
 
 def _multiply_top(p: Pipeline, window: Value, significand: Value) -> None:
-    """Set ``p.top_near`` and ``p.top_far``, four times which is the rest, for a product modulo the window's size."""
+    """Set ``p.top_near`` and ``p.top_far``: near + 4 far is the product modulo the window's size."""
     size = len(window)
     p.top_near = p.top_far = Const(0, 1)
     for name, places in (("top_near", range(min(2, size))), ("top_far", range(2, size))):

@@ -30,7 +30,7 @@ class Sqrt(Core):
     operands = ("a",)
 
     def datapath(self, p: Pipeline) -> None:
-        """Normalize, find one bit of the root after the other, round."""
+        """Normalize, find the root bit by bit, round."""
         f = self.format
         x = unpack(f, p.a, subnormals=self.subnormals)
         p.sign = x.sign
@@ -68,12 +68,12 @@ class Sqrt(Core):
             addend = Cat(Const(3, 2), p.signs ^ negative.replicate(step), ~negative)
             total = (Cat(pair, p.remainder).as_signed() + addend.as_signed())[: step + 3]
             p.remainder = total.as_signed()
-            # The bits of the root are kept inverted: what leaves a carry chain goes straight into a register.
+            # The bits of the root are kept inverted: the output of a carry chain goes straight into a register.
             p.signs = Cat(total[-1], p.signs)
             p.delay(lut_delay() + add_delay(step + 3))
         p.cut()
 
-        # A root that ends before the guard bit leaves the remainder -(2 q + 1); no root ends at it.
+        # An exact root ends before the guard bit and leaves the remainder -(2 q + 1).
         unequal = p.remainder[: count + 2] ^ Cat(Const(1, 1), p.signs, Const(1, 1))
         p.unequal = Cat(unequal[k : k + 2].any() for k in range(0, count + 2, 2))
         p.root = ~p.signs

@@ -14,8 +14,8 @@ from .core import Core
 class StreamCore(wiring.Component):
     """A core between an input stream of operands and an output stream of results.
 
-    A pipelined core accepts a set of operands in every cycle in which the output is not held up; the whole
-    pipeline waits while it is. A core with `ii` above 1 (which has a port ``start``) works on one set at a time.
+    A pipelined core accepts a set of operands in every cycle unless the output is stalled, which stalls the whole
+    pipeline. A core with `ii` above 1 (which has a port ``start``) works on one set at a time.
 
     Parameters
     ----------

@@ -11,9 +11,9 @@ from .functions import PRECISION
 
 @dataclass(frozen=True)
 class QuadraticTable:
-    """Coefficients of ``c0 +- u c1 +- v^2 c2`` per interval, where `u` in [0, 1) is the place in the interval.
+    """Coefficients of ``c0 +- u c1 +- v^2 c2`` per interval, where `u` in [0, 1) is the position in the interval.
 
-    `v` is the distance to the middle of the interval, so that both products are formed side by side.
+    `v` is the distance to the middle of the interval, so that both products are formed in parallel.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def fit(
     """Approximate a function on segments of equal intervals.
 
     The three coefficients come from interpolation at the Chebyshev nodes, which is within a few percent of
-    the best quadratic. The error of a rounded coefficient is taken up by the next lower one.
+    the best quadratic. The next lower coefficient compensates for the error of a rounded one.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def fit(
     largest = max(abs(a1 + a2) for _, a1, a2 in polynomials)
     slope = slope_bits + PRECISION - int(largest).bit_length()
     curve = slope + 2
-    # A unit of the distance to the middle is worth at most one of the result, lest a rising function step back.
+    # A unit of the distance to the middle is worth at most one of the result, so that a rising function stays monotone.
     most = int(max(abs(a2) for *_, a2 in polynomials)) >> PRECISION - fraction
     fold = max(1, min(most.bit_length() - 1, delta - 1, 9))
     shift = 2 * fold + 2 + curve - fraction
@@ -163,7 +163,7 @@ def fit(
         concave.append(away)
     table = QuadraticTable(tuple(rows), delta, fold, fraction, slope, curve, tuple(falling), tuple(concave))
     for i in exact:
-        # With the start given, the slope takes up what that and the cut products are off.
+        # With the start fixed, the slope compensates for its error and that of the truncated products.
         c0, c1, c2 = rows[i]
         slopes = [c1 + k for k in range(-4, 5) if (c1 + k).bit_length() <= slope_bits]
         tables = [replace(table, rows=(*rows[:i], (c0, c, c2), *rows[i + 1 :])) for c in slopes]

@@ -17,7 +17,7 @@ class RoundToIntegral(Core):
     """``a`` rounded to an integer: ``RTZ`` truncates, ``RDN`` is floor, ``RUP`` ceil, ``RNE`` and ``RMM`` nearest.
 
     The sign of zero results is that of the operand. Bits below the unit are found by masks, not shifts, and the
-    increment carries into the exponent by itself. The inexact flag tells that the value was no integer.
+    increment carries into the exponent by itself. The inexact flag is set when the value was not an integer.
     """
 
     operation = "round"

@@ -1,4 +1,4 @@
-"""Operands taken apart: fields, class and significand with its hidden bit."""
+"""Unpacked operands: fields, class and significand with its hidden bit."""
 
 __all__ = ["Unpacked", "unpack"]
 
@@ -45,7 +45,7 @@ class Unpacked:
 
 
 def unpack(format: Format, bits: Value, *, subnormals: bool = True) -> Unpacked:
-    """Take a bit pattern apart.
+    """Unpack a bit pattern.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class BatchSimulation(NativeSimulation):
         Parameters
         ----------
         words : array_like
-            As for `write_stream`, with one more dimension in front: the inputs.
+            As for `write_stream`, with a leading dimension for the inputs.
         """
         self._check_varying(data_port)
         addr, data, enable = map(self._input, (addr_port, data_port, enable_port))
@@ -151,7 +151,7 @@ class BatchSimulation(NativeSimulation):
             found.append(w.from_chunks(chunks, info.width, info.signed))
         return found
 
-    # Below the interface
+    # What engines implement
 
     def _get_all(self, port: int, chunks: int) -> w.Chunks:
         values = np.zeros((self.size, chunks), dtype="<u4")
@@ -208,9 +208,9 @@ class BatchSimulation(NativeSimulation):
 
 
 def batch_size(model: SimulationModel, inputs: int) -> int:
-    """Inputs side by side that are quickest for some number of inputs: 16, or 64 for a small design.
+    """The fastest batch size for some number of inputs: 16, or 64 for a small design.
 
-    A small design has much control for its data, which a larger batch shares among more inputs.
+    Control is a large part of a small design, and a larger batch shares it among more inputs.
     """
     small = model.elaboration.cells <= SMALL_DESIGN
     return LARGE_BATCH if small and inputs > LARGE_BATCH // 2 else BATCH_SIZE
@@ -250,7 +250,7 @@ def open_batch(
     varying : sequence of str
         Input ports with a value for each input; the others, and what depends only on them, are computed once.
     size : int
-        Inputs side by side, a multiple of `BATCH_SIZE`; see `batch_size`.
+        Inputs of a batch, a multiple of `BATCH_SIZE`; see `batch_size`.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class Simulation(ABC):
         self._open = True
         self.finish: Callable[[], None] | None = None  # called once the waveform is complete
 
-    # Life
+    # Lifetime
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +148,7 @@ class Simulation(ABC):
     # Memories
 
     def write_memory(self, name: str, words: Any, offset: int = 0) -> None:
-        """Write words through the back door; they are there for the next edge.
+        """Write words through the back door; the next edge sees them.
 
         Parameters
         ----------

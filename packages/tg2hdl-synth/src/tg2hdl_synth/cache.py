@@ -15,7 +15,7 @@ __all__ = ["run_cached"]
 
 
 def run_cached(key: str, run: Callable[[Path], object]) -> Found:
-    """Return the folder with the files of a run, made when it is not there; and whether it was.
+    """Return the folder with the files of a run, and whether it existed before; it is created when missing.
 
     A run that fails leaves its files in a folder whose name ends in ``-failed``, for its logs; hints name that folder.
     """

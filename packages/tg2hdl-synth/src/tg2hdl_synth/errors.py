@@ -20,13 +20,13 @@ class PartialResult(Protocol):
 
 
 class SynthesisError(Tg2hdlError):
-    """A tool that fails; `partial` has the reports of the steps that worked."""
+    """A tool failed; `partial` has the reports of the steps that succeeded."""
 
     kind = "synthesis"
     partial: PartialResult | None = None
 
 
 class DesignTooLargeError(CapacityError):
-    """A design that needs more than its part has; `partial` has the utilization."""
+    """A design needs more than its part has; `partial` has the utilization."""
 
     partial: PartialResult | None = None

@@ -84,7 +84,7 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
 
 
 def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
-    """Figures of a compiled program on a part: block RAMs by the plan, then the rest by the words of the RTLIL.
+    """What a compiled program needs of a part: block RAMs by the plan, then the rest by the words of the RTLIL.
 
     The second step is left out where the block RAMs are too many, or the family is not `ecp5`.
 

@@ -76,7 +76,7 @@ def copy_registers(netlist: dict[str, Any]) -> int:
 
 
 def _blocks(cells: dict[str, Cell], readers: dict[int, list[tuple[str, str, int]]]) -> dict[int, int]:
-    """Memory blocks (placed far apart) that registers drive: their enables, and their addresses if these are few."""
+    """Block RAMs (placed far apart) that registers drive: their enables, and their addresses if these are few."""
     enables: dict[int, int] = {}
     addresses: dict[int, int] = {}
     for bit, found in readers.items():

@@ -37,7 +37,7 @@ class Builder:
         return self.by_words(lambda *ins: self.node("mux", [condition, *ins], width_of(ins[0])), yes, no)
 
     def by_words(self, make: Any, *operands: Operand) -> Operand:
-        """Apply a function to words at the same place of each operand."""
+        """Apply a function to words at the same position of each operand."""
         total = width_of(operands[0])
         pieces: list[Any] = []
         for low in range(0, total, WORD):

@@ -1,7 +1,7 @@
 """Where wide cells are cut into words of at most 64 bits.
 
-Cells that treat every bit alike (registers, memories, multiplexers, bitwise operators) are cut where their users take
-them apart, so that lanes packed in one word become variables of their own.  Bits that an operator reads as one number
+Cells that treat every bit alike (registers, memories, multiplexers, bitwise operators) are cut where their users
+slice them, so that lanes packed in one word become separate variables.  Bits that an operator reads as one number
 stay together.
 """
 
@@ -46,7 +46,7 @@ def _ones(low: int, high: int) -> int:
 
 @dataclass
 class _Cell:
-    """Bit sets over the places between the bits of a cell: where it may be cut, and where it must not."""
+    """Bit sets over the boundaries between the bits of a cell: where it may be cut, and where it must not."""
 
     cut: int = 0
     joined: int = 0

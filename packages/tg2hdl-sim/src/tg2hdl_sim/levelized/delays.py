@@ -1,4 +1,4 @@
-"""Registers one after the other become one shift register in a word."""
+"""Chains of registers become one shift register in a word."""
 
 from __future__ import annotations
 

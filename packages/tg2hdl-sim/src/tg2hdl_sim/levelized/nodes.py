@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True)
 class MemorySegment:
-    """Some bits of every word of a memory: an array of its own.
+    """A slice of every word of a memory, stored as an array of its own.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Design:
     writes : list of Write
         In the order in which they happen.
     outputs : dict of str to Operand
-        Outputs of the top level, and whatever else is to be seen.
+        Outputs of the top level, and other values to observe.
     inputs : dict of str to list of (int, int)
         Nodes of each input and the first bit of each.
     origins : dict of int to (int, int)

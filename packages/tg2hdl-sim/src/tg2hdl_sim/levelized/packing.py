@@ -1,8 +1,8 @@
 """Single bits that are computed alike become bits of one word.
 
 Trees over the bits of a word (leading zeros, priorities) arrive as many operators of one bit.  Bits at one depth with
-the same operator, whose operands lie in the same words at the same distances, become one operator on whole words.  The
-registers that the cuts took apart are put together again where that pays.  Nothing moves across depths, so no loop
+the same operator, whose operands lie in the same words at the same distances, become one operator on whole words.
+Registers that the cuts split are joined again where that pays.  Nothing moves between depths, so no loop
 through a word can arise.
 """
 
@@ -41,7 +41,7 @@ Slot = tuple[str, int, int]  # "k" constant, "b" the same bit for all, "s" a bit
 
 @dataclass
 class _Word:
-    """Bits that become one word; `low` is the place of its first bit in the word of its first slot."""
+    """Bits that become one word; `low` is the position of its first bit in the word of its first slot."""
 
     op: str
     slots: tuple[Slot, ...]

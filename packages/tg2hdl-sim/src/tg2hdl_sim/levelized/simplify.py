@@ -143,7 +143,7 @@ def _number_values(design: Design) -> bool:
 
 
 def _fold_negations(design: Design, number: int) -> Operand | None:
-    """Drop double negations; a multiplexer takes the condition as it is."""
+    """Drop double negations; a multiplexer swaps its branches instead of negating its condition."""
     node = design.nodes[number]
 
     def negated(operand: Operand) -> Operand | None:

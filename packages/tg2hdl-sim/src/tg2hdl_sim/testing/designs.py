@@ -1,7 +1,7 @@
 """Designs that exercise an engine."""
 
 # mypy: disable-error-code="valid-type,misc"
-# Amaranth reads the annotations, so that they are not put off.
+# Amaranth evaluates the annotations, so they must not be postponed.
 
 import random
 from typing import Any
@@ -140,7 +140,7 @@ class Combinational(wiring.Component):
 
 
 class Selections(wiring.Component):
-    """Bits of a signed value at a variable place."""
+    """Bits of a signed value at a variable offset."""
 
     a: In(signed(12))
     place: In(4)

@@ -127,7 +127,7 @@ def build_bitstream(
             missed = f"{result.fmax:.1f} MHz of {settings.frequency:.1f} MHz"
         if clock is not None or (best is not None and missed):
             break
-        # The next run ends elsewhere: aim a little below what this one reached.
+        # The next run differs: aim a little below what this one reached.
         wanted = result.fmax * (1 - 0.02 * run)
     if best is None:
         raise SynthesisError(

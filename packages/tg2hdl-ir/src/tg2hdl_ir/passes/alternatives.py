@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRItem, IRStatement, KernelIR, LoopIR
+from tg2hdl_ir.nodes import IRBufLoad, IRConst, IRStatement, KernelIR
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
@@ -17,19 +17,10 @@ def add_alternatives(kernel: KernelIR) -> KernelIR:
     statements = kernel.loop_tree.statements()
     if not any(isinstance(s, IRBufLoad) and s.gate is not None and s.alt is None for s in statements):
         return kernel
-    rewriter = Rewriter()
 
-    def complete(statement: IRStatement) -> IRStatement:
-        rebuilt = rewriter.statement(statement)
+    def complete(_: IRStatement, rebuilt: IRStatement) -> IRStatement:
         if not isinstance(rebuilt, IRBufLoad) or rebuilt.gate is None or rebuilt.alt is not None:
             return rebuilt
-        assert isinstance(statement, IRBufLoad), "a load stays a load"
-        zero = IRConst(rebuilt.dtype.bits_to_const(0), rebuilt.dtype)
-        rewriter.memo[statement] = rebuilt = replace(rebuilt, alt=zero)
-        return rebuilt
+        return replace(rebuilt, alt=IRConst(rebuilt.dtype.bits_to_const(0), rebuilt.dtype))
 
-    def level(loop: LoopIR) -> LoopIR:
-        items: list[IRItem] = [level(i) if isinstance(i, LoopIR) else complete(i) for i in loop.items]
-        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
-
-    return replace(kernel, loop_tree=level(kernel.loop_tree))
+    return replace(kernel, loop_tree=Rewriter(change=complete).loop(kernel.loop_tree))

@@ -17,12 +17,10 @@ from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
     IRConst,
-    IRItem,
     IROp,
     IRStatement,
     IRValue,
     KernelIR,
-    LoopIR,
     const_int,
 )
 from tg2hdl_ir.passes.fold import Folder
@@ -35,8 +33,7 @@ __all__ = ["simplify_gated_addresses"]
 @ir_pass("gated-addresses", "addresses that are affine wherever their gate is true become affine")
 def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
     """Replace the addresses of gated accesses that are affine under the gate."""
-    rewriter = Rewriter()
-    folder = rewriter.folder
+    folder = Folder()
     found: dict[IRStatement, IRValue] = {}
     for access in kernel.loop_tree.statements():
         if not isinstance(access, IRBufLoad | IRBufStore) or access.gate is None:
@@ -48,19 +45,12 @@ def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
     if not found:
         return kernel
 
-    def changed(statement: IRStatement) -> IRStatement:
-        rebuilt = rewriter.statement(statement)
+    def changed(statement: IRStatement, rebuilt: IRStatement) -> IRStatement:
         if statement in found and isinstance(rebuilt, IRBufLoad | IRBufStore):
-            rebuilt = replace(rebuilt, addr=found[statement])
-            if isinstance(statement, IRBufLoad) and isinstance(rebuilt, IRBufLoad):
-                rewriter.memo[statement] = rebuilt
+            return replace(rebuilt, addr=found[statement])
         return rebuilt
 
-    def level(loop: LoopIR) -> LoopIR:
-        items: list[IRItem] = [level(i) if isinstance(i, LoopIR) else changed(i) for i in loop.items]
-        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
-
-    return replace(kernel, loop_tree=level(kernel.loop_tree))
+    return replace(kernel, loop_tree=Rewriter(folder, change=changed).loop(kernel.loop_tree))
 
 
 def _value(form: Affine, dtype: DType, folder: Folder) -> IRValue:

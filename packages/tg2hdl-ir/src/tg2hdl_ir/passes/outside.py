@@ -10,13 +10,11 @@ from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
     IRConst,
-    IRItem,
     IRRegLoad,
     IRRegStore,
     IRStatement,
     IRValue,
     KernelIR,
-    LoopIR,
     const_int,
 )
 from tg2hdl_ir.passes.instrument import ir_pass
@@ -29,22 +27,18 @@ __all__ = ["gate_outside_accesses"]
 def gate_outside_accesses(kernel: KernelIR) -> KernelIR:
     """Close the gate of each access where its address is outside, as the golden model does."""
     gates = _Gates(kernel)
-    return replace(kernel, loop_tree=gates.level(kernel.loop_tree)) if gates.outside else kernel
+    return replace(kernel, loop_tree=gates.rewriter.loop(kernel.loop_tree)) if gates.outside else kernel
 
 
 class _Gates:
     def __init__(self, kernel: KernelIR) -> None:
-        self.rewriter = Rewriter()
+        self.rewriter = Rewriter(change=self._gated)
         self.folder = self.rewriter.folder
         self.depths = {b.idx: b.depth for b in kernel.buffers}
         self.sizes = {r.idx: r.size for r in kernel.registers}
         self.indices: dict[tuple[IRValue, int], IRValue] = {}
         limits = {statement: self._limits(statement) for statement in kernel.loop_tree.statements()}
         self.outside = {statement: found for statement, found in limits.items() if any(found)}
-
-    def level(self, loop: LoopIR) -> LoopIR:
-        items: list[IRItem] = [self.level(i) if isinstance(i, LoopIR) else self._gated(i) for i in loop.items]
-        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
 
     def _limits(self, statement: IRStatement) -> tuple[bool, bool]:
         """Whether a statement may be below and above what it accesses."""
@@ -60,8 +54,7 @@ class _Gates:
             return statement.addr, self.depths[statement.buf_idx]
         return statement.index, self.sizes[statement.reg]
 
-    def _gated(self, statement: IRStatement) -> IRStatement:
-        rebuilt = self.rewriter.statement(statement)
+    def _gated(self, statement: IRStatement, rebuilt: IRStatement) -> IRStatement:
         if statement not in self.outside:
             return rebuilt
         address, size = self._place(rebuilt)
@@ -74,11 +67,7 @@ class _Gates:
         if inside is None:
             return rebuilt
         match rebuilt:
-            case IRBufLoad():
-                gated = replace(rebuilt, gate=self.folder.all_of(inside, rebuilt.gate))
-                self.rewriter.memo[statement] = gated  # type: ignore[index]
-                return gated
-            case IRBufStore():
+            case IRBufLoad() | IRBufStore():
                 return replace(rebuilt, gate=self.folder.all_of(inside, rebuilt.gate))
             case IRRegStore():
                 index = self._index(inside, address, size)
@@ -86,7 +75,8 @@ class _Gates:
             case IRRegLoad():
                 load = replace(rebuilt, index=self._index(inside, address, size))
                 zero = IRConst(load.dtype.bits_to_const(0), load.dtype)
-                self.rewriter.memo[statement] = self.folder.op("where", load.dtype, inside, load, zero)  # type: ignore[index]
+                assert isinstance(statement, IRRegLoad), "a load stays a load"
+                self.rewriter.memo[statement] = self.folder.op("where", load.dtype, inside, load, zero)
                 return load
 
     def _index(self, inside: IRValue, index: IRValue, size: int) -> IRValue:

@@ -33,6 +33,8 @@ class Rewriter:
         ``(rebuilt op) -> value or None``: a rewrite of ops after their operands were rebuilt.
     register : callable, optional
         ``(register number) -> register number``.
+    change : callable, optional
+        ``(statement, rebuilt statement) -> statement``: a rewrite of whole statements.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Rewriter:
         folder: Folder | None = None,
         replace: Callable[[IROp], IRValue | None] | None = None,
         register: Callable[[int], int] | None = None,
+        change: Callable[[IRStatement, IRStatement], IRStatement] | None = None,
     ) -> None:
         self.folder = folder or Folder()
         self.memo: dict[IRValue, IRValue] = {}
         self._replace = replace
         self._register = register or (lambda reg: reg)
+        self._change = change
 
     def value(self, value: IRValue) -> IRValue:
         """Rebuilt form of a value."""
@@ -107,6 +111,16 @@ class Rewriter:
                 assert isinstance(rebuilt, IRBufLoad | IRRegLoad), "a load must stay a load"
                 return rebuilt
 
+    def _changed(self, statement: IRStatement) -> IRStatement:
+        rebuilt = self.statement(statement)
+        if self._change is None:
+            return rebuilt
+        changed = self._change(statement, rebuilt)
+        if isinstance(statement, IRBufLoad | IRRegLoad) and self.memo[statement] is rebuilt:
+            assert isinstance(changed, IRBufLoad | IRRegLoad), "a load must stay a load"
+            self.memo[statement] = changed
+        return changed
+
     def loop(self, loop: LoopIR) -> LoopIR:
         """Rebuilt form of a loop and all that is in it; its counter is kept unless it was replaced before."""
         counter = loop.counter
@@ -114,6 +128,6 @@ class Rewriter:
             new = self.value(counter)
             counter = new if isinstance(new, IRCounter) else counter
         items: list[IRItem] = [
-            self.loop(item) if isinstance(item, LoopIR) else self.statement(item) for item in loop.items
+            self.loop(item) if isinstance(item, LoopIR) else self._changed(item) for item in loop.items
         ]
         return LoopIR.from_items(tuple(items), counter=counter, axis_type=loop.axis_type)

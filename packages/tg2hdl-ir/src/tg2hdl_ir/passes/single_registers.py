@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tg2hdl_ir.nodes import IRItem, IRRegLoad, IRRegStore, IRStatement, KernelIR, LoopIR
+from tg2hdl_ir.nodes import IRRegLoad, IRRegStore, IRStatement, KernelIR
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 
@@ -21,19 +21,10 @@ def drop_single_indices(kernel: KernelIR) -> KernelIR:
     )
     if not found:
         return kernel
-    rewriter = Rewriter()
 
-    def plain(statement: IRStatement) -> IRStatement:
-        rebuilt = rewriter.statement(statement)
+    def plain(_: IRStatement, rebuilt: IRStatement) -> IRStatement:
         if not isinstance(rebuilt, IRRegLoad | IRRegStore) or rebuilt.reg not in single:
             return rebuilt
-        rebuilt = replace(rebuilt, index=None)
-        if isinstance(statement, IRRegLoad) and isinstance(rebuilt, IRRegLoad):
-            rewriter.memo[statement] = rebuilt
-        return rebuilt
+        return replace(rebuilt, index=None)
 
-    def level(loop: LoopIR) -> LoopIR:
-        items: list[IRItem] = [level(i) if isinstance(i, LoopIR) else plain(i) for i in loop.items]
-        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
-
-    return replace(kernel, loop_tree=level(kernel.loop_tree))
+    return replace(kernel, loop_tree=Rewriter(change=plain).loop(kernel.loop_tree))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import PluginError
@@ -34,9 +34,11 @@ __all__ = [
     "SequencerDef",
     "SimulatorDef",
     "TargetDef",
+    "made_by",
     "resolve",
 ]
 
+_T = TypeVar("_T")
 Factory = Callable[..., Any] | str
 
 
@@ -62,6 +64,23 @@ def resolve(factory: Factory) -> Callable[..., Any]:
     if not callable(target):
         raise PluginError(f"{factory!r} is not callable", hint="name a function or class")
     return target  # type: ignore[no-any-return]
+
+
+def made_by(factory: Factory, kind: type[_T], what: str) -> _T:
+    """What a factory without parameters makes.
+
+    Raises
+    ------
+    PluginError
+        When it is not of the kind that its hook asks for, or as for `resolve`.
+    """
+    made = resolve(factory)()
+    if not isinstance(made, kind):
+        raise PluginError(
+            f"{what} is a {type(made).__name__}, not a {kind.__name__}",
+            hint="correct the descriptor in the plugin that registers it",
+        )
+    return made
 
 
 @dataclass(frozen=True)

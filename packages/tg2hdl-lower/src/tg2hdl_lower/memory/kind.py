@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tg2hdl_ir.errors import PluginError
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef, resolve
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef, made_by
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.memory.use import MemoryUse
 
@@ -97,13 +97,8 @@ def kind_named(name: str) -> MemoryKind:
     PluginError
         When no plugin registers it.
     """
-    kind = resolve(registry().memory_kind(name).kind)()
-    if not isinstance(kind, MemoryKind):
-        raise PluginError(
-            f"memory kind {name!r} is a {type(kind).__name__}, not a MemoryKind",
-            hint="correct the descriptor in the plugin that registers it",
-        )
-    return kind
+    definition = registry().memory_kind(name)
+    return made_by(definition.kind, MemoryKind, f"memory kind {name!r}")  # type: ignore[type-abstract]
 
 
 def choose_kind(use: MemoryUse, family: FamilyDef) -> str:

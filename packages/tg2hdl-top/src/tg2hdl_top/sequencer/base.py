@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from amaranth.lib.wiring import In, Member, Out
 
-from tg2hdl_ir.errors import PluginError
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.descriptors import made_by
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.component import Component
@@ -168,10 +167,5 @@ def sequencer_named(name: str) -> Sequencer:
     PluginError
         When no plugin registers it.
     """
-    sequencer = resolve(registry().sequencer(name).sequencer)()
-    if not isinstance(sequencer, Sequencer):
-        raise PluginError(
-            f"sequencer {name!r} is a {type(sequencer).__name__}, not a Sequencer",
-            hint="correct the descriptor in the plugin that registers it",
-        )
-    return sequencer
+    definition = registry().sequencer(name)
+    return made_by(definition.sequencer, Sequencer, f"sequencer {name!r}")  # type: ignore[type-abstract]

@@ -49,6 +49,7 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
     assert ended >= {Trap.NONE, Trap.REGISTER, Trap.LOOP, Trap.ILLEGAL, Trap.INT8}
 
 
-def test_floats_are_refused_by_name():
-    with pytest.raises(UnsupportedError, match="FP32 operations in hardware"):
-        Hardware(Config(float=True))
+@pytest.mark.parametrize("part", ["float", "functions", "divide"])
+def test_what_has_no_hardware_is_refused_by_name(part):
+    with pytest.raises(UnsupportedError, match=f"the hardware of `{part}` is not built yet"):
+        Hardware(Config(**{part: True}))

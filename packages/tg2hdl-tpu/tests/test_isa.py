@@ -42,7 +42,7 @@ def test_words_round_trip():
         (Instruction("add"), "no rows"),
         (Instruction("weights", count=5, pre=1), "more tile rows than the 4 of the machine"),
         (Instruction("tile"), "weights are words (mxu) or bytes (mxu8)"),
-        (Instruction("fadd", count=1), "this machine has no floats"),
+        (Instruction("fadd", count=1), "this machine has no float"),
         (Instruction("add", count=1, segment=5), "no such segment"),
         (Instruction("add", count=1, levels=16, reduce=1), "no such level of the reduction"),
         (Instruction("add", count=1, levels=1), "levels or acc without reduce"),
@@ -100,7 +100,7 @@ def test_the_decoder_of_the_hardware_has_the_same_conditions():
 
 
 def test_the_page_has_every_instruction():
-    page = isa_page(Config(float=True))
+    page = isa_page(Config(float=True, functions=True, divide=True))
     for opcode in OPCODES.values():
         assert f"| `{opcode.name}` | {opcode.code} |" in page
     assert "`fadd`" not in isa_page(Config())

@@ -12,11 +12,11 @@ CONFIGS = (
         lanes=8, rows=8, columns=4, vmem_rows=64, xmem_rows=64, read_registers=1, pre_registers=2, alu_registers=2,
         reduce_registers=2, memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
-    Config(float=True, vmem_rows=128, xmem_rows=64),
+    Config(float=True, functions=True, divide=True, vmem_rows=128, xmem_rows=64),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["plain", "deep", "float"])
+@pytest.mark.parametrize("config", CONFIGS, ids=["plain", "deep", "all"])
 @pytest.mark.parametrize("traps", [False, True])
 def test_random_programs_agree_with_the_reference(config, traps):
     seen = set()
@@ -142,3 +142,35 @@ def test_words_that_are_no_instruction_trap():
     machine.load_program([Instruction("set", dst_reg=1, b=3), 0x7F])
     result = machine.run()
     assert (result.trap, result.pc) == (Trap.ILLEGAL, 1)
+
+
+def test_division_and_conversions_of_edges():
+    pairs = [(7, 2), (-7, 2), (7, -2), (-7, -2), (5, 0), (-5, 0), (-(1 << 31), -1), (-(1 << 31), 1), (0, 3)]
+    a, b = ([pair[n] for pair in pairs] for n in (0, 1))
+    data = f".vmem 0 = {' '.join(map(str, a))}\n.vmem 1 = {' '.join(map(str, b))}\n.out r vmem 16 7\n"
+    data += ".vmem 2 = 2.5 -2.5 nan inf -inf 4294967808.0 -1e20 16777217.0 0.0\n"
+    names = ("div", "mod", "divu", "modu")
+    code = "".join(f"{name} v[{16 + n}], v[0], v[1]\n" for n, name in enumerate(names))
+    code += "f2i v[20], v[2]\ni2f v[21], v[0]\nfdiv v[22], v[2], v[2]\nhalt"
+    rows = run(data + code, CONFIGS[2]).outputs["r"][:, : len(pairs)]
+    assert rows[0].tolist() == [3, -3, -3, 3, 0, 0, -(1 << 31), -(1 << 31), 0]
+    assert rows[1].tolist() == [1, -1, 1, -1, 5, -5, 0, 0, 0]
+    modulo = 1 << 32
+    for n, (x, y) in enumerate(pairs):
+        x, y = x % modulo, y % modulo
+        assert (int(rows[2][n]) % modulo, int(rows[3][n]) % modulo) == ((x // y, x % y) if y else (0, x))
+    wrapped = int(np.uint32(int(np.float32(-1e20)) % modulo).view(np.int32))
+    assert rows[4].tolist() == [2, -2, 0, 0, 0, 512, wrapped, 16777216, 0]
+    assert rows[5].view(np.float32).tolist() == [float(x) for x in a]
+    one, nan = 0x3F800000, 0x7FC00000
+    assert rows[6].tolist() == [one, one, nan, nan, nan, one, one, one, nan]
+
+
+def test_functions_are_those_of_the_cores():
+    x = np.array([0.5, -3.25, 1e-3, 100.0, 2.0], np.float32)
+    data = f".vmem 0 = {' '.join(map(repr, x.tolist()))}\n.out r vmem 16 3\n"
+    result = run(data + "fexp2 v[16], v[0]\nflog2 v[17], v[0]\nfsin v[18], v[0]\nhalt", CONFIGS[2])
+    found = result.outputs["r"][:, :5].view(np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = [np.exp2(x.astype(float)), np.log2(x.astype(float)), np.sin(x.astype(float))]
+    np.testing.assert_allclose(found, np.array(expected), rtol=2.5e-7)

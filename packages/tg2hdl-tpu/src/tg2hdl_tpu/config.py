@@ -35,10 +35,10 @@ class Config:
         Rows of the external memory.
     read_registers, pre_registers, alu_registers, reduce_registers : int
         Pipeline registers after memory (0 or 1), matrix unit and crossbar, vector unit, and reduction (0 to 2).
-    float : bool
-        Whether there are FP32 operations.
+    float, functions, divide : bool
+        Whether there are FP32 operations, exp2, log2 and sine, integer division.
     float_stages : int
-        Pipeline registers of the FP32 cores.
+        Pipeline registers of these.
     memory_latency, memory_interval : int
         Cycles of the external memory from a request to its row, and from one request to the next.
     refresh_period, refresh_cycles : int
@@ -61,6 +61,8 @@ class Config:
     alu_registers: int = 0
     reduce_registers: int = 0
     float: bool = False
+    functions: bool = False
+    divide: bool = False
     float_stages: int = 5
     memory_latency: int = 1
     memory_interval: int = 1
@@ -70,7 +72,7 @@ class Config:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            kind = bool if field.name == "float" else int
+            kind = bool if field.name in ("float", "functions", "divide") else int
             if type(value) is not kind:
                 raise InputError(f"{field.name} is {value!r}, not a {kind.__name__}", where="Config")
         self._one_of("lanes", (4, 8, 16, 32))
@@ -109,8 +111,8 @@ class Config:
         return 2 + self.read_registers + self.pre_registers + self.alu_registers + self.reduce_registers
 
     @property
-    def float_latency(self) -> int:
-        """Cycles from the issue of a row to its write, with floats."""
+    def long_latency(self) -> int:
+        """Cycles from the issue of a row to its write, for floats, functions and division."""
         return 2 + self.read_registers + self.pre_registers + self.float_stages
 
     @property
@@ -154,7 +156,7 @@ class Config:
         lines = ["#pragma once"]
         for name, value in asdict(self).items():
             lines.append(f"#define TPU_{name.upper()} {int(value)}")
-        lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_FLOAT_LATENCY {self.float_latency}"]
+        lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_LONG_LATENCY {self.long_latency}"]
         lines += [f"#define TPU_LEVELS {self.levels}"]
         lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
         lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]

@@ -23,7 +23,9 @@ def generated_header(config: Config) -> str:
         forms[opcode.code] = _FORMS.index(opcode.form)
     lines.append(f"static const uint8_t tpu_forms[128] = {{{', '.join(map(str, forms))}}};")
     lines.append("static inline int tpu_form(int opcode) { return tpu_forms[opcode & 127]; }")
-    for name in ("reads_b", "reads_c", "is_float"):
+    parts = [op.is_long and getattr(config, op.part) for op in VECTOR_OPS]
+    lines.append(f"#define TPU_HAS_LONG {int(any(parts))}")
+    for name in ("reads_b", "reads_c", "is_long"):
         table = [0] * 128
         for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
             table[code] = int(getattr(op, name))
@@ -54,15 +56,17 @@ def operations() -> str:
         "    switch (opcode) {",
     ]
     for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
-        value = f"from_float({op.c})" if op.is_float else f"(int32_t)({op.c})"
+        if not op.c:
+            lines.append(f"    case {code}: tpu_function({code}, va, r); break;  // {op.name}")
+            continue
         lines += [
             f"    case {code}:  // {op.name}",
             "        for (int n = 0; n < L; n++) {",
             "            int32_t a = va[n], b = vb[n], c = vc[n];",
             "            uint32_t ua = a, ub = b, uc = c;",
             "            (void)b, (void)c, (void)ua, (void)ub, (void)uc;",
-            *(["            float fa = to_float(a), fb = to_float(b);"] if op.is_float else []),
-            f"            r[n] = {value};",
+            *(["            float fa = to_float(a), fb = to_float(b);"] if op.part == "float" else []),
+            f"            r[n] = (int32_t)({op.c});",
             "        }",
             "        break;",
         ]

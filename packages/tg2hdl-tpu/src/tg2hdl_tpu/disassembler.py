@@ -55,7 +55,7 @@ def _memory(space: str, address: int, register: int, stride: int = 1) -> str:
 
 def _constant(i: Instruction) -> str:
     op = i.opcode.op
-    if op is not None and op.is_float:
+    if op is not None and op.part in ("float", "functions"):
         value = struct.unpack("<f", struct.pack("<i", i.b))[0]
         if np.isfinite(value):
             return f"#{np.float32(value)!s}" if "." in str(np.float32(value)) else f"#0x{i.b & 0xFFFFFFFF:x}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.config import ADDRESS_BITS, Config
-from tg2hdl_tpu.vector_ops import VECTOR_OPS, VectorOp
+from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS, VectorOp
 
 __all__ = [
     "FIELDS",
@@ -269,7 +269,7 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
         return reduce(or_, [f.opcode == OPCODES[name].code for name in names])
 
     vector = (f.opcode >= FIRST_VECTOR) & (f.opcode < FIRST_VECTOR + len(VECTOR_OPS))
-    floats = one_of(op.name for op in VECTOR_OPS if op.is_float)
+    long = one_of(op.name for op in VECTOR_OPS if op.is_long)
     others = [name for name, opcode in OPCODES.items() if opcode.form != "vector"]
     weights, tile = (f.opcode == OPCODES[name].code for name in ("weights", "tile"))
     crossbar = f.pre == PRE.index("xlu")
@@ -288,10 +288,12 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
                 tile & (f.pre == pre),
                 f"a tile has {config.rows * config.columns} elements, a row {per_row}",
             )
-    if not config.float:
-        yield floats, "this machine has no floats"
+    for part in PARTS:
+        if not getattr(config, part):
+            names = [op.name for op in VECTOR_OPS if op.part == part]
+            yield one_of(names), f"this machine has no {part}"
     special = (f.relu == 1) | combines | (f.pack == 1) | (f.reduce != 0) | (f.pre == 1) | (f.pre == 2)
-    yield floats & special, "floats have no relu, acc, reduce, pack or mxu"
+    yield long & special, "this operation has no relu, acc, reduce, pack or mxu"
     yield vector & (f.segment > config.levels), "no such segment"
     yield vector & (f.levels >= config.lanes), "no such level of the reduction"
     yield vector & combines & (f.reduce == 0), "levels or acc without reduce"

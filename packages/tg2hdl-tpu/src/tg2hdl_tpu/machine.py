@@ -17,7 +17,8 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import csource
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import Instruction, Trap, encode, is_illegal
+from tg2hdl_tpu.isa import FIRST_VECTOR, Instruction, Trap, encode, is_illegal
+from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 __all__ = ["TRACE", "Machine", "Result", "run_bundle"]
 
@@ -98,6 +99,22 @@ def _build(config: Config) -> Path:
     return ContentCache("tpu").get(key, build).folder / "machine.so"
 
 
+_FUNCTION = ctypes.CFUNCTYPE(
+    None, ctypes.c_int, ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_int32)
+)
+
+
+def _evaluator(lanes: int) -> Any:
+    """The operations that have no C, called by the simulator for each row."""
+
+    def evaluate(opcode: int, source: Any, target: Any) -> None:
+        a = np.ctypeslib.as_array(source, (lanes,))
+        op = VECTOR_OPS[opcode - FIRST_VECTOR]
+        np.ctypeslib.as_array(target, (lanes,))[:] = op.numpy(a, a, a, 0)
+
+    return _FUNCTION(evaluate)
+
+
 @lru_cache(maxsize=16)
 def _library(config: Config) -> Any:
     library = ctypes.CDLL(str(_build(config)))
@@ -112,7 +129,9 @@ def _library(config: Config) -> Any:
         ctypes.c_void_p,
         ctypes.c_int64,
     ]
-    return library
+    evaluator = _evaluator(config.lanes)
+    library.tpu_set_function(evaluator)
+    return library, evaluator  # which must live as long
 
 
 class Machine:
@@ -138,7 +157,7 @@ class Machine:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config = config or Config()
-        self._library = _library(config)
+        self._library, _ = _library(config)
         size = int(self._library.tpu_size())
         # Aligned for the vectors that the compiler uses.
         self._storage = np.zeros(size + 64, dtype=np.uint8)

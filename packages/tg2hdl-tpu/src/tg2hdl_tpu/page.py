@@ -11,7 +11,7 @@ __all__ = ["isa_page"]
 def _cycles(opcode: Opcode, config: Config) -> str:
     if opcode.op is not None:
         rows = "2n" if opcode.op.reads_c else "n"
-        return f"{rows}, written {config.float_latency if opcode.op.is_float else config.latency} later"
+        return f"{rows}, written {config.long_latency if opcode.op.is_long else config.latency} later"
     return {
         "weights": "n",
         "tile": "1",
@@ -29,7 +29,7 @@ def isa_page(config: Config) -> str:
     lines = ["# Instructions", "", f"For the machine `{config.to_json()}`.", "", "## Table", ""]
     lines += ["| instruction | code | cycles | meaning | fields |", "|---|---|---|---|---|"]
     for opcode in OPCODES.values():
-        if opcode.op is not None and opcode.op.is_float and not config.float:
+        if opcode.op is not None and opcode.op.is_long and not getattr(config, opcode.op.part):
             continue
         fields = "all of a vector instruction" if opcode.op else ", ".join(opcode.uses)
         meaning = opcode.summary.replace("|", "\\|")

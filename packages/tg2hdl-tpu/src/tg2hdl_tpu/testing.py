@@ -54,13 +54,13 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
                 "load", dst=row, dst_reg=register, b=outside, b_reg=rng.choice((0, 1)), count=count
             )
         return Instruction("store", a=row, a_reg=register, b=outside, b_reg=rng.choice((0, 1)), count=count)
-    op = rng.choice([op for op in BY_NAME.values() if config.float or not op.is_float])
-    pre = rng.choice((0, 0, 0, 1, 2, 3)) if not op.is_float else rng.choice((0, 0, 3))
+    op = rng.choice([op for op in BY_NAME.values() if not op.is_long or getattr(config, op.part)])
+    pre = rng.choice((0, 0, 0, 1, 2, 3)) if not op.is_long else rng.choice((0, 0, 3))
     if pre == 1 and not traps:
         pre = 2
     xlu = rng.randrange(4 if traps else 3) if pre == 3 else 0
     segment = rng.choice((0, 0, rng.randrange(config.levels + 1)))
-    reduces = not op.is_float and rng.random() < 0.3
+    reduces = not op.is_long and rng.random() < 0.3
     levels = rng.choice((0, config.lanes - 1, rng.randrange(config.lanes))) if reduces else 0
     accumulate = int(reduces and (levels == 0 or rng.random() < 0.5))
     pack = int(levels != 0 and levels & (levels + 1) == 0 and rng.random() < 0.7)
@@ -84,7 +84,7 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
         count=count,
         pre=pre,
         constant=constant,
-        relu=int(not op.is_float and rng.random() < 0.2),
+        relu=int(not op.is_long and rng.random() < 0.2),
         levels=levels,
         accumulate=accumulate,
         pack=pack,

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BY_NAME", "VECTOR_OPS", "VectorOp"]
+__all__ = ["BY_NAME", "PARTS", "VECTOR_OPS", "VectorOp"]
+
+#: Parts that a machine may have, as `Config` names them.
+PARTS = ("float", "functions", "divide")
 
 Rows = Any
 
@@ -29,13 +32,15 @@ class VectorOp:
     summary : str
         What it computes, for the page of instructions.
     c : str
-        The result of one lane as a C expression of type int32_t or uint32_t (FP32: float).
+        The result of one lane as a C expression of type int32_t or uint32_t; empty where Python evaluates `numpy`.
     numpy : callable
         The same on int32 arrays: ``numpy(a, b, c, k)``.
     hardware : str
         Method of `hardware.alu.Alu` that builds it; by default its name.
-    reads_b, reads_c, is_float, uses_k : bool
-        Whether it has a second operand, the old destination, FP32 values, a parameter.
+    reads_b, reads_c, uses_k : bool
+        Whether it has a second operand, the old destination, a parameter.
+    part : str
+        What a machine must have for it: ``float``, ``functions`` or ``divide``; empty for all machines.
     """
 
     name: str
@@ -45,8 +50,13 @@ class VectorOp:
     hardware: str = ""
     reads_b: bool = True
     reads_c: bool = False
-    is_float: bool = False
     uses_k: bool = False
+    part: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its results take the longer way, without ReLU and reduction."""
+        return self.part != ""
 
 
 def _u(x: Rows) -> Rows:
@@ -66,6 +76,38 @@ def _bits(x: Rows) -> Rows:
     bits = x.astype(np.float32).view(np.int32).copy()
     bits[np.isnan(x)] = 0x7FC00000
     return bits
+
+
+def _float(f: Callable[[Rows, Rows], Rows]) -> Callable[[Rows, Rows, Rows, int], Rows]:
+    def evaluate(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
+        with np.errstate(all="ignore"):
+            return _bits(f(_f(a), _f(b)))
+
+    return evaluate
+
+
+def _float_to_int(x: Rows) -> Rows:
+    finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
+    return np.fmod(np.trunc(finite), 2.0**32).astype(np.int64).astype(np.uint32).view(np.int32)
+
+
+def _divided(a: Rows, b: Rows, what: int) -> Rows:
+    """Quotient (0) or remainder (1), toward zero; by zero they are 0 and a."""
+    x, y = a.astype(np.int64), b.astype(np.int64)
+    safe = np.where(y == 0, 1, y)
+    quotient = np.where(y == 0, 0, np.sign(x) * np.sign(safe) * (np.abs(x) // np.abs(safe)))
+    return (quotient if what == 0 else x - quotient * y).astype(np.uint32).view(np.int32)
+
+
+def _function(name: str) -> Callable[[Rows, Rows, Rows, int], Rows]:
+    def evaluate(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
+        # The tables of the cores; Amaranth is imported only when one is evaluated.
+        from tg2hdl_fp32.format import FP32
+        from tg2hdl_fp32.models import MODELS
+
+        return MODELS[name](_u(a), FP32).astype(np.uint32).view(np.int32)
+
+    return evaluate
 
 
 def _requantize(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
@@ -88,12 +130,10 @@ def _popcount(a: Rows) -> Rows:
     return _truth(sum((_u(a) >> np.uint32(i)) & np.uint32(1) for i in range(32)))
 
 
-def _float(f: Callable[[Rows, Rows], Rows]) -> Callable[[Rows, Rows, Rows, int], Rows]:
-    def evaluate(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
-        with np.errstate(all="ignore"):
-            return _bits(f(_f(a), _f(b)))
-
-    return evaluate
+def _fp(
+    name: str, summary: str, c: str, numpy: Callable[[Rows, Rows, Rows, int], Rows], *, reads_b: bool = True
+) -> VectorOp:
+    return VectorOp(name, summary, c, numpy, reads_b=reads_b, part="float")
 
 
 def _bytes_in_c(expression: str) -> str:
@@ -185,9 +225,80 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
     VectorOp(
         "min8", "four smaller int8", _bytes_in_c("x < y ? x : y"), lambda a, b, c, k: _bytes(a, b, np.minimum)
     ),
-    VectorOp("fadd", "a + b, nearest even", "fa + fb", _float(lambda x, y: x + y), is_float=True),
-    VectorOp("fsub", "a - b, nearest even", "fa - fb", _float(lambda x, y: x - y), is_float=True),
-    VectorOp("fmul", "a * b, nearest even", "fa * fb", _float(lambda x, y: x * y), is_float=True),
+    _fp("fadd", "a + b, nearest even", "from_float(fa + fb)", _float(lambda x, y: x + y)),
+    _fp("fsub", "a - b, nearest even", "from_float(fa - fb)", _float(lambda x, y: x - y)),
+    _fp("frsub", "b - a, nearest even", "from_float(fb - fa)", _float(lambda x, y: y - x)),
+    _fp("fmul", "a * b, nearest even", "from_float(fa * fb)", _float(lambda x, y: x * y)),
+    _fp("fdiv", "a / b, nearest even", "from_float(fa / fb)", _float(lambda x, y: x / y)),
+    _fp("frdiv", "b / a, nearest even", "from_float(fb / fa)", _float(lambda x, y: y / x)),
+    _fp("fmax", "b if b > a, else a", "fb > fa ? b : a", lambda a, b, c, k: np.where(_f(b) > _f(a), b, a)),
+    _fp("fmin", "b if b < a, else a", "fb < fa ? b : a", lambda a, b, c, k: np.where(_f(b) < _f(a), b, a)),
+    _fp("flt", "1 if a < b, else 0", "fa < fb", lambda a, b, c, k: _truth(_f(a) < _f(b))),
+    _fp("feq", "1 if a = b, else 0", "fa == fb", lambda a, b, c, k: _truth(_f(a) == _f(b))),
+    _fp(
+        "fne",
+        "1 if a differs from b or one is NaN, else 0",
+        "fa != fb",
+        lambda a, b, c, k: _truth(_f(a) != _f(b)),
+    ),
+    _fp(
+        "fsqrt", "root, nearest even", "from_float(sqrtf(fa))", _float(lambda x, y: np.sqrt(x)), reads_b=False
+    ),
+    _fp("ftrunc", "toward zero", "from_float(truncf(fa))", _float(lambda x, y: np.trunc(x)), reads_b=False),
+    _fp(
+        "i2f",
+        "int32 as FP32, nearest even",
+        "from_float((float)a)",
+        lambda a, b, c, k: _bits(a.astype(np.float32)),
+        reads_b=False,
+    ),
+    _fp(
+        "u2f",
+        "uint32 as FP32, nearest even",
+        "from_float((float)ua)",
+        lambda a, b, c, k: _bits(_u(a).astype(np.float32)),
+        reads_b=False,
+    ),
+    _fp(
+        "f2i",
+        "toward zero, modulo 2^32; 0 for NaN and infinities",
+        "float_to_int(fa)",
+        lambda a, b, c, k: _float_to_int(_f(a)),
+        reads_b=False,
+    ),
+    VectorOp("fexp2", "2^a, within 1 ULP", "", _function("exp2"), reads_b=False, part="functions"),
+    VectorOp(
+        "flog2", "logarithm to base 2, within 1 ULP", "", _function("log2"), reads_b=False, part="functions"
+    ),
+    VectorOp("fsin", "sine, within 1 ULP", "", _function("sin"), reads_b=False, part="functions"),
+    VectorOp(
+        "div",
+        "a / b toward zero; 0 for b = 0",
+        "divided(a, b)",
+        lambda a, b, c, k: _divided(a, b, 0),
+        part="divide",
+    ),
+    VectorOp(
+        "mod",
+        "a - (a / b) * b; a for b = 0",
+        "ua - divided(a, b) * ub",
+        lambda a, b, c, k: _divided(a, b, 1),
+        part="divide",
+    ),
+    VectorOp(
+        "divu",
+        "a / b, unsigned; 0 for b = 0",
+        "ub ? ua / ub : 0",
+        lambda a, b, c, k: _divided(_u(a), _u(b), 0),
+        part="divide",
+    ),
+    VectorOp(
+        "modu",
+        "a mod b, unsigned; a for b = 0",
+        "ub ? ua % ub : ua",
+        lambda a, b, c, k: _divided(_u(a), _u(b), 1),
+        part="divide",
+    ),
 )
 """In the order of their codes."""
 

@@ -58,10 +58,10 @@ class Alu(wiring.Component):
         """Build the operations."""
         m = Module()
         self.ua, self.ub = self.a.as_unsigned(), self.b.as_unsigned()
-        chosen = {op.name: Signal(name=f"is_{op.name}") for op in VECTOR_OPS if not op.is_float}
+        chosen = {op.name: Signal(name=f"is_{op.name}") for op in VECTOR_OPS if not op.is_long}
         early: list[tuple[Any, Any]] = []
         for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
-            if op.is_float:
+            if op.is_long:
                 continue
             m.d.comb += chosen[op.name].eq(self.opcode == code)
             if op.name not in _LATE:

@@ -20,7 +20,7 @@ from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.hardware.sxu import Sxu
 from tg2hdl_tpu.hardware.vmem import Vmem
 from tg2hdl_tpu.isa import INSTRUCTION_BITS, OPCODES, Trap
-from tg2hdl_tpu.vector_ops import VECTOR_OPS
+from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS
 
 __all__ = ["TensorCore"]
 
@@ -49,8 +49,11 @@ class TensorCore(wiring.Component):
     """
 
     def __init__(self, config: Config) -> None:
-        if config.float:
-            raise UnsupportedError("FP32 operations in hardware", where="TensorCore", hint="use float=False")
+        for part in PARTS:
+            if getattr(config, part):
+                raise UnsupportedError(
+                    f"the hardware of `{part}` is not built yet", where="TensorCore", hint=f"use {part}=False"
+                )
         self.config = config
         self.vmem = Vmem(config)
         self.sxu = Sxu(config)

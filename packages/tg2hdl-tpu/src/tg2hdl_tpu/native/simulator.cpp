@@ -2,6 +2,7 @@
 // A row takes effect when it is issued; the interlocks make that the same as when it is written.
 #include "tpu_generated.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,7 +12,7 @@ namespace {
 constexpr int L = TPU_LANES;
 constexpr int CHECK = 1 + TPU_READ_REGISTERS;  // cycles from issue to the checks of data
 constexpr int HISTORY = 64;
-constexpr unsigned LONGEST = TPU_LATENCY > TPU_FLOAT_LATENCY ? TPU_LATENCY : TPU_FLOAT_LATENCY;
+constexpr unsigned LONGEST = TPU_LATENCY > TPU_LONG_LATENCY ? TPU_LATENCY : TPU_LONG_LATENCY;
 
 struct Instr {
     uint8_t opcode, valid;
@@ -73,6 +74,16 @@ inline int32_t from_float(float v) {
     std::memcpy(&r, &v, 4);
     return r;
 }
+inline int32_t float_to_int(float v) {
+    if (!(v - v == 0)) return 0;
+    return (int32_t)(uint32_t)(int64_t)std::fmod(std::trunc((double)v), 4294967296.0);
+}
+inline uint32_t divided(int32_t a, int32_t b) { return b ? (uint32_t)((int64_t)a / b) : 0; }
+
+// Operations that Python evaluates: bit for bit the tables of the cores.
+void (*evaluate)(int opcode, const int32_t *from, int32_t *to);
+inline void tpu_function(int opcode, const int32_t *from, int32_t *to) { evaluate(opcode, from, to); }
+
 inline float to_float(int32_t v) { float r; std::memcpy(&r, &v, 4); return r; }
 
 inline int32_t combine(int how, int32_t x, int32_t y) {
@@ -124,7 +135,7 @@ struct Run {
         return false;
     }
     bool slot_taken(int64_t at, int32_t row, uint32_t mask) const {
-        if (!TPU_FLOAT || last_write < at) return false;
+        if (!TPU_HAS_LONG || last_write < at) return false;
         for (const Flight &f : flights)
             if (f.write == at || (f.write > at && f.row == row && (f.mask & mask))) return true;
         return false;
@@ -227,7 +238,7 @@ struct Run {
         bool permute = x.pre == 3 && x.xlu == 3;
         bool reads_b = !x.constant && (tpu_reads_b(x.opcode) || permute);
         bool reads_c = tpu_reads_c(x.opcode);
-        bool is_float = tpu_is_float(x.opcode);
+        bool is_long = tpu_is_long(x.opcode);
         if (x.dst < 0 || x.dst >= TPU_VMEM_ROWS << x.segment || x.a < 0 || x.a >= TPU_VMEM_ROWS * per_row ||
             (reads_b && (x.b < 0 || x.b >= TPU_VMEM_ROWS)))
             return stop(TRAP_VMEM, x.pc);
@@ -237,7 +248,7 @@ struct Run {
         uint32_t straight = x.levels ? ~0u : mask;
         bool last = done_rows == x.count - 1;
         bool writes = !x.accumulate || last;
-        int64_t at = t + (is_float ? TPU_FLOAT_LATENCY : TPU_LATENCY);
+        int64_t at = t + (is_long ? TPU_LONG_LATENCY : TPU_LATENCY);
         if (reads_c && !beat) {  // the cycle that reads the old destination
             if (blocked(to, straight)) return;
             beat = true;
@@ -473,6 +484,7 @@ struct Run {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
+EXPORT void tpu_set_function(void (*f)(int, const int32_t *, int32_t *)) { evaluate = f; }
 EXPORT int64_t tpu_size() { return sizeof(Machine); }
 EXPORT int64_t tpu_vmem_offset() { return offsetof(Machine, vmem); }
 EXPORT int64_t tpu_weights_offset() { return offsetof(Machine, weights); }

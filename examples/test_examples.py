@@ -31,12 +31,12 @@ def load(path):
 
 @pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
 def test_an_engine_of_ones_own(check, tmp_path):
-    (engine,) = load(HERE / "lockstep_engine.py").tg2hdl_simulators()
+    (engine,) = load(HERE / "plugins/lockstep_engine.py").tg2hdl_simulators()
     check(engine, tmp_path)
 
 
 def test_the_lockstep_engine_finds_a_difference(monkeypatch):
-    example = load(HERE / "lockstep_engine.py")
+    example = load(HERE / "plugins/lockstep_engine.py")
     (engine,) = example.tg2hdl_simulators()
     with engine.open(SimulationModel(Resettable()), progress=print) as simulation:
         simulation.step(2)

@@ -17,7 +17,7 @@ from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.hdl_renderer import HDLRenderer
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
 
 GOLDEN = "HDL::engine=golden"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -171,6 +171,23 @@ def test_options_are_parsed():
     assert DeviceOptions.parse(str(options)) == options
 
 
+def test_units_are_chosen_by_name(uops_of):
+    pytest.importorskip("tg2hdl_fp32", reason="has the units")
+    from tg2hdl_backend.kernel_runner import KernelRunner
+
+    cycles = {}
+    for unit in ("fp32.add.small", "fp32.add.fast"):
+        options = DeviceOptions.parse(f"unit=add={unit}")
+        assert DeviceOptions.parse(str(options)) == options
+        runner = KernelRunner.from_source(
+            HDLRenderer(Target("HDL", "", str(options))).render(uops_of(Tensor.empty(3) + 1))
+        )
+        cycles[unit] = runner.session().design.predicted_cycles()
+    assert cycles["fp32.add.fast"] > cycles["fp32.add.small"]
+    with pytest.raises(PluginError, match=r"no unit for op 'add' is named 'my\.add'"):
+        DeviceOptions.parse("unit=add=my.add")
+
+
 @pytest.mark.parametrize("step", ["prepare", "session"])
 def test_a_kernel_without_hardware_is_refused_with_a_way_out(uops_of, monkeypatch, step):
     from tg2hdl_backend import plan_cache
@@ -194,13 +211,16 @@ OPTION_ERRORS = {
     "speed=9": (
         "bad input: unknown device option 'speed'\n"
         "  at: DEV=HDL::speed=9\n"
-        "  hint: allowed: engine=auto|golden|cxxrtl|verilator|amaranth, multipliers=1, 2, ..., "
-        "clock_mhz=1, 2, ..., patience=1, 2, ..."
+        "  hint: allowed: engine=auto|golden|amaranth|cxxrtl|levelized|verilator, "
+        "multipliers=1, 2, ..., clock_mhz=1, 2, ..., patience=1, 2, ..., unit=OP=UNIT"
     ),
     "engine=fast": (
         "bad input: device option engine cannot be 'fast'\n"
         "  at: DEV=HDL::engine=fast\n"
-        "  hint: allowed: auto|golden|cxxrtl|verilator|amaranth"
+        "  hint: allowed: auto|golden|amaranth|cxxrtl|levelized|verilator"
+    ),
+    "unit=add": (
+        "bad input: device option unit cannot be 'add'\n  at: DEV=HDL::unit=add\n  hint: allowed: OP=UNIT"
     ),
     "multipliers=0": (
         "bad input: device option multipliers cannot be '0'\n"

@@ -28,3 +28,7 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     assert "is not empty" in str(result.exception)
     result = runner.invoke(cli, ["plugins", "new", "My-Plugin", "-o", str(tmp_path / "new")])
     assert "'My-Plugin' is no name for a plugin" in str(result.exception)
+    result = runner.invoke(cli, ["plugins", "new", "class", "-o", str(tmp_path / "new")])
+    assert "'class' is no name for a plugin" in str(result.exception)
+    result = runner.invoke(cli, ["plugins", "new", "mean", "-o", str(tmp_path / "file")])
+    assert "cannot write" in str(result.exception)

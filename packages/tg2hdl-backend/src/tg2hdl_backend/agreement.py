@@ -90,6 +90,7 @@ def agreement(got: Array, reference: Array, dtype: DType, tolerance: float | Non
     InputError
         For arrays of different shapes: nothing is broadcast.
     """
+    got, reference = np.asarray(got), np.asarray(reference)
     if got.shape != reference.shape:
         raise InputError(f"a result of shape {got.shape} for a reference of shape {reference.shape}")
     allowed = (tolerance_of(dtype) if tolerance is None else tolerance) if dtype.is_float else 0.0

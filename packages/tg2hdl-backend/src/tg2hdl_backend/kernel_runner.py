@@ -94,7 +94,9 @@ class KernelRunner:
         return self._took(run.compute, session.engine)
 
     def _compute(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> None:
-        for slot, result in evaluate(self._rewritten(), dict(arrays), dict(variables)).items():
+        units = dict(self.options.units)
+        results = evaluate(self._rewritten(), dict(arrays), dict(variables), units=units)
+        for slot, result in results.items():
             arrays[slot][:] = result
 
     def _rewritten(self) -> KernelIR:
@@ -116,7 +118,9 @@ class KernelRunner:
         from tg2hdl_top import CompileOptions
 
         with _suggesting_golden():
-            options = CompileOptions(multipliers=self.options.multipliers, cut_kernels=False)
+            options = CompileOptions(
+                multipliers=self.options.multipliers, units=dict(self.options.units), cut_kernels=False
+            )
             return cached_design(self.kernel, options)
 
     def session(self) -> KernelSession:

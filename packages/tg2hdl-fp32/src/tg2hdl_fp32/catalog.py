@@ -1,10 +1,10 @@
 """The cores that the compiler may use, as plain data; importing this imports no hardware library.
 
 Latencies are kept in ``latencies.json``, which ``python -m tg2hdl_fp32.catalog`` writes and a test compares with
-the cores.
+the cores.  ``figures.json`` has what ``benchmarks/fp32/unit_figures.py`` measured of each.
 """
 
-__all__ = ["CATALOG", "CatalogEntry", "ConstantEntry", "latencies", "write_latencies"]
+__all__ = ["CATALOG", "CatalogEntry", "ConstantEntry", "figures", "latencies", "write_latencies"]
 
 import json
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ _SATURATING = ("FP8_E4M3", "FP8_E5M2")
 _DEEP = ("FP32", "FP16", "BF16")
 _MODES = ("RNE", "RTZ", "RDN", "RUP", "RMM")
 _PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
+_FIGURES = Path(__file__).with_name("figures.json")
 _LATENCIES = Path(__file__).with_name("latencies.json")
 
 
@@ -177,6 +178,13 @@ CATALOG: tuple[CatalogEntry, ...] = tuple(_entries())
 def latencies() -> dict[str, int]:
     """Return the latency in cycles of every entry, by its name."""
     table: dict[str, int] = json.loads(_LATENCIES.read_text())
+    return table
+
+
+@cache
+def figures() -> dict[str, dict[str, float]]:
+    """Return LUTs, flip-flops, multipliers, block RAMs and Fmax (MHz; 0 where unknown) on an ECP5, by name."""
+    table: dict[str, dict[str, float]] = json.loads(_FIGURES.read_text())
     return table
 
 

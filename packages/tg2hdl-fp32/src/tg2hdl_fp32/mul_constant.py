@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from amaranth.hdl import Cat, Const, Value
 
+from .errors import FloatTypeError
 from .mul import Mul
 from .pipeline import Pipeline
 from .timing import add_delay, lut_delay
@@ -27,6 +28,8 @@ class MulConstant(Mul):
     operands: ClassVar[tuple[str, ...]] = ("a",)
 
     def __init__(self, format: Any, constant: int, **parameters: Any) -> None:
+        if not isinstance(constant, int):
+            raise FloatTypeError(f"constant must be an int, the bit pattern of a number, not {constant!r}")
         self.constant = constant
         super().__init__(format, **parameters)
 

@@ -3,17 +3,17 @@
 __all__ = ["tg2hdl_arithmetic_units"]
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+from tg2hdl_ir.plugins.descriptors import Area, ArithmeticUnit
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-from .catalog import CATALOG, ConstantEntry, latencies
+from .catalog import CATALOG, ConstantEntry, figures, latencies
 from .catalog_functions import MODELLED
 
 
 @hookimpl
 def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
     """Float units of the catalog; ``balanced`` has the highest priority."""
-    cycles = latencies()
+    cycles, measured = latencies(), figures()
     return [
         ArithmeticUnit(
             name=entry.name,
@@ -22,6 +22,8 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
             result=getattr(DType, entry.result),
             latency=cycles[entry.name],
             factory=entry,
+            area=Area(**{kind: int(measured[entry.name][kind]) for kind in ("lut", "ff", "dsp", "bram")}),
+            fmax=measured[entry.name]["fmax"],
             target=entry.target,
             priority=entry.priority,
             accuracy=entry.accuracy,

@@ -9,6 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .core import Core
+from .errors import FloatTypeError
 
 
 class StreamCore(wiring.Component):
@@ -31,6 +32,8 @@ class StreamCore(wiring.Component):
     """
 
     def __init__(self, core: Core) -> None:
+        if not isinstance(core, Core):
+            raise FloatTypeError(f"core must be a core, such as Add(FP32), not {core!r}")
         self.core = core
         inputs: dict[str, Any] = dict(zip(core.operands, core.operand_shapes(), strict=True))
         if core.dynamic:

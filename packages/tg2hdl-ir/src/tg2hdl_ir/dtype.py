@@ -180,6 +180,8 @@ class DType:
         """
         if name in _MEMBERS:
             return _MEMBERS[name]
+        if not isinstance(name, str):
+            raise UnsupportedError(f"{name!r} is no name of a dtype", hint="give e.g. 'int8'")
         for kind in ("uint", "int"):
             if name.startswith(kind) and name[len(kind) :].isdigit() and int(name[len(kind) :]) > 0:
                 return DType.from_width(int(name[len(kind) :]), kind == "int")

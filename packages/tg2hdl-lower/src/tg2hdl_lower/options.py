@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FamilyDef
@@ -18,6 +18,9 @@ _FAR = 96
 _SPREAD = (("product_latency", 64, 4), ("product_latency", _FAR, 5), ("read_latency", _FAR, 3))
 """Multipliers from which a design is spread over its part, and the least latency then: long paths take cycles of
 their own, those to and from a multiplier and those from a memory."""
+
+_MOST = 1 << 15
+"""Largest budget of multipliers."""
 
 
 class Timing(NamedTuple):
@@ -111,6 +114,10 @@ class LowerOptions:
                 raise InputError(
                     f"{name}={value!r} is not a positive integer", hint=f"give {name}=1 or more{choice}"
                 )
+        if not isinstance(self.units, Mapping) or not all(map(_is_choice, self.units.items())):
+            raise InputError(
+                f"units={self.units!r} is no choice of units", hint='give e.g. units={"add": "fp32.add.fast"}'
+            )
         if not isinstance(self.exceed_multipliers, bool):
             raise InputError(
                 f"exceed_multipliers={self.exceed_multipliers!r} is unknown", hint="choose True or False"
@@ -119,8 +126,21 @@ class LowerOptions:
             raise InputError(
                 f"float_order={self.float_order!r} is unknown", hint='choose "strict" or "relaxed"'
             )
-        if self.multipliers is not None and (not isinstance(self.multipliers, int) or self.multipliers < 1):
+        wanted = self.multipliers
+        if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1):
             raise InputError(
                 f"multipliers={self.multipliers!r} is not a positive integer",
                 hint="give the number of hardware multipliers, 1 or more",
             )
+        if wanted is not None and wanted > _MOST:
+            raise InputError(
+                f"multipliers={wanted} is more than any FPGA has", hint=f"give at most {_MOST:,}"
+            )
+
+
+def _is_choice(item: tuple[Any, Any]) -> bool:
+    """Whether an op has the name of a unit, or several."""
+    op, units = item
+    names = (units,) if isinstance(units, str) else units
+    listed = isinstance(names, tuple | list)
+    return isinstance(op, str) and listed and all(isinstance(name, str) for name in names)

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import Area, TargetDef
 from tg2hdl_lower.families import ECP5
 from tg2hdl_lower.plan.operations import Op, UnitOp
 from tg2hdl_synth.memory_shapes import SlicedMemory
+from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
 
-__all__ = ["ERRORS", "LUTS", "Estimate", "convert", "estimate_design", "memory_area"]
+__all__ = ["ERRORS", "LUTS", "Estimate", "convert", "estimate_area", "estimate_design", "memory_area"]
 
 # Periods (ns) on speed grade 6, after place and route.
 _READ = 6.8
@@ -73,21 +75,41 @@ class Estimate:
 
 
 def estimate_design(
-    top: Any, part: TargetDef, rtlil: str | None = None, *, pack_registers: bool = False
+    top: Any, part: str | TargetDef, rtlil: str | None = None, *, pack_registers: bool = False
 ) -> Estimate | None:
     """Estimate of a TopModule or CompiledKernel; None for another component or another family.
 
     Parameters
     ----------
+    part : str or TargetDef
+        A part, or its name.
     rtlil : str, optional
         The design, when it has been converted before.
     pack_registers : bool
         Whether registers will be moved into block RAMs and multipliers.
+
+    Raises
+    ------
+    InputError
+        For an unknown part.
     """
+    part = part if isinstance(part, TargetDef) else part_named(part)
     plans = getattr(top, "plans", None) or ([top.plan] if hasattr(top, "plan") else None)
     if plans is None or part.family != "ecp5":
         return None
-    design = read_rtlil(rtlil or convert(top))
+    area, memories = _area(rtlil or convert(top), part.dsp, pack_registers)
+    clock = _clock(plans, memories, area.dsp, pack_registers)
+    return Estimate(area.lut, area.ff, area.dsp, area.bram, fmax=round(clock, 1))
+
+
+def estimate_area(rtlil: str, dsp: int) -> Area:
+    """Cells of a design on an ECP5 with `dsp` multipliers."""
+    return _area(rtlil, dsp, pack_registers=False)[0]
+
+
+def _area(rtlil: str, available: int, pack_registers: bool) -> tuple[Area, list[Area]]:
+    """Cells of a design, and those of each memory."""
+    design = read_rtlil(rtlil)
     modules = count_words(design)
     memories = [
         memory_area(m, pack_registers=pack_registers)
@@ -95,20 +117,19 @@ def estimate_design(
         for m in words.memories.values()
         if m.reads
     ]
-    soft = soft_products(design, part.dsp)
+    soft = soft_products(design, available)
     products = [p for words in modules.values() for p in words.products]
     blocks = sum(map(blocks_of, products)) + sum(words.blocks for words in modules.values())
-    dsp = blocks - sum(p.blocks for p in soft)
     bits = sum((words.bits for words in modules.values()), Counter[str]())
     luts = sum(cost * bits[kind] for kind, cost in LUTS.items())
     luts += _SOFT_PRODUCT * sum(p.widths[0] * p.widths[1] for p in soft)
-    return Estimate(
-        comb=round(luts + sum(m.lut for m in memories)),
+    area = Area(
+        lut=round(luts + sum(m.lut for m in memories)),
         ff=bits["register"] + sum(m.ff for m in memories),
-        dsp=dsp,
+        dsp=blocks - sum(p.blocks for p in soft),
         bram=sum(m.bram for m in memories),
-        fmax=round(_clock(plans, memories, dsp, pack_registers), 1),
     )
+    return area, memories
 
 
 def memory_area(memory: WordMemory, *, pack_registers: bool = False) -> Area:
@@ -159,7 +180,19 @@ def _logic(plan: Any) -> float:
 
 
 def convert(top: Any, name: str = "top") -> str:
-    """RTLIL of a component."""
-    from amaranth.back import rtlil
+    """RTLIL of a component.
 
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    from amaranth.back import rtlil
+    from amaranth.lib import wiring
+
+    if not isinstance(top, wiring.Component):
+        raise InputError(
+            f"{type(top).__name__} is no design",
+            hint="give an Amaranth component, such as accelerator.top or a CompiledKernel",
+        )
     return str(rtlil.convert(top, name=name, emit_src=False))

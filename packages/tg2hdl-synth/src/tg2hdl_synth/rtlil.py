@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tg2hdl_ir.errors import InputError
+
 __all__ = ["Cell", "Memory", "Module", "edited", "read_rtlil", "top_name"]
 
 Constant = int | str
@@ -74,7 +76,12 @@ def read_rtlil(text: str) -> dict[str, Module]:
 
 def top_name(modules: dict[str, Module]) -> str:
     """Name of the module that is marked as the top."""
-    return next(name for name, module in modules.items() if module.attributes.get("top") == 1)
+    for name, module in modules.items():
+        if module.attributes.get("top") == 1:
+            return name
+    raise InputError(
+        "no module of the design is marked as the top", hint="give an Amaranth component, or RTLIL of one"
+    )
 
 
 def edited(text: str, edits: Iterable[tuple[tuple[int, int], str]]) -> str:

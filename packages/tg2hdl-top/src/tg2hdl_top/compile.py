@@ -41,6 +41,11 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         When a kernel cannot become hardware.
     """
     options = options or CompileOptions()
+    if not isinstance(program, ProgramIR):
+        raise InputError(
+            f"compile_program takes a ProgramIR, not {type(program).__name__}",
+            hint="tg2hdl.compile takes models",
+        )
     registry().check_units(options.units)
     if not program.calls:
         raise InputError(

@@ -97,7 +97,13 @@ class Design:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Design:
         """Read a file of `save`; see `from_json`."""
-        return cls.from_json(Path(path).read_bytes())
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"cannot read {path}: {error.strerror}", hint="give a file that Design.save wrote"
+            ) from error
+        return cls.from_json(text)
 
     # Time
 

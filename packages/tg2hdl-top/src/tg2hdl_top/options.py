@@ -51,6 +51,8 @@ class CompileOptions(LowerOptions):
         super().__post_init__()
         if self.weights not in ("rom", "loadable"):
             raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')
+        if not isinstance(self.ports, tuple | list) or not all(isinstance(port, str) for port in self.ports):
+            raise InputError(f"ports={self.ports!r} is no tuple of names", hint='give e.g. ports=("native",)')
         for name in ("fold_batchnorm", "cut_kernels", "share_kernels", "share_multipliers", "share_units"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,6 +77,11 @@ class TopModule(Component):
         if isinstance(kernels, Design):
             self.design = kernels
             self.kernels: tuple[HardwarePlan | CompiledKernel, ...] = kernels.kernels
+        elif not isinstance(kernels, Iterable):
+            raise InputError(
+                f"TopModule takes a Design or kernels, not {type(kernels).__name__}",
+                hint="give the result of compile_program",
+            )
         else:
             self.kernels = tuple(kernels)
             plans = [k.plan if isinstance(k, CompiledKernel) else k for k in self.kernels]

@@ -11,6 +11,7 @@ from pathlib import Path
 from amaranth.lib import wiring
 
 from tg2hdl.netlist_text import MemoryContents, NetlistText, netlist_text
+from tg2hdl_ir.errors import InputError
 from tg2hdl_sim.yosys import run_yosys
 
 __all__ = ["design_text", "module_name", "verilog_text", "write_text"]
@@ -111,6 +112,9 @@ def write_text(text: str, path: str | PathLike[str] | None) -> str:
     """Write a text to a file, making its folder, unless `path` is None; returns the text."""
     if path is not None:
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}", hint="give another path") from error
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -175,9 +176,15 @@ def parse_input(text: str) -> np.ndarray:
         raise InputError(f"input {text!r}: unknown dtype {name!r}", hint="known: " + ", ".join(_DTYPES))
     dtype = DType.from_name(name).numpy()
     shape: Sequence[int] = () if match["shape"] == "scalar" else [int(n) for n in match["shape"].split("x")]
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise InputError(
+            f"input {text!r} has {math.prod(shape):,} elements", hint=f"give at most {_MOST_ELEMENTS:,}"
+        )
     return np.zeros(shape, dtype=dtype)
 
 
+_MOST_ELEMENTS = 1 << 28
+"""Elements of an input; the largest FPGAs hold a tenth of it."""
 _DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("fp16", "bf16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2"),
@@ -213,9 +220,9 @@ def run_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Tg2hdlError:
+    except (Tg2hdlError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # SystemExit too
         raise InputError(
             f"{path.name} failed: {type(error).__name__}: {error}",
             where=f"{path}, line {_line_in(error, path)}",

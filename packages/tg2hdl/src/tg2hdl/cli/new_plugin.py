@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -33,10 +34,17 @@ def new_plugin(name: str, output: str | None) -> None:
 
     NAME is in lower case: it becomes the package `tg2hdl_NAME` and the namespace of its ops.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise InputError(f"{name!r} is no name for a plugin", hint="use lower-case letters, digits and _")
     folder = Path(output or f"tg2hdl-{name}")
-    if folder.exists() and any(folder.iterdir()):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"cannot write {folder}: {error.strerror}", hint="give another folder with -o"
+        ) from error
+    if not empty:
         raise InputError(f"the folder {folder} is not empty", hint="give another one with -o")
     for place, template in _FILES.items():
         path = folder / place.replace("NAME", name)

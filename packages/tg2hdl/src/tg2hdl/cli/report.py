@@ -30,7 +30,9 @@ Examples:
 @click.option("-o", "--output", metavar="FILE.html", help="The report.  [default: NAME.report.html]")
 @click.option("--against", metavar="FILE.json", help="Compare with an earlier report: the .json beside it.")
 @click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random inputs."
+)
 @click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate a run.")
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option("--trace", metavar="FILE.json", help="Write the run as a trace for Perfetto or Chrome.")

@@ -29,7 +29,9 @@ Examples:
 @click.command(epilog=_EPILOG)
 @with_model_options
 @click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random inputs."
+)
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option("--vcd", metavar="FILE", help="Write a waveform.")
 @click.option("--check", is_flag=True, help="Compare also with what tinygrad itself computes for the model.")

@@ -39,7 +39,13 @@ Examples:
 )
 @click.option("--pack-registers", is_flag=True, help="Move registers into block RAMs and multipliers (ECP5).")
 @click.option("--check-netlist", "check", is_flag=True, help="Simulate the netlist against the golden model.")
-@click.option("--vectors", default=1, show_default=True, help="Random inputs for --check-netlist.")
+@click.option(
+    "--vectors",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Random inputs for --check-netlist.",
+)
 @with_json
 def synth(
     part: str | None,

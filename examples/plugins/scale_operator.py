@@ -1,0 +1,19 @@
+"""An operator of ONNX files: ``Scale`` of the domain ``com.example``, which multiplies by an attribute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tg2hdl_ir.plugins.descriptors import OnnxOperatorDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+
+def scale(node: Any, x: Any) -> Any:
+    """What the operator computes, with tinygrad's tensors."""
+    return x * node.attributes["factor"]
+
+
+@hookimpl
+def tg2hdl_onnx_operators() -> list[OnnxOperatorDef]:
+    """By domain and version of the operator set."""
+    return [OnnxOperatorDef("Scale", scale, domain="com.example", since_version=1)]

@@ -1,0 +1,14 @@
+"""A policy: of the units of an op, the one with the fewest LUTs."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+
+@hookimpl
+def tg2hdl_select_unit(op: str, candidates: list[ArithmeticUnit], result: DType) -> ArithmeticUnit | None:
+    """Leave integers to the priorities, and units whose area is unknown alone."""
+    known = [unit for unit in candidates if unit.area.lut]
+    return min(known, key=lambda unit: (unit.area.lut, unit.name)) if known and result.is_float else None

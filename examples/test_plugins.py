@@ -1,0 +1,183 @@
+"""A plugin of each kind: each works, passes the suite of its kind, and every hook has one."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl.cli import cli
+from tg2hdl_backend.testing.ports import check_port
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins import hookspecs
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.testing.conformance import check_lowering, check_op, check_unit
+from tg2hdl_quant.testing import check_quantizer
+from tg2hdl_sim.testing.units import LoweringSimulation, simulate_unit
+from tg2hdl_synth.testing import check_flow
+
+FOLDER = Path(__file__).parent / "plugins"
+I8 = DType.INT8
+X = np.arange(-8, 8, dtype=np.int8)
+
+
+@pytest.fixture
+def plugin(request):
+    """The module of an example, registered."""
+    spec = importlib.util.spec_from_file_location(f"plugin_{request.param}", FOLDER / f"{request.param}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickles look modules up
+    spec.loader.exec_module(module)
+    known = len(registry().problems)
+    with registry().extended(module, distribution="myext") as plugins:
+        plugins.describe()
+        assert plugins.problems[known:] == ()
+        yield module
+    del sys.modules[spec.name]
+
+
+def example(name):
+    return pytest.mark.parametrize("plugin", [name], indirect=True)
+
+
+def test_every_hook_has_an_example_and_every_example_is_in_the_guide():
+    texts = [path.read_text() for path in FOLDER.glob("*.py")]
+    found = set(re.findall(r"@hookimpl\ndef (\w+)", "\n".join(texts)))
+    assert found == {name for name in vars(hookspecs) if name.startswith("tg2hdl_")}
+    guide = (FOLDER.parents[1] / "docs/howto/plugins.md").read_text()
+    for path in FOLDER.glob("*.py"):
+        assert f"examples/plugins/{path.name}\n" in guide
+        assert f"test_{path.stem}" in globals() or path.stem == "lockstep_engine"
+
+
+@example("saturating_add")
+def test_saturating_add(plugin):
+    check_op(registry().op("myext.add_sat"), (I8, I8), I8, count=200)
+    (lowering,) = plugin.tg2hdl_op_lowerings()
+    assert check_lowering(lowering, (I8, I8), I8, LoweringSimulation((I8, I8), I8), count=50) > 50
+    y = np.full(16, 125, np.int8)
+    accelerator = tg2hdl.compile(lambda x, y: (x.cast("int32") + y.cast("int32")).clip(-128, 127), X, y)
+    assert "myext.add_sat" in accelerator.plan()
+    assert (accelerator.simulate(X, y).output == np.clip(X.astype(int) + y, -128, 127)).all()
+
+
+@example("five_cycle_adder")
+def test_five_cycle_adder(plugin):
+    (unit,) = plugin.tg2hdl_arithmetic_units()
+    assert check_unit(unit, simulate_unit, count=200) > 200
+    x = X.astype(np.float32) / 7
+    cycles = {}
+    for name in ("myext.add5", "fp32.add.small"):
+        options = tg2hdl.CompileOptions(units={"add": name})
+        accelerator = tg2hdl.compile(lambda x: x + 1, x, options=options)
+        assert (accelerator.golden(x) == x + 1).all()
+        cycles[name] = accelerator.predicted_cycles
+    assert cycles["myext.add5"] == cycles["fp32.add.small"] + 3
+
+
+@example("smallest_unit")
+def test_smallest_unit(plugin):
+    chosen = registry().select_unit("add", (DType.FP32,) * 2, DType.FP32)
+    assert chosen.area.lut == min(u.area.lut for u in registry().units("add", (DType.FP32,) * 2, DType.FP32))
+    assert chosen.name != "fp32.add.balanced"
+
+
+@example("nexus_family")
+def test_nexus_family(plugin):
+    (flow,), (part,) = plugin.tg2hdl_flows(), plugin.tg2hdl_targets()
+    check_flow(flow, part, place=False, simulate=False)
+
+
+@example("versa_board")
+def test_versa_board(plugin):
+    pytest.importorskip("amaranth_boards")
+    from tg2hdl_ir.plugins.descriptors import resolve
+
+    board = registry().board("versa-ecp5")
+    platform = resolve(board.platform)()
+    assert platform.default_clk_frequency > 0
+    assert ("uart", 0) in platform.resources
+    assert registry().target(board.part).family == "ecp5"
+
+
+@example("register_file")
+def test_register_file(plugin):
+    accelerator = tg2hdl.compile(lambda x: x * 3, X)
+    assert {memory.kind for memory in accelerator.design.buffers} == {"register-file"}
+    result = accelerator.simulate(X)
+    assert (result.output == X * 3).all()
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
+@example("counting_port")
+def test_counting_port(plugin):
+    check_port(registry().port("counting"))
+
+
+@example("spaced_sequencer")
+def test_spaced_sequencer(plugin):
+    def model(x):
+        return ((x.cast("int32") * 3).contiguous() + 1).contiguous() * 5
+
+    before = tg2hdl.compile(model, X).predicted_cycles
+    accelerator = tg2hdl.compile(model, X, options=tg2hdl.CompileOptions(schedule="spaced"))
+    result = accelerator.simulate(X)
+    assert (result.output == (X.astype(int) * 3 + 1) * 5).all()
+    assert result.cycles.compute == accelerator.predicted_cycles == before + len(accelerator.kernels) - 1
+
+
+@example("trimmed_range")
+def test_trimmed_range(plugin):
+    (method,) = plugin.tg2hdl_quantizers()
+    check_quantizer(method)
+    rng = np.random.default_rng(0)
+    weight = Tensor(rng.standard_normal((8, 4)).astype(np.float32))
+    samples = [rng.standard_normal((1, 8)).astype(np.float32) for _ in range(8)]
+    model = tg2hdl.quantize(lambda x: x @ weight, samples, calibration="trimmed")
+    exact = samples[0] @ weight.numpy()
+    codes = tg2hdl.compile(model, samples[0]).golden(samples[0])
+    assert np.corrcoef(codes.ravel(), exact.ravel())[0, 1] > 0.99
+
+
+@example("scale_operator")
+def test_scale_operator(plugin, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    value = [helper.make_tensor_value_info(name, 6, [4]) for name in ("x", "y")]
+    node = helper.make_node("Scale", ["x"], ["y"], domain="com.example", factor=3)
+    graph = helper.make_graph([node], "scaled", value[:1], value[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    path = tmp_path / "scaled.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets), str(path))
+    from tg2hdl.model_file import load_model_file
+
+    file = load_model_file(str(path))
+    x = np.array([1, -2, 3, 4], np.int32)
+    assert tg2hdl.compile(file.model, *file.example_inputs).golden(x).tolist() == [3, -6, 9, 12]
+
+
+@example("zeros_section")
+def test_zeros_section(plugin):
+    pytest.importorskip("plotly")
+    weight = Tensor(np.array([0, 0, 0, 5] * 4, np.int8))
+    page = tg2hdl.compile(lambda x: x * weight, X).report().html
+    assert "Zero weights" in page
+    assert "<td>75%</td>" in page
+
+
+@example("cycles_command")
+def test_cycles_command(plugin, tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(
+        "import numpy as np\ndef model(x): return x * 3\nexample_inputs = (np.zeros(16, np.int8),)\n"
+    )
+    result = CliRunner().invoke(cli, ["cycles", str(path)])
+    assert result.output.strip() == str(tg2hdl.compile(lambda x: x * 3, X).predicted_cycles)
+    assert "Print the clock cycles of a model." in CliRunner().invoke(cli, ["--help"]).output

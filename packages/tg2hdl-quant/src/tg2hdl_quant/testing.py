@@ -1,0 +1,103 @@
+"""The conformance suite for quantization methods.
+
+In the tests of a plugin::
+
+    @pytest.mark.parametrize("method", my_plugin.tg2hdl_quantizers(), ids=lambda method: method.name)
+    def test_my_method(method):
+        check_quantizer(method)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.plugins.descriptors import QuantizerDef, resolve
+
+__all__ = ["check_quantizer"]
+
+
+def check_quantizer(method: QuantizerDef) -> None:
+    """Check what a method registers: the quantization of one tensor, the choice of ranges, or both.
+
+    Raises
+    ------
+    AssertionError
+        Naming the method and the first rule that it breaks.
+    """
+    label = f"quantizer {method.name}"
+    both = (method.quantize, method.calibrate)
+    assert any(f is not None for f in both), f"{label}: it has neither quantize nor calibrate"
+    if method.quantize is not None:
+        _check_quantize(label, resolve(method.quantize))
+    if method.calibrate is not None:
+        _check_calibrate(label, resolve(method.calibrate))
+
+
+def _arrays() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {
+        "normal numbers": rng.standard_normal((7, 30)),
+        "positive numbers": rng.uniform(1, 2, 200),
+        "large numbers": rng.standard_normal(50) * 1e30,
+        "small numbers": rng.standard_normal(50) * 1e-30,
+        "one number": np.array([-3.5]),
+        "zeros": np.zeros((2, 3)),
+    }
+
+
+def _check_quantize(label: str, quantize: Callable[..., Any]) -> None:
+    for what, values in _arrays().items():
+        given = values.astype(np.float32)
+        kept = given.copy()
+        integers, scale = quantize(given)
+        assert np.array_equal(given, kept), f"{label}: it changes its argument"
+        integers, step = np.asarray(integers), float(scale)
+        assert integers.dtype.kind in "iu", f"{label}: {what} become {integers.dtype}, not integers"
+        assert integers.shape == given.shape, (
+            f"{label}: {what} of shape {given.shape} become {integers.shape}"
+        )
+        assert np.isfinite(step) and step > 0, f"{label}: {what} have the scale {step}"  # noqa: PT018
+        codes = integers.astype(np.float64)
+        # Codes at the ends stand for all that lies beyond them.
+        inside = (codes > codes.min()) & (codes < codes.max())
+        error = np.abs(codes * step - given.astype(np.float64))
+        worst = float(error[inside].max(initial=0.0)) / step
+        assert worst <= 0.5 * (1 + 1e-5), f"{label}: {what} are off by {worst:.3f} steps; 0.5 is the most"
+        assert not (codes[given == 0]).any(), f"{label}: zero is not the code 0"
+        again, same = quantize(given)
+        assert np.array_equal(integers, again) and step == float(same), f"{label}: a second call differs"  # noqa: PT018
+    spread = np.linspace(-1, 1, 1001, dtype=np.float32)
+    codes, step = quantize(spread)
+    count = len(np.unique(codes))
+    assert count > 2, f"{label}: numbers from -1 to 1 have {count} codes"
+    error = np.abs(np.asarray(codes, np.float64) * float(step) - spread)
+    assert np.median(error) <= 0.5 * float(step), f"{label}: most numbers from -1 to 1 are cut off"
+    for bad in (np.array([1.0, np.nan], np.float32), np.array([np.inf], np.float32)):
+        try:
+            quantize(bad)
+        except Tg2hdlError:
+            continue
+        raise AssertionError(f"{label}: {bad} is not refused with a Tg2hdlError")
+
+
+def _check_calibrate(label: str, calibrate: Callable[..., Any]) -> None:
+    for what, values in _arrays().items():
+        flat = values.reshape(-1)
+        kept = flat.copy()
+        for bits in (2, 4, 8, 16):
+            low, high = map(float, calibrate(flat, bits))
+            assert np.array_equal(flat, kept), f"{label}: it changes its argument"
+            assert np.isfinite([low, high]).all(), f"{label}: {what} have the range {low} to {high}"
+            assert low <= high, f"{label}: {what} have the range {low} to {high}"
+            least, most = min(flat.min(), 0.0), max(flat.max(), 0.0)
+            room = 1e-6 * (most - least)
+            within = least - room <= low and high <= most + room
+            assert within, f"{label}: {what} in {least} to {most} have the range {low} to {high}"
+            same = tuple(map(float, calibrate(flat, bits)))
+            assert same == (low, high), f"{label}: a second call differs"
+        if flat.min() < flat.max():
+            assert low < high, f"{label}: {what} have the empty range {low} to {high}"

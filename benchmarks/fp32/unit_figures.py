@@ -78,8 +78,9 @@ def main() -> None:
         family = [(guesses[e], real) for e, real in reals.items() if e.core == entry.core and e is not entry]
         scaled = {k: round(guess[k] * ratio(family, k)) if k in ("lut", "ff") else guess[k] for k in guess}
         found[entry.name] = reals.get(entry, scaled | {"fmax": 0.0})
-        if entry in reals and family:
-            errors.append(abs(scaled["lut"] / reals[entry]["lut"] - 1))
+        others = [pair for pair in family if pair[1] != reals.get(entry)]  # not the same core by another name
+        if entry in reals and others:
+            errors.append(abs(guess["lut"] * ratio(others, "lut") / reals[entry]["lut"] - 1))
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
     FILE.write_text(f"{{\n{lines}\n}}\n")
     print(

@@ -84,9 +84,11 @@ def test_five_cycle_adder(plugin):
 
 @example("smallest_unit")
 def test_smallest_unit(plugin):
-    chosen = registry().select_unit("add", (DType.FP32,) * 2, DType.FP32)
-    assert chosen.area.lut == min(u.area.lut for u in registry().units("add", (DType.FP32,) * 2, DType.FP32))
-    assert chosen.name != "fp32.add.balanced"
+    x = X.astype(np.float32)
+    accelerator = tg2hdl.compile(lambda x: x * x + 1, x)
+    assert "fp32.add.small" in accelerator.plan()
+    assert (accelerator.simulate(x).output == x * x + 1).all()
+    assert registry().select_unit("div", (DType.INT32,) * 2, DType.INT32).name == "int.div.int32"
 
 
 @example("nexus_family")

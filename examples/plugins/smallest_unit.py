@@ -1,4 +1,4 @@
-"""A policy: of the units of an op, the one with the fewest LUTs."""
+"""A policy: of the units of an op, the one with the fewest LUTs and flip-flops."""
 
 from __future__ import annotations
 
@@ -11,4 +11,6 @@ from tg2hdl_ir.plugins.hookspecs import hookimpl
 def tg2hdl_select_unit(op: str, candidates: list[ArithmeticUnit], result: DType) -> ArithmeticUnit | None:
     """Leave integers to the priorities, and units whose area is unknown alone."""
     known = [unit for unit in candidates if unit.area.lut]
-    return min(known, key=lambda unit: (unit.area.lut, unit.name)) if known and result.is_float else None
+    if not known or not result.is_float:
+        return None
+    return min(known, key=lambda unit: (unit.area.lut + unit.area.ff, unit.name))

@@ -138,7 +138,11 @@ def _opcodes() -> Iterator[Opcode]:
     yield Opcode("lda", 12, "lda", ("dst_reg", "a", "a_reg", "k"), "dst_reg = lane k of row a")
     yield Opcode("weights", 16, "weights", (*_A, "count", "pre"), "tile row i = segment a, for i < n")
     yield Opcode(
-        "tile", 17, "weights", ("a", "a_reg", "pre"), "all tile rows = the first words or bytes of row a"
+        "tile",
+        17,
+        "weights",
+        ("a", "a_reg", "pre"),
+        "all tile rows = segment a of rows x columns words or bytes",
     )
     yield Opcode(
         "load", 18, "dma", ("dst", "dst_reg", "b", "b_reg", "count"), "VMEM rows from external memory"
@@ -325,9 +329,11 @@ def problem(i: Instruction, config: Config) -> str | None:
     if form == "vector":
         return _vector_addresses(i, config)
     if form == "weights":
+        words = config.lanes * (4 if i.pre == 2 else 1)
         if i.op == "tile":
-            return _outside("a", i.a, i.a_reg, config.vmem_rows)
-        per_row = config.lanes * (4 if i.pre == 2 else 1) // config.columns
+            tiles = words // (config.rows * config.columns)
+            return _outside("a", i.a, i.a_reg, config.vmem_rows * tiles)
+        per_row = words // config.columns
         return _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows * per_row)
     if form == "lda":
         return _outside("a", i.a, i.a_reg, config.vmem_rows)

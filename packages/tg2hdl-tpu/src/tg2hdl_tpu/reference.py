@@ -122,9 +122,10 @@ class Reference:
         width = config.lanes * (4 if i.pre == 2 else 1)
         address = i.a + self._registers[i.a_reg]
         if i.op == "tile":
-            row = self.vmem[self._row(address)]
             size = config.rows * config.columns
-            self.weights[:] = self._elements(row, i.pre, 0, size).reshape(self.weights.shape)
+            row = self.vmem[self._row(address // (width // size))]
+            tile = self._elements(row, i.pre, address % (width // size) * size, size)
+            self.weights[:] = tile.reshape(self.weights.shape)
             return
         per_row = width // config.columns
         for n in range(i.count):

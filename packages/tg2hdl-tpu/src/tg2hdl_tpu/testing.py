@@ -40,9 +40,11 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
     if kind < 0.08:
         pre = rng.choice((1, 2)) if traps else 2
         name = rng.choice(("weights", "tile"))
-        per_row = config.lanes * (4 if pre == 2 else 1) // config.columns
+        words = config.lanes * (4 if pre == 2 else 1)
         if name == "tile":
-            return Instruction("tile", a=row, a_reg=register, pre=pre)
+            tiles = max(1, words // (config.rows * config.columns))
+            return Instruction("tile", a=row * tiles + rng.randrange(tiles), a_reg=register, pre=pre)
+        per_row = words // config.columns
         at = row * per_row + rng.randrange(per_row)
         return Instruction(
             "weights", a=at, a_reg=register, a_stride=rng.randrange(-3, 4), count=count, pre=pre

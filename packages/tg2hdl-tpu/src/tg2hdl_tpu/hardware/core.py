@@ -177,12 +177,11 @@ class TensorCore(wiring.Component):
 
         # Addresses: the row, and the part of it.
         shift = Signal(4)
-        per_row = {"mxu": config.lanes // config.rows, "mxu8": 4 * config.lanes // config.rows}
-        per_tile = {"mxu": config.lanes // config.columns, "mxu8": 4 * config.lanes // config.columns}
-        for pre, name in ((1, "mxu"), (2, "mxu8")):
-            with m.If(x.pre == pre):
-                log = Mux(is_weights, per_tile[name].bit_length() - 1, per_row[name].bit_length() - 1)
-                m.d.comb += shift.eq(Mux(is_weights | is_vector, log, 0))
+        size = config.rows * config.columns
+        for pre, words in ((1, config.lanes), (2, 4 * config.lanes)):
+            logs = [max(1, words // n).bit_length() - 1 for n in (config.rows, config.columns, size)]
+            with m.If((x.pre == pre) & ~is_lda):
+                m.d.comb += shift.eq(Mux(is_tile, logs[2], Mux(is_weights, logs[1], logs[0])))
         a_row, b_row, to_row = Signal(signed(28)), Signal(signed(34)), Signal(signed(28))
         m.d.comb += [a_row.eq(x.a >> shift), b_row.eq(x.b), to_row.eq(x.dst >> x.segment)]
         part = x.a & ((1 << shift) - 1)

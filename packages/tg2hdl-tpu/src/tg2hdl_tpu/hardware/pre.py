@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add, and_
+from operator import add
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,7 +31,7 @@ class MatrixUnit(wiring.Component):
     row : In
         A row of the scratchpad, of which segment `segment` is used; with `bytes`, as packed bytes.
     load, whole, index : In
-        Take the row as weights: tile row `index` or the whole tile.
+        Take the segment as weights: tile row `index` or the whole tile.
     overflow : Out(1)
         A word that is used is no int8: of the row, and of it as weights.
     result : Out
@@ -75,7 +74,12 @@ class MatrixUnit(wiring.Component):
             tile_row.eq(Mux(self.bytes, self._segment(packed, columns), self._segment(low, columns))),
         ]
         size = rows * columns
-        whole_fits: Any = reduce(and_, fits[:size])
+        # Where a tile does not fit a row, `tile` is no instruction.
+        whole_fits: Any = self._segment(fits, size).all() if size <= len(fits) else 1
+        wide = self._segment(low, size) if size <= len(low) else Const(0, 8 * size)
+        dense = self._segment(packed, size) if size <= len(packed) else Const(0, 8 * size)
+        tile_words = Signal(8 * size)
+        m.d.comb += tile_words.eq(Mux(self.bytes, dense, wide))
         mine = self._segment(fits, rows).all()
         of_tile = Mux(self.whole, whole_fits, self._segment(fits, columns).all())
         m.d.comb += self.overflow.eq(~self.bytes & ~Mux(self.weights, of_tile, mine))
@@ -84,10 +88,8 @@ class MatrixUnit(wiring.Component):
             for i in range(rows):
                 for j in range(columns):
                     at = i * columns + j
-                    wide = low[at] if at < len(low) else 0
-                    dense = packed[at] if at < len(packed) else 0
                     with m.If(self.whole):
-                        m.d.sync += tile[i][j].eq(Mux(self.bytes, dense, wide))
+                        m.d.sync += tile[i][j].eq(tile_words[8 * at : 8 * at + 8])
                     with m.Elif(self.index == i):
                         m.d.sync += tile[i][j].eq(tile_row[8 * j : 8 * j + 8])
         sums = []

@@ -201,9 +201,10 @@ struct Run {
     }
 
     void issue_read() {  // weights, tile, lda
-        int per_row = L * (x.pre == 2 ? 4 : 1) / TPU_COLUMNS;
-        bool whole = x.opcode != OPCODE_WEIGHTS;
-        int32_t row = whole ? x.a : (x.a < 0 ? -1 : x.a / per_row);
+        bool whole = x.opcode == OPCODE_TILE;
+        int n = whole ? TPU_ROWS * TPU_COLUMNS : TPU_COLUMNS;
+        int per_row = x.opcode == OPCODE_LDA ? 1 : L * (x.pre == 2 ? 4 : 1) / n;
+        int32_t row = x.a < 0 ? -1 : x.a / per_row;
         if (row < 0 || row >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, x.pc);
         if (blocked(row, ~0u)) return;
         x_state = X_ISSUE;
@@ -217,8 +218,7 @@ struct Run {
             return;
         }
         if (x.pre == 1) last_check = t;
-        int n = whole ? TPU_ROWS * TPU_COLUMNS : TPU_COLUMNS;
-        int from = whole ? 0 : x.a % per_row * TPU_COLUMNS;
+        int from = x.a % per_row * n;
         int8_t *to = whole ? &m.weights[0][0] : m.weights[done_rows];
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;

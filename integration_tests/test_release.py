@@ -1,0 +1,94 @@
+"""The documented release, on a copy of the packages: plan, bump, build, check, dry run of publishing."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from environments import ROOT
+
+URL = "https://git.invalid/tg2hdl"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The repository's packages, of which two stay: what an index has is theirs alone."""
+    root = tmp_path_factory.mktemp("release")
+    for name in ("tg2hdl-ir", "tg2hdl-quant"):
+        ignored = shutil.ignore_patterns("__pycache__", "tests")
+        shutil.copytree(ROOT / "packages" / name, root / "packages" / name, ignore=ignored)
+    shutil.copy(ROOT / "release.py", root)
+    return root
+
+
+def release(copy, *arguments):
+    return subprocess.run(
+        [sys.executable, "release.py", *arguments], cwd=copy, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_documented_way(copy):
+    done = release(copy, "bump", "tg2hdl-ir", "minor")
+    assert done.stdout.split() == [
+        *("tg2hdl-ir", "0.2.0", "tg2hdl-ir-v0.2.0"),
+        *("tg2hdl-quant", "0.1.0", "tg2hdl-quant-v0.1.0"),
+    ], done.stderr
+    changelog = (copy / "packages/tg2hdl-ir/CHANGELOG.md").read_text()
+    assert changelog.startswith("# Changelog of tg2hdl-ir\n\n## 0.2.0 (unreleased)\n\n## 0.1.0 (2")
+    project = tomllib.loads((copy / "packages/tg2hdl-quant/pyproject.toml").read_text())["project"]
+    assert "tg2hdl-ir>=0.2,<0.3" in project["dependencies"]
+    done = release(copy, "build", "--url", URL)
+    assert done.returncode == 0, done.stderr
+    done = release(copy, "publish")
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        *(["git", "tag"], ["hatch", "publish"]),
+        *(["git", "tag"], ["hatch", "publish"]),
+        ["git", "push"],
+    ], done.stderr
+    assert len(list((copy / "dist").iterdir())) == 4
+
+
+def test_what_does_not_fit_is_refused(copy):
+    assert "is not the project's address" in release(copy, "build", "--url", "https://tg2hdl.example").stderr
+    path = copy / "packages/tg2hdl-quant/pyproject.toml"
+    text = path.read_text()
+    path.write_text(text.replace("tg2hdl-ir>=0.2,<0.3", "tg2hdl-ir>=0.1,<0.2"))
+    assert (
+        "release: tg2hdl-quant needs tg2hdl-ir>=0.1,<0.2, which is at 0.2.0" in release(copy, "plan").stderr
+    )
+    path.write_text(text)
+
+
+def test_every_package_is_in_the_plan_after_what_it_needs():
+    spec = importlib.util.spec_from_file_location("release", ROOT / "release.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["release"] = module
+    spec.loader.exec_module(module)
+    found = module.packages(ROOT)
+    module.check(found)
+    names = [package.name for package in found]
+    assert sorted(names) == sorted(p.parent.name for p in ROOT.glob("packages/*/pyproject.toml"))
+    for package in found:
+        assert all(names.index(needed) < names.index(package.name) for needed in package.needs)
+
+
+@pytest.mark.parametrize(
+    ("link", "wanted"),
+    [
+        ("[a](../../docs/x.md)", f"[a]({URL}/docs/x.md)"),
+        ("[a](docs/x.md)", f"[a]({URL}/packages/p/docs/x.md)"),
+        ("[a](../q)", f"[a]({URL}/packages/q)"),
+        ("[a](https://b)", "[a](https://b)"),
+        ("[a](#part)", "[a](#part)"),
+    ],
+)
+def test_links_lead_to_the_project(link, wanted):
+    spec = importlib.util.spec_from_file_location("release", ROOT / "release.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["release"] = module
+    spec.loader.exec_module(module)
+    assert module.absolute(link, "p", URL) == wanted

@@ -13,6 +13,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.bits import same_bits
 from tg2hdl.device_folder import register_map
+from tg2hdl_top.external.memory_model import MemoryModel
 
 W = np.random.default_rng(1).integers(-128, 128, (18, 5), dtype=np.int8)
 INPUTS = np.random.default_rng(2).integers(-128, 128, (4, 1, 18), dtype=np.int8)
@@ -156,3 +157,37 @@ def test_a_stream_needs_an_input():
 
     with pytest.raises(InputError, match="has no input that could come in a stream"):
         tg2hdl.compile(lambda: Tensor.arange(8) * 3, options=tg2hdl.CompileOptions(ports=("axi-stream",)))
+
+
+@SIMULATORS
+@pytest.mark.parametrize(("port", "memory"), [("axi-lite", "axi4"), ("wishbone", "wishbone")])
+def test_memory_outside_the_chip_under_a_simulator(port, memory, simulator, tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    w, inputs = (
+        rng.integers(-128, 128, (200, 14), dtype=np.int8),
+        rng.integers(-128, 128, (2, 1, 200), dtype=np.int8),
+    )
+    options = tg2hdl.CompileOptions(
+        ports=(port,),
+        multipliers=3,
+        weights="external",
+        on_chip_bits=19_000,
+        memory_port=memory,
+        memory=MemoryModel(burst=8, outstanding=3),
+    )
+    accelerator = tg2hdl.compile(
+        lambda x: x.cast("int32") @ Tensor(w).cast("int32"), inputs[0], options=options, name="net"
+    )
+    assert accelerator.design.streams_weights
+    (tmp_path / "image.bin").write_bytes(accelerator.memory_image().tobytes())
+    outputs = [(x.astype(int) @ w).reshape(-1).tolist() for x in inputs]
+    case = {
+        "port": port,
+        "memory": memory,
+        "image": str(tmp_path / "image.bin"),
+        "map": register_map(accelerator).to_dict(),
+        "inputs": [x.reshape(-1).tolist() for x in inputs],
+        "outputs": outputs,
+    }
+    found = run_bench("bench_memory_ports", accelerator, case, simulator, tmp_path, monkeypatch)
+    assert found == (1, 0)

@@ -236,7 +236,7 @@ def test_sharing_is_yes_or_no():
 
 def test_unknown_kind_of_weights():
     assert text_of(lambda: CompileOptions(weights="flash")) == (
-        'bad input: weights=\'flash\' is unknown\n  hint: choose "rom" or "loadable"'
+        'bad input: weights=\'flash\' is unknown\n  hint: choose "rom", "loadable" or "external"'
     )
 
 

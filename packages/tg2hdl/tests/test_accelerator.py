@@ -178,7 +178,7 @@ REFUSED = [
     (
         lambda: tg2hdl.compile(affine, X, weights="flash"),
         InputError,
-        'bad input: weights=\'flash\' is unknown\n  hint: choose "rom" or "loadable"',
+        'bad input: weights=\'flash\' is unknown\n  hint: choose "rom", "loadable" or "external"',
     ),
     (
         lambda: tg2hdl.compile(affine, X, multipliers=0),

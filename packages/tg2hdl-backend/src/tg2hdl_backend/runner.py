@@ -92,7 +92,7 @@ class Runner:
         self._batch_loaded: dict[int, npt.NDArray[Any]] = {}
         self._can_batch = vcd is None and engine in BATCH_ENGINES and keeps_nothing(design)
         if simulation is None:
-            self._model = model or SimulationModel(component or TopModule(design))
+            self._model = model or SimulationModel(component or TopModule(design, simulates_memory=True))
             simulation = open_simulation(
                 self._model,
                 engine=engine,

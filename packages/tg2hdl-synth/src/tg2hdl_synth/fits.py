@@ -137,7 +137,7 @@ def _blocks(memory: Any, packed: bool) -> int:
     large = memory.word_width * words > figures.lut_bits and words > figures.lut_words
     shape = WordMemory(memory.word_width, words, "block" if large else "distributed")
     shape.reads = len(memory.ports)
-    shape.written = memory.role.written or memory.role.host_writes
+    shape.written = memory.role.written or memory.role.host_writes or memory.role.streamed
     return memory_area(shape, pack_registers=packed).bram
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import CapacityError, InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
 from tg2hdl_ir.passes.fold_scales import fold_scales
@@ -17,6 +17,9 @@ from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
 from tg2hdl_top.design import Design, design_program, plan_memories, sharing_of
+from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
+from tg2hdl_top.external.choose import place_weights
+from tg2hdl_top.external.cores import find_tile_repeats
 from tg2hdl_top.kernel_forms import with_best_forms
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
@@ -62,6 +65,8 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
     canonical = whole = _canonical(program)
+    if options.weights == "external":
+        return _with_external(program, whole, options, preparation)
     shares = options.share_kernels and len(whole.calls) > 1
     if shares and (shares := sequencer_named(options.schedule).shares_cores):
         canonical = whole = with_common_kernels(whole)
@@ -75,6 +80,49 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         program = canonical
     sources = tuple(call.kernel for call in program.calls)
     return design_program(_as_added(program, plans), options, plans, sources, preparation, repeats)
+
+
+def _with_external(
+    program: ProgramIR, whole: ProgramIR, options: CompileOptions, preparation: ProgramIR | None
+) -> Design:
+    """The design of canonical kernels whose weights are outside the chip as far as they must be.
+
+    What the memories take beyond their bits, such as copies for further readers, is known when they are planned: the
+    weights are then placed again for what is left.
+    """
+    budget = on_chip_budget(options)
+    if options.cut_kernels:
+        whole = with_cut_kernels(with_best_forms(whole, options), options)
+    if options.float_order == "relaxed":
+        whole = with_partial_sums(whole, options)
+    allowed, refusal = budget, None
+    for _ in range(_TRIALS):
+        try:
+            placed = place_weights(whole, options, allowed)
+        except CapacityError as error:
+            raise refusal or error from None
+        notes = (f"on-chip memory: {budget:,} bits", *placed.notes)
+        repeats: Repeats | None
+        if placed.tiled:
+            check_schedule(options)
+            found = repeats = find_tile_repeats(placed.program, options)
+            tiled, plans = found.program, place_program(found.program, options, found)
+        else:
+            tiled, repeats, plans = _planned(with_common_kernels(whole), options, shares=False)
+        sources = tuple(call.kernel for call in tiled.calls)
+        design = design_program(
+            _as_added(tiled, plans), options, plans, sources, preparation, repeats, notes=notes
+        )
+        taken = on_chip_bits(design)
+        if taken <= budget:
+            return design
+        allowed, refusal = budget - (taken - placed.bits), too_large(design, taken, budget)
+    assert refusal is not None, "there was a trial"
+    raise refusal
+
+
+_TRIALS = 4
+"""Placements of weights, each for less memory than the one before."""
 
 
 def program_of_kernel(kernel: KernelIR) -> ProgramIR:

@@ -23,6 +23,8 @@ from tg2hdl_lower.memory.array import MemoryArray, plan_array, union_of_roles
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
 from tg2hdl_lower.sharing.arbiter import HeldOperands
+from tg2hdl_top.external.plan import ExternalPlan, plan_external
+from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan, need_identity, overlaps_runs, plan_ports
 from tg2hdl_top.repeats import Repeats
@@ -58,6 +60,8 @@ class Design:
         Core of each kernel call: calls with one core have one plan, and run one after the other on the same hardware.
     arrays : tuple of MemoryArray
         Buffers that are regions of one memory, because a core reads another one in each run.
+    external : ExternalPlan, optional
+        Weights that are streamed from memory outside the chip.
     """
 
     program: ProgramIR
@@ -71,6 +75,7 @@ class Design:
     preparation: ProgramIR | None = None
     cores: tuple[int, ...] = ()
     arrays: tuple[MemoryArray, ...] = ()
+    external: ExternalPlan | None = None
 
     def to_json(self) -> str:
         """The design as JSON; units, lowerings and kinds are named, and must be installed where it is read."""
@@ -110,6 +115,9 @@ class Design:
     def timeline(self, variables: Mapping[str, int] | None = None) -> Timeline:
         """Start and end of each kernel; exact."""
         cycles = [plan.cycles(dict(variables or {})) for plan in self.kernels]
+        if self.streams_weights:
+            assert self.external is not None, "it has tiles"
+            return waiting_timeline(cycles, self.external)
         return sequencer_named(self.sequencer.policy).predict(cycles, self.sequencer)
 
     def predicted_cycles(self, variables: Mapping[str, int] | None = None) -> int:
@@ -134,6 +142,11 @@ class Design:
     def repeats_cores(self) -> bool:
         """Whether a core runs several times."""
         return len(self.core_plans) < len(self.cores)
+
+    @property
+    def streams_weights(self) -> bool:
+        """Whether weights arrive from memory outside the chip while kernels run."""
+        return self.external is not None and bool(self.external.tiles)
 
     # Buffers
 
@@ -198,7 +211,8 @@ class Design:
         ]
         lines += self.sequencer.format([plan.kernel.name for plan in self.kernels])
         lines += [f"  port {port.format()}" for port in self.ports]
-        lines += [f"  memory {memory.format()}" for memory in self.buffers]
+        lines += [] if self.external is None else self.external.format()
+        lines += [f"  memory {memory.format()}" for memory in self.buffers if not memory.role.streamed]
         lines += [f"  array {array.format()}" for array in self.arrays]
         if self.repeats_cores:
             lines += [f"  {line}" for line in format_runs(self)]
@@ -213,6 +227,7 @@ def design_program(
     sources: Sequence[KernelIR],
     preparation: ProgramIR | None = None,
     repeats: Repeats | None = None,
+    notes: Sequence[str] | None = None,
 ) -> Design:
     """Decide what surrounds planned kernels: memories, ports, sequencer, sharing.
 
@@ -222,6 +237,8 @@ def design_program(
         Calls in the order of the plans.
     repeats : Repeats, optional
         Which calls run on one core; each has its own when absent.
+    notes : sequence of str, optional
+        Why each weight is where it is; with ``weights="external"`` only.
 
     Raises
     ------
@@ -255,6 +272,12 @@ def design_program(
         cores,
         () if repeats is None else _arrays(program, options, sequencing.memories, repeats),
     )
+    if notes is not None:
+        roles = [buffer.role for buffer in program.buffers]
+        found = plan_external(
+            options.memory_port, options.memory, program.calls, roles, design.memories, design.arrays, notes
+        )
+        design = replace(design, external=found)
     return replace(design, ports=plan_ports(options.ports, _host_shape(design, order)))
 
 
@@ -290,7 +313,7 @@ def plan_memories(
     for (buffer, slots), name in zip(uses.items(), names, strict=True):
         _check_slots(plans, slots)
         loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
-        contents = None if loadable else program.buffers[buffer].initial
+        contents = None if loadable or roles[buffer].streamed else program.buffers[buffer].initial
         memories.append(
             plan_memory(name, plans, tuple(slots), roles[buffer], family, contents, unions.get(buffer))
         )

@@ -25,17 +25,21 @@ def element_types(program: ProgramIR, roles: Mapping[int, MemoryRole]) -> dict[i
         buffer
         for call in program.calls
         for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True)
-        if meta.is_output
+        # Runs on tiles of one weight write parts of one buffer.
+        if meta.is_output and not any(roles[n].streamed for n in call.buffers)
     )
+    found: dict[int, Interval] = {}
     for call in program.calls:
         slots = {meta.idx: buffer for meta, buffer in zip(call.kernel.buffers, call.buffers, strict=True)}
         inputs = element_ranges({idx: storage[buffer] for idx, buffer in slots.items()})
         for idx, interval in _stored(call.kernel, inputs).items():
             buffer = slots[idx]
             meta = program.buffers[buffer]
-            private = meta.role == "temporary" and meta.initial is None and written[buffer] == 1
+            private = meta.role == "temporary" and meta.initial is None and written[buffer] <= 1
             if private and meta.dtype.is_int:
-                storage[buffer] = _narrowest(interval, meta.dtype)
+                low, high = found.get(buffer, interval)
+                found[buffer] = min(low, interval[0]), max(high, interval[1])
+                storage[buffer] = _narrowest(found[buffer], meta.dtype)
     return storage
 
 

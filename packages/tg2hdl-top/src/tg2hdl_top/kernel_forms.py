@@ -30,7 +30,7 @@ def with_best_forms(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     """
     if not options.chooses_lanes:
         return program
-    constant = program.constant_buffers() if options.weights == "rom" else ()
+    constant = program.constant_buffers() if options.weights != "loadable" else ()
     calls: list[KernelCall] = []
     decided: dict[tuple[KernelIR, frozenset[tuple[int, int]]], tuple[KernelIR, ...]] = {}
     for call in program.calls:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import LowerOptions
+from tg2hdl_top.external.memory_model import MEMORY_PORTS, MemoryModel
 
 __all__ = ["CompileOptions"]
 
@@ -16,8 +17,9 @@ class CompileOptions(LowerOptions):
 
     Parameters
     ----------
-    weights : {"rom", "loadable"}
-        Weights are the contents of read-only memories, or are written through host ports at run time.
+    weights : {"rom", "loadable", "external"}
+        Weights are the contents of read-only memories, or are written through host ports at run time, or are in memory
+        outside the chip as far as `on_chip_bits` has no place for them.
     ports : tuple of str
         Kinds of host ports; each serves what it can of what earlier ones leave.
     schedule : str
@@ -36,6 +38,12 @@ class CompileOptions(LowerOptions):
     share_units : bool
         Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for the
         output register of the kernel multiplexer.
+    on_chip_bits : int, optional
+        Bits of memory on the chip; ``weights="external"`` needs them.
+    memory_port : {"axi4", "wishbone"}
+        Port to memory outside the chip.
+    memory : MemoryModel
+        That memory, for the prediction of cycles and for simulation, and the width and bursts of its port.
     """
 
     weights: str = "rom"
@@ -46,11 +54,22 @@ class CompileOptions(LowerOptions):
     share_kernels: bool = True
     share_multipliers: bool = True
     share_units: bool = False
+    on_chip_bits: int | None = None
+    memory_port: str = "axi4"
+    memory: MemoryModel = field(default_factory=MemoryModel)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weights not in ("rom", "loadable"):
-            raise InputError(f"weights={self.weights!r} is unknown", hint='choose "rom" or "loadable"')
+        if self.weights not in ("rom", "loadable", "external"):
+            raise InputError(
+                f"weights={self.weights!r} is unknown", hint='choose "rom", "loadable" or "external"'
+            )
+        if self.memory_port not in MEMORY_PORTS:
+            raise InputError(
+                f"memory port {self.memory_port!r} is unknown", hint=f"choose {' or '.join(MEMORY_PORTS)}"
+            )
+        if self.on_chip_bits is not None and self.on_chip_bits < 1:
+            raise InputError(f"on_chip_bits={self.on_chip_bits}", hint="give the bits of memory on the chip")
         if not isinstance(self.ports, tuple | list) or not all(isinstance(port, str) for port in self.ports):
             raise InputError(f"ports={self.ports!r} is no tuple of names", hint='give e.g. ports=("native",)')
         for name in ("fold_batchnorm", "cut_kernels", "share_kernels", "share_multipliers", "share_units"):

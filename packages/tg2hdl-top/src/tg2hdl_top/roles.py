@@ -21,6 +21,7 @@ def buffer_roles(program: ProgramIR, options: CompileOptions) -> dict[int, Memor
             host_writes=buffer.role == "input" or (buffer.role == "weight" and options.weights == "loadable"),
             host_reads=number in program.outputs,
             is_weight=buffer.role == "weight",
+            streamed=buffer.role == "external",
         )
         for number, buffer in enumerate(program.buffers)
     }

@@ -85,7 +85,7 @@ def words(packed: Any, width: int) -> Any:
 
 def simulate(compiled: Any, inputs: Any) -> Any:
     """Outputs, and cycles from start to done."""
-    top, outputs, count = TopModule(compiled), [], 0
+    top, outputs, count = TopModule(compiled, simulates_memory=True), [], 0
 
     async def bench(ctx: Any) -> None:
         nonlocal count
@@ -103,7 +103,7 @@ def simulate(compiled: Any, inputs: Any) -> Any:
         ctx.set(top.start, 0)
         count = 1
         while not ctx.get(top.done):
-            assert count < 2000, "the program does not end"
+            assert count < 2000 + 2 * compiled.longest_cycles(), "the program does not end"
             await ctx.tick()
             count += 1
         await ctx.tick()

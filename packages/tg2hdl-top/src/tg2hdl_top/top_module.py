@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy.typing as npt
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.hdl import Value
 from amaranth.lib import wiring
 
@@ -18,6 +18,9 @@ from tg2hdl_lower.emit.connect_memory import Selection
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
+from tg2hdl_top.external.loader import TileLoader
+from tg2hdl_top.external.memory_ports import MemoryPort, memory_port
+from tg2hdl_top.external.simulated import simulated_memory
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
@@ -44,6 +47,8 @@ class TopModule(Component):
         As in `join_kernels`.
     share_multipliers : bool
         Whether the kernels, which run one at a time, use the same multipliers.
+    simulates_memory : bool
+        Whether memory outside the chip is part of the module, with its image, as its model behaves; to simulate only.
 
     Attributes
     ----------
@@ -55,6 +60,8 @@ class TopModule(Component):
     -------
     start, done, busy, kernel_done, variables, buffers
         Of the native port, as in `HostShape.signature`; other host ports have other members.
+    m_axi or m_wb, memory_base, memory_failed
+        Of the port to memory outside the chip, as in `MemoryPort.outside`.
 
     ext_write_ports : dict of (kernel, buf) to {"wen", "waddr", "wdata"}
         Native port for words while idle.
@@ -73,6 +80,7 @@ class TopModule(Component):
         external: Sequence[Slot] = (),
         names: Mapping[Slot, str] | None = None,
         share_multipliers: bool = True,
+        simulates_memory: bool = False,
     ) -> None:
         if isinstance(kernels, Design):
             self.design = kernels
@@ -102,6 +110,13 @@ class TopModule(Component):
         members: dict[str, wiring.Member] = {}
         for port in self.ports:
             members |= dict(port.outside.signature.members)
+        streams = self.design.external
+        self.memory_port: MemoryPort | None = None
+        self._simulates_memory = simulates_memory
+        if streams is not None and streams.tiles:
+            self.memory_port = memory_port(streams.port, streams.model, streams.beats)
+            if not simulates_memory:
+                members |= dict(self.memory_port.outside.signature.members)
         super().__init__(members)
         self._slot = {slot: memory for memory in self.memories for slot in memory.slots}
         self.outputs = [self.design.memory(n).slots[0] for n in self.design.program.outputs]
@@ -137,7 +152,10 @@ class TopModule(Component):
         table: RunTable | None = None
         sequencer: SequencerComponent
         if self.design.repeats_cores:
-            sequencer = runs = policy.run_component(self.design.cores, plan)
+            cores = self.design.cores
+            waits = self.memory_port is not None
+            runs = policy.waiting_component(cores) if waits else policy.run_component(cores, plan)
+            sequencer = runs
             m.submodules.runs = table = RunTable(len(self.design.cores))
             m.d.comb += [table.following.eq(runs.following), table.advance.eq(runs.advance)]
         else:
@@ -167,10 +185,37 @@ class TopModule(Component):
             units=[self._selects(sequencer, n, UNITS) for n in range(len(self.cores))],
         )
         banks = self._add_banks(m, sequencer)
-        connected = MemoryRuns(m, self.design, self.cores, table, banks)
+        streams = self._add_stream(m, sequencer)
+        connected = MemoryRuns(m, self.design, self.cores, table, banks, streams)
         for memory in self.design.built_memories:
             connected.connect(memory, busy, self._host_of, partial(self._selects_port, sequencer, memory))
         return m
+
+    def _add_stream(self, m: Module, sequencer: Any) -> Any:
+        """Memory port and loader of tiles; returns what writes the memories."""
+        plan, port = self.design.external, self.memory_port
+        if plan is None or port is None:
+            return None
+        m.submodules.memory_port = port
+        m.submodules.loader = loader = TileLoader(plan, self.design.arrays, len(self.design.cores))
+        m.d.comb += [
+            port.start.eq(sequencer.start),
+            loader.start.eq(sequencer.start),
+            loader.kernel_done.eq(Cat(sequencer.kernel_done).any()),
+            loader.advance.eq(sequencer.advance),
+            loader.following.eq(sequencer.following),
+            sequencer.may_start.eq(loader.may_start),
+            loader.valid.eq(port.valid),
+            loader.data.eq(port.data),
+            port.ready.eq(loader.ready),
+        ]
+        if self._simulates_memory:
+            m.submodules.external_memory = memory = simulated_memory(self.design)
+            wiring.connect(m, port.bus, memory.bus)
+            m.d.comb += memory.restart.eq(sequencer.start)
+        else:
+            self._connect_outside(m, port)
+        return loader.arrays
 
     def _add_banks(self, m: Module, sequencer: SequencerComponent) -> Banks | None:
         """Registers that count the runs: each user of a memory with banks goes to the next one with each run."""
@@ -204,7 +249,7 @@ class TopModule(Component):
         use = write_use(memory.name) if port is None else read_use(memory.name, port)
         return self._selects(sequencer, kernel, use)
 
-    def _connect_outside(self, m: Module, port: HostPort) -> None:
+    def _connect_outside(self, m: Module, port: HostPort | MemoryPort) -> None:
         for path, member, inner in port.outside.signature.flatten(port.outside):
             outer: Any = self
             for step in path:

@@ -72,6 +72,11 @@ class Accelerator:
         """The hardware: an ordinary Amaranth Component."""
         return TopModule(self.design)
 
+    @cached_property
+    def _simulated_top(self) -> TopModule:
+        """The hardware with what is around it in a simulation: memory outside the chip."""
+        return TopModule(self.design, simulates_memory=True) if self.design.streams_weights else self.top
+
     @property
     def kernels(self) -> tuple[KernelSummary, ...]:
         """The kernels in execution order, as planned."""
@@ -162,7 +167,7 @@ class Accelerator:
         progress: Callable[[str], None] | None = None,
     ) -> Session:
         """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
-        model = SimulatedModel(self.captured, self.design, self.top, self.bind)
+        model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind)
         return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
 
     def golden(self, *inputs: Any) -> Any:
@@ -222,6 +227,21 @@ class Accelerator:
     def unpack(self, name: str, words: Any) -> np.ndarray:
         """Array of the model from the words of a memory; see `MemoryMap.unpack`."""
         return self.memory.unpack(name, words)
+
+    def memory_image(self) -> np.ndarray:
+        """Bytes of the memory outside the chip, from the address `memory_base` on, where weights are ``external``.
+
+        Tile by tile in the order of their use; the layout is under ``external_memory`` in the JSON of
+        `tg2hdl compile`.
+
+        Raises
+        ------
+        InputError
+            When all weights are on the chip.
+        """
+        from tg2hdl_top.external.plan import memory_image
+
+        return memory_image(self.design)
 
     def fits(self, part: str = "ecp5-45k") -> Any:
         """Whether the design fits a part, with the figures and what would help; see `tg2hdl_synth.design_fits`.

@@ -34,8 +34,9 @@ def compile_model_to_hardware(
         from `tg2hdl.quantize` takes float arrays too, which the host quantizes; its outputs are integers.
     example_inputs : arrays or tensors
         One per parameter; they give the shapes and dtypes.
-    weights : {"rom", "loadable"}, optional
-        Weights are contents of read-only memories (the default), or are written through ports.
+    weights : {"rom", "loadable", "external"}, optional
+        Weights are contents of read-only memories (the default), are written through ports, or are in memory outside
+        the chip as far as `part`, or ``CompileOptions(on_chip_bits=...)``, has no place for them.
     multipliers : int, optional
         Hardware multipliers, which the kernels share and never exceed; one lane unless given.
     options : CompileOptions, optional
@@ -43,7 +44,7 @@ def compile_model_to_hardware(
     name : str, optional
         Name of the design; that of the model otherwise.
     part : str, optional
-        FPGA part that the weights must fit; checked before planning.
+        FPGA part that the weights must fit, unless they may be outside; checked before planning.
     unknown
         Refused by name.
 
@@ -78,7 +79,12 @@ def compile_model_to_hardware(
     if prepare is not None:
         example_inputs = prepare(*example_inputs)
     captured = capture(model, *example_inputs, name=name)
-    if part is not None:
+    if part is not None and options.weights == "external":
+        from tg2hdl_synth.parts import part_named
+
+        chosen = part_named(part)
+        options = replace(options, on_chip_bits=options.on_chip_bits or chosen.bram * chosen.bram_bits)
+    elif part is not None:
         from tg2hdl_synth import check_weights_fit
 
         check_weights_fit(captured.program, part)

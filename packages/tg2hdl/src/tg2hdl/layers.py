@@ -11,6 +11,8 @@ __all__ = ["layer_of", "weight_origins"]
 
 _NO_NAME = re.compile(r"temp\d+(_\d+)?|.*_prepared(_\d+)?")
 """Buffers that have no name in the model."""
+_TILE = re.compile(r"\.k\d+\.\d+$")
+"""What the name of a tile has after that of its weight."""
 
 
 def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[str, ...]]:
@@ -37,7 +39,9 @@ def weight_origins(preparations: Iterable[ProgramIR | None]) -> dict[str, tuple[
 
 def layer_of(call: KernelCall, program: ProgramIR, origins: dict[str, tuple[str, ...]]) -> str:
     """Modules whose weights a kernel reads, such as ``first, norm``; else what made it in the user's program."""
-    weights = [program.buffers[n].name for n in call.buffers if program.buffers[n].role == "weight"]
+    buffers = [program.buffers[n] for n in call.buffers]
+    weights = [b.name for b in buffers if b.role == "weight"]
+    weights += [_TILE.sub("", b.name) for b in buffers if b.role == "external"]
     names = [name for weight in weights for name in origins.get(weight, (weight,))]
     modules = dict.fromkeys(name.rpartition(".")[0] or name for name in names)
     return ", ".join(modules) or call.kernel.source

@@ -27,8 +27,11 @@ def check_weights(
     """
     where = f"model {captured.program.name}"
     if design.options.weights != "loadable":
+        external = design.options.weights == "external"
         raise InputError(
-            "the weights are contents of read-only memories",
+            "the weights are fixed: on the chip, and in the image that was made with the design"
+            if external
+            else "the weights are contents of read-only memories",
             where=where,
             hint='compile with weights="loadable"',
         )

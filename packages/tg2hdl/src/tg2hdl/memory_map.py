@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import Layout
-from tg2hdl_top import Design
+from tg2hdl_top import Design, MemoryPlan
 
 __all__ = ["MemoryEntry", "MemoryMap"]
 
@@ -29,7 +29,8 @@ class MemoryEntry:
     ----------
     name : str
         Of the buffer in the model.
-    role : {"input", "weight", "temporary", "output"}
+    role : {"input", "weight", "temporary", "output", "external"}
+        ``external`` is a memory in which tiles of weights from outside the chip take turns.
     shape : tuple of int
     dtype : str
         Type of the elements in the model.
@@ -70,7 +71,11 @@ class MemoryMap(Sequence[MemoryEntry]):
 
     def __init__(self, design: Design) -> None:
         self._design = design
-        self._entries = tuple(_entry(design, number) for number in sorted(design.memories))
+        streamed = [array.memory for array in design.arrays if array.memory.role.streamed]
+        self._entries = (
+            *(_entry(design, n) for n in sorted(design.memories) if not design.memory(n).role.streamed),
+            *map(_ring, streamed),
+        )
 
     def __getitem__(self, index: Any) -> Any:
         return self._entries[index]
@@ -148,7 +153,9 @@ class MemoryMap(Sequence[MemoryEntry]):
         """What a host needs to know, as plain data: each memory with its ports, and the order of a run."""
         loads = [e.name for e in self._entries if e.write_ports]
         results = [self._design.program.buffers[n].name for n in self._design.program.outputs]
-        return {
+        external = self._design.external
+        streams = {"external_memory": external.describe(self._design)} if external and external.tiles else {}
+        return streams | {
             "memories": [{**asdict(e), "bits": e.bits} for e in self._entries],
             "load_order": [n for n in loads if self._role(n) == "weight"]
             + [n for n in loads if self._role(n) != "weight"],
@@ -173,6 +180,26 @@ class MemoryMap(Sequence[MemoryEntry]):
                 return memory.layout, memory.dtype, buffer.dtype
         names = ", ".join(e.name for e in self._entries)
         raise InputError(f"no memory is named {name!r}", hint=f"the memories are {names}")
+
+
+def _ring(memory: MemoryPlan) -> MemoryEntry:
+    """Tiles of weights from memory outside the chip take turns in it."""
+    layout = memory.layout
+    return MemoryEntry(
+        memory.name,
+        "external",
+        (layout.depth,),
+        str(memory.dtype),
+        str(memory.dtype),
+        memory.dtype.bit_width,
+        layout.words,
+        memory.word_width,
+        layout.dims,
+        layout.split,
+        len(memory.ports),
+        (),
+        (),
+    )
 
 
 def _entry(design: Design, number: int) -> MemoryEntry:

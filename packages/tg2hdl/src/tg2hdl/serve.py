@@ -35,7 +35,10 @@ def open_line(
         )
     cycles = expected_cycles(design)
     simulation = open_simulation(
-        SimulationModel(TopModule(design)), engine=engine, expected_cycles=1000 * cycles, progress=progress
+        SimulationModel(TopModule(design, simulates_memory=True)),
+        engine=engine,
+        expected_cycles=1000 * cycles,
+        progress=progress,
     )
     return SimulatedLine(simulation, DIVISOR, patience=2 * cycles + _MARGIN)
 

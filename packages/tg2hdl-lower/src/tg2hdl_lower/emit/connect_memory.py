@@ -59,12 +59,13 @@ _WHOLE = Selection()
 
 @dataclass(frozen=True)
 class HostAccess:
-    """Interfaces of the host to a memory, and the regions that they reach."""
+    """Interfaces of the host to a memory, and the regions that they reach; `streams` where it writes during runs."""
 
     writer: Any = None
     reader: Any = None
     writes: Selection = _WHOLE
     reads: Selection = _WHOLE
+    streams: bool = False
 
     @classmethod
     def to_regions(
@@ -170,7 +171,7 @@ def _host_source(
     address = Signal.like(host.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
     data = Signal.like(host.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
     # With several banks the host writes none that a run needs.
-    closed = Const(0, 1) if memory.banks > 1 else busy
+    closed = Const(0, 1) if memory.banks > 1 or access.streams else busy
     placed, lanes = access.writes.address(memory, address, stride), memory.layout.lanes
     if len(data) == memory.word_width:
         m.d.sync += [enable.eq(host.wen & ~closed), address.eq(host.waddr), data.eq(host.wdata)]

@@ -25,6 +25,8 @@ class MemoryRole:
         Buffers of one layout in an array; a run uses one of them. 1 for a separate memory.
     is_weight : bool
         The host writes it before runs, not for each of them.
+    streamed : bool
+        Its words arrive from memory outside the chip, while kernels run that do not use it.
     """
 
     written: bool = True
@@ -33,11 +35,12 @@ class MemoryRole:
     host_reads: bool = True
     regions: int = 1
     is_weight: bool = False
+    streamed: bool = False
 
     @property
     def is_rom(self) -> bool:
         """Whether only kernels read it and nothing writes it."""
-        return not (self.written or self.host_writes or self.host_reads)
+        return not (self.written or self.host_writes or self.host_reads or self.streamed)
 
 
 def region_words(layout: Layout) -> int:

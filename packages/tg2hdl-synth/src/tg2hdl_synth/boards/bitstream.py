@@ -111,6 +111,12 @@ def build_bitstream(
         raise InputError(
             f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
         )
+    if design.streams_weights:
+        raise InputError(
+            f"{chosen.name} has no controller for memory outside the chip here, and weights of design "
+            f"{design.program.name} are there",
+            hint='compile with weights="rom", or put the design behind a memory controller of your own',
+        )
     part = part_named(chosen.part)
     wanted, best, missed = clock or chosen.first_clock, None, ""
     for run in range(1, _RUNS + 1):

@@ -40,6 +40,8 @@ class MemoryRuns:
         Where a core runs several times; the variables whose value each run knows are driven from it.
     banks : Banks, optional
         Where runs of the design overlap.
+    streams : interface, optional
+        Words for memories by their names, where they arrive from outside the chip.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class MemoryRuns:
         cores: Sequence[KernelCore],
         table: RunTable | None,
         banks: Banks | None = None,
+        streams: Any = None,
     ) -> None:
         self.m = m
         self.design = design
@@ -56,6 +59,7 @@ class MemoryRuns:
         self._arrays = {array.memory.name: array for array in design.arrays}
         self._regions = {memory.name: memory for memory in design.buffers}
         self._banks = banks
+        self._streams = streams
         self._selections = {} if table is None else self._found(table)
 
     def connect(
@@ -63,7 +67,10 @@ class MemoryRuns:
     ) -> None:
         """Build one of `Design.built_memories`; `busy` and `selects` as in `connect_memory`."""
         slots = tuple(dict.fromkeys((self.design.cores[run], buffer) for run, buffer in memory.slots))
-        if memory.name in self._arrays:
+        if memory.role.streamed:
+            host = HostAccess(getattr(self._streams, memory.name), streams=True)
+            stride = self._arrays[memory.name].stride
+        elif memory.name in self._arrays:
             host, stride = self._host_of_array(memory, host_of), self._arrays[memory.name].stride
         else:
             writer = host_of(memory, "wen") if memory.role.host_writes else None

@@ -38,7 +38,9 @@ class RunColumns:
 
 def run_columns(design: Design) -> RunColumns:
     """The table of a design."""
-    place = {name: (array.memory.name, n) for array in design.arrays for n, name in enumerate(array.members)}
+    place = {
+        name: (array.memory.name, array.region(name)) for array in design.arrays for name in array.members
+    }
     variables: dict[tuple[int, str], dict[int, int]] = {}
     regions: dict[Slot, dict[int, int]] = {}
     memories: dict[Slot, dict[int, str]] = {}

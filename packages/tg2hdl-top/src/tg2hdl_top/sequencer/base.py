@@ -101,12 +101,15 @@ class RunSequencerComponent(SequencerComponent):
         Number of the run that begins with the next `advance`.
     advance : Out(1)
         A run begins: the start pulse of its core.
+    may_start : In(1)
+        Whether the following run may begin; absent where none waits.
     """
 
-    def __init__(self, order: Sequence[int]) -> None:
+    def __init__(self, order: Sequence[int], *, waits: bool = False) -> None:
         self.order = tuple(order)
         bits = max(1, (len(order) - 1).bit_length())
-        super().__init__(1 + max(order), more={"following": Out(bits), "advance": Out(1)})
+        more: dict[str, Member] = {"following": Out(bits), "advance": Out(1)}
+        super().__init__(1 + max(order), more=more | ({"may_start": In(1)} if waits else {}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,9 @@ class Sequencer(ABC):
 
     shares_cores: ClassVar[bool] = False
     """Whether a core may run several times; `run_component` is then defined."""
+
+    can_wait: ClassVar[bool] = False
+    """Whether a run may wait for weights from outside the chip; `waiting_component` is then defined."""
 
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
@@ -152,6 +158,10 @@ class Sequencer(ABC):
 
     def run_component(self, order: Sequence[int], plan: SequencerPlan) -> RunSequencerComponent:
         """Hardware for runs of these cores, in execution order."""
+        raise NotImplementedError
+
+    def waiting_component(self, order: Sequence[int]) -> RunSequencerComponent:
+        """Hardware for runs of these cores, of which each may have to wait."""
         raise NotImplementedError
 
     @abstractmethod

@@ -20,6 +20,7 @@ class SerialSequencer(Sequencer):
     """The policy ``serial``."""
 
     shares_cores = True
+    can_wait = True
 
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Each kernel starts when the previous one is done."""
@@ -34,6 +35,10 @@ class SerialSequencer(Sequencer):
         """A counter of runs, and the core of each."""
         return _Runs(order)
 
+    def waiting_component(self, order: Sequence[int]) -> RunSequencerComponent:
+        """The same, with a register that keeps a start which must wait."""
+        return _Runs(order, waits=True)
+
 
 class _Runs(RunSequencerComponent):
     def elaborate(self, platform: object) -> Module:
@@ -43,10 +48,16 @@ class _Runs(RunSequencerComponent):
         m.d.comb += done.eq(reduce(or_, self.kernel_done))
         # The first run begins when the host says so; the last one has begun when the first is to follow again.
         last = self.following == 0
+        wanted: Value = self.start | (done & ~last)
+        busy: Value = reduce(or_, self.kernel_busy)
+        if hasattr(self, "may_start"):
+            waiting = Signal()
+            m.d.sync += waiting.eq((wanted | waiting) & ~self.may_start)
+            wanted, busy = (wanted | waiting) & self.may_start, busy | waiting
         m.d.comb += [
-            self.advance.eq(self.start | (done & ~last)),
+            self.advance.eq(wanted),
             self.done.eq(done & last),
-            self.busy.eq(reduce(or_, self.kernel_busy)),
+            self.busy.eq(busy),
             Cat(self.kernel_start).eq(ahead & self.advance.replicate(len(ahead))),
         ]
         with m.If(self.advance):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.random_inputs import random_inputs as random_arrays
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
+from tg2hdl_top.external.memory_model import MEMORY_PORTS
 
 __all__ = [
     "compile_file",
@@ -123,8 +125,19 @@ _OPTIONS = (
     ),
     click.option(
         "--weights",
-        type=click.Choice(["rom", "loadable"]),
-        help="Weights as contents of read-only memories, or written at run time.  [default: rom]",
+        type=click.Choice(["rom", "loadable", "external"]),
+        help="Weights as contents of read-only memories, written at run time, or in memory outside the chip as far as "
+        "they do not fit.  [default: rom]",
+    ),
+    click.option(
+        "--on-chip-bits",
+        type=click.IntRange(1),
+        help="Bits of memory on the chip, for --weights external; those of --part unless given.",
+    ),
+    click.option(
+        "--memory-port",
+        type=click.Choice(MEMORY_PORTS),
+        help="Port to memory outside the chip.  [default: axi4]",
     ),
 )
 
@@ -153,6 +166,8 @@ def compile_file(
     keep_float: bool = False,
     ports: tuple[str, ...] = (),
     part: str | None = None,
+    on_chip_bits: int | None = None,
+    memory_port: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)), keep_float)
@@ -171,6 +186,8 @@ def compile_file(
         "schedule": schedule,
         "units": dict(map(_unit, units)) or None,
         "ports": ports or None,
+        "on_chip_bits": on_chip_bits,
+        "memory_port": memory_port,
     }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(
@@ -242,10 +259,12 @@ def kernel_table(accelerator: Accelerator, title: str) -> Table:
     table = Table("kernel", "layer", title=title, title_justify="left")
     for column in ("steps", "II", "cycles", "multipliers", "MACs", "cycles x mult / MAC"):
         table.add_column(column, justify="right")
-    for kernel in accelerator.kernels:
+    for kernel, equal in groupby(accelerator.kernels):
+        count = len(list(equal))
         ratio = "" if kernel.ratio is None else f"{kernel.ratio:.3f}"
         row = (kernel.steps, kernel.ii, kernel.cycles, kernel.multipliers, kernel.macs)
-        table.add_row(kernel.name, kernel.layer, *(f"{n:,}" for n in row), ratio)
+        name = kernel.name if count == 1 else f"{count} x {kernel.name}"
+        table.add_row(name, kernel.layer, *(f"{n:,}" for n in row), ratio)
     return table
 
 

@@ -27,6 +27,7 @@ Examples:
   tg2hdl compile net.onnx --batch 1              an ONNX file with a symbolic batch
   tg2hdl compile model.py --multipliers 16 --weights loadable -o build/fast
   tg2hdl compile model.py --testbench            and testbenches that check the Verilog elsewhere
+  tg2hdl compile model.py --weights external --part ecp5-45k    weights that do not fit are streamed
   tg2hdl compile model.py --print-changes        which passes changed which kernel
 """
 
@@ -69,9 +70,11 @@ def compile_command(
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
-    for kernel in accelerator.kernels:
-        for note in kernel.notes:
-            console.print(f"{kernel.name}: {note}", highlight=False)
+    for line in dict.fromkeys(f"{k.name}: {note}" for k in accelerator.kernels for note in k.notes):
+        console.print(line, highlight=False)
+    external = accelerator.design.external
+    for note in () if external is None else external.notes:
+        console.print(note, highlight=False)
     console.print(_memory_line(accelerator), highlight=False)
     if part is not None:
         with stage(progress, f"estimating for {part}"):
@@ -87,6 +90,9 @@ def compile_command(
         summary = _summary(accelerator)
         (folder / f"{file.label}.json").write_text(json.dumps(summary, indent=2) + "\n")
         written = [folder / f"{file.label}.{suffix}" for suffix in ("v", "il", "plan", "json")]
+        if accelerator.design.streams_weights:
+            written.append(folder / f"{file.label}.weights.bin")
+            written[-1].write_bytes(accelerator.memory_image().tobytes())
         written += write_testbenches(accelerator, folder, file.label) if testbench else []
     for path in written:
         console.print(f"wrote {path}", highlight=False)

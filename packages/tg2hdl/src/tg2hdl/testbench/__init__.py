@@ -24,8 +24,13 @@ def check_testbenches(accelerator: Accelerator) -> None:
     Raises
     ------
     InputError
-        For other host ports than those that a testbench drives.
+        For other host ports than those that a testbench drives, and for weights in memory outside the chip.
     """
+    if accelerator.design.streams_weights:
+        raise InputError(
+            "there is no testbench with memory outside the chip",
+            hint="simulate the design here, or connect a model of that memory with the image to its port",
+        )
     kinds = [port.kind for port in accelerator.design.ports]
     if len(kinds) > 1 or kinds[0] not in PORTS:
         raise InputError(

@@ -1,0 +1,183 @@
+"""Which weights stay on the chip, and the tiles of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir.passes.slice_axis import slice_axis
+from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.array import RING
+from tg2hdl_top.element_types import element_types
+from tg2hdl_top.external.tiles import Tiling, tilings, with_tiles
+from tg2hdl_top.lane_choice import LaneChooser
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.roles import buffer_roles
+
+__all__ = ["WeightPlaces", "place_weights"]
+
+_TILE_BITS = 1 << 17
+"""Bits of a tile that suffice: larger ones hide no more, but the first one is waited for."""
+_TRIED = 4
+"""Sizes of tiles that are compared by the cycles of their kernel."""
+
+
+@dataclass(frozen=True)
+class WeightPlaces:
+    """The program with its tiles.
+
+    Parameters
+    ----------
+    bits : int
+        Of the memory on the chip, without copies for further readers.
+    tiled : bool
+        Whether a weight is external.
+    notes : tuple of str
+        Why each weight is where it is.
+    """
+
+    program: ProgramIR
+    bits: int
+    tiled: bool
+    notes: tuple[str, ...]
+
+
+def place_weights(program: ProgramIR, options: CompileOptions, budget: int) -> WeightPlaces:
+    """Keep as many weights on the chip as `budget` (bits) has place for; the largest go out first.
+
+    Raises
+    ------
+    CapacityError
+        When nothing fits, with the figures.
+    """
+    return _Places(program, options, budget).found()
+
+
+class _Places:
+    def __init__(self, program: ProgramIR, options: CompileOptions, budget: int) -> None:
+        self.program = program
+        self.options = options
+        self.budget = budget
+        self.figures = family_named(options.target).memory
+        self.roles = buffer_roles(program, options)
+        self.storage = element_types(program, self.roles)
+        self.users: dict[int, list[int]] = {}
+        for number, call in enumerate(program.calls):
+            for n in dict.fromkeys(call.buffers):
+                self.users.setdefault(n, []).append(number)
+        self.bits = {n: program.buffers[n].depth * self.storage[n].bit_width for n in self.users}
+        self.outside: dict[int, set[int]] = {}
+        self.fixed: dict[int, str] = {}
+        self._known: dict[tuple[int, frozenset[int]], list[Tiling]] = {}
+        self._cycles: dict[tuple[int, Tiling], int] = {}
+
+    def found(self) -> WeightPlaces:
+        """Send weights out until all fits."""
+        weights = sorted(filter(self._may_leave, self.users), key=lambda n: -self.bits[n])
+        while True:
+            gone = {n for found in self.outside.values() for n in found}
+            resident = self._blocks(self.bits[n] for n in self.users if n not in gone)
+            # Rings below a block save nothing where they are block RAM: other weights go out before that.
+            least = 1 if not weights else self.figures.block_bits // RING
+            chosen = self._tiles(self.budget - resident, least) if resident <= self.budget else None
+            if chosen is not None:
+                rings = self._rings(chosen)
+                cut = {k: (self.outside[k], tiling) for k, tiling in chosen.items()}
+                notes = self._notes(gone, chosen)
+                return WeightPlaces(with_tiles(self.program, cut), resident + rings, bool(chosen), notes)
+            if not weights:
+                raise self._refusal(resident)
+            self._send_out(weights.pop(0))
+
+    def _may_leave(self, n: int) -> bool:
+        buffer = self.program.buffers[n]
+        return buffer.role == "weight" and buffer.initial is not None and not self.roles[n].written
+
+    def _send_out(self, n: int) -> None:
+        trial = {number: self.outside.get(number, set()) | {n} for number in self.users[n]}
+        if all((found := self._tilings(k, w)) and found[-1].runs > RING for k, w in trial.items()):
+            self.outside |= trial
+        else:
+            self.fixed[n] = "no loop of its kernel cuts it into tiles"
+
+    def _tilings(self, number: int, weights: set[int]) -> list[Tiling]:
+        key = number, frozenset(weights)
+        if key not in self._known:
+            self._known[key] = tilings(self.program, self.program.calls[number], weights)
+        return self._known[key]
+
+    def _blocks(self, bits: Iterable[int]) -> int:
+        """Bits of the blocks that so many memories take; small ones are made of LUTs."""
+        block = self.figures.block_bits
+        return sum(-(-b // block) * block for b in bits if b > self.figures.lut_bits)
+
+    def _tile_bits(self, number: int, tiling: Tiling) -> list[int]:
+        slots = self.program.calls[number].slots
+        return [self.bits[slots[slot]] // tiling.runs for slot in tiling.axis.strides]
+
+    def _rings(self, chosen: dict[int, Tiling]) -> int:
+        # A region has a power of two of words.
+        tiles = (b for k, tiling in chosen.items() for b in self._tile_bits(k, tiling))
+        return self._blocks(RING << (b - 1).bit_length() for b in tiles)
+
+    def _tiles(self, left: int, least: int) -> dict[int, Tiling] | None:
+        """Tiles whose rings take at most `left` bits, large ones first; None where those of `least` bits take more."""
+        options = {number: self._tilings(number, found) for number, found in self.outside.items()}
+        limit = _TILE_BITS
+        while True:
+            chosen = {number: self._best(number, found, limit) for number, found in options.items()}
+            if self._rings(chosen) <= left:
+                return chosen
+            if limit < least or all(tiling is options[k][-1] for k, tiling in chosen.items()):
+                return None
+            limit //= 2
+
+    def _best(self, number: int, found: list[Tiling], limit: int) -> Tiling:
+        """Of some tilings with tiles of at most `limit` bits the one in which the kernel takes the fewest cycles."""
+        small = [t for t in found if t.runs > RING and max(self._tile_bits(number, t)) <= limit] or found[-1:]
+        return min(small[:_TRIED], key=lambda tiling: self._kernel_cycles(number, tiling))
+
+    def _kernel_cycles(self, number: int, tiling: Tiling) -> int:
+        """Cycles of the steps of all runs, with the lanes that the kernel would have alone."""
+        if (number, tiling) not in self._cycles:
+            call = self.program.calls[number]
+            kernel = canonicalize(slice_axis(call.kernel, tiling.axis, 0, tiling.count))
+            storage = {idx: self.storage[n] for idx, n in call.slots.items()}
+            roles = {idx: self.roles[n] for idx, n in call.slots.items()}
+            chooser = LaneChooser(kernel, {}, storage, roles, self.options, {}, sparing=False)
+            self._cycles[number, tiling] = tiling.runs * chooser.choose().cycles
+        return self._cycles[number, tiling]
+
+    def _notes(self, gone: set[int], chosen: dict[int, Tiling]) -> tuple[str, ...]:
+        total = sum(self.bits.values())
+        notes = [f"all buffers would take {total:,} bits, without copies for further readers"]
+        least = min((self.bits[n] for n in gone), default=0)
+        for n in sorted(self.users):
+            buffer, bits = self.program.buffers[n], self.bits[n]
+            if n in gone:
+                runs = [chosen[number].runs for number in self.users[n]]
+                tiles = " and ".join(f"{count} tiles of {bits // count:,} bits" for count in runs)
+                notes.append(f"{buffer.name}: external, {bits:,} bits in {tiles}, {RING} of them on the chip")
+            elif buffer.role == "weight":
+                reason = self.fixed.get(n) or ("what is external is larger" if least else "all fits")
+                notes.append(f"{buffer.name}: on the chip, {bits:,} bits: {reason}")
+        return tuple(notes)
+
+    def _refusal(self, resident: int) -> CapacityError:
+        tilings = {k: self._tilings(k, w)[-1] for k, w in self.outside.items()}
+        least = resident + self._rings(tilings)
+        largest = sorted(self.bits, key=lambda n: -self.bits[n])[:3]
+        named = {n: self.program.buffers[n] for n in (*largest, *self.fixed)}
+        return CapacityError(
+            f"{least:,} bits are needed on the chip even with the smallest tiles, and there are {self.budget:,}",
+            where=f"program {self.program.name}",
+            notes=tuple(
+                f"{b.name} ({b.role}): {self.bits[n]:,} bits"
+                + (f"; {self.fixed[n]}" if n in self.fixed else "")
+                for n, b in named.items()
+            ),
+            hint=f"choose a part with at least {least:,} bits of memory, or make the model smaller",
+        )

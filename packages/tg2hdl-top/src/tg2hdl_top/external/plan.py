@@ -1,0 +1,199 @@
+"""The stream of weights: tiles in the order of the runs that use them, and the image of the memory that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_lower.memory.array import RING, MemoryArray
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.words import to_words
+from tg2hdl_top.external.memory_model import MemoryModel
+from tg2hdl_top.external.tiles import ROLE
+
+if TYPE_CHECKING:
+    from tg2hdl_top.design import Design
+
+__all__ = ["ExternalPlan", "StreamedTile", "memory_image", "plan_external"]
+
+
+@dataclass(frozen=True)
+class StreamedTile:
+    """A tile of weights.
+
+    Parameters
+    ----------
+    buffer : int
+        Of the program.
+    run : int
+        Which uses it.
+    array : str
+        Memory on the chip.
+    region : int
+        Where it is there.
+    words : int
+        Of that memory.
+    beats : int
+        Beats of each word.
+    offset : int
+        Byte of the image in which it begins.
+    after : int
+        Runs that must be done before its first word may be written.
+    """
+
+    buffer: int
+    run: int
+    array: str
+    region: int
+    words: int
+    beats: int
+    offset: int
+    after: int
+
+
+@dataclass(frozen=True)
+class ExternalPlan:
+    """What is streamed in a run, in order, and from where.
+
+    Parameters
+    ----------
+    port : str
+        Kind of the memory port.
+    model : MemoryModel
+    tiles : tuple of StreamedTile
+        As they follow each other in the image.
+    notes : tuple of str
+        Why each weight is where it is.
+    """
+
+    port: str
+    model: MemoryModel
+    tiles: tuple[StreamedTile, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def beats(self) -> int:
+        """Beats of the whole stream."""
+        return sum(tile.words * tile.beats for tile in self.tiles)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the image."""
+        return self.beats * self.model.beat_bytes
+
+    def needed(self, runs: int) -> list[int]:
+        """Tiles that must have arrived before each run starts."""
+        return [sum(tile.run <= run for tile in self.tiles) for run in range(runs)]
+
+    def describe(self, design: Design) -> dict[str, Any]:
+        """The layout of the image, as plain data."""
+        tiles = []
+        for tile in self.tiles:
+            memory = design.memory(tile.buffer)
+            tiles.append(
+                {
+                    "tile": design.program.buffers[tile.buffer].name,
+                    "offset": tile.offset,
+                    "words": tile.words,
+                    "word_bits": memory.word_width,
+                    "word_bytes": tile.beats * self.model.beat_bytes,
+                    "element_bits": memory.dtype.bit_width,
+                    "dims": list(memory.layout.dims),
+                    "split": list(memory.layout.split),
+                }
+            )
+        return {
+            "port": self.port,
+            "beat_bits": self.model.bits,
+            "bytes": self.bytes,
+            "alignment": self.model.burst * self.model.beat_bytes,
+            "layout": "words of each tile in the order of their addresses, little-endian, padded to whole beats; the "
+            "position of elements in words as in `memories`",
+            "tiles": tiles,
+        }
+
+    def format(self) -> list[str]:
+        """Lines for the printed design."""
+        lines = [
+            f"  external memory: {self.port}, {self.bytes:,} bytes in {len(self.tiles)} tiles, {self.model}"
+        ]
+        return lines + [f"  note: {note}" for note in self.notes]
+
+
+def plan_external(
+    port: str,
+    model: MemoryModel,
+    calls: Sequence[Any],
+    roles: Sequence[str],
+    memories: dict[int, MemoryPlan],
+    arrays: Sequence[MemoryArray],
+    notes: Sequence[str],
+) -> ExternalPlan:
+    """Put the tiles of all kernel calls in the order of their runs.
+
+    Parameters
+    ----------
+    calls : sequence of KernelCall
+    roles : sequence of str
+        Of the program's buffers.
+    """
+    place = {name: array for array in arrays for name in array.members}
+    tiles: list[StreamedTile] = []
+    users: dict[str, list[int]] = {}
+    offset = 0
+    for run, call in enumerate(calls):
+        for buffer in dict.fromkeys(call.buffers):
+            if roles[buffer] != ROLE:
+                continue
+            memory = memories[buffer]
+            array = place[memory.name]
+            before = users.setdefault(array.memory.name, [])
+            beats = -(-memory.word_width // model.bits)
+            words = memory.layout.words
+            tiles.append(
+                StreamedTile(
+                    buffer,
+                    run,
+                    array.memory.name,
+                    array.region(memory.name),
+                    words,
+                    beats,
+                    offset,
+                    1 + before[-RING] if len(before) >= RING else 0,
+                )
+            )
+            before.append(run)
+            offset += words * beats * model.beat_bytes
+    return ExternalPlan(port, model, tuple(tiles), tuple(notes))
+
+
+def memory_image(design: Design) -> npt.NDArray[np.uint8]:
+    """Bytes of the external memory, from the address on that the design is given.
+
+    Raises
+    ------
+    InputError
+        When the design streams nothing.
+    """
+    plan = design.external
+    if plan is None or not plan.tiles:
+        raise InputError(
+            "the design has no weights in external memory",
+            where=f"design {design.program.name}",
+            hint="all of them are on the chip: there is nothing to load",
+        )
+    parts = []
+    for tile in plan.tiles:
+        memory, contents = design.memory(tile.buffer), design.program.buffers[tile.buffer].initial
+        packed = memory.layout.pack(np.asarray(contents).astype(memory.dtype.numpy()), memory.dtype)
+        words = to_words(packed, memory.dtype.bit_width).reshape(tile.words, -1)
+        octets = np.ascontiguousarray(words.astype("<u8")).view(np.uint8).reshape(tile.words, -1)
+        width = tile.beats * plan.model.beat_bytes
+        octets = np.pad(octets, ((0, 0), (0, max(0, width - octets.shape[1]))))[:, :width]
+        parts.append(octets.reshape(-1))
+    return np.concatenate(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,16 @@ import pytest
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
-from tg2hdl_ir.passes.division import divide_by_constants, reciprocal_multiplier
+from tg2hdl_ir.passes.division import ConstantDivision, reciprocal_multiplier
+from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+
+def divide_by_constants(kernel):
+    folder = Folder()
+    division = ConstantDivision(folder, folder.ranges)
+    rewriter = Rewriter(folder, replace=division.expand)
+    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree))
 
 
 @pytest.mark.parametrize("divisor", range(1, 300))

@@ -10,12 +10,13 @@ from pathlib import Path
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_sim import compiler as cxx
-from tg2hdl_sim import native, yosys
-from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
+from tg2hdl_sim import yosys
+from tg2hdl_sim.model import CLOCK, Elaboration
+from tg2hdl_sim.native import CompiledEngine
 from tg2hdl_sim.sources import source, sources_digest
 from tg2hdl_sim.version import __version__
 
-__all__ = ["generate", "is_cached", "open_cxxrtl"]
+__all__ = ["generate", "open_cxxrtl"]
 
 SCRIPT = """\
 read_rtlil design.il
@@ -126,8 +127,12 @@ def _build(
     return directory / "model.so"
 
 
-def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
-    return content_key(
+def recipe(
+    elaboration: Elaboration, progress: Callable[[str], None], *, wave: bool = False
+) -> tuple[str, Callable[[Path], Path]]:
+    """Return the cache key of a model, and the function that builds it in a directory."""
+    compiler = cxx.find_compiler()
+    key = content_key(
         "cxxrtl",
         __version__,
         sources_digest(),
@@ -141,29 +146,7 @@ def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
         repr(list(elaboration.ports)),
         elaboration.rtlil,
     )
+    return key, partial(_build, elaboration, compiler, wave, progress)
 
 
-def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
-    """Whether opening the model needs no build."""
-    key = _key(model.elaboration, cxx.find_compiler(), vcd is not None)
-    return native.is_cached(key)
-
-
-def open_cxxrtl(
-    model: SimulationModel,
-    *,
-    vcd: Path | None = None,
-    cache: bool = True,
-    progress: Callable[[str], None],
-) -> native.NativeSimulation:
-    """Open a model with CXXRTL; see `tg2hdl_sim.open_simulation`."""
-    elaboration = model.elaboration
-    compiler = cxx.find_compiler()
-    wave = vcd is not None
-    build = partial(_build, elaboration, compiler, wave, progress)
-    return native.load_model(
-        elaboration, "cxxrtl", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache
-    )
-
-
-open_cxxrtl.is_cached = is_cached  # type: ignore[attr-defined]
+open_cxxrtl = CompiledEngine("cxxrtl", recipe)

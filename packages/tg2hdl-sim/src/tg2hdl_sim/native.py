@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_ir.content_cache import ContentCache
 from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_sim.model import Elaboration
+from tg2hdl_sim.model import Elaboration, SimulationModel
 from tg2hdl_sim.simulation import Simulation
 from tg2hdl_sim.words import Chunks
 
@@ -26,10 +27,10 @@ __all__ = [
     "SLICE",
     "U32",
     "U64",
+    "CompiledEngine",
     "NativeSimulation",
     "compiled_library",
     "is_cached",
-    "load_model",
 ]
 
 LIBRARY = "model.so"
@@ -162,18 +163,37 @@ class NativeSimulation(Simulation):
         return words
 
 
-def load_model(
-    elaboration: Elaboration,
-    engine: str,
-    key: str,
-    build: Callable[[Path], Path],
-    *,
-    vcd: Path | None,
-    cache: bool,
-) -> NativeSimulation:
-    """Open a compiled model, from the cache when it is allowed."""
-    with compiled_library(key, build, cache=cache) as library:
-        return NativeSimulation(elaboration, engine, library, vcd)
+@dataclass(frozen=True)
+class CompiledEngine:
+    """Opens models as compiled libraries; the `open` of an engine's descriptor.
+
+    Parameters
+    ----------
+    name : str
+    recipe : callable
+        ``(elaboration, progress, wave: bool) -> (cache key, function that builds the library in a directory)``.
+    """
+
+    name: str
+    recipe: Callable[..., tuple[str, Callable[[Path], Path]]]
+
+    def __call__(
+        self,
+        model: SimulationModel,
+        *,
+        vcd: Path | None = None,
+        cache: bool = True,
+        progress: Callable[[str], None],
+    ) -> NativeSimulation:
+        """Open a model; see `tg2hdl_sim.open_simulation`."""
+        key, build = self.recipe(model.elaboration, progress, wave=vcd is not None)
+        with compiled_library(key, build, cache=cache) as library:
+            return NativeSimulation(model.elaboration, self.name, library, vcd)
+
+    def is_cached(self, model: SimulationModel, *, vcd: Path | None = None) -> bool:
+        """Whether opening the model needs no build."""
+        key, _ = self.recipe(model.elaboration, lambda message: None, wave=vcd is not None)
+        return is_cached(key)
 
 
 @contextmanager

@@ -13,12 +13,13 @@ from pathlib import Path
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 from tg2hdl_sim import compiler as cxx
-from tg2hdl_sim import native, yosys
-from tg2hdl_sim.model import Elaboration, SimulationModel
+from tg2hdl_sim import yosys
+from tg2hdl_sim.model import Elaboration
+from tg2hdl_sim.native import CompiledEngine
 from tg2hdl_sim.sources import source, sources_digest
 from tg2hdl_sim.version import __version__
 
-__all__ = ["is_cached", "open_verilator", "verilator_version"]
+__all__ = ["open_verilator", "verilator_version"]
 
 SCRIPT = """\
 read_rtlil design.il
@@ -125,45 +126,28 @@ def _build(
     return directory / "model.so"
 
 
-def _key(elaboration: Elaboration, compiler: cxx.Compiler, wave: bool) -> str:
-    return content_key(
+def recipe(
+    elaboration: Elaboration, progress: Callable[[str], None], *, wave: bool = False
+) -> tuple[str, Callable[[Path], Path]]:
+    """Return the cache key of a model, and the function that builds it in a directory."""
+    compiler = cxx.find_compiler()
+    key = content_key(
         "verilator",
         __version__,
         sources_digest(),
         yosys.yosys_version(),
         str(verilator_version()),
         SCRIPT + SPLIT,
+        *OPTIONS,
         compiler.identity,
         *compiler.command,
         *cxx.FLAGS,
-        *OPTIONS,
         str(wave),
         repr([memory.path for memory in elaboration.memories]),
         repr(list(elaboration.ports)),
         elaboration.rtlil,
     )
+    return key, partial(_build, elaboration, compiler, wave, progress)
 
 
-def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
-    """Whether opening the model needs no build."""
-    return native.is_cached(_key(model.elaboration, cxx.find_compiler(), vcd is not None))
-
-
-def open_verilator(
-    model: SimulationModel,
-    *,
-    vcd: Path | None = None,
-    cache: bool = True,
-    progress: Callable[[str], None],
-) -> native.NativeSimulation:
-    """Open a model with Verilator; see `tg2hdl_sim.open_simulation`."""
-    elaboration = model.elaboration
-    compiler = cxx.find_compiler()
-    wave = vcd is not None
-    build = partial(_build, elaboration, compiler, wave, progress)
-    return native.load_model(
-        elaboration, "verilator", _key(elaboration, compiler, wave), build, vcd=vcd, cache=cache
-    )
-
-
-open_verilator.is_cached = is_cached  # type: ignore[attr-defined]
+open_verilator = CompiledEngine("verilator", recipe)

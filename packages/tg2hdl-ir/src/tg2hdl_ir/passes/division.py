@@ -6,26 +6,15 @@ For ``0 <= x <= n`` and ``m = ceil(2^s / d)`` the quotient ``x // d`` is ``x * m
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import IRConst, IROp, IRValue, KernelIR, const_int
+from tg2hdl_ir.nodes import IRConst, IROp, IRValue, const_int
 from tg2hdl_ir.passes.fold import Folder
-from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["ConstantDivision", "divide_by_constants", "reciprocal_multiplier"]
+__all__ = ["ConstantDivision", "reciprocal_multiplier"]
 
 LARGEST_PRODUCT = 64
 """Bits that the product of dividend and multiplier may have."""
-
-
-def divide_by_constants(kernel: KernelIR) -> KernelIR:
-    """Replace integer divisions and remainders by a constant wherever the product fits 64 bits."""
-    folder = Folder()
-    division = ConstantDivision(folder, folder.ranges)
-    rewriter = Rewriter(folder, replace=division.expand)
-    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree))
 
 
 def reciprocal_multiplier(divisor: int, largest: int) -> tuple[int, int]:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_sim import compiler as cc
-from tg2hdl_sim import native
 from tg2hdl_sim.collection import paused_collection
 from tg2hdl_sim.levelized.emit import emit
 from tg2hdl_sim.levelized.lowering import lower
 from tg2hdl_sim.levelized.program import build_program
 from tg2hdl_sim.levelized.wave import find_wave
-from tg2hdl_sim.model import Elaboration, SimulationModel
+from tg2hdl_sim.model import Elaboration
+from tg2hdl_sim.native import CompiledEngine
 from tg2hdl_sim.sources import generator_digest, source, sources_digest
 from tg2hdl_sim.version import __version__
 
-__all__ = ["generate", "is_cached", "open_levelized", "recipe"]
+__all__ = ["generate", "open_levelized", "recipe"]
 
 FLAGS = (
     "-x",
@@ -103,22 +103,4 @@ def recipe(
     return key, partial(_build, elaboration, compiler, batch, varying, wave, progress)
 
 
-def is_cached(model: SimulationModel, *, vcd: Path | None = None) -> bool:
-    """Whether opening the model needs no build."""
-    return native.is_cached(_key(model.elaboration, cc.find_compiler(), 0, (), vcd is not None))
-
-
-def open_levelized(
-    model: SimulationModel,
-    *,
-    vcd: Path | None = None,
-    cache: bool = True,
-    progress: Callable[[str], None],
-) -> native.NativeSimulation:
-    """Open a model with the levelized engine; see `tg2hdl_sim.open_simulation`."""
-    elaboration = model.elaboration
-    key, build = recipe(elaboration, progress, wave=vcd is not None)
-    return native.load_model(elaboration, "levelized", key, build, vcd=vcd, cache=cache)
-
-
-open_levelized.is_cached = is_cached  # type: ignore[attr-defined]
+open_levelized = CompiledEngine("levelized", recipe)

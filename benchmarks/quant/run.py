@@ -1,7 +1,8 @@
 """Accuracy of quantized models on real data, beside float and ONNX Runtime's static quantization.
 
-``python benchmarks/quant/run.py`` trains the models, quantizes them, and writes ``accuracy.json`` and ``accuracy.md``;
-with names of models only their rows are made anew.
+``python benchmarks/quant/run.py`` trains the models, quantizes and compiles them, and writes ``accuracy.json`` and
+``accuracy.md``; with names of models only their rows are made anew.  ``--pnr`` also places and routes their designs
+(nextpnr, one seed; minutes each).  Trained weights are kept in ``weights``.
 Training needs a device of tinygrad that computes, e.g. ``DEV=CPU`` with clang.
 """
 
@@ -12,7 +13,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ os.environ.setdefault("DEV", "CPU")
 
 import numpy as np
 from data import DATA
-from models import MODELS, train
+from models import MODELS, trained
 from onnxruntime_reference import onnxruntime_accuracy
 
 import tg2hdl
 from tg2hdl_backend import tensor_graph
+from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.tensors import evaluate_graph
+from tg2hdl_top import CompileOptions
 
 FOLDER = Path(__file__).parent
 CALIBRATION = 512
@@ -34,17 +36,35 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "int8, multiplier": {"requantization": "multiplier"},
     "int8, per tensor": {"per_channel": False},
     "4-bit weights": {"weight_bits": 4},
-    "4-bit weights, multiplier": {"weight_bits": 4, "requantization": "multiplier"},
+    "4-bit, compensated": {"weight_bits": 4, "weight_rounding": "compensated"},
+    "4-bit, powers of two": {"weight_bits": 4, "requantization": "shift"},
     "ternary weights": {"weight_bits": 2},
+    "ternary, compensated": {"weight_bits": 2, "weight_rounding": "compensated"},
 }
+HARDWARE = {"float": None, "int8": "int8", "4-bit": "4-bit weights", "ternary": "ternary weights"}
+"""Designs, by the settings of their models."""
+MULTIPLIERS = 16
+OPTIONS = CompileOptions(target="ecp5")
+PART = "ecp5-45k"
+WANTED = {
+    "MLP, MNIST": (0.3, 1.0),
+    "LeNet-5, MNIST": (0.3, 1.0),
+    "MLP, digits": (0.3, 1.0),
+    "CNN, digits": (0.3, 1.0),
+    "MLP, wine": (1.0, None),
+    "MLP, breast cancer": (1.0, None),
+    "residual CNN, digits 32x32": (0.5, 1.5),
+    "depthwise CNN, digits 32x32": (0.5, 1.5),
+    "transformer, digits": (0.5, None),
+    "LSTM, digits": (0.5, None),
+}
+"""Largest loss of int8 and of 4-bit weights (points)."""
 
 
-def measure(name: str) -> dict[str, Any]:
+def measure(name: str, place: bool) -> dict[str, Any]:
     data, make, epochs = MODELS[name]
     x, test, y, labels = DATA[data]()
-    started = time.time()
-    model = train(name, make, x, y, epochs)
-    seconds = time.time() - started
+    model = trained(name, make, x, y, epochs, FOLDER / "weights")
     graph = tensor_graph(model, test[:1])
     scores = np.concatenate([evaluate_graph(graph, [part[:, None]])[0] for part in np.array_split(test, 8)])
     floats = scores.reshape(len(test), -1).argmax(1)
@@ -54,12 +74,12 @@ def measure(name: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": name,
         "test samples": len(test),
-        "training seconds": round(seconds, 1),
         "float": accuracy,
         "settings": {},
     }
+    models = {}
     for setting, options in SETTINGS.items():
-        q = tg2hdl.quantize(model, x[:CALIBRATION], **options)
+        q = models[setting] = tg2hdl.quantize(model, x[:CALIBRATION], **options)
         parts = [q.evaluate(part) for part in np.array_split(test, 8)]
         found = np.concatenate(parts).reshape(len(test), -1).argmax(1)
         row["settings"][setting] = {
@@ -67,8 +87,37 @@ def measure(name: str) -> dict[str, Any]:
             "agreement": float((found == floats).mean()),
             "warnings": list(q.report.warnings),
         }
+    row["hardware"] = {
+        kind: hardware(
+            model if setting is None else models[setting], test[:1] if setting is None else test[0], place
+        )
+        for kind, setting in HARDWARE.items()
+    }
     row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
     return row
+
+
+def hardware(model: Any, example: np.ndarray, place: bool) -> dict[str, Any]:
+    """Cycles and size of a design: estimated, or after place and route."""
+    try:
+        accelerator = tg2hdl.compile(model, example, multipliers=MULTIPLIERS, options=OPTIONS)
+        needs = accelerator.fits(PART).needs
+        found: dict[str, Any] = {
+            "cycles": accelerator.predicted_cycles,
+            "multipliers": max(k.multipliers for k in accelerator.kernels),
+            "block RAMs": needs["bram"],
+            "DSP": needs.get("dsp"),
+            "COMB": needs.get("lut"),
+        }
+        if place:
+            result = accelerator.synthesize(PART, seeds=1)
+            used = {"block RAMs": "bram", "DSP": "dsp", "COMB": "comb"}
+            found |= {
+                "placed": {k: result.used(v) for k, v in used.items()} | {"Fmax": round(result.fmax, 1)}
+            }
+    except Tg2hdlError as error:
+        return {"refused": str(error).splitlines()[0]}
+    return found
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -76,22 +125,51 @@ def table(rows: list[dict[str, Any]]) -> str:
         "# Accuracy of quantized models",
         "",
         "Accuracy on test data (%), and in brackets the change in points against float. Post-training quantization "
-        f"with {CALIBRATION} training samples or fewer, 8-bit activations, a scale for each output channel, "
-        "power-of-two scales unless it says multiplier. Made by `python benchmarks/quant/run.py`.",
+        f"with {CALIBRATION} training samples or fewer, 8-bit activations, a scale for each output channel. Scales of "
+        "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
+        "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
+        "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
+        "`python benchmarks/quant/run.py`.",
         "",
-        "| model | test samples | float | "
-        + " | ".join(SETTINGS)
-        + " | ONNX Runtime, static int8 per channel |",
-        "|---|" + "---|" * (len(SETTINGS) + 3),
+        "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",
+        "|---|" + "---|" * (len(SETTINGS) + 5),
     ]
     for row in rows:
-        cells = [row["model"], str(row["test samples"]), f"{row['float']:.2%}"]
+        limits = " / ".join("-" if w is None else f"{w:.1f}" for w in WANTED[row["model"]])
+        cells = [row["model"], str(row["test samples"]), f"{row['float']:.2%}", limits]
         for setting in SETTINGS:
             cells.append(_cell(row["settings"][setting]["accuracy"], row["float"]))
         other = row["onnxruntime"]
-        cells.append("-" if other is None else _cell(other["accuracy"], row["float"]))
+        cells.append(_cell(other["accuracy"], row["float"]))
+        cells.append(f"{other['agreement']:.2%}")
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_hardware_table(rows)]) + "\n"
+
+
+def _hardware_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## The hardware",
+        "",
+        f"Compiled for `multipliers={MULTIPLIERS}`: cycles from start to done (exact), multipliers that the widest "
+        f"kernel uses, block RAMs, DSP blocks and COMB of an {PART}, estimated; after a slash as placed and routed, "
+        "with Fmax.",
+        "",
+        "| model | weights | cycles | multipliers | block RAMs | DSP | COMB | Fmax (MHz) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        for kind, found in row["hardware"].items():
+            if "refused" in found:
+                lines.append(f"| {row['model']} | {kind} | {found['refused']} | | | | | |")
+                continue
+            placed = found.get("placed", {})
+            cells = [f"{found['cycles']:,}", str(found["multipliers"])]
+            for name in ("block RAMs", "DSP", "COMB"):
+                estimate = "-" if found[name] is None else f"{found[name]:,}"
+                cells.append(f"{estimate} / {placed[name]:,}" if placed else estimate)
+            cells.append(f"{placed['Fmax']}" if placed else "-")
+            lines.append(f"| {row['model']} | {kind} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def _cell(accuracy: float, reference: float) -> str:
@@ -106,17 +184,18 @@ def versions() -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", help="names of models; all without")
+    parser.add_argument("--pnr", action="store_true", help="place and route the designs too")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
     arguments = parser.parse_args()
     arguments.output.mkdir(exist_ok=True, parents=True)
-    path = arguments.output / "accuracy.json"
+    path, made_by = arguments.output / "accuracy.json", versions()
     known = {row["model"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
     for name in arguments.models or MODELS:
-        known[name] = row = measure(name)
+        known[name] = row = measure(name, arguments.pnr)
         print(name, f"float {row['float']:.4f}", f"ONNX Runtime {row['onnxruntime']}", flush=True)
         print("   ", {k: round(v["accuracy"], 4) for k, v in row["settings"].items()}, flush=True)
         rows = [known[n] for n in MODELS if n in known]
-        path.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=1) + "\n")
+        path.write_text(json.dumps({"versions": made_by, "rows": rows}, indent=1) + "\n")
         (arguments.output / "accuracy.md").write_text(table(rows))
 
 

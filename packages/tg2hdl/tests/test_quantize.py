@@ -402,3 +402,41 @@ def test_a_layer_rounds_as_onnxruntime_does() -> None:
     accelerator = tg2hdl.compile(q, samples[0])
     for sample in samples[:3]:
         np.testing.assert_array_equal(accelerator.golden(sample), q.reference(*q.quantize_input(sample)))
+
+
+def test_a_tensor_that_the_model_creates_is_a_constant() -> None:
+    rng = np.random.default_rng(12)
+    weights = (rng.normal(size=(12, 12)) * 0.3).astype(np.float32)
+    matrix = Tensor(weights)
+
+    def model(x: Tensor) -> Tensor:
+        state = Tensor.zeros(1, 12)
+        for _ in range(2):
+            state = (x + state).linear(matrix).tanh()
+        return state.cat(Tensor.full((1, 2), 0.5), Tensor.ones(1, 1), dim=1)
+
+    samples = rng.normal(size=(64, 12)).astype(np.float32)
+    q = tg2hdl.quantize(model, samples)
+    state = np.zeros((64, 12))
+    for _ in range(2):
+        state = np.tanh((samples + state) @ weights)
+    found = q.evaluate(samples)[:, 0]
+    assert np.sqrt(np.square(found[:, :12] - state).mean()) < 0.02
+    np.testing.assert_allclose(found[:, 12:], np.tile([0.5, 0.5, 1.0], (64, 1)), atol=1e-4)
+
+
+def test_interpolation_by_integer_indexes() -> None:
+    rng = np.random.default_rng(13)
+    samples = rng.normal(size=(16, 1, 4, 4)).astype(np.float32)
+    q = tg2hdl.quantize(lambda x: x.interpolate((8, 8), mode="nearest"), samples)
+    found = q.evaluate(samples)[:, 0]
+    np.testing.assert_allclose(found, samples.repeat(2, 2).repeat(2, 3), atol=0.02)
+
+
+def test_requantization_by_multipliers_needs_no_wide_products() -> None:
+    rng = np.random.default_rng(14)
+    first, second = (Tensor(rng.normal(size=s).astype(np.float32)) for s in ((64, 32), (32, 10)))
+    samples = rng.normal(size=(64, 64)).astype(np.float32)
+    q = tg2hdl.quantize(lambda x: (x @ first).relu() @ second, samples, requantization="multiplier")
+    assert max(n.dtype.bit_width for n in q.graph.nodes) == 32
+    assert q.report.output_sqnr > 35

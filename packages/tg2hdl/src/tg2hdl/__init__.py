@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tg2hdl.quantization import QuantizedModel, integer_model, quantize
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
     from tg2hdl.session import Session
+    from tg2hdl.width_search import search_widths
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_host import connect
     from tg2hdl_ir.errors import Tg2hdlError
@@ -39,6 +40,7 @@ __all__ = [
     "integer_model",
     "quantize",
     "run_bench",
+    "search_widths",
 ]
 
 __version__ = importlib.metadata.version("tg2hdl")
@@ -58,6 +60,7 @@ _OWNERS = {
     "integer_model": "tg2hdl.quantization",
     "quantize": "tg2hdl.quantization",
     "run_bench": "tg2hdl_backend",
+    "search_widths": "tg2hdl.width_search",
 }
 
 

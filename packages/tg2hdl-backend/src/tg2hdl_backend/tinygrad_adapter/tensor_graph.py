@@ -111,6 +111,9 @@ class _Reader:
         declared = declaration_of(uop)
         if declared is not None:
             return (declared.source,)
+        filled = _first_contents(uop)
+        if filled is not None:
+            return (filled,)
         one = uop.op.name.lower() in MOVEMENT or uop.op.name in _SAME or uop.op is Ops.REDUCE
         return tuple(uop.src[:1] if one else uop.src)
 
@@ -136,6 +139,8 @@ class _Reader:
                 declared.op, (source,), shape, _dtype(uop), declared.quantizer, declared.label
             )
         sources = tuple(self._known[s] for s in self._operands(uop))
+        if _first_contents(uop) is not None:
+            return self._reshape(self.builder.cast(sources[0], _dtype(uop)), shape)
         name = uop.op.name
         if name in _SAME:
             return sources[0]
@@ -146,6 +151,8 @@ class _Reader:
             return self._reduction(uop, sources[0], shape, label)
         if uop.op is Ops.STACK:
             return self._stack(sources, shape)
+        if name in ("FLOORMOD", "FLOORDIV"):
+            return self._floored(name, sources[0], sources[1], _dtype(uop), label)
         name = _NAMES.get(name, name)
         if name == "BITCAST" and self._keeps_bits(uop, sources[0]):
             name = "cast"
@@ -174,6 +181,15 @@ class _Reader:
         assert total is not None
         return total
 
+    def _floored(self, name: str, a: int, b: int, dtype: DType, label: str) -> int:
+        """Division toward minus infinity by that toward zero."""
+
+        def op(kind: str, *operands: int) -> int:
+            return self.builder.elementwise(kind, *operands, dtype=dtype, label=label)
+
+        rest = op("CMOD", op("ADD", op("CMOD", a, b), b), b)
+        return rest if name == "FLOORMOD" else op("CDIV", op("SUB", a, rest), b)
+
     def _stored(self, uop: UOp) -> int:
         if not uop.buffer.is_allocated():
             raise UnsupportedError(
@@ -193,6 +209,16 @@ class _Reader:
         return self._reshape(
             self.builder.reduce(_REDUCTIONS[kind], source, removed, _dtype(uop), label), shape
         )
+
+
+def _first_contents(uop: UOp) -> UOp | None:
+    """What a tensor that the model creates, such as ``Tensor.zeros``, is filled with; None for another node."""
+    if uop.op is not Ops.AFTER or len(uop.src) != 2 or uop.src[1].op is not Ops.STORE:
+        return None
+    place, store = uop.src
+    below = place.src[0] if place.op is Ops.RESHAPE else place
+    fresh = store.src[0] is place and below.op is Ops.BUFFER and not below.buffer.is_allocated()
+    return store.src[1] if fresh else None
 
 
 def _is_float(uop: UOp) -> bool:

@@ -17,7 +17,7 @@ from tg2hdl_ir.tensors import GraphBuilder
 from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.staircase import fit_staircase
-from tg2hdl_quant.graph.values import Sum, compact, integer_type
+from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 
 __all__ = ["clip_to", "requantize"]
 
@@ -52,7 +52,7 @@ def requantize(
     elif shifts is not None:
         number, reach = _by_shift(builder, total, shifts, scale, options, where)
     else:
-        number, reach = _by_multiplier(builder, total, scale, options, where)
+        number, reach = _by_multiplier(builder, total, scale, max(high, -low), options, where)
     number = builder.cast(clip_to(builder, number, low, high, reach), _narrow_type(low, high))
     if builder.nodes[number].shape != total.shape:
         number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
@@ -171,11 +171,12 @@ def _by_doubling_product(builder: GraphBuilder, total: Sum, scale: float, where:
 
 
 def _by_multiplier(
-    builder: GraphBuilder, total: Sum, scale: float, options: QuantizeOptions, where: str
+    builder: GraphBuilder, total: Sum, scale: float, limit: int, options: QuantizeOptions, where: str
 ) -> tuple[int, int]:
     terms = [t for t in total.terms if t.reach and np.any(t.scale)] or list(total.terms[:1])
     ratios = [t.scale / scale for t in terms]
     shift = max(_precision(t.reach, r, options.multiplier_bits) for t, r in zip(terms, ratios, strict=True))
+    shift = _shift_of_narrow_sums(terms, ratios, total.offset / scale, limit, shift)
     spare = min(_trailing_zeros(r, shift) for r in ratios)
     shift -= min(spare, shift)
     factors = [_smallest(np.rint(r * 2.0**shift).astype(np.int64)) for r in ratios]
@@ -212,6 +213,23 @@ def _precision(reach: int, ratio: Array, bits: int) -> int:
     if largest == 0:
         return 0
     return max(min(bits - 1 - int(np.floor(np.log2(largest))), reach.bit_length() + 3), 0)
+
+
+def _shift_of_narrow_sums(
+    terms: list[Value], ratios: list[Array], added: Array, limit: int, shift: int
+) -> int:
+    """A smaller shift with which sums have 32 bits, unless results err more by it than 1/8 and than limit / 2048."""
+    reach = float(np.abs(added).max()) + 1.0
+    reach += sum(t.reach * float(np.abs(r).max()) for t, r in zip(terms, ratios, strict=True))
+    narrow = int(np.floor(31 - np.log2(reach)))
+    if len(terms) == 1:
+        # A sum beyond the limit saturates, however far.
+        ratio = np.maximum(np.abs(ratios[0]), 2.0**-60)
+        wrong = float(np.minimum(terms[0].reach, (limit + float(np.abs(added).max()) + 1) / ratio).max()) / 2
+    else:
+        wrong = sum(t.reach for t in terms) / 2
+    exact = int(np.ceil(np.log2(max(wrong / max(limit / 2048, 1 / 8), 1.0))))
+    return min(shift, max(narrow, exact)) if exact <= narrow else shift
 
 
 def _plus(builder: GraphBuilder, number: int, constant: Array, dtype: DType) -> int:

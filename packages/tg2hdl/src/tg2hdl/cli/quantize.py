@@ -17,6 +17,7 @@ from tg2hdl.model_file import load_model_file
 from tg2hdl.quantization import quantize
 from tg2hdl.quantized_file import save_quantized
 from tg2hdl.quantized_onnx import QuantizedFile, write_quantized_onnx
+from tg2hdl.width_search import WidthSearch, search_widths
 from tg2hdl_ir.errors import InputError
 from tg2hdl_quant.graph import REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
 
@@ -28,6 +29,7 @@ Examples:
   tg2hdl quantize net.onnx --samples x.npy --labels y.npy --weight-bits 4 -o net4.q.npz
   tg2hdl compile net.q.npz --multipliers 64                      integer hardware
   tg2hdl quantize net.onnx --samples x.npz -o net.q.onnx         a file that ONNX Runtime runs too
+  tg2hdl quantize net.py --samples x.npy --search --plot f.html  accuracy against cost for widths by layer
 """
 
 
@@ -64,7 +66,19 @@ Examples:
     help="Scales that are powers of two, or any.  [default: shift; multiplier below 6 bits]",
 )
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="half_up", show_default=True)
-@click.option("-o", "--output", metavar="FILE", help="Quantized model.  [default: NAME.q.npz]")
+@click.option(
+    "--weight-rounding", default="nearest", show_default=True, help="Method that chooses codes of weights."
+)
+@click.option(
+    "--search", is_flag=True, help="Search widths of weights by layer, and print a table; writes no model."
+)
+@click.option(
+    "--multipliers", type=click.IntRange(1), help="With --search: hardware multipliers of the designs."
+)
+@click.option("--plot", metavar="FILE", help="With --search: quality against costs, as HTML.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Quantized model, or the table as JSON.  [default: NAME.q.npz]"
+)
 @with_json
 def quantize_command(
     model: str,
@@ -72,6 +86,9 @@ def quantize_command(
     labels: str | None,
     per_tensor: bool,
     layer_bits: tuple[str, ...],
+    search: bool,
+    multipliers: int | None,
+    plot: str | None,
     output: str | None,
     json_file: str | None,
     **options: Any,
@@ -84,6 +101,21 @@ def quantize_command(
     """
     console, progress = consoles(json_file)
     options["layers"] = dict(_layer_width(text) for text in layer_bits)
+    if search:
+        options |= {"per_channel": not per_tensor}
+        found = _searched(progress, model, samples, labels, multipliers, options)
+        console.print(str(found), highlight=False, soft_wrap=True)
+        if plot is not None:
+            console.print(f"wrote {found.plot(plot)}", highlight=False)
+        if output is not None:
+            Path(output).write_text(json.dumps(found.to_dict(), indent=2) + "\n")
+            console.print(f"wrote {output}", highlight=False)
+        write_json(json_file, found.to_dict())
+        return
+    if multipliers is not None or plot is not None:
+        raise InputError(
+            "--multipliers and --plot belong to --search", hint="tg2hdl compile has --multipliers"
+        )
     if output is not None and output.endswith(".onnx"):
         written = _write_onnx(
             progress, model, _arrays(samples), labels, not per_tensor, Path(output), options
@@ -111,6 +143,24 @@ def quantize_command(
     for path in (target, target.with_suffix(".json")):
         console.print(f"wrote {path}", highlight=False)
     write_json(json_file, q.report.to_dict())
+
+
+def _searched(
+    progress: Console,
+    model: str,
+    samples: str,
+    labels: str | None,
+    multipliers: int | None,
+    options: dict[str, Any],
+) -> WidthSearch:
+    if options["weight_bits"] is not None or options["layers"]:
+        raise InputError("--search chooses widths itself", hint="leave out --weight-bits and --layer-bits")
+    left_out = ("weight_bits", "layers", *(("requantization",) if options["requantization"] is None else ()))
+    chosen = {name: value for name, value in options.items() if name not in left_out}
+    file = load_model_file(model, batch=1 if model.endswith(".onnx") else None)
+    targets = None if labels is None else _arrays(labels)[0]
+    with stage(progress, f"searching widths of {file.label}"):
+        return search_widths(file.model, _arrays(samples), labels=targets, multipliers=multipliers, **chosen)
 
 
 def _write_onnx(

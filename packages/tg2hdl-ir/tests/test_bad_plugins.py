@@ -48,6 +48,11 @@ BAD = {
         ": loading raised SystemExit: 3; "
         "hint: upgrade or uninstall dist-bad, or disable it with --no-plugin dist-bad:bad",
     ),
+    "SystemExit in a hook": (
+        "@hookimpl\ndef tg2hdl_ops():\n    raise SystemExit(3)\n",
+        "hook tg2hdl_ops: it raised SystemExit: 3; "
+        "hint: upgrade or uninstall dist-bad, or disable it with --no-plugin dist-bad:bad",
+    ),
     "string dtypes": (
         returns("tg2hdl_arithmetic_units", UNIT.format(name="u", op="add", operands="('fp32',)", result="F")),
         "hook tg2hdl_arithmetic_units: ArithmeticUnit 'u' has operands=('fp32',); "

@@ -133,7 +133,9 @@ class Catalog:
                 if isinstance(returned, str) or not isinstance(returned, Iterable):
                     raise TypeError(f"it returned {returned!r:.60}, not a list")
                 found.extend((plugin, descriptor) for descriptor in returned)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit too: a plugin must not end the program
                 reason = f"it raised {type(error).__name__}: {error}"
                 self._loader.report(plugin, reason, self._loader.remedy(plugin), hook)
         return found

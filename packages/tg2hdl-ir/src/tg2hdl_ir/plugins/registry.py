@@ -441,7 +441,9 @@ class Registry:
         """Why an engine cannot run here, None when it can; one whose check raises cannot."""
         try:
             reason = resolve(engine.available)()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return f"plugin {self.plugin(engine)!r}: available raised {type(error).__name__}: {error}"
         return None if reason is None else str(reason)
 

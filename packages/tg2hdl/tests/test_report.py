@@ -1,5 +1,6 @@
 """The report: its figures are those of the accelerator, and the page stands alone."""
 
+import html
 import json
 import re
 import shutil
@@ -95,6 +96,7 @@ def test_the_page_needs_no_other_file(accelerator, result):
     for title in ("Summary", "Layers", "Timeline", "Memory", "Roofline", "Datapath", "Numbers"):
         assert f"<h2>{title}</h2>" in page
     assert "<h2>Comparison</h2>" not in page
+    assert len(page) < 2_500_000
 
 
 def test_text_of_the_user_is_escaped(accelerator):
@@ -206,20 +208,80 @@ def test_wrong_files_are_said_before_the_work(arguments, tmp_path, monkeypatch):
         CliRunner().invoke(cli, ["report", "model.py", *arguments], catch_exceptions=False)
 
 
+INTERACTION = """
+<script>
+window.faults = [];
+window.addEventListener("error", (e) => faults.push(String(e.message)));
+window.addEventListener("unhandledrejection", (e) => faults.push(String(e.reason)));
+const complain = console.error;
+console.error = (...words) => { faults.push(words.join(" ")); complain(...words); };
+</script>
+"""
+ACTIONS = """
+<script>
+(async () => {
+  const seen = {};
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  const chart = document.querySelector("#SECTION .chart > div");
+  for (let n = 0; n < 600 && !(chart.data && chart.querySelector(".nsewdrag")); n++) await wait(50);
+  chart.scrollIntoView();
+  await wait(100);
+  const layer = chart.querySelector(".nsewdrag");
+  const box = layer.getBoundingClientRect();
+  const at = (x, y) => ({ clientX: x, clientY: y, bubbles: true, cancelable: true, view: window });
+  const move = (x, y) => ["mouseover", "mousemove"].forEach((k) => layer.dispatchEvent(new MouseEvent(k, at(x, y))));
+  // Hover along a grid until a label is shown.
+  for (let n = 0; n < 400 && !chart.querySelector(".hoverlayer .hovertext"); n++) {
+    move(box.left + box.width * ((n % 20) + 0.5) / 20, box.top + box.height * (Math.floor(n / 20) + 0.5) / 20);
+    await wait(60);
+  }
+  seen.hover = chart.querySelector(".hoverlayer .hovertext")?.textContent ?? "";
+  const range = () => JSON.stringify(chart._fullLayout.xaxis.range);
+  const before = range();
+  const wheel = { ...at(box.left + box.width / 2, box.top + box.height / 2), deltaY: -300 };
+  layer.dispatchEvent(new WheelEvent("wheel", wheel));
+  await wait(500);
+  seen.zoom = range() !== before;
+  const legend = chart.querySelector(".legendtoggle");
+  if (legend) {
+    legend.dispatchEvent(new MouseEvent("mousedown", at(0, 0)));
+    legend.dispatchEvent(new MouseEvent("mouseup", at(0, 0)));
+    await wait(800);
+  }
+  seen.legend = chart._fullData.some((trace) => trace.visible === "legendonly");
+  document.getElementById("theme").click();
+  const first = document.documentElement.dataset.theme;
+  document.getElementById("theme").click();
+  seen.theme = first !== document.documentElement.dataset.theme;
+  seen.faults = faults;
+  document.body.setAttribute("data-seen", JSON.stringify(seen));
+})();
+</script>
+"""
+
+
+def in_chromium(path, width, profile):
+    command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
+    command += [f"--window-size={width},900", "--virtual-time-budget=120000", "--dump-dom", path.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+
+
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
-@pytest.mark.parametrize("width", [500, 1280])
-def test_charts_are_drawn_in_a_browser(accelerator, result, tmp_path, width):
-    page, _ = accelerator.report(X, simulation=result).save(tmp_path / "r.html")
-    command = [
-        "chromium",
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
-    command += [f"--window-size={width},900", "--virtual-time-budget=20000", "--dump-dom", page.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+@pytest.mark.parametrize(("width", "section"), [(390, "roofline"), (1280, "timeline")])
+def test_charts_are_drawn_in_a_browser_and_answer(accelerator, result, tmp_path, width, section):
+    page = accelerator.report(X, simulation=result).html
+    page = page.replace("<head>", "<head>" + INTERACTION, 1)
+    page = page.replace("</body>", ACTIONS.replace("SECTION", section) + "</body>")
+    path = tmp_path / "r.html"
+    path.write_text(page)
+    dom = in_chromium(path, width, tmp_path / "profile")
     assert 'data-theme="light"' in dom or 'data-theme="dark"' in dom
     charts = dom.count('class="chart"')
     assert charts >= 3
     assert len(re.findall(r'class="[^"]*\bsvg-container"', dom)) == charts
+    seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', dom)[1]))
+    assert seen["faults"] == []
+    assert seen["zoom"]
+    assert seen["theme"]
+    assert seen["hover"], "no label was shown over the chart"
+    assert seen["legend"] or section == "timeline"

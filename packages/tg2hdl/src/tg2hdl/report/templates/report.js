@@ -1,4 +1,4 @@
-(() => {
+(async () => {
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const printing = window.matchMedia("print");
@@ -29,6 +29,12 @@
     }
   }
 
+  // Run the plotting library, which is in the page as gzip in base64.
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent.trim()), (c) => c.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const library = document.createElement("script");
+  library.textContent = await new Response(unpacked).text();
+  document.head.append(library);
   for (const data of charts()) {
     const figure = JSON.parse(data.textContent);
     const place = document.getElementById(data.dataset.chart);

@@ -67,15 +67,20 @@ class MemoryEntry:
 
 
 class MemoryMap(Sequence[MemoryEntry]):
-    """All memories of a design, in the order of its buffers; prints as a table."""
+    """All memories of a design, in the order of its buffers; prints as a table.
+
+    Attributes
+    ----------
+    plans : tuple of MemoryPlan
+        Of each entry.
+    """
 
     def __init__(self, design: Design) -> None:
         self._design = design
-        streamed = [array.memory for array in design.arrays if array.memory.role.streamed]
-        self._entries = (
-            *(_entry(design, n) for n in sorted(design.memories) if not design.memory(n).role.streamed),
-            *map(_ring, streamed),
-        )
+        kept = [n for n in sorted(design.memories) if not design.memory(n).role.streamed]
+        rings = [array.memory for array in design.arrays if array.memory.role.streamed]
+        self._entries = (*(_entry(design, n) for n in kept), *map(_ring, rings))
+        self.plans = (*map(design.memory, kept), *rings)
 
     def __getitem__(self, index: Any) -> Any:
         return self._entries[index]

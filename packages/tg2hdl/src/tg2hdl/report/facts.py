@@ -148,8 +148,7 @@ def _memories(accelerator: Accelerator) -> list[dict[str, Any]]:
     design = accelerator.design
     blocks = memory_blocks(design, pack_registers=accelerator.options.target == "ecp5")
     found = []
-    for entry, number in zip(accelerator.memory, sorted(design.memories), strict=True):
-        memory = design.memory(number)
+    for entry, memory in zip(accelerator.memory, accelerator.memory.plans, strict=True):
         found.append(
             {
                 "name": entry.name,

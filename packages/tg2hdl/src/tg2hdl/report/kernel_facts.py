@@ -20,6 +20,9 @@ __all__ = ["kernel_facts"]
 def kernel_facts(accelerator: Accelerator) -> list[dict[str, Any]]:
     """One entry per kernel call, in execution order; cycles count from ``start``."""
     design, variables = accelerator.design, accelerator.captured.var_vals
+    names = {n: buffer.name for n, buffer in enumerate(design.program.buffers)}
+    if design.external is not None:
+        names |= {tile.buffer: tile.array for tile in design.external.tiles}
     timeline = design.timeline(variables)
     found = []
     for number, (summary, plan) in enumerate(zip(accelerator.kernels, design.kernels, strict=True)):
@@ -41,7 +44,7 @@ def kernel_facts(accelerator: Accelerator) -> list[dict[str, Any]]:
                 "macs": summary.macs,
                 "ratio": summary.ratio,
                 "units": _units(plan),
-                "reads": [design.program.buffers[n].name for n in sorted(reads)],
+                "reads": [names[n] for n in sorted(reads)],
                 "writes": [design.program.buffers[n].name for n in sorted(writes)],
                 "waits_for": _producers(design.program, number),
                 "bits_read": moved[0],

@@ -1,0 +1,84 @@
+"""Weights in memory outside the chip, from the front door: command, image, memory map, report, refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl.cli import cli
+from tg2hdl_ir.errors import InputError
+
+RNG = np.random.default_rng(1)
+W = RNG.integers(-128, 128, (40, 70)).astype(np.int8)
+X = RNG.integers(-128, 128, (1, 40)).astype(np.int8)
+MODEL = """
+import numpy as np
+from tinygrad import Tensor
+w = Tensor(np.random.default_rng(1).integers(-128, 128, (40, 70)).astype(np.int8))
+def model(x):
+    return (x.cast("int32") @ w.cast("int32")).relu()
+example_inputs = (np.zeros((1, 40), np.int8),)
+"""
+
+
+class Model:
+    def __init__(self):
+        self.w = Tensor(W)
+
+    def __call__(self, x):
+        return x.cast("int32") @ self.w.cast("int32")
+
+
+@pytest.fixture(scope="module")
+def accelerator():
+    options = tg2hdl.CompileOptions(multipliers=4, weights="external", on_chip_bits=19_000)
+    return tg2hdl.compile(Model(), X, options=options)
+
+
+def test_simulation_and_golden_model(accelerator):
+    for _ in range(2):
+        result = accelerator.simulate(X, engine="amaranth")
+        np.testing.assert_array_equal(result.output, X.astype(int) @ W)
+        assert result.cycles.compute == accelerator.predicted_cycles
+    np.testing.assert_array_equal(accelerator.golden(X), X.astype(int) @ W)
+
+
+def test_memories_and_report(accelerator):
+    (ring,) = [entry for entry in accelerator.memory if entry.role == "external"]
+    assert ring.bits < W.size * 8
+    facts = accelerator.report(X).facts
+    assert {kernel["reads"][-1] for kernel in facts["kernels"]} == {ring.name}
+    assert {kernel["layer"] for kernel in facts["kernels"]} == {"w"}
+    assert "m_axi__arvalid" in accelerator.verilog()
+
+
+def test_refusals(accelerator, tmp_path):
+    with pytest.raises(InputError, match="in the image that was made with the design"):
+        accelerator.load_weights({"w": W})
+    with pytest.raises(InputError, match="needs to know the memory on the chip"):
+        tg2hdl.compile(Model(), X, weights="external")
+    from tg2hdl.testbench import check_testbenches
+
+    with pytest.raises(InputError, match="no testbench with memory outside the chip"):
+        check_testbenches(accelerator)
+
+
+def test_a_part_that_holds_all(accelerator):
+    fitting = tg2hdl.compile(Model(), X, weights="external", part="ecp5-25k")
+    assert fitting.options.on_chip_bits == 56 * 18432
+    assert not fitting.design.streams_weights
+
+
+def test_command(tmp_path):
+    (tmp_path / "net.py").write_text(MODEL)
+    arguments = ["compile", str(tmp_path / "net.py"), "--weights", "external", "--on-chip-bits", "19000"]
+    folder = tmp_path / "out"
+    result = CliRunner().invoke(cli, [*arguments, "--memory-port", "wishbone", "-o", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert "w: external, 22,400 bits in" in " ".join(result.output.split())
+    summary = json.loads((folder / "net.json").read_text())
+    assert summary["external_memory"]["bytes"] == len((folder / "net.weights.bin").read_bytes())
+    assert "m_wb__cyc" in summary["ports"]

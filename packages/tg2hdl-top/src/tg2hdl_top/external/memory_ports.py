@@ -31,7 +31,8 @@ class MemoryPort(Component):
     -------
     outside : Out(Signature)
         The bus by its name; `memory_base`, the address (bytes) of the image, a multiple of a burst; and
-        `memory_failed`, high after the memory has refused a read: no run ends then.
+        `memory_failed`, high after the memory has refused a read, or when a run starts with another address: no run
+        ends then.
     start : In(1)
         Read it again, from its first beat on.
     valid, data : Out
@@ -67,7 +68,8 @@ class MemoryPort(Component):
         return found
 
     def _failure(self, m: Module, refused: Value) -> None:
-        with m.If(refused):
+        burst = (self.model.burst * self.model.beat_bytes - 1).bit_length()
+        with m.If(refused | (self.start & self.outside.memory_base[:burst].any())):
             m.d.sync += self.outside.memory_failed.eq(1)
 
 

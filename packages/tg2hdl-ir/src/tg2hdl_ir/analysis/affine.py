@@ -37,6 +37,8 @@ class Affine:
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """``self + factor * other``."""
+        if not other.terms:
+            return self.offset(factor * other.const)
         terms = dict(self.terms)
         for symbol, coefficient in other.terms:
             terms[symbol] = terms.get(symbol, 0) + factor * coefficient
@@ -44,7 +46,7 @@ class Affine:
 
     def scaled(self, factor: int) -> Affine:
         """``factor * self``."""
-        return Affine(0).plus(self, factor)
+        return Affine(self.const * factor, tuple((s, c * factor) for s, c in self.terms) if factor else ())
 
     def offset(self, amount: int) -> Affine:
         """``self + amount``."""

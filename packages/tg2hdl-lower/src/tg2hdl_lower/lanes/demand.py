@@ -197,16 +197,19 @@ def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Ite
     # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
     digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
     parts = [_unrolled(digit, lanes) for digit in digits or ()]
+    fixed = layout.fixed_lane([digit for digit, _ in parts]) if digits is not None else None
     for at in _open_lanes(access, distances, lanes):
         form = _lane(base, distances, at)
         if layout.lanes == 1:
             yield _Placement(form, (form, 0))
         elif digits is None:
             yield _Placement(form, None)
+        elif fixed is not None:
+            # The lanes of an access differ only in constants.
+            word, lane = layout.place_of([digit.const + _distance(moved, at) for digit, moved in parts])
+            yield _Placement(form, (Affine(word, fixed[0].terms), lane))
         else:
-            placed = [_lane(*part, at) for part in parts]
-            fixed = layout.fixed_lane(placed)
-            yield _Placement(form, fixed, None if fixed else layout.row_element(placed))
+            yield _Placement(form, None, layout.row_element([_lane(*part, at) for part in parts]))
 
 
 def _open_lanes(
@@ -214,19 +217,23 @@ def _open_lanes(
 ) -> Iterator[Mapping[int, int]]:
     """Lanes of some axes, without those in which the gate is never true: no hardware is built for them."""
     ranges = RangeAnalysis()
-    conditions = [_unrolled(condition, lanes) for condition in access.constraints.conditions]
-
-    def least(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> int:
-        """Smallest value of a form in these lanes, and in any lane of other axes."""
+    # Smallest value of each condition in the first of these lanes, and in any lane of other axes.
+    conditions: list[tuple[int, Mapping[int, int]]] = []
+    for condition in access.constraints.conditions:
+        base, distances = _unrolled(condition, lanes)
         low = base.const + sum(min(factor * end for end in ranges.of(s)) for s, factor in base.terms)
-        others = (min(0, d * (lanes[axis] - 1)) for axis, d in distances.items() if axis not in at)
-        return low + sum(others) + sum(d * at[axis] for axis, d in distances.items() if axis in at)
-
+        low += sum(min(0, d * (lanes[axis] - 1)) for axis, d in distances.items() if axis not in axes)
+        conditions.append((low, {axis: d for axis, d in distances.items() if axis in axes}))
     for numbers in itertools.product(*(range(lanes[axis]) for axis in axes)):
         at = dict(zip(axes, numbers, strict=True))
-        if all(least(*condition, at) <= 0 for condition in conditions):
+        if all(low + _distance(distances, at) <= 0 for low, distances in conditions):
             yield at
 
 
+def _distance(distances: Mapping[int, int], at: Mapping[int, int]) -> int:
+    """What a form is greater by in these lanes than in the first ones."""
+    return sum(distance * at[axis] for axis, distance in distances.items())
+
+
 def _lane(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> Affine:
-    return base.offset(sum(distance * at[axis] for axis, distance in distances.items()))
+    return base.offset(_distance(distances, at))

@@ -142,6 +142,14 @@ class Layout:
             word, lane = word.scaled(rows).plus(reduced), lane * split + offset
         return word, lane
 
+    def place_of(self, position: list[int]) -> tuple[int, int]:
+        """Word and lane of a position; outside of the array they continue as inside."""
+        word, lane = 0, 0
+        for index, rows, split in zip(position, self.rows, self.split, strict=True):
+            ahead, offset = divmod(index, split)
+            word, lane = word * rows + ahead, lane * split + offset
+        return word, lane
+
     def row_element(self, digits: list[Affine]) -> RowElement | None:
         """Element whose lane changes along exactly one dimension; None when there is no such dimension, or more."""
         word, lane, found = Affine(0), 0, None

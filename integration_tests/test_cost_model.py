@@ -48,7 +48,7 @@ def test_estimate_and_plan_agree(name, multipliers):
     assert sources
     for kernel in sources:
         storage = {b.idx: b.dtype for b in kernel.buffers}
-        choice = LaneChooser(kernel, {}, storage, {}, options, {}, sparing=True).choose()
+        choice = LaneChooser(kernel, {}, storage, {}, options, sparing=True).choose()
         plan = plan_kernel(choice.kernel, options, lanes=choice.lanes, layouts=choice.layouts)
         loads = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufLoad)]
         padded = {s.buf_idx for s in loads if s.gate is not None}

@@ -243,6 +243,8 @@ def _positive(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 _RELAXED = {"float_order": "relaxed"}
+_FOLDED = {"fold_batchnorm": True}
+_OVERLAP = {"schedule": "overlap"}
 _IMAGE = _float(1, 8, 8, 8)
 
 MODELS = [
@@ -254,18 +256,32 @@ MODELS = [
         lambda: _product(_norm(2, 64))(),
         _float(16, 32),
         32768,
-        (Case(cycles=2300),),
+        (Case(cycles=2300), Case(options=_FOLDED, cycles=2300)),
     ),
     Model("MLP 30-16-1", mlp, _float(1, 30), 496, (Case(cycles=450), Case(options=_RELAXED, cycles=120))),
-    Model("conv 3x3 + BatchNorm + ReLU", conv_norm, _IMAGE, 36864, (Case(cycles=2400),)),
-    Model("residual block", residual, _IMAGE, 2 * 36864, (Case(ratio=1.25),)),
-    Model("depthwise-separable block", depthwise, _IMAGE, 64 * (72 + 128), (Case(ratio=1.25),)),
+    Model(
+        "conv 3x3 + BatchNorm + ReLU",
+        conv_norm,
+        _IMAGE,
+        36864,
+        (Case(cycles=2400), Case(options=_FOLDED, cycles=2400), Case(options=_OVERLAP, cycles=2400)),
+    ),
+    Model(
+        "residual block", residual, _IMAGE, 2 * 36864, (Case(ratio=1.25), Case(options=_FOLDED, ratio=1.25))
+    ),
+    Model(
+        "depthwise-separable block",
+        depthwise,
+        _IMAGE,
+        64 * (72 + 128),
+        (Case(ratio=1.25), Case(options=_FOLDED, ratio=1.25)),
+    ),
     Model(
         "transformer block 16x32",
         transformer,
         _float(16, 32),
         16 * (4 * 1024 + 2 * 2048) + 16384,
-        (Case(ratio=1.25),),
+        (Case(ratio=1.25), Case(options=_OVERLAP, ratio=1.25)),
     ),
     Model("Conv1d audio net", audio, _float(1, 1, 256), 64 * 72 + 32 * 640 + 64, (Case(ratio=1.4),)),
     Model(

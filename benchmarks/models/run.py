@@ -131,11 +131,11 @@ def main() -> None:
     sys.path.insert(0, str(HERE))
     from models import MODELS
 
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     order = [(m.name, c.multipliers, c.options) for m in MODELS for c in m.cases]
     for model in MODELS:
         for case in model.cases if arguments.only in model.name else ():
             row = measure(model, case, arguments.simulate)
+            rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
             key = (model.name, case.multipliers, case.options)
             rows = [r for r in rows if (r["model"], r["multipliers"], r["options"]) != key]
             rows = sorted(

@@ -50,6 +50,6 @@ def test_the_kind_of_a_memory_says_how_many_ports_a_step_has(plugin, interval):
     kernel = distant_sums(20)
     storage = {b.idx: b.dtype for b in kernel.buffers}
     with registry().extended(plugin):
-        choice = LaneChooser(kernel, {}, storage, {}, CompileOptions(), {}, sparing=False).choose()
+        choice = LaneChooser(kernel, {}, storage, {}, CompileOptions(), sparing=False).choose()
         plan = plan_kernel(choice.kernel, lanes=choice.lanes, layouts=choice.layouts)
     assert choice.interval == plan.ii == interval

@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 
 from tg2hdl_ir.errors import BudgetError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, KernelIR, loads_used_by
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top.element_types import element_types
-from tg2hdl_top.lane_choice import LaneChooser
+from tg2hdl_top.lane_choice import LaneChooser, total_multiplications
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.placement import place_program
@@ -21,6 +21,9 @@ __all__ = ["with_cut_kernels"]
 
 WORTH_A_KERNEL = 0.9
 """Largest ratio of cycles after to before, at which another kernel and buffer are worth their area."""
+
+FILL = 256
+"""More cycles than the first and the last step of a kernel take beyond the others."""
 
 
 def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
@@ -66,6 +69,8 @@ def _best_cut(
     for place in cut_places(call.kernel):
         if not limit:
             alone = replace(program, calls=(call,))
+            if _is_busy(alone, options):
+                return None
             whole = _cycles(alone, options)
             limit = math.inf if whole is None else WORTH_A_KERNEL * whole
             best_cycles = limit
@@ -85,6 +90,28 @@ def _best_cut(
     return best
 
 
+def _is_busy(program: ProgramIR, options: CompileOptions) -> bool:
+    """Whether a kernel of integer sums is so near to its products by the multipliers that no cut can be worth it."""
+    kernel = program.calls[0].kernel
+    least = total_multiplications(kernel) / (options.multipliers or 1)
+    return _adds_integers(kernel) and least > WORTH_A_KERNEL * (_steps(program, options) + FILL)
+
+
+def _adds_integers(kernel: KernelIR) -> bool:
+    """Whether every register is an integer that is added to, which takes one cycle: no step waits for another."""
+    for statement in kernel.loop_tree.statements():
+        if not isinstance(statement, IRRegStore) or isinstance(statement.value, IRConst):
+            continue
+        match statement.value:
+            case IROp(op="add", dtype=dtype, srcs=(IRRegLoad(reg=reg), added)):
+                others = loads_used_by((added,))
+                if dtype.is_float or reg != statement.reg or any(isinstance(s, IRRegLoad) for s in others):
+                    return False
+            case _:
+                return False
+    return True
+
+
 def _steps(program: ProgramIR, options: CompileOptions) -> int:
     """Cycles of the steps alone, each kernel with the lanes that it would have without the others."""
     roles = buffer_roles(program, options)
@@ -94,7 +121,7 @@ def _steps(program: ProgramIR, options: CompileOptions) -> int:
         slots = [(m.idx, n) for m, n in zip(call.kernel.buffers, call.buffers, strict=True)]
         narrow = {idx: storage[n] for idx, n in slots}
         mine = {idx: roles[n] for idx, n in slots}
-        total += LaneChooser(call.kernel, {}, narrow, mine, options, {}, sparing=False).choose().cycles
+        total += LaneChooser(call.kernel, {}, narrow, mine, options, sparing=False).choose().cycles
     return total
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
@@ -48,6 +49,9 @@ TURNS_OVERHEAD = 40
 
 MAX_TURNS = 12
 """Choices of lanes whose products take turns that are looked at."""
+
+_accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
+"""Of the kernels that are alive: a kernel is placed for itself before it is placed in its program."""
 
 
 @dataclass
@@ -111,8 +115,6 @@ class LaneChooser:
         Element type of each buffer.
     roles : mapping of int to MemoryRole
         Who else uses each buffer, from which the kind of its memory and its ports follow.
-    seen : dict of KernelIR to dict of int to BufferAccesses
-        Accesses by kernel, kept for later calls.
     sparing : bool
         Among lanes of equal cycles, take those with the lowest memory demand instead of the first ones.
     """
@@ -124,7 +126,6 @@ class LaneChooser:
         storage: dict[int, DType],
         roles: Mapping[int, MemoryRole],
         options: CompileOptions,
-        seen: MutableMapping[KernelIR, dict[int, BufferAccesses]],
         *,
         sparing: bool,
     ) -> None:
@@ -139,9 +140,9 @@ class LaneChooser:
         self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
         self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
         self.products = leaf_multiplications(self.kernel)
-        if self.kernel not in seen:
-            seen[self.kernel] = buffer_accesses(self.kernel)
-        self.accesses = seen[self.kernel]
+        if self.kernel not in _accesses:
+            _accesses[self.kernel] = buffer_accesses(self.kernel)
+        self.accesses = _accesses[self.kernel]
 
     def choose(self) -> LaneChoice:
         """Lanes with the fewest cycles within the budget."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
-from tg2hdl_lower.lanes.demand import BufferAccesses
 from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.element_types import element_types
@@ -30,9 +27,6 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["Placed", "place", "place_program"]
-
-_accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
-"""Of the kernels that are alive: a kernel is placed for itself before it is placed in its program."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ def _placed(
 ) -> Placed:
     """Plan every call; `roles` by call and slot."""
     settings = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
-    placed = [_place(program, storage, roles, options, _accesses, sparing=sparing) for sparing in settings]
+    placed = [_place(program, storage, roles, options, sparing=sparing) for sparing in settings]
     choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
@@ -126,7 +120,6 @@ def _place(
     storage: dict[int, DType],
     roles: Sequence[dict[int, MemoryRole]],
     options: CompileOptions,
-    seen: MutableMapping[KernelIR, dict[int, BufferAccesses]],
     *,
     sparing: bool,
 ) -> tuple[dict[int, LaneChoice], dict[int, Layout]]:
@@ -140,9 +133,7 @@ def _place(
         slots = _slots(call)
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
-        choice = LaneChooser(
-            call.kernel, known, narrow, roles[number], options, seen, sparing=sparing
-        ).choose()
+        choice = LaneChooser(call.kernel, known, narrow, roles[number], options, sparing=sparing).choose()
         choices[number] = choice
         for idx, n in slots.items():
             entry = buffers.setdefault(n, BufferLayout(choice.layouts[idx]))

@@ -24,7 +24,7 @@ def near_the_fewest(plans: Sequence[HardwarePlan], repeats: Repeats, options: Co
     for core, plan, call in zip(repeats.cores, plans, repeats.program.calls, strict=True):
         if core not in free:
             storage = {idx: repeats.storage[n] for idx, n in call.slots.items()}
-            chooser = LaneChooser(call.kernel, {}, storage, roles[core], options, {}, sparing=False)
+            chooser = LaneChooser(call.kernel, {}, storage, roles[core], options, sparing=False)
             free[core] = chooser.choose().cycles
         fewest += free[core]
         planned += plan.steps(_largest(plan)) * plan.ii

@@ -38,7 +38,10 @@
   for (const data of charts()) {
     const figure = JSON.parse(data.textContent);
     const place = document.getElementById(data.dataset.chart);
-    Plotly.newPlot(place, figure.data, figure.layout, { responsive: true, scrollZoom: true, displaylogo: false });
+    Plotly.newPlot(place, figure.data, figure.layout, {
+      responsive: true, scrollZoom: true, displaylogo: false,
+      displayModeBar: window.innerWidth > 700,  // on a phone it covers the legend
+    });
   }
   document.getElementById("theme").addEventListener("click", () => {
     chosen = root.dataset.theme === "dark" ? "light" : "dark";

@@ -13,7 +13,7 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.streaming import stream
 from tg2hdl_top.testing import I32, buffer, elementwise, golden
-from tg2hdl_top.testing_programs import PROGRAMS, inputs_of, random_program, two_products
+from tg2hdl_top.testing_programs import PROGRAMS, inputs_of, random_moves, random_program, two_products
 
 DATAFLOW = CompileOptions(schedule="dataflow")
 
@@ -73,8 +73,11 @@ def test_a_late_host_changes_no_number(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_stream(seed):
-    program = random_program(np.random.default_rng(seed), writes_input=False)
-    design, _ = check_stream(program, DATAFLOW, 5, seed=seed)
+    moves = random_moves(np.random.default_rng(seed), writes_input=False)
+    design, found = check_stream(moves.program(), DATAFLOW, 5, seed=seed)
+    for n, outputs in enumerate(found.outputs):
+        given = inputs_of(moves.program(), seed + n)
+        np.testing.assert_array_equal(outputs, moves.in_numpy(given["x"]))
     assert design.sequencer.interval or "no interval is shorter" in design.sequencer.notes[0]
 
 

@@ -27,7 +27,14 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.testing import I8, I32, buffer, check, elementwise, gemv, golden, simulate
-from tg2hdl_top.testing_programs import PROGRAMS, inputs_of, moving, random_program, two_products
+from tg2hdl_top.testing_programs import (
+    PROGRAMS,
+    inputs_of,
+    moving,
+    random_moves,
+    random_program,
+    two_products,
+)
 
 OVERLAP = CompileOptions(schedule="overlap")
 
@@ -199,8 +206,12 @@ def test_readers_wait_where_a_memory_has_no_more_ports():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed):
-    program = random_program(np.random.default_rng(seed))
-    design = check(program, inputs_of(program, seed), OVERLAP)
+    moves = random_moves(np.random.default_rng(seed))
+    program = moves.program()
+    given = inputs_of(program, seed)
+    for found, expected in zip(golden(program, given), moves.in_numpy(given["x"]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    design = check(program, given, OVERLAP)
     seen = trace(design)
     assert fault(design, seen, design.sequencer.starts) is None
     tight(design, seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,11 @@ __all__ = [
     "FORWARD",
     "PROGRAMS",
     "STEPS",
+    "RandomMoves",
     "chain",
     "inputs_of",
     "moving",
+    "random_moves",
     "random_program",
     "two_products",
 ]
@@ -164,26 +166,71 @@ def two_products() -> ProgramIR:
     return ProgramIR("two_products", buffers, calls, (3, 4))
 
 
-def random_program(rng: np.random.Generator, *, writes_input: bool = True) -> ProgramIR:
-    """Kernels that read and write buffers in any direction, in place or not, each buffer any number of times."""
+class Move(NamedTuple):
+    """``target[±i] = op(first[±i], second[±i])``, or with the constant 3; `backward` has the target first."""
+
+    target: int
+    reads: tuple[int, ...]
+    backward: tuple[bool, ...]
+    op: str
+
+
+class RandomMoves(NamedTuple):
+    """Moves between buffers of one size, of which the first is the input."""
+
+    size: int
+    buffers: int
+    moves: tuple[Move, ...]
+
+    def program(self) -> ProgramIR:
+        """A kernel for each move."""
+        places = [(self.size, 1, 0), (self.size, -1, self.size - 1)]
+        buffers = [buffer("x", "input", size=self.size)]
+        buffers += [buffer(f"t{n}", "temporary", size=self.size) for n in range(self.buffers - 1)]
+        calls = []
+        for n, move in enumerate(self.moves):
+            target, *reads = (places[backward] for backward in move.backward)
+            kernel = moving(self.size, reads, target, move.op, f"k{n}")
+            calls.append(KernelCall(kernel, (move.target, *move.reads)))
+        outputs = tuple(dict.fromkeys(move.target for move in self.moves))
+        return ProgramIR("random", tuple(buffers), tuple(calls), outputs)
+
+    def in_numpy(self, x: Any) -> list[Any]:
+        """The outputs by numpy alone."""
+        found = {0: x}
+        for move in self.moves:
+            target, *reads = (slice(None, None, -1 if backward else 1) for backward in move.backward)
+            operands = [found[n][order] for n, order in zip(move.reads, reads, strict=True)]
+            operands += [np.full(self.size, 3, np.int32)] * (len(operands) == 1)
+            found[move.target] = _NUMPY[move.op](*operands)[target]
+        return [found[n] for n in dict.fromkeys(move.target for move in self.moves)]
+
+
+_NUMPY = {"add": np.add, "max": np.maximum, "sub": np.subtract, "mul": np.multiply}
+
+
+def random_moves(rng: np.random.Generator, *, writes_input: bool = True) -> RandomMoves:
+    """Kernels that read and write buffers in any direction, each buffer any number of times."""
     size = int(rng.integers(5, 20))
     count = int(rng.integers(2, 6))
-    names = ["x", *(f"t{n}" for n in range(int(rng.integers(1, 4))))]
-    buffers = [buffer(name, "input" if name == "x" else "temporary", size=size) for name in names]
-    places = [(size, 1, 0), (size, -1, size - 1)]
-    written, calls = [0], []
+    buffers = 1 + int(rng.integers(1, 4))
+    written, moves = [0], []
     for n in range(count):
-        target = int(rng.integers(0 if writes_input else 1, len(names))) if n else 1
+        target = int(rng.integers(0 if writes_input else 1, buffers)) if n else 1
         reads = [int(rng.choice(written)) for _ in range(int(rng.integers(1, 3)))]
         if len(set(reads)) < len(reads) or target in reads:
             reads = [r for r in dict.fromkeys(reads) if r != target] or [n for n in written if n != target][
                 :1
             ]
-        picked = [places[int(rng.integers(2))] for _ in range(len(reads) + 1)]
+        backward = tuple(bool(rng.integers(2)) for _ in range(len(reads) + 1))
         op = str(rng.choice(["add", "max", "sub", "mul"]))
         if not reads:
             continue
-        calls.append(KernelCall(moving(size, picked[1:], picked[0], op, f"k{n}"), (target, *reads)))
+        moves.append(Move(target, tuple(reads), backward, op))
         written = sorted({*written, target})
-    outputs = tuple(dict.fromkeys(call.buffers[0] for call in calls))
-    return ProgramIR("random", tuple(buffers), tuple(calls), outputs)
+    return RandomMoves(size, buffers, tuple(moves))
+
+
+def random_program(rng: np.random.Generator, *, writes_input: bool = True) -> ProgramIR:
+    """The program of random moves."""
+    return random_moves(rng, writes_input=writes_input).program()

@@ -1,0 +1,105 @@
+"""Faults on the link of the driver: cut, doubled, exchanged, changed, added and late bytes, in both directions.
+
+    python benchmarks/host/faults.py             100,000 faults; writes faults.json and faults.md
+    python benchmarks/host/faults.py 2000        fewer, printed only
+
+Each call of the driver must end with the right results, or with an error that names a stage. The device is the one of
+the driver's tests, written from the description of the protocol, without and with state between its runs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+import tg2hdl_host.link
+from tg2hdl_host.device import Device
+from tg2hdl_host.errors import HostError
+
+HERE = Path(__file__).parent
+TESTS = HERE.parents[1] / "packages" / "tg2hdl-host" / "tests"
+WANTED = 100_000
+MOST_READS = 200_000
+"""Reads of the line in one call after which it counts as hanging; the line answers each at once."""
+
+
+class Hang(Exception):
+    """A call goes on and on."""
+
+
+def fake_device():
+    spec = importlib.util.spec_from_file_location("fake_device", TESTS / "fake_device.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def faults(wanted: int) -> dict[str, object]:
+    fake = fake_device()
+    count, seconds = Counter(), time.process_time()
+    stages, most, seed = Counter(), 0, 0
+    while count["faults"] < wanted:
+        seed, state = seed + 1, bool(seed % 2)
+        rng = random.Random(seed)
+        tg2hdl_host.link.secrets.randbits = rng.getrandbits
+        line = fake.DisturbedLine(fake.FakeDevice(state=state), 0.0, seed)
+        reads, read = 0, line.read
+
+        def counted(timeout: float, read=read) -> bytes:
+            nonlocal reads
+            reads += 1
+            if reads > MOST_READS:
+                raise Hang
+            return read(timeout)
+
+        line.read = counted
+        device = Device(line, timeout=60, attempts=20)
+        line.probability = (0.02, 0.1, 0.3)[seed % 3]
+        batch = np.random.default_rng(seed).integers(-128, 128, (12, 1, 8), dtype=np.int8)
+        sums = batch.astype(np.int64).sum(axis=(1, 2))
+        expected = np.cumsum(sums) if state else sums
+        try:
+            found = np.array(device.run(batch))
+            count["wrong results"] += int((found != expected[:, None] * [1, 2, 3]).any(axis=1).sum())
+            count["right results"] += int((found == expected[:, None] * [1, 2, 3]).all(axis=1).sum())
+        except HostError as error:
+            stages[error.stage] += 1
+        except Hang:
+            count["hangs"] += 1
+        count["calls"] += 1
+        count["faults"] += line.faults
+        most = max(most, reads)
+    return {
+        "faults": count["faults"],
+        "calls of 12 inputs": count["calls"],
+        "right results": count["right results"],
+        "wrong results": count["wrong results"],
+        "hangs": count["hangs"],
+        "calls that ended with an error": sum(stages.values()),
+        "stages of the errors": dict(sorted(stages.items())),
+        "most reads of the line in a call": most,
+        "CPU seconds": round(time.process_time() - seconds),
+    }
+
+
+def main() -> None:
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else WANTED
+    found = faults(wanted)
+    lines = [f"| {name} | {value} |" for name, value in found.items()]
+    text = "\n".join(["| | |", "|---|---|", *lines]) + "\n"
+    print(text)
+    if wanted >= WANTED:
+        (HERE / "faults.json").write_text(json.dumps(found, indent=1) + "\n")
+        (HERE / "faults.md").write_text(text)
+    sys.exit(bool(found["wrong results"] or found["hangs"]))
+
+
+if __name__ == "__main__":
+    main()

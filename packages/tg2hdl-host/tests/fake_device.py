@@ -87,6 +87,7 @@ class FakeDevice:
         self.total = self.total + x if self.state else x
         for n in range(3):
             self.put(0xA0 + 4 * n, self.total * self.word(0x90 + 4 * n))
+        self.put(0x1C, RESULT)
         return 0
 
 

@@ -1,7 +1,11 @@
 """Driver, bytes on a serial line, bridge, kernels and back, in a simulation of all of it."""
 
+import os
 import random
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,3 +266,27 @@ def test_a_design_without_a_register_map_is_not_built(tmp_path):
     accelerator = tg2hdl.compile(lambda x: x + 1, np.zeros(3, np.int32))
     with pytest.raises(InputError, match="host ports native has no register map"):
         accelerator.build(tmp_path)
+
+
+def test_the_c_driver_of_the_folder_runs_the_design(small, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    write_device_folder(small, tmp_path, vectors=0)
+    main = Path(__file__).parents[2] / "tg2hdl-host" / "tests" / "c_host.c"
+    sources = [main, tmp_path / "tg2hdl.c"]
+    flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Werror", f"-I{tmp_path}"]
+    subprocess.run([compiler, *flags, *sources, "-o", tmp_path / "host"], check=True)
+    batch, line = example(3), open_line(small.design)
+    (tmp_path / "inputs").write_bytes(batch.tobytes())
+    command = [tmp_path / "host", tmp_path / "inputs", tmp_path / "results"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while data := os.read(process.stdout.fileno(), 4096):
+            line.write(data)
+            while answer := line.read():  # until nothing more is to be expected
+                process.stdin.write(answer)
+                process.stdin.flush()
+    line.close()
+    assert process.returncode == 0
+    found = np.frombuffer((tmp_path / "results").read_bytes(), "<i4").reshape(3, 1, 6)
+    np.testing.assert_array_equal(found, np.maximum(batch.astype(int) @ W.astype(int), 0))

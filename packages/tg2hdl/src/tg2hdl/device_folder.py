@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def register_map(accelerator: Accelerator) -> RegisterMap:
 
 
 def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int, **facts: Any) -> None:
-    """Write ``design.json``, ``device.json``, ``registers.md``, ``registers.h``, vectors, and loadable weights.
+    """Write the design, its description and register map, the C driver, vectors, and weights where they are loadable.
 
     Parameters
     ----------
@@ -60,6 +61,7 @@ def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int,
         "device.json": json.dumps(entries, indent=1) + "\n",
         "registers.md": found.page(),
         "registers.h": found.c_header(),
+        **{name: (files("tg2hdl_host") / "c" / name).read_text() for name in ("tg2hdl.h", "tg2hdl.c")},
     }
     for name, text in contents.items():
         (folder / name).write_text(text)

@@ -1,0 +1,269 @@
+/* See tg2hdl.h. */
+#include "tg2hdl.h"
+
+#include "registers.h"
+
+#define CHUNK 64u /* words of a request */
+#define HEADER 8u
+#define CHECK 4u
+
+enum { END = 0xC0, ESC = 0xDB, ESC_END = 0xDC, ESC_ESC = 0xDD };
+enum { OP_WRITE = 1, OP_READ = 2, OP_SYNC = 3 };
+
+/* Memory-mapped registers */
+
+static int mapped_code(volatile uint32_t *base)
+{
+    int code = (int)base[TG2HDL_ERROR / 4];
+    if (code != 0)
+        base[TG2HDL_ERROR / 4] = 0;
+    return code;
+}
+
+static int mapped_write(void *context, uint32_t address, const uint32_t *words, uint32_t count)
+{
+    volatile uint32_t *base = context;
+    uint32_t n;
+    for (n = 0; n < count; n++)
+        base[address / 4 + n] = words[n];
+    return mapped_code(base);
+}
+
+static int mapped_read(void *context, uint32_t address, uint32_t *words, uint32_t count)
+{
+    volatile uint32_t *base = context;
+    uint32_t n;
+    for (n = 0; n < count; n++)
+        words[n] = base[address / 4 + n];
+    return mapped_code(base);
+}
+
+tg2hdl_bus tg2hdl_mapped(volatile uint32_t *base)
+{
+    tg2hdl_bus bus = {mapped_write, mapped_read, (void *)base};
+    return bus;
+}
+
+/* Packets */
+
+static uint32_t crc32(const uint8_t *bytes, uint32_t count)
+{
+    uint32_t crc = 0xFFFFFFFFu, n;
+    int bit;
+    for (n = 0; n < count; n++) {
+        crc ^= bytes[n];
+        for (bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
+static void put_word(uint8_t *bytes, uint32_t word)
+{
+    int n;
+    for (n = 0; n < 4; n++)
+        bytes[n] = (uint8_t)(word >> 8 * n);
+}
+
+static uint32_t get_word(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static int send_packet(tg2hdl_packets *link, uint8_t *body, uint32_t size)
+{
+    uint8_t marked[2 + 2 * (HEADER + 4 * CHUNK + CHECK) + 1];
+    uint32_t n, used = 0;
+    if (!link->is_synchronized) /* ends whatever came before */
+        marked[used++] = END;
+    put_word(body + size, crc32(body, size));
+    for (n = 0; n < size + CHECK; n++) {
+        if (body[n] == END || body[n] == ESC) {
+            marked[used++] = ESC;
+            marked[used++] = body[n] == END ? ESC_END : ESC_ESC;
+        } else {
+            marked[used++] = body[n];
+        }
+    }
+    marked[used++] = END;
+    return link->send(link->context, marked, used);
+}
+
+/* The next undamaged packet: its bytes without the check, or a negative number. */
+static int receive_packet(tg2hdl_packets *link, uint8_t *body, uint32_t room)
+{
+    uint32_t size = 0, is_bad = 0, is_escaped = 0;
+    for (;;) {
+        int byte = link->receive(link->context);
+        if (byte < 0)
+            return -1;
+        if (byte == END) {
+            if (size > CHECK && !is_bad && !is_escaped && get_word(body + size - CHECK) == crc32(body, size - CHECK))
+                return (int)(size - CHECK);
+            if (size != 0)
+                return -1;
+            is_bad = is_escaped = 0;
+            continue;
+        }
+        if (is_escaped)
+            is_bad |= byte != ESC_END && byte != ESC_ESC;
+        if (is_escaped || byte != ESC) {
+            if (size == room)
+                is_bad = 1;
+            else
+                body[size++] = (uint8_t)(!is_escaped ? byte : byte == ESC_END ? END : ESC);
+        }
+        is_escaped = !is_escaped && byte == ESC;
+    }
+}
+
+static int ask(tg2hdl_packets *link, int operation, uint32_t address, const uint32_t *words, uint32_t *answer,
+               uint32_t count)
+{
+    uint8_t body[HEADER + 4 * CHUNK + CHECK];
+    uint32_t n, size = HEADER, length = operation == OP_READ ? 4 * count : 0;
+    uint16_t sequence = link->sequence;
+    body[0] = (uint8_t)sequence;
+    body[1] = (uint8_t)(sequence >> 8);
+    body[2] = (uint8_t)operation;
+    body[3] = (uint8_t)count;
+    put_word(body + 4, address);
+    for (n = 0; operation == OP_WRITE && n < count; n++, size += 4)
+        put_word(body + size, words[n]);
+    link->sequence++;
+    if (send_packet(link, body, size) < 0)
+        return TG2HDL_LINK_FAILED;
+    for (;;) {
+        int found = receive_packet(link, body, sizeof body);
+        if (found < 4)
+            return TG2HDL_LINK_FAILED;
+        if ((body[0] | body[1] << 8) != sequence || body[2] != (operation | 0x80))
+            continue; /* an answer to something before */
+        if (body[found - 1] == 0x80 || (uint32_t)found != 4 + length)
+            return TG2HDL_LINK_FAILED;
+        for (n = 0; operation == OP_READ && n < count; n++)
+            answer[n] = get_word(body + 3 + 4 * n);
+        return body[found - 1];
+    }
+}
+
+static int access_packets(void *context, int operation, uint32_t address, const uint32_t *words, uint32_t *answer,
+                          uint32_t count)
+{
+    tg2hdl_packets *link = context;
+    int code;
+    if (!link->is_synchronized) {
+        link->sequence = (uint16_t)(link->sequence + 257); /* far from what may still be on its way */
+        if (ask(link, OP_SYNC, 0, 0, 0, 0) != 0)
+            return TG2HDL_LINK_FAILED;
+        link->is_synchronized = 1;
+    }
+    code = ask(link, operation, address, words, answer, count);
+    if (code < 0)
+        link->is_synchronized = 0;
+    return code;
+}
+
+static int packets_write(void *context, uint32_t address, const uint32_t *words, uint32_t count)
+{
+    return access_packets(context, OP_WRITE, address, words, 0, count);
+}
+
+static int packets_read(void *context, uint32_t address, uint32_t *words, uint32_t count)
+{
+    return access_packets(context, OP_READ, address, 0, words, count);
+}
+
+tg2hdl_bus tg2hdl_over_packets(tg2hdl_packets *packets)
+{
+    tg2hdl_bus bus = {packets_write, packets_read, packets};
+    packets->is_synchronized = 0;
+    return bus;
+}
+
+/* Designs */
+
+static int read_register(const tg2hdl_bus *bus, uint32_t address, uint32_t *value)
+{
+    int attempt, code = TG2HDL_LINK_FAILED;
+    for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code < 0; attempt++)
+        code = bus->read(bus->context, address, value, 1);
+    return code;
+}
+
+int tg2hdl_open(const tg2hdl_bus *bus)
+{
+    static const uint32_t expected[] = {0x48324754u, 1, (uint32_t)TG2HDL_ID, (uint32_t)(TG2HDL_ID >> 32)};
+    uint32_t n;
+    for (n = 0; n < 4; n++) {
+        uint32_t value;
+        int code = read_register(bus, TG2HDL_MAGIC + 4 * n, &value);
+        if (code != 0)
+            return code;
+        if (value != expected[n])
+            return TG2HDL_WRONG_DESIGN;
+    }
+    return 0;
+}
+
+/* A buffer is accessed from its first word on, so that an attempt begins there. */
+static int transfer(const tg2hdl_bus *bus, uint32_t address, const uint8_t *from, uint8_t *to, uint32_t bytes)
+{
+    uint32_t words[CHUNK], first = 0, n;
+    while (first < bytes) {
+        uint32_t some = bytes - first < 4 * CHUNK ? bytes - first : 4 * CHUNK, count = (some + 3) / 4;
+        int code;
+        for (n = 0; n < count; n++)
+            words[n] = 0;
+        for (n = 0; from && n < some; n++)
+            words[n / 4] |= (uint32_t)from[first + n] << 8 * (n % 4);
+        code = from ? bus->write(bus->context, address + first, words, count)
+                    : bus->read(bus->context, address + first, words, count);
+        if (code != 0)
+            return code;
+        for (n = 0; to && n < some; n++)
+            to[first + n] = (uint8_t)(words[n / 4] >> 8 * (n % 4));
+        first += some;
+    }
+    return 0;
+}
+
+static int repeated(const tg2hdl_bus *bus, uint32_t address, const void *from, void *to, uint32_t bytes)
+{
+    int attempt, code = TG2HDL_LINK_FAILED;
+    for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code < 0; attempt++)
+        code = transfer(bus, address, from, to, bytes);
+    return code;
+}
+
+int tg2hdl_load(const tg2hdl_bus *bus, uint32_t address, const void *data, uint32_t bytes)
+{
+    return repeated(bus, address, data, 0, bytes);
+}
+
+int tg2hdl_fetch(const tg2hdl_bus *bus, uint32_t address, void *data, uint32_t bytes)
+{
+    return repeated(bus, address, 0, data, bytes);
+}
+
+int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls)
+{
+    uint32_t runs, now, status;
+    int attempt, code = read_register(bus, TG2HDL_RUNS, &runs);
+    if (code != 0)
+        return code;
+    code = TG2HDL_LINK_FAILED;
+    for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code < 0; attempt++)
+        code = bus->write(bus->context, TG2HDL_START, &runs, 1);
+    if (code == TG2HDL_CODE_STALE && attempt > 1) { /* it may have begun before an answer was lost */
+        code = read_register(bus, TG2HDL_RUNS, &now);
+        if (code == 0 && now != runs + 1)
+            code = TG2HDL_CODE_STALE;
+    }
+    while (code == 0 && polls-- > 0) {
+        code = read_register(bus, TG2HDL_STATUS, &status);
+        if (code == 0 && status & 2)
+            return 0;
+    }
+    return code != 0 ? code : TG2HDL_NO_RESULT;
+}

@@ -1,0 +1,63 @@
+/* Driver for a design that tg2hdl made: C99, no allocation, no other library.
+ *
+ * registers.h, which `tg2hdl build` writes beside this file, has the addresses of the buffers:
+ *
+ *     tg2hdl_bus bus = tg2hdl_mapped((volatile uint32_t *)0x40000000);     AXI4-Lite or Wishbone
+ *     tg2hdl_bus bus = tg2hdl_over_packets(&packets);                      UART or SPI
+ *
+ *     tg2hdl_open(&bus);
+ *     tg2hdl_load(&bus, TG2HDL_BUFFER_X_ADDRESS, x, sizeof x);
+ *     tg2hdl_run(&bus, 1000);
+ *     tg2hdl_fetch(&bus, TG2HDL_BUFFER_OUTPUT_ADDRESS, y, sizeof y);
+ *
+ * Buffers have the elements of the model in its order, little-endian.  All functions return 0, a positive tg2hdl_code of
+ * registers.h for what the design refuses, or a negative tg2hdl_failure.
+ */
+#ifndef TG2HDL_H
+#define TG2HDL_H
+
+#include <stdint.h>
+
+enum tg2hdl_failure {
+    TG2HDL_LINK_FAILED = -1,  /* no undamaged answer, after TG2HDL_ATTEMPTS attempts */
+    TG2HDL_WRONG_DESIGN = -2, /* the device holds another design than registers.h describes */
+    TG2HDL_NO_RESULT = -3     /* the run has not ended after the given number of polls */
+};
+
+#ifndef TG2HDL_ATTEMPTS
+#define TG2HDL_ATTEMPTS 20
+#endif
+
+/* Access of consecutive words; both return what the functions below return. */
+typedef struct {
+    int (*write)(void *context, uint32_t address, const uint32_t *words, uint32_t count);
+    int (*read)(void *context, uint32_t address, uint32_t *words, uint32_t count);
+    void *context;
+} tg2hdl_bus;
+
+/* A link of bytes.  `send` returns 0, or a negative number.  `receive` returns a byte, or a negative number when none has
+ * come in time; over SPI it sends 0xC0 and returns what it receives. */
+typedef struct {
+    int (*send)(void *context, const uint8_t *bytes, uint32_t count);
+    int (*receive)(void *context);
+    void *context;
+    uint16_t sequence; /* of the next request */
+    uint8_t is_synchronized;
+} tg2hdl_packets;
+
+tg2hdl_bus tg2hdl_mapped(volatile uint32_t *base);
+tg2hdl_bus tg2hdl_over_packets(tg2hdl_packets *packets);
+
+/* Check that the device holds the design of registers.h. */
+int tg2hdl_open(const tg2hdl_bus *bus);
+
+/* Write a whole buffer. */
+int tg2hdl_load(const tg2hdl_bus *bus, uint32_t address, const void *data, uint32_t bytes);
+
+/* Start once, also where an answer is lost, and wait for the result. */
+int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls);
+
+/* Read a whole buffer. */
+int tg2hdl_fetch(const tg2hdl_bus *bus, uint32_t address, void *data, uint32_t bytes);
+
+#endif

@@ -1,0 +1,51 @@
+/* Runs a design over standard input and output: inputs from the file argv[1], results to the file argv[2]. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "registers.h"
+#include "tg2hdl.h"
+
+static int timeout;
+
+static int send_bytes(void *context, const uint8_t *bytes, uint32_t count)
+{
+    (void)context;
+    return write(1, bytes, count) == (ssize_t)count ? 0 : -1;
+}
+
+static int receive_byte(void *context)
+{
+    struct pollfd waiting = {0, POLLIN, 0};
+    uint8_t byte;
+    (void)context;
+    if (poll(&waiting, 1, timeout) <= 0 || read(0, &byte, 1) != 1)
+        return -1;
+    return byte;
+}
+
+static void check(int code, const char *stage)
+{
+    if (code != 0) {
+        fprintf(stderr, "%s: %d\n", stage, code);
+        exit(1);
+    }
+}
+
+int main(int count, char **arguments)
+{
+    static uint8_t x[TG2HDL_BUFFER_X_BYTES], y[TG2HDL_BUFFER_OUTPUT_BYTES];
+    tg2hdl_packets packets = {send_bytes, receive_byte, 0, 0, 0};
+    tg2hdl_bus bus = tg2hdl_over_packets(&packets);
+    FILE *inputs = fopen(arguments[1], "rb"), *results = fopen(arguments[2], "wb");
+    timeout = count > 3 ? atoi(arguments[3]) : 30000;
+    check(tg2hdl_open(&bus), "open");
+    while (fread(x, sizeof x, 1, inputs) == 1) {
+        check(tg2hdl_load(&bus, TG2HDL_BUFFER_X_ADDRESS, x, sizeof x), "load");
+        check(tg2hdl_run(&bus, 100000), "run");
+        check(tg2hdl_fetch(&bus, TG2HDL_BUFFER_OUTPUT_ADDRESS, y, sizeof y), "fetch");
+        fwrite(y, sizeof y, 1, results);
+    }
+    return fclose(results);
+}

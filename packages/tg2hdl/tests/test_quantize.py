@@ -440,3 +440,31 @@ def test_requantization_by_multipliers_needs_no_wide_products() -> None:
     q = tg2hdl.quantize(lambda x: (x @ first).relu() @ second, samples, requantization="multiplier")
     assert max(n.dtype.bit_width for n in q.graph.nodes) == 32
     assert q.report.output_sqnr > 35
+
+
+def test_refusals_of_labels_and_options() -> None:
+    good = np.random.default_rng(15).normal(size=(10, 12)).astype(np.float32)
+    assert "labels of float64 that are no class numbers" in _refused(good, labels=np.full(10, np.nan))
+    assert "that are no class numbers" in _refused(good, labels=np.full(10, 0.5))
+    assert "that are no class numbers" in _refused(good, labels=np.full(10, -1))
+    assert "label 5 for 5 scores" in _refused(good, labels=np.full(10, 5))
+    assert "bits='8' is no width" in _refused(good, bits="8")
+    assert "float_layers=5 are no names" in _refused(good, float_layers=5)
+
+
+def test_magnitudes_that_leave_nothing_are_named() -> None:
+    good = np.random.default_rng(16).normal(size=(10, 12)).astype(np.float32)
+    assert "all values of linear on the samples are beyond 1e+08" in _refused(
+        good * 1e20, model=lambda x: x.linear(W1)
+    )
+    report = tg2hdl.quantize(mlp, good * 1e-30).report
+    assert any("x keeps 0.0 dB of its signal" in w for w in report.warnings)
+
+
+def test_a_layer_that_saturates_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = lambda name: lambda observed, bits: (0.1 * observed.low, 0.1 * observed.high)  # noqa: E731
+    monkeypatch.setattr("tg2hdl_quant.graph.quantized.calibration_method", small)
+    samples = np.random.default_rng(17).uniform(0.5, 1, (40, 12)).astype(np.float32)
+    report = tg2hdl.quantize(lambda x: x.linear(W1.abs()).relu() @ W2, samples).report
+    assert any("x saturates on 100% of its values" in w for w in report.warnings)
+    assert any(w.startswith("W1") and "saturates on" in w for w in report.warnings)

@@ -137,3 +137,13 @@ def test_rounding_of_an_onnx_file_is_its_own(folder: Path) -> None:
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code != 0
     assert "which rounds half to even" in str(result.exception or result.output)
+
+
+def test_samples_are_held_against_what_the_file_declares(folder: Path) -> None:
+    model = OnnxModel(folder / "net.onnx", batch=1)
+    with pytest.raises(InputError, match=r"samples of input 0 have shape \(3, 1, 8, 8\)"):
+        tg2hdl.quantize(model, np.zeros((3, 8, 8), np.float32))
+    whole = RNG.integers(-3, 4, (20, 1, 8, 8))
+    found = tg2hdl.quantize(model, whole).evaluate(whole.astype(np.float32)).reshape(20, 5)
+    expected = runtime(folder / "net.onnx", whole.astype(np.float32))
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -161,6 +161,8 @@ def quantize(
     arrays = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
     if batched:
         arrays = [a[:, None] for a in arrays]
+    if hasattr(model, "example_inputs"):
+        arrays = _as_declared(model.example_inputs(), arrays)
     graph = tensor_graph(model, *(a[0] for a in arrays))
     return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
 
@@ -196,6 +198,25 @@ def integer_model(
     if not example_inputs and hasattr(model, "example_inputs"):
         example_inputs = model.example_inputs()
     return QuantizedModel(import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float))
+
+
+def _as_declared(examples: Sequence[Any], arrays: list[Array]) -> list[Array]:
+    """Samples in the shapes and types that a file declares; whole numbers become floats where it takes floats."""
+    if len(examples) != len(arrays):
+        raise InputError(f"samples for {len(arrays)} inputs, the model has {len(examples)}")
+    found = []
+    for number, (example, array) in enumerate(zip(examples, arrays, strict=True)):
+        declared = np.asarray(example)
+        if array.shape[1:] != declared.shape:
+            raise InputError(
+                f"samples of input {number} have shape {array.shape}",
+                where=f"input {number}",
+                hint=f"expected (samples, {', '.join(map(str, declared.shape))}), with the batch axis of one sample",
+            )
+        found.append(
+            array.astype(declared.dtype) if declared.dtype.kind == "f" and array.dtype.kind in "iu" else array
+        )
+    return found
 
 
 def _array(samples: Any) -> Array:

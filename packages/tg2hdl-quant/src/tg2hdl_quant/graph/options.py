@@ -82,11 +82,20 @@ class QuantizeOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        names = (self.float_layers,) if isinstance(self.float_layers, str) else tuple(self.float_layers)
+        given: object = self.float_layers
+        names = (
+            (given,)
+            if isinstance(given, str)
+            else tuple(given)
+            if isinstance(given, tuple | list)
+            else (given,)
+        )
+        if not all(isinstance(name, str) for name in names):
+            raise InputError(f"float_layers={given!r} are no names", hint='give e.g. ("softmax", "fc1")')
         object.__setattr__(self, "float_layers", names)
         limits = (
             ("bits", self.bits, 2, 16),
-            ("weight_bits", self.weights, 2, 16),
+            ("weight_bits", 8 if self.weight_bits is None else self.weight_bits, 2, 16),
             *((f"layers[{name!r}]", bits, 2, 16) for name, bits in self.layers.items()),
             ("multiplier_bits", self.multiplier_bits, 8, 24),
             ("internal_bits", self.internal_bits, 8, 16),

@@ -46,7 +46,13 @@ class Observed:
 def observe(
     graph: TensorGraph, samples: Sequence[npt.NDArray[Any]], wanted: Iterable[int], seed: int
 ) -> dict[int, Observed]:
-    """Values of some nodes on the samples; infinities, which masks write, are left out."""
+    """Values of some nodes on the samples; infinities, which masks write, are left out.
+
+    Raises
+    ------
+    InputError
+        For a node of which nothing is left.
+    """
     wanted = tuple(wanted)
     rng = np.random.default_rng(seed)
     count = len(samples[0])
@@ -60,7 +66,8 @@ def observe(
         share = max(1, _KEPT * len(chunk[0]) // count)
         for number in wanted:
             flat = np.asarray(values[number], np.float64).reshape(-1)
-            flat = flat[np.abs(flat) < MASKED]
+            if graph.nodes[number].op != "input":
+                flat = flat[np.abs(flat) < MASKED]
             if not flat.size:
                 continue
             low, high = bounds[number]
@@ -70,7 +77,12 @@ def observe(
     for number in wanted:
         low, high = bounds[number]
         if low > high:
-            low = high = 0.0
+            node = graph.nodes[number]
+            raise InputError(
+                f"all values of {node.label or node.op} on the samples are beyond {MASKED:.0e}, as those of masks are",
+                where=f"layer {node.label or node.op}",
+                hint="scale the inputs or the weights down",
+            )
         values_kept = np.concatenate([*kept[number], [low, high]])
         node = graph.nodes[number]
         if node.op == "input":

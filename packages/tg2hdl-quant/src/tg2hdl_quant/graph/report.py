@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph, evaluate_nodes
 from tg2hdl_quant.graph.border import quantize_border
 from tg2hdl_quant.graph.lowered import Lowered
@@ -18,6 +19,8 @@ __all__ = ["LayerReport", "QuantizationReport", "measure"]
 
 Array = npt.NDArray[Any]
 _MEASURED = 512
+_POOR = 6.0
+"""Below this ratio of signal to noise a tensor is warned of (dB)."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,8 @@ def measure(
                 warnings.append(f"{stored.name} is constant ({known.low:.4g}) on all samples")
             if clipped > 0.5:
                 warnings.append(f"{stored.name} saturates on {clipped:.0%} of its values")
+            elif layers[-1].sqnr < _POOR:
+                warnings.append(f"{stored.name} keeps {layers[-1].sqnr:.1f} dB of its signal")
     results = evaluate_graph(lowered.graph, integers)
     expected = evaluate_graph(graph, inputs)[0]
     values = [np.asarray(g * v.scale + v.offset) for g, v in zip(results, lowered.outputs, strict=True)]
@@ -199,6 +204,10 @@ def measure(
     float_accuracy = accuracy = None
     if labels is not None:
         right = labels[chosen]
+        if several and labels.max() >= scores.shape[1]:
+            raise InputError(
+                f"label {int(labels.max())} for {scores.shape[1]} scores", hint="give class numbers, from 0"
+            )
         float_accuracy = float((_classes(scores) == right).mean())
         accuracy = float((_classes(result) == right).mean())
     return QuantizationReport(

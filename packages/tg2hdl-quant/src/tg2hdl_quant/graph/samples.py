@@ -62,7 +62,7 @@ def checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
     Raises
     ------
     InputError
-        For another number of labels.
+        For another number of labels, or labels that are no class numbers.
     """
     if labels is None:
         return None
@@ -71,5 +71,14 @@ def checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
         raise InputError(
             f"labels of shape {array.shape} for {count} samples",
             hint=f"expected one label a sample: ({count},)",
+        )
+    with np.errstate(invalid="ignore"):
+        whole = array.dtype.kind in "iub" or (
+            array.dtype.kind == "f" and np.array_equal(array, np.rint(array))
+        )
+    if not whole or array.min() < 0:
+        raise InputError(
+            f"labels of {array.dtype} that are no class numbers",
+            hint="give the number of each sample's class, from 0",
         )
     return array

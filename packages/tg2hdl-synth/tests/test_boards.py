@@ -16,6 +16,7 @@ pytest.importorskip("amaranth_boards")
 
 from tg2hdl_synth.boards import bitstream
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, compile_program
 from tg2hdl_top.testing import layer
 
@@ -111,6 +112,7 @@ class Runs:
 def test_the_clock_is_what_the_design_reaches(tmp_path, monkeypatch, reached, clock, runs):
     fake = Runs(*reached)
     monkeypatch.setattr(bitstream, "_run", fake)
+    monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
     found = bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path)
     assert found.fmax >= found.clock == pytest.approx(clock, rel=0.03)
     assert len(fake.aims) == runs
@@ -119,6 +121,7 @@ def test_the_clock_is_what_the_design_reaches(tmp_path, monkeypatch, reached, cl
 
 def test_a_clock_that_is_asked_for_must_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(bitstream, "_run", Runs(90.0))
+    monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
     with pytest.raises(SynthesisError, match=r"the timing does not hold: 90.0 MHz of 100.0 MHz"):
         bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path, clock=100.0)
 
@@ -133,6 +136,44 @@ def test_a_design_that_is_too_large_is_refused_with_figures(tmp_path):
     error = bitstream._failure(log, tmp_path, BOARDS[0])
     assert isinstance(error, DesignTooLargeError)
     assert any("30000/24288" in note for note in error.notes)
+
+
+def fit(lut, bram, hint="make it smaller"):
+    needs, has = {"lut": lut, "ff": 10, "bram": bram}, {"lut": 1000, "ff": 1000, "bram": 10}
+    return Fit("ecp5-25k", needs, has, 100.0, (f"LUTs: {lut} of 1000", f"block RAMs: {bram} of 10"), hint)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "is_refused"),
+    [
+        (fit(500, 5, hint=""), False),
+        (fit(1100, 5), False),  # within the error of the estimate: place and route knows
+        (fit(1300, 5), True),
+        (fit(500, 11), True),  # memories are known
+        (Fit("ice40-up5k", {}, {}, None, ("memory: 9 of 8 bits",), "quantize"), True),
+    ],
+)
+def test_what_surely_does_not_fit_is_refused_before_place_and_route(
+    tmp_path, monkeypatch, estimate, is_refused
+):
+    runs, said = Runs(101.0), []
+    monkeypatch.setattr(bitstream, "_run", runs)
+    monkeypatch.setattr(bitstream, "design_fits", lambda design, part: estimate)
+    if is_refused:
+        with pytest.raises(DesignTooLargeError, match="does not fit ulx3s-12f") as caught:
+            bitstream.build_bitstream(design(), "ulx3s-12f", tmp_path)
+        assert set(estimate.lines) <= set(caught.value.notes)
+        assert caught.value.hint == estimate.hint
+    else:
+        bitstream.build_bitstream(design(), "ulx3s-12f", tmp_path, progress=said.append)
+    assert bool(runs.aims) != is_refused
+    assert is_refused or estimate.lines[0] in said[0]
+
+
+def test_a_small_design_fits_by_estimate():
+    said = []
+    bitstream._check_fits(design(), BOARDS[0], said.append)
+    assert "LUTs: " in said[0]
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import tool_environment
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_synth.fits import design_fits
 from tg2hdl_synth.parts import part_named
 from tg2hdl_top import Design, TopModule
 
@@ -33,6 +34,8 @@ _TOO_LARGE = re.compile(
 _UTILIZATION = re.compile(r"\d+/ *\d+ +\d+%")
 _NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
 _RUNS = 4
+_SURELY = 1.25
+"""Factor of the cells of a part above which an estimate says that place and route would fail."""
 _WORTH = 1.05
 """Factor of the clock for which another run is worth its time."""
 
@@ -118,6 +121,7 @@ def build_bitstream(
             hint='compile with weights="rom", or put the design behind a memory controller of your own',
         )
     part = part_named(chosen.part)
+    _check_fits(design, chosen, progress)
     wanted, best, missed = clock or chosen.first_clock, None, ""
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
@@ -144,6 +148,20 @@ def build_bitstream(
     path = folder / f"{chosen.name}{best.path.suffix}"
     shutil.copyfile(best.path, path)
     return replace(best, path=path)
+
+
+def _check_fits(design: Design, board: BoardDef, progress: Callable[[str], None]) -> None:
+    """Refuse before place and route what surely does not fit: memories are known, cells are an estimate."""
+    fit = design_fits(design, board.part)
+    progress(f"{board.name}, before place and route: {'; '.join(fit.lines)}")
+    cells = [fit.needs[kind] > _SURELY * fit.has[kind] for kind in ("lut", "ff") if kind in fit.needs]
+    memory = not cells or fit.needs["bram"] > fit.has["bram"]
+    if not fit and (memory or any(cells)):
+        raise DesignTooLargeError(
+            f"the design does not fit {board.name}",
+            notes=("estimated before place and route:", *fit.lines),
+            hint=fit.hint,
+        )
 
 
 def _run(

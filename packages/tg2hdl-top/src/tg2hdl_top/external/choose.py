@@ -147,7 +147,7 @@ class _Places:
             kernel = canonicalize(slice_axis(call.kernel, tiling.axis, 0, tiling.count))
             storage = {idx: self.storage[n] for idx, n in call.slots.items()}
             roles = {idx: self.roles[n] for idx, n in call.slots.items()}
-            chooser = LaneChooser(kernel, {}, storage, roles, self.options, {}, sparing=False)
+            chooser = LaneChooser(kernel, {}, storage, roles, self.options, sparing=False)
             self._cycles[number, tiling] = tiling.runs * chooser.choose().cycles
         return self._cycles[number, tiling]
 

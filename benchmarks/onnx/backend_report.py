@@ -7,7 +7,7 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from tg2hdl_backend.testing.onnx_cases import CaseResult
+from tg2hdl_backend.testing.onnx_cases import NOISE_IN_FILE, CaseResult
 
 STATUSES = ("right", "wrong", "refused", "error", "time limit")
 
@@ -42,7 +42,9 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
         "",
         f"In {len(fixed)} tests inputs that mean shapes, axes or counts are fixed to the test's values, as a user "
         "would with `--fix`; `SHAPE_INPUTS` of `tg2hdl_backend.testing.onnx_cases` says which may be. All others stay "
-        "inputs.",
+        "inputs. Where the file itself has a rounding error larger than the suite's tolerance, that error is allowed: "
+        + ", ".join(f"{name} ({error:g} where zero is exact)" for name, error in NOISE_IN_FILE.items())
+        + ".",
         "",
     ]
     if simulated:

@@ -2,12 +2,15 @@
 
 python benchmarks/onnx/backend_tests.py                    all, in two processes, about 20 minutes of CPU
 python benchmarks/onnx/backend_tests.py --only 'reduce_.*' those whose names match, printed only
+python benchmarks/onnx/backend_tests.py --again 'max.*'    those not right in the written results, and those whose names
+                                                           match; the others keep their results
 python benchmarks/onnx/backend_tests.py --rtl              the arithmetic ones in simulated hardware too
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import re
 import time
@@ -39,6 +42,9 @@ def results(numbers: list[int], processes: int, limit: float, rtl: bool) -> Iter
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", metavar="REGEX", help="tests whose names match; nothing is written")
+    parser.add_argument(
+        "--again", metavar="REGEX", help="those not right so far, and those whose names match"
+    )
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the Kth of N parts")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--limit", type=float, default=30, help="seconds for a test")
@@ -53,6 +59,13 @@ def main() -> None:
     wanted = [
         n for n, c in enumerate(cases) if pattern.search(c.name) and (not options.rtl or is_arithmetic(c))
     ]
+    name = "rtl_tests" if options.rtl else "backend_tests"
+    kept: list[CaseResult] = []
+    if options.again is not None:
+        known = json.loads((FOLDER / f"{name}.json").read_text())["tests"]
+        again = re.compile(options.again or "$.")
+        kept = [CaseResult(**r) for r in known if r["status"] == "right" and not again.match(r["name"])]
+        wanted = [n for n in wanted if cases[n].name not in {r.name for r in kept}]
     numbers = wanted[part - 1 :: parts]
     start, found = time.perf_counter(), []
     for result in results(numbers, options.processes, options.limit, options.rtl):
@@ -61,13 +74,13 @@ def main() -> None:
             print(f"{result.status:10} {result.name}: {result.reason}", flush=True)
         if len(found) % 100 == 0:
             print(f"{len(found)} of {len(numbers)}, {time.perf_counter() - start:.0f} s", flush=True)
+    found += kept
     found.sort(key=lambda r: r.name)
     counts = {
         s: sum(r.status == s for r in found) for s in ("right", "wrong", "refused", "error", "time limit")
     }
     print(counts, f"of {len(found)}")
     if options.output or not (options.only or parts > 1):
-        name = "rtl_tests" if options.rtl else "backend_tests"
         command = "python benchmarks/onnx/backend_tests.py"
         command += " --rtl" * options.rtl + f" --shard {options.shard}" * (parts > 1)
         command += f" --only '{options.only}'" if options.only else ""

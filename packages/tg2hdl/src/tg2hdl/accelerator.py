@@ -15,6 +15,7 @@ from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.memory_map import MemoryMap
 from tg2hdl.netlist_text import NetlistText
+from tg2hdl.progress import shows_progress, step
 from tg2hdl.results import KernelSummary, SimulationResult
 from tg2hdl.session import OpenSessions, Session, SimulatedModel
 from tg2hdl_backend import CapturedProgram, own_result, reference_device
@@ -130,11 +131,12 @@ class Accelerator:
             When the engine cannot run here.
         """
         named = self.bind(*inputs)
-        if vcd is not None:
-            with self.session(engine, vcd=vcd, progress=progress) as session:
-                return session.run_bound(named)
-        open_session = partial(self.session, progress=progress)
-        return self._sessions.get(open_session, engine).run_bound(named)
+        with step(f"simulating {self.name}") as say:
+            if vcd is not None:
+                with self.session(engine, vcd=vcd, progress=progress or say) as session:
+                    return session.run_bound(named)
+            open_session = partial(self.session, progress=progress or say)
+            return self._sessions.get(open_session, engine).run_bound(named)
 
     def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Use other weights from the next run on, in `simulate` and in `golden`.
@@ -170,6 +172,7 @@ class Accelerator:
         model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind)
         return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
 
+    @shows_progress("computing the golden result of")
     def golden(self, *inputs: Any) -> Any:
         """Bit-exact result in software, in the model's shape and dtype.
 
@@ -186,6 +189,7 @@ class Accelerator:
         )
         return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
 
+    @shows_progress("running tinygrad's own")
     def reference(self, *inputs: Any) -> Any:
         """tinygrad's own result for the model, in the model's shape and dtype.
 
@@ -243,6 +247,7 @@ class Accelerator:
 
         return memory_image(self.design)
 
+    @shows_progress("estimating")
     def fits(self, part: str = "ecp5-45k") -> Any:
         """Whether the design fits a part, with the figures and what would help; see `tg2hdl_synth.design_fits`.
 
@@ -254,6 +259,7 @@ class Accelerator:
 
     # Synthesis
 
+    @shows_progress("synthesizing")
     def synthesize(self, part: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
         """Fmax, utilization by kernel and critical path on an FPGA; see `tg2hdl_synth.synthesize`.
 
@@ -266,6 +272,7 @@ class Accelerator:
 
     # Report
 
+    @shows_progress("writing the report of")
     def report(
         self,
         *inputs: Any,
@@ -360,6 +367,7 @@ class Accelerator:
 
     # Files
 
+    @shows_progress("writing Verilog of")
     def verilog(
         self, path: str | PathLike[str] | None = None, *, memories: str | PathLike[str] | None = None
     ) -> str:
@@ -373,6 +381,7 @@ class Accelerator:
         """
         return write_text(verilog_text(self._netlist, memories), path)
 
+    @shows_progress("writing RTLIL of")
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""
         if self._rtlil is None:

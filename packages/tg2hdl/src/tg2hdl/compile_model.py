@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tg2hdl.accelerator import Accelerator
+from tg2hdl.progress import step
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl_backend import capture
 from tg2hdl_ir.errors import InputError
@@ -78,17 +79,20 @@ def compile_model_to_hardware(
     prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
     if prepare is not None:
         example_inputs = prepare(*example_inputs)
-    captured = capture(model, *example_inputs, name=name)
-    if part is not None and options.weights == "external":
-        from tg2hdl_synth.parts import part_named
+    with step(f"compiling {name or getattr(model, '__name__', type(model).__name__)}") as say:
+        say("kernels of the model")
+        captured = capture(model, *example_inputs, name=name)
+        if part is not None and options.weights == "external":
+            from tg2hdl_synth.parts import part_named
 
-        chosen = part_named(part)
-        options = replace(options, on_chip_bits=options.on_chip_bits or chosen.bram * chosen.bram_bits)
-    elif part is not None:
-        from tg2hdl_synth import check_weights_fit
+            chosen = part_named(part)
+            options = replace(options, on_chip_bits=options.on_chip_bits or chosen.bram * chosen.bram_bits)
+        elif part is not None:
+            from tg2hdl_synth import check_weights_fit
 
-        check_weights_fit(captured.program, part)
-    return Accelerator(captured, compile_program(captured.program, options), prepare)
+            check_weights_fit(captured.program, part)
+        say("planning the hardware")
+        return Accelerator(captured, compile_program(captured.program, options), prepare)
 
 
 def _unknown_option(name: str) -> InputError:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl.progress import step
 from tg2hdl_backend import TensorFunction, tensor_graph
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph
@@ -163,8 +164,9 @@ def quantize(
         arrays = [a[:, None] for a in arrays]
     if hasattr(model, "example_inputs"):
         arrays = _as_declared(model.example_inputs(), arrays)
-    graph = tensor_graph(model, *(a[0] for a in arrays))
-    return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
+    with step(f"quantizing with {len(arrays[0])} samples"):
+        graph = tensor_graph(model, *(a[0] for a in arrays))
+        return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
 
 
 def integer_model(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl.progress import step
 from tg2hdl.results import Cycles, SimulationResult
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_backend.runner import Run, Runner
@@ -120,7 +121,8 @@ class Session:
         """
         bound = [self._model.bind(*(x if isinstance(x, tuple) else (x,))) for x in inputs]
         started = time.perf_counter()
-        runs = self._simulation.run_batch(bound, self._model.captured.var_vals)
+        with step(f"simulating {len(bound)} inputs of {self._model.design.program.name}"):
+            runs = self._simulation.run_batch(bound, self._model.captured.var_vals)
         each = (time.perf_counter() - started) / max(1, len(runs))
         return [self._result(run, each) for run in runs]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,14 @@ import click
 import numpy as np
 from click.shell_completion import CompletionItem
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.families import FAMILY
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
+from tg2hdl.progress import step
 from tg2hdl.random_inputs import random_inputs as random_arrays
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
@@ -268,16 +262,9 @@ def kernel_table(accelerator: Accelerator, title: str) -> Table:
     return table
 
 
-@contextmanager
-def stage(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    """Spinner for a step of unknown length; yields a function that changes its text.  Quiet without a terminal."""
-    if not console.is_terminal:
-        yield lambda message: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(text, total=None)
-        yield lambda message: progress.update(task, description=f"{text}: {message}")
+def stage(console: Console, text: str) -> AbstractContextManager[Callable[[str], None]]:
+    """Progress of a step of unknown length; yields a function that adds a message.  Quiet without a terminal."""
+    return step(text, console, delay=0)
 
 
 @contextmanager

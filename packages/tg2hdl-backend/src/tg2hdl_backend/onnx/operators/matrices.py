@@ -43,11 +43,24 @@ def det(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def _waves(node: OnnxNode, length: int, bins: int, dtype: Any) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, of shape (length, bins)."""
-    turns = np.outer(np.arange(length), np.arange(bins)) % length
+    """Cosines and sines, of shape (length // 2 + 1, bins)."""
+    turns = np.outer(np.arange(length // 2 + 1), np.arange(bins)) % length
     angles = 2 * np.pi * turns / length
     kind = np.float64 if dtype == dtypes.float64 else np.float32
     return constant(node, np.cos(angles).astype(kind)), constant(node, np.sin(angles).astype(kind))
+
+
+def _folded(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums and differences of the elements that share a wave, which halves the products."""
+    length = sizes_of(x)[-1]
+    whole = (length - 1) // 2
+    first, inner = x[..., :1], x[..., 1 : 1 + whole]
+    mirrored = x[..., length - whole :].flip(-1)
+    middle = [x[..., length // 2 : length // 2 + 1]] if length % 2 == 0 else []
+    even = first.cat(inner + mirrored, *middle, dim=-1) if whole else first.cat(*middle, dim=-1)
+    odd = first.const_like(0).cat(inner - mirrored, *(m.const_like(0) for m in middle), dim=-1)
+    # Every bin reads all of them.
+    return even.contiguous(), odd.contiguous()
 
 
 def _transform(
@@ -56,11 +69,27 @@ def _transform(
     """Transform along the last axis, with real and imaginary parts in a new last axis."""
     cos, sin = _waves(node, length, bins, real.dtype)
     sign = 1.0 if inverse else -1.0
-    re, im = real @ cos, (real @ sin) * sign
+    even, odd = _folded(real)
+    re, im = even @ cos, (odd @ sin) * sign
     if imaginary is not None:
-        re, im = re - (imaginary @ sin) * sign, im + imaginary @ cos
+        even, odd = _folded(imaginary)
+        re, im = re - (odd @ sin) * sign, im + even @ cos
     result = Tensor.stack(re, im, dim=-1)
     return result * (1 / length) if inverse else result
+
+
+def _real_inverse(node: OnnxNode, x: Tensor, length: int) -> Tensor:
+    """Real signal of which the bins of one half are given; the others are their conjugates."""
+    bins = length // 2 + 1
+    if sizes_of(x)[-2] != bins or sizes_of(x)[-1] != 2:
+        raise node.unsupported(
+            f"{sizes_of(x)[-2]} bins for a signal of {length}", f"give {bins} complex bins"
+        )
+    angles = 2 * np.pi * (np.outer(np.arange(bins), np.arange(length)) % length) / length
+    twice = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == length), 1, 2)[:, None] / length
+    kind = np.float64 if x.dtype == dtypes.float64 else np.float32
+    cos, sin = ((f(angles) * twice).astype(kind) for f in (np.cos, np.sin))
+    return (x[..., 0] @ constant(node, cos) - x[..., 1] @ constant(node, sin)).unsqueeze(-1)
 
 
 def dft(node: OnnxNode, x: Tensor, length: Any = None, axis: Any = None) -> Tensor:
@@ -75,14 +104,15 @@ def dft_17(node: OnnxNode, x: Tensor, length: Any = None) -> Tensor:
 
 def _dft(node: OnnxNode, x: Tensor, length: Any, axis: int) -> Tensor:
     onesided, inverse = bool(node.attribute("onesided", 0)), bool(node.attribute("inverse", 0))
-    if onesided and inverse:
-        raise node.unsupported("onesided and inverse at once", "give all bins to the inverse transform")
     at = axis % x.ndim
     if at == x.ndim - 1:
         raise node.unsupported("the last axis holds real and imaginary parts", "name another axis")
     size = sizes_of(x)[at]
     count = size if length is None else int(np.asarray(length).reshape(()))
     value = wide(x).transpose(at, x.ndim - 2)
+    if onesided and inverse:
+        result = _real_inverse(node, value, 2 * (size - 1) if length is None else count)
+        return result.transpose(at, x.ndim - 2).cast(x.dtype)
     short = value.shrink(tuple((0, min(count, size)) if n == x.ndim - 2 else None for n in range(x.ndim)))
     short = short.pad(tuple((0, max(0, count - size)) if n == x.ndim - 2 else (0, 0) for n in range(x.ndim)))
     imaginary = short[..., 1] if sizes_of(x)[-1] == 2 else None

@@ -164,7 +164,7 @@ def roi_align(node: OnnxNode, x: Tensor, rois: Tensor, batch: Tensor) -> Tensor:
     assert outside is not None
     parts = _weighted(wide(x), _planes(x, batch), axes, False)
     value = _total(parts)
-    if mode == "max" and node.version < 22:
+    if mode == "max":
         # ONNX Runtime and ONNX's own tests take the largest weighted pixel.
         value = parts[0]
         for part in parts[1:]:

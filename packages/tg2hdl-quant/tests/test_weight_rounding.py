@@ -7,9 +7,12 @@ import pytest
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import QuantizerDef
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
 from tg2hdl_quant.graph import QuantizeOptions, quantize_graph
 from tg2hdl_quant.graph.weight_codes import WeightRounding
+from tg2hdl_quant.plugin import tg2hdl_quantizers
+from tg2hdl_quant.testing import check_quantizer
 from tg2hdl_quant.weight_rounding import compensated, nearest
 
 
@@ -79,3 +82,16 @@ def test_an_unknown_method_is_refused_by_name() -> None:
         InputError, match="no method 'best' that rounds weights\n  note: registered: compensated, nearest"
     ):
         WeightRounding("best", graph, [])
+
+
+def test_the_built_in_methods_pass_the_conformance_suite() -> None:
+    methods = [q for q in tg2hdl_quantizers() if q.round_weights is not None]
+    assert {q.name for q in methods} == {"nearest", "compensated"}
+    for method in methods:
+        check_quantizer(method)
+
+
+def test_the_conformance_suite_finds_codes_beyond_the_limit() -> None:
+    method = QuantizerDef("wide", "", round_weights=lambda w, scale, limit, x: np.rint(w / scale) * 2)
+    with pytest.raises(AssertionError, match="quantizer wide: normal numbers have codes beyond 1"):
+        check_quantizer(method)

@@ -21,7 +21,7 @@ __all__ = ["check_quantizer"]
 
 
 def check_quantizer(method: QuantizerDef) -> None:
-    """Check what a method registers: the quantization of one tensor, the choice of ranges, or both.
+    """Check what a method registers: the quantization of one tensor, the choice of ranges, codes of weights.
 
     Raises
     ------
@@ -29,12 +29,16 @@ def check_quantizer(method: QuantizerDef) -> None:
         Naming the method and the first rule that it breaks.
     """
     label = f"quantizer {method.name}"
-    both = (method.quantize, method.calibrate)
-    assert any(f is not None for f in both), f"{label}: it has neither quantize nor calibrate"
+    factories = (method.quantize, method.calibrate, method.round_weights)
+    assert any(f is not None for f in factories), (
+        f"{label}: it has neither quantize nor calibrate nor round_weights"
+    )
     if method.quantize is not None:
         _check_quantize(label, resolve(method.quantize))
     if method.calibrate is not None:
         _check_calibrate(label, resolve(method.calibrate))
+    if method.round_weights is not None:
+        _check_round_weights(label, resolve(method.round_weights))
 
 
 def _arrays() -> dict[str, Any]:
@@ -101,3 +105,26 @@ def _check_calibrate(label: str, calibrate: Callable[..., Any]) -> None:
             assert same == (low, high), f"{label}: a second call differs"
         if flat.min() < flat.max():
             assert low < high, f"{label}: {what} have the empty range {low} to {high}"
+
+
+def _check_round_weights(label: str, round_weights: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((2, 40, 3)) @ rng.standard_normal((2, 3, 12))
+    inputs[:, :, 5] = 0.0
+    for limit in (1, 7, 127):
+        codes = rng.integers(-limit, limit + 1, (2, 4, 12))
+        for what, weights in (("normal numbers", rng.standard_normal((2, 4, 12))), ("codes", codes * 0.5)):
+            scale = np.full((2, 4, 1), 0.5) if what == "codes" else abs(weights).max(2, keepdims=True) / limit
+            given = (weights.astype(np.float64), scale, limit, inputs)
+            kept = [np.array(g) for g in given]
+            found = np.asarray(round_weights(*given))
+            assert all(np.array_equal(g, k) for g, k in zip(given, kept, strict=True)), (
+                f"{label}: it changes its arguments"
+            )
+            assert found.shape == weights.shape, (
+                f"{label}: {what} of shape {weights.shape} become {found.shape}"
+            )
+            assert np.array_equal(found, np.rint(found)), f"{label}: {what} become numbers that are not whole"
+            assert abs(found).max() <= limit, f"{label}: {what} have codes beyond {limit}"
+            assert what != "codes" or np.array_equal(found, codes), f"{label}: weights that are codes change"
+            assert np.array_equal(found, round_weights(*given)), f"{label}: a second call differs"

@@ -38,6 +38,22 @@ def test_compile_writes_the_design(net, tmp_path):
     assert {f.name for f in (tmp_path / "out").iterdir()} == {"net.v", "net.il", "net.plan", "net.json"}
 
 
+def test_labels_are_in_the_json(tmp_path):
+    helper, types = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["words", "x"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", types.INT64, (3,))],
+        [helper.make_tensor_value_info("y", types.STRING, (3,))],
+        [helper.make_tensor("words", types.STRING, [2], ["no", "yes"])],
+    )
+    path = tmp_path / "words.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(path))
+    result = CliRunner().invoke(cli, ["compile", str(path), "-o", str(tmp_path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "words.json").read_text())["outputs"][0]["labels"] == ["no", "yes"]
+
+
 def test_simulation_equals_the_golden_model(net):
     arguments = ["simulate", str(net), "--batch", "2", "--dim", "K=6", "--engine", "amaranth"]
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)

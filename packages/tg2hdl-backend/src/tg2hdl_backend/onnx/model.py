@@ -126,6 +126,11 @@ class OnnxModel:
     def _weight(self, name: str, array: npt.NDArray[Any]) -> Value:
         return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
 
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """For each output that is text the strings that its numbers stand for."""
+        return dict.fromkeys(sorted(self.text_outputs), self._text.strings)
+
     def decoded(self, name: str, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """An output as the file has it: strings where the hardware gives their numbers."""
         return self._text.decoded(result) if name in self.text_outputs else result

@@ -44,6 +44,11 @@ class TextTable:
         found = [self._numbers.setdefault(w, len(self._numbers)) for w in words]
         return np.array(found, np.int64).reshape(array.shape)
 
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """All strings, each at the place of its number."""
+        return tuple(self._numbers)
+
     def decoded(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Strings of numbers."""
         words: npt.NDArray[Any] = np.array(list(self._numbers), str)

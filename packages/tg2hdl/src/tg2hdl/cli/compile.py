@@ -111,12 +111,18 @@ def _summary(accelerator: Accelerator) -> dict[str, object]:
         "name": accelerator.name,
         "predicted_cycles": accelerator.predicted_cycles,
         "inputs": [_tensor(s) for s in accelerator.captured.inputs],
-        "outputs": [_tensor(s) for s in accelerator.captured.outputs],
+        "outputs": [_tensor(s) | _labels(accelerator, s.name) for s in accelerator.captured.outputs],
         "ports": _ports(accelerator),
         "host_ports": [_host_port(port) for port in accelerator.design.ports],
         **accelerator.memory.describe(),
         "kernels": [asdict(k) | {"ratio": k.ratio} for k in accelerator.kernels],
     }
+
+
+def _labels(accelerator: Accelerator, output: str) -> dict[str, list[str]]:
+    """Strings that the numbers of an output stand for, where an ONNX file has them."""
+    labels = getattr(accelerator.captured.model, "labels", {})
+    return {"labels": list(labels[output])} if output in labels else {}
 
 
 def _ports(accelerator: Accelerator) -> dict[str, dict[str, object]]:

@@ -9,15 +9,25 @@ if TYPE_CHECKING:
     from tg2hdl_lower.memory.plan import MemoryPlan
     from tg2hdl_top.compile import compile_program, program_of_kernel
     from tg2hdl_top.design import Design
+    from tg2hdl_top.external.memory_model import MemoryModel
     from tg2hdl_top.options import CompileOptions
     from tg2hdl_top.top_module import TopModule
 
-__all__ = ["CompileOptions", "Design", "MemoryPlan", "TopModule", "compile_program", "program_of_kernel"]
+__all__ = [
+    "CompileOptions",
+    "Design",
+    "MemoryModel",
+    "MemoryPlan",
+    "TopModule",
+    "compile_program",
+    "program_of_kernel",
+]
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
 _OWNERS = {
     "CompileOptions": "tg2hdl_top.options",
     "Design": "tg2hdl_top.design",
+    "MemoryModel": "tg2hdl_top.external.memory_model",
     "MemoryPlan": "tg2hdl_lower.memory.plan",
     "TopModule": "tg2hdl_top.top_module",
     "compile_program": "tg2hdl_top.compile",

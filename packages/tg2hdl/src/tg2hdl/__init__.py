@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_host import connect
     from tg2hdl_ir.errors import Tg2hdlError
-    from tg2hdl_top import CompileOptions
+    from tg2hdl_top import CompileOptions, MemoryModel
 
 __all__ = [
     "Accelerator",
@@ -31,6 +31,7 @@ __all__ = [
     "CompileOptions",
     "Cycles",
     "KernelSummary",
+    "MemoryModel",
     "QuantizedModel",
     "Session",
     "SimulationResult",
@@ -52,6 +53,7 @@ _OWNERS = {
     "CompileOptions": "tg2hdl_top",
     "Cycles": "tg2hdl.results",
     "KernelSummary": "tg2hdl.results",
+    "MemoryModel": "tg2hdl_top",
     "QuantizedModel": "tg2hdl.quantization",
     "Session": "tg2hdl.session",
     "SimulationResult": "tg2hdl.results",

@@ -27,15 +27,17 @@ def build(m: Any, operands: list[Any], types: tuple[DType, ...], result: DType) 
     return Mux(total[8] == total[7], total[:8], Mux(total[8], 128, 127)).as_signed()
 
 
-# How tinygrad writes (a.cast("int32") + b.cast("int32")).clip(-128, 127).
+# How versions of tinygrad write (a.cast("int32") + b.cast("int32")).clip(-128, 127).
 WIDE = op("add", op("cast", value("a")), op("cast", value("b")))
-LOWER = op("max", WIDE, const(-128))
-LIMITED = op("where", op("lt", const(127), LOWER), const(127), LOWER)
+LOWERS = (op("max", WIDE, const(-128)), op("where", op("lt", WIDE, const(-128)), const(-128), WIDE))
+FORMS = tuple(op("where", op("lt", const(127), lower), const(127), lower) for lower in LOWERS)
 
 
 def find(kernel: KernelIR) -> KernelIR:
-    """Replace the form by the op."""
-    return rewrite(kernel, LIMITED, _saturated)
+    """Replace each form by the op."""
+    for form in FORMS:
+        kernel = rewrite(kernel, form, _saturated)
+    return kernel
 
 
 def _saturated(node: IROp, a: IRValue, b: IRValue) -> IRValue | None:

@@ -145,7 +145,8 @@ def _narrow(node: Node, number: int) -> Operand | None:
 def fold(node: Node, number: int) -> Operand | None:
     """Return a simpler value of a node, or None; the node itself may change.
 
-    Operands of equal width stay so, and their order is normal for commutative operators.
+    Operands of equal width stay so. The constant of a commutative operator comes first; other operands keep the order
+    of the design, which is the same in all lanes, as node numbers are not.
     """
     op, ins, width = node.op, node.ins, node.width
     if op == "copy":
@@ -155,7 +156,7 @@ def fold(node: Node, number: int) -> Operand | None:
         found = evaluate(node, [value for value in values if value is not None])
         if found is not None:
             return constant(found, width)
-    if op in COMMUTATIVE and ins[1] < ins[0]:
+    if op in COMMUTATIVE and values[1] is not None:
         ins.reverse()
         values.reverse()
     ones = (1 << width) - 1
@@ -233,8 +234,8 @@ def _fold_mux(node: Node, values: list[int | None]) -> Operand | None:
         return condition
     if (one, other) == (0, 1):
         node.op, node.ins = "~", [condition]
-    elif one == 1:
+    elif one == 1 or yes == condition:
         node.op, node.ins = "|", [condition, no]
-    elif other == 0:
+    elif other == 0 or no == condition:
         node.op, node.ins = "&", [condition, yes]
     return None

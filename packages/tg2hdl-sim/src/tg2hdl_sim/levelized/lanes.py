@@ -15,7 +15,7 @@ from tg2hdl_sim.levelized.operands import CONST, Operand, sources
 
 __all__ = ["LANES", "find_lanes", "memory_groups"]
 
-LANES = 4  # fewer are not worth a loop
+LANES = 6  # fewer are not worth a loop
 ROUNDS = 64
 
 

@@ -8,7 +8,7 @@ through a word can arise.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -58,6 +58,20 @@ class _Word:
 class _Plan:
     words: list[_Word] = field(default_factory=list)
     places: dict[Bit, Bit] = field(default_factory=dict)
+
+    def runs(self, operand: Operand) -> Iterator[tuple[int, int, int]]:
+        """Yield (word, place, count) of the runs of an operand's bits in words of the plan."""
+        word, first, count = CONST, 0, 0
+        for bit in _bits(operand):
+            here, place = self.places.get(bit, (CONST, 0))
+            if here == word != CONST and place == first + count:
+                count += 1
+                continue
+            if word != CONST:
+                yield word, first, count
+            word, first, count = here, place, 1
+        if word != CONST:
+            yield word, first, count
 
 
 def varying_nodes(design: Design, varying: Iterable[str]) -> set[int]:
@@ -219,6 +233,7 @@ class _Packer:
             if number not in whole:
                 roots += nodes[number].ins
         outside = {bit for operand in roots for bit in _bits(operand)}
+        taken_out = Counter(word for word, _, _ in {run for operand in roots for run in plan.runs(operand)})
         read = {source for word in plan.words for kind, source, _ in word.slots if kind == "s"}
         bad: set[int] = set()
         for number in reversed(range(len(plan.words))):
@@ -228,9 +243,10 @@ class _Packer:
             members = [bit for bit, _ in word.bits]
             inputs = {b for member in members for b in self.inputs[member]}
             released = sum(b in plan.places and b not in outside for b in inputs)
-            saved = self._saved(plan, word, whole) - EXTRACT * sum(bit in outside for bit in members)
+            saved = self._saved(plan, word, whole) - EXTRACT * taken_out[-2 - number]
             if saved + EXTRACT * released <= 0:
                 bad |= {n for n, _ in members}
+                taken_out.update(plan.places[b][0] for b in inputs - outside if b in plan.places)
                 outside |= inputs
         self.refused |= bad
         return bool(bad)
@@ -321,13 +337,13 @@ def _bit(operand: Operand, bit: int) -> Bit:
     return node, low
 
 
-def _bits(operand: Operand) -> set[Bit]:
-    return {
+def _bits(operand: Operand) -> list[Bit]:
+    return [
         (node, low + k)
         for node, low, count in operand
         if node != CONST
         for k in range(count if count > 0 else 1)
-    }
+    ]
 
 
 def _runs(bits: Sequence[Bit]) -> int:

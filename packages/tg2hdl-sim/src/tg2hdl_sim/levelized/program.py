@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tg2hdl_sim.levelized.decoders import merge_decoders
 from tg2hdl_sim.levelized.delays import merge_delays
 from tg2hdl_sim.levelized.lanes import find_lanes, memory_groups
 from tg2hdl_sim.levelized.nodes import Design, MemorySegment
@@ -71,6 +72,7 @@ def build_program(
         Whether lanes that do the same become loops.
     """
     if roll:
+        merge_decoders(design)
         pack_bits(design, varying)
     order = evaluation_order(design)
     present = set(order)

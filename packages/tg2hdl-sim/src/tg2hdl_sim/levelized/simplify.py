@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tg2hdl_sim.levelized.fold import COMMUTATIVE, fold, signed_bits, unsigned_bits
-from tg2hdl_sim.levelized.nodes import Design
+from tg2hdl_sim.levelized.nodes import Design, Node
 from tg2hdl_sim.levelized.operands import (
     CONST,
     Operand,
@@ -91,11 +92,15 @@ def _number_values(design: Design) -> bool:
     known: dict[Any, int] = {}
     again = False
     order = evaluation_order(design)
+    uses = Counter(s for number in order for operand in nodes[number].ins for s in sources(operand))
+    alone = {number for number, count in uses.items() if count == 1}
     for number in order:
         node = nodes[number]
         if node.op in ("ff", "in"):
             continue
         node.ins = [replace(operand, values.get) for operand in node.ins]
+        if node.op == "mux":
+            _share_conditions(design, number, alone)
         found = _fold_negations(design, number) or fold(node, number)
         if found is not None and node.op == "copy":
             values[number] = found
@@ -103,9 +108,8 @@ def _number_values(design: Design) -> bool:
         if found is not None and (not found or found[0][0] != number):
             values[number] = found
             continue
-        if node.op in COMMUTATIVE and node.ins[1] < node.ins[0]:
-            node.ins.reverse()
-        key = (node.op, tuple(node.ins), node.width, node.data)
+        ins = sorted(node.ins) if node.op in COMMUTATIVE else node.ins
+        key = (node.op, tuple(ins), node.width, node.data)
         same = known.setdefault(key, number)
         if same != number:
             whole = bits_of(same, 0, node.width)
@@ -140,6 +144,37 @@ def _number_values(design: Design) -> bool:
             kept.append(write)
     design.writes = kept
     return again
+
+
+def _share_conditions(design: Design, number: int, alone: set[int]) -> None:
+    """Drop what the condition of a multiplexer decides in the multiplexers before it.
+
+    ``g ? (c ? a : v) : v`` with ``v = g ? y : x`` is ``g ? (c ? a : y) : x``: assignments one after the other under one
+    enable, as counters have them.
+    """
+    nodes = design.nodes
+    node = nodes[number]
+    condition = node.ins[0]
+
+    def multiplexer(operand: Operand) -> Node | None:
+        if len(operand) != 1 or operand[0][0] == CONST:
+            return None
+        source = nodes[operand[0][0]]
+        return source if source.op == "mux" and operand == bits_of(operand[0][0], 0, source.width) else None
+
+    def chosen(operand: Operand, side: int) -> Operand:
+        source = multiplexer(operand)
+        return source.ins[side] if source is not None and source.ins[0] == condition else operand
+
+    for side in (1, 2):
+        node.ins[side] = chosen(node.ins[side], side)
+        inner = multiplexer(node.ins[side])
+        if inner is None or node.ins[side][0][0] not in alone:
+            continue
+        decided = [inner.ins[0], *(chosen(operand, side) for operand in inner.ins[1:])]
+        if decided != inner.ins:
+            # A new node: others may yet turn out to be equal to the old one.
+            node.ins[side] = bits_of(design.add("mux", decided, inner.width), 0, inner.width)
 
 
 def _fold_negations(design: Design, number: int) -> Operand | None:

@@ -61,7 +61,7 @@ WANTED = {
 """Largest loss of int8 and of 4-bit weights (points)."""
 
 
-def measure(name: str, place: bool) -> dict[str, Any]:
+def measure(name: str, place: bool, accuracy_only: bool) -> dict[str, Any]:
     data, make, epochs = MODELS[name]
     x, test, y, labels = DATA[data]()
     model = trained(name, make, x, y, epochs, FOLDER / "weights")
@@ -87,13 +87,15 @@ def measure(name: str, place: bool) -> dict[str, Any]:
             "agreement": float((found == floats).mean()),
             "warnings": list(q.report.warnings),
         }
+    row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
+    if accuracy_only:
+        return row
     row["hardware"] = {
         kind: hardware(
             model if setting is None else models[setting], test[:1] if setting is None else test[0], place
         )
         for kind, setting in HARDWARE.items()
     }
-    row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
     return row
 
 
@@ -137,11 +139,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         limits = " / ".join("-" if w is None else f"{w:.1f}" for w in WANTED[row["model"]])
         cells = [row["model"], str(row["test samples"]), f"{row['float']:.2%}", limits]
-        for setting in SETTINGS:
-            cells.append(_cell(row["settings"][setting]["accuracy"], row["float"]))
+        for found in (*(row["settings"].get(setting) for setting in SETTINGS), row["onnxruntime"]):
+            cells.append("-" if found is None else _cell(found["accuracy"], row["float"]))
         other = row["onnxruntime"]
-        cells.append(_cell(other["accuracy"], row["float"]))
-        cells.append(f"{other['agreement']:.2%}")
+        cells.append("-" if other is None else f"{other['agreement']:.2%}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", *_hardware_table(rows)]) + "\n"
 
@@ -158,7 +159,7 @@ def _hardware_table(rows: list[dict[str, Any]]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        for kind, found in row["hardware"].items():
+        for kind, found in row.get("hardware", {}).items():
             if "refused" in found:
                 lines.append(f"| {row['model']} | {kind} | {found['refused']} | | | | | |")
                 continue
@@ -185,13 +186,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", help="names of models; all without")
     parser.add_argument("--pnr", action="store_true", help="place and route the designs too")
+    parser.add_argument("--accuracy", action="store_true", help="leave out the hardware")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
     arguments = parser.parse_args()
     arguments.output.mkdir(exist_ok=True, parents=True)
     path, made_by = arguments.output / "accuracy.json", versions()
     known = {row["model"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
     for name in arguments.models or MODELS:
-        known[name] = row = measure(name, arguments.pnr)
+        known[name] = row = measure(name, arguments.pnr, arguments.accuracy)
         print(name, f"float {row['float']:.4f}", f"ONNX Runtime {row['onnxruntime']}", flush=True)
         print("   ", {k: round(v["accuracy"], 4) for k, v in row["settings"].items()}, flush=True)
         rows = [known[n] for n in MODELS if n in known]

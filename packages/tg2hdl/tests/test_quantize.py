@@ -457,6 +457,8 @@ def test_magnitudes_that_leave_nothing_are_named() -> None:
     assert "all values of linear on the samples are beyond 1e+08" in _refused(
         good * 1e20, model=lambda x: x.linear(W1)
     )
+    large = tg2hdl.quantize(lambda x: (x * 1e12).linear(W1) * 1e-12, good, float_layers=("__mul__", "linear"))
+    assert large.report.output_sqnr > 100
     report = tg2hdl.quantize(mlp, good * 1e-30).report
     assert any("x keeps 0.0 dB of its signal" in w for w in report.warnings)
 

@@ -18,7 +18,7 @@ from tg2hdl_quant.graph.ranges import calibration_method, means, observe
 from tg2hdl_quant.graph.report import QuantizationReport, measure
 from tg2hdl_quant.graph.samples import checked_labels, checked_samples
 from tg2hdl_quant.graph.simplify import simplify
-from tg2hdl_quant.graph.steps import plan_storage
+from tg2hdl_quant.graph.steps import FLOAT, plan_storage
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
@@ -95,7 +95,9 @@ def quantize_graph(
     simple = simplify(graph)
     plan = plan_storage(simple, options.float_layers, options.allow_float)
     method = calibration_method(options.calibration)
-    float_stored = [n for n in sorted(plan.roles) if simple.nodes[n].dtype.is_float]
+    float_stored = [
+        n for n, r in sorted(plan.roles.items()) if simple.nodes[n].dtype.is_float and r != {FLOAT}
+    ]
     observed = observe(simple, arrays, float_stored, options.seed)
     mean = means(simple, arrays, plan.weighted_operands()) if options.bias_correction else None
     rounding = WeightRounding(options.weight_rounding, simple, arrays)

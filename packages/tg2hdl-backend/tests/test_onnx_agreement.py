@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
-from tg2hdl_ir.errors import UnsupportedError  # noqa: E402
+from tg2hdl_ir.errors import InputError, UnsupportedError  # noqa: E402
 
 RNG = np.random.default_rng(3)
 INF, NAN = np.inf, np.nan
@@ -185,3 +185,26 @@ def test_text_is_not_computed_with(tmp_path):
     with pytest.raises(UnsupportedError) as error:
         OnnxModel(path)
     assert error.value.message == "ONNX operator Unique: input 'w' is text"
+
+
+def test_a_value_that_two_nodes_compute(tmp_path):
+    nodes = [onnx.helper.make_node(o, ["x"], ["y"], name=o) for o in ("Relu", "Abs")]
+    path = write(tmp_path / "m.onnx", nodes, [("x", np.float32, (2,))], [("y", np.float32, (2,))])
+    with pytest.raises(UnsupportedError) as error:
+        OnnxModel(path)
+    assert error.value.message == "'y' is computed twice"
+
+
+def test_an_opset_of_the_future(tmp_path):
+    nodes, known = [onnx.helper.make_node("Relu", ["x"], ["y"])], onnx.defs.onnx_opset_version()
+    path = write(
+        tmp_path / "m.onnx",
+        nodes,
+        [("x", np.float32, (2,))],
+        [("y", np.float32, (2,))],
+        None,
+        {"": known + 70},
+    )
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert error.value.message == f"m.onnx is of opset {known + 70}; the installed onnx knows {known}"

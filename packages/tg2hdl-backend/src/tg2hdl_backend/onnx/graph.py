@@ -88,6 +88,12 @@ class Graph:
         """Compute nodes, given in topological order."""
         for node in nodes:
             for name, value in zip(node.output, self.results(node), strict=False):
+                if name in self.values:
+                    raise UnsupportedError(
+                        f"{name!r} is computed twice",
+                        where=f"node {node.name or name!r}: {node.op_type}",
+                        hint="check the file with onnx.checker.check_model",
+                    )
                 if name:
                     self.add(value.renamed(name))
 

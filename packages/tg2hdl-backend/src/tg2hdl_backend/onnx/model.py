@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.checks import infer_types
@@ -86,6 +87,13 @@ class OnnxModel:
         self._nodes = proto.graph.node
         self.operators = frozenset(n.op_type for n in proto.graph.node)
         self._versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+        known = onnx.defs.onnx_opset_version()
+        if self._versions.get("", 0) > known:
+            raise InputError(
+                f"{file.name} is of opset {self._versions['']}; the installed onnx knows {known}",
+                where=str(file),
+                hint=f"install a newer onnx, or export the model with opset {known} or less",
+            )
         self._expected = infer_types(proto, file.name)
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]

@@ -22,7 +22,7 @@ def render(context: ReportContext) -> str:
         roofs.setdefault((kernel["bits_read_per_cycle"], kernel["multipliers"]), []).append(kernel)
     places = [k["macs"] / k["bits_read"] for k in kernels] + [m / bits for bits, m in roofs]
     low, high = min(places) / 4, max(places) * 4
-    traces = []
+    traces: list[dict[str, Any]] = []
     for (color, below), (bits, multipliers) in zip(enumerate(roofs.values()), roofs, strict=True):
         look = {"color": COLORS[color % len(COLORS)]}
         name = f"{bits:,} bits a cycle, {multipliers:,} multipliers"

@@ -148,7 +148,7 @@ def fit(lut, bram, hint="make it smaller"):
     [
         (fit(500, 5, hint=""), False),
         (fit(1100, 5), False),  # within the error of the estimate: place and route knows
-        (fit(1300, 5), True),
+        (fit(1600, 5), True),
         (fit(500, 11), True),  # memories are known
         (Fit("ice40-up5k", {}, {}, None, ("memory: 9 of 8 bits",), "quantize"), True),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from amaranth import Elaboratable, Module
+from amaranth.lib import io
 
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import BoardDef, resolve
@@ -34,7 +35,7 @@ _TOO_LARGE = re.compile(
 _UTILIZATION = re.compile(r"\d+/ *\d+ +\d+%")
 _NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
 _RUNS = 4
-_SURELY = 1.25
+_SURELY = 1.5
 """Factor of the cells of a part above which an estimate says that place and route would fail."""
 _WORTH = 1.05
 """Factor of the clock for which another run is worth its time."""
@@ -225,10 +226,13 @@ class _OnBoard(Elaboratable):
         m = Module()
         add_clock(m, platform, self._settings)
         m.submodules.design = top = self._top
-        line = platform.request("uart", 0)
+        pads = {pad.name: "-" for pad in platform.lookup("uart", 0).ios}
+        line = platform.request("uart", 0, dir=pads)
+        m.submodules.rx = rx = io.Buffer("i", line.rx)
+        m.submodules.tx = tx = io.Buffer("o", line.tx)
         m.d.comb += [
-            top.uart.rx.eq(line.rx.i),
-            line.tx.o.eq(top.uart.tx),
+            top.uart.rx.eq(rx.i),
+            tx.o.eq(top.uart.tx),
             top.uart.divisor.eq(self._divisor),
         ]
         return m

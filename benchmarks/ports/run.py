@@ -1,0 +1,78 @@
+"""What each host port costs: cycles to bring the inputs and fetch the results, and cells.
+
+    python benchmarks/ports/run.py    writes ports.json and ports.md; about a minute
+
+The design is a layer of 64 to 10 int8 values with int32 results, 10 multipliers, simulated through the driver of each
+port, and compared with numpy.  Cells are those of the port alone after Yosys' synthesis for an ECP5, without place and
+route; a link takes 8 cycles for a bit of the serial line, and 12 for one of SPI.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from amaranth.back import rtlil
+from tinygrad import Tensor
+
+import tg2hdl
+from tg2hdl_sim.yosys import run_yosys
+from tg2hdl_top.ports import build_port
+
+HERE = Path(__file__).parent
+PORTS = ("native", "axi-stream", "axi-lite", "wishbone", "uart", "spi")
+W = np.random.default_rng(0).integers(-128, 128, (64, 10), dtype=np.int8)
+
+
+def layer(x):
+    return x.cast("int32") @ Tensor(W).cast("int32")
+
+
+def row(port: str) -> dict[str, object]:
+    x = np.random.default_rng(1).integers(-128, 128, (1, 64), dtype=np.int8)
+    options = tg2hdl.CompileOptions(ports=(port,), multipliers=10, target="ecp5")
+    accelerator = tg2hdl.compile(layer, x, options=options, name="layer")
+    result = accelerator.simulate(x)
+    np.testing.assert_array_equal(result.output, x.astype(np.int32) @ W.astype(np.int32))
+    assert result.cycles.compute == accelerator.predicted_cycles
+    cells = port_cells(accelerator)
+    cycles = result.cycles
+    return {
+        "port": port,
+        "inputs": cycles.load,
+        "run": cycles.compute,
+        "results": cycles.readback,
+        "LUTs": cells["LUT4"] + 2 * cells["CCU2C"] + 4 * cells["TRELLIS_DPR16X4"],
+        "FFs": cells["TRELLIS_FF"],
+        "block RAMs": cells["DP16KD"],
+    }
+
+
+def port_cells(accelerator: tg2hdl.Accelerator) -> Counter[str]:
+    (plan,) = accelerator.design.ports
+    if plan.kind == "native":  # nothing but wires
+        return Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        (work / "port.il").write_text(rtlil.convert(build_port(plan), emit_src=False))
+        run_yosys("read_rtlil port.il\nsynth_ecp5 -top top\ntee -q -o stat.json stat -json\n", work)
+        return Counter(json.loads((work / "stat.json").read_text())["design"]["num_cells_by_type"])
+
+
+def main() -> None:
+    rows = []
+    for port in PORTS:
+        rows.append(row(port))
+        print(rows[-1], flush=True)
+    (HERE / "ports.json").write_text(json.dumps(rows, indent=1) + "\n")
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(f"{r[n]:,}" if n != "port" else r[n] for n in names) + " |" for r in rows]
+    (HERE / "ports.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

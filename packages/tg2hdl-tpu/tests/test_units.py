@@ -7,6 +7,7 @@ from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.alu import Alu
 from tg2hdl_tpu.hardware.dma import RowFifo
+from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.isa import FIRST_VECTOR
@@ -17,8 +18,8 @@ EDGES = np.array(
 )
 
 
-def opened(top, cycles=5_000):
-    return open_simulation(SimulationModel(top), engine="amaranth", expected_cycles=cycles)
+def opened(top, engine="amaranth"):
+    return open_simulation(SimulationModel(top), engine=engine)
 
 
 def to_int(words):
@@ -152,3 +153,38 @@ def test_fifo_keeps_the_order_under_stalls():
             sim.step()
     assert len(received) > 100
     assert received == sent[: len(received)]
+
+
+SPECIAL = (
+    0,
+    1 << 31,
+    0x7F800000,
+    0xFF800000,
+    0x7FC00000,
+    0xFFC00001,
+    1,
+    0x80000001,
+    0x3F800000,
+    0xBFC00000,
+    0x4F000000,
+)
+
+
+@pytest.mark.parametrize("stages", [5])
+def test_every_float_operation(stages):
+    rng = np.random.default_rng(stages)
+    values = np.concatenate([SPECIAL, EDGES, rng.integers(0, 1 << 32, 8)]).astype(np.int64).astype(np.uint32)
+    near = rng.integers(0x3E000000, 0x42000000, 8).astype(np.uint32)
+    values = np.concatenate([values, near]).view(np.int32)
+    with opened(FloatLane(stages), engine="levelized") as sim:
+        for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
+            if op.part != "float":
+                continue
+            a, b = (rng.choice(values, 60) for _ in range(2))
+            expected = op.numpy(a, b, b, 0)
+            sim.set("opcode", code)
+            for n in range(len(a)):
+                sim.set("a", int(a.view(np.uint32)[n]))
+                sim.set("b", int(b.view(np.uint32)[n]))
+                sim.step(stages)
+                assert sim.get("result") == int(expected.view(np.uint32)[n]), (op.name, hex(a[n]), hex(b[n]))

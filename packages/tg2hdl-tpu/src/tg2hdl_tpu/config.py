@@ -36,7 +36,7 @@ class Config:
     read_registers, pre_registers, alu_registers, reduce_registers : int
         Pipeline registers after memory (0 or 1), matrix unit and crossbar, vector unit, and reduction (0 to 2).
     float, functions, divide : bool
-        Whether there are FP32 operations, exp2, log2 and sine, integer division.
+        Whether there are FP32 operations; FP32 division, root, exp2, log2 and sine; integer division.
     float_stages : int
         Pipeline registers of these.
     memory_latency, memory_interval : int

@@ -65,7 +65,11 @@ def operations() -> str:
             "            int32_t a = va[n], b = vb[n], c = vc[n];",
             "            uint32_t ua = a, ub = b, uc = c;",
             "            (void)b, (void)c, (void)ua, (void)ub, (void)uc;",
-            *(["            float fa = to_float(a), fb = to_float(b);"] if op.part == "float" else []),
+            *(
+                ["            float fa = to_float(a), fb = to_float(b);"]
+                if op.part in ("float", "functions")
+                else []
+            ),
             f"            r[n] = (int32_t)({op.c});",
             "        }",
             "        break;",

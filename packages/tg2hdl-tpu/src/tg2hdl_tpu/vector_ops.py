@@ -229,8 +229,12 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
     _fp("fsub", "a - b, nearest even", "from_float(fa - fb)", _float(lambda x, y: x - y)),
     _fp("frsub", "b - a, nearest even", "from_float(fb - fa)", _float(lambda x, y: y - x)),
     _fp("fmul", "a * b, nearest even", "from_float(fa * fb)", _float(lambda x, y: x * y)),
-    _fp("fdiv", "a / b, nearest even", "from_float(fa / fb)", _float(lambda x, y: x / y)),
-    _fp("frdiv", "b / a, nearest even", "from_float(fb / fa)", _float(lambda x, y: y / x)),
+    VectorOp(
+        "fdiv", "a / b, nearest even", "from_float(fa / fb)", _float(lambda x, y: x / y), part="functions"
+    ),
+    VectorOp(
+        "frdiv", "b / a, nearest even", "from_float(fb / fa)", _float(lambda x, y: y / x), part="functions"
+    ),
     _fp("fmax", "b if b > a, else a", "fb > fa ? b : a", lambda a, b, c, k: np.where(_f(b) > _f(a), b, a)),
     _fp("fmin", "b if b < a, else a", "fb < fa ? b : a", lambda a, b, c, k: np.where(_f(b) < _f(a), b, a)),
     _fp("flt", "1 if a < b, else 0", "fa < fb", lambda a, b, c, k: _truth(_f(a) < _f(b))),
@@ -241,8 +245,13 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
         "fa != fb",
         lambda a, b, c, k: _truth(_f(a) != _f(b)),
     ),
-    _fp(
-        "fsqrt", "root, nearest even", "from_float(sqrtf(fa))", _float(lambda x, y: np.sqrt(x)), reads_b=False
+    VectorOp(
+        "fsqrt",
+        "root, nearest even",
+        "from_float(sqrtf(fa))",
+        _float(lambda x, y: np.sqrt(x)),
+        reads_b=False,
+        part="functions",
     ),
     _fp("ftrunc", "toward zero", "from_float(truncf(fa))", _float(lambda x, y: np.trunc(x)), reads_b=False),
     _fp(

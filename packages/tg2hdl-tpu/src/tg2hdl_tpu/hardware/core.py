@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,7 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
 from tg2hdl_tpu.hardware.alu import Alu
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
+from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.records import PC_BITS, is_one_of, resolved_layout, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
@@ -49,7 +50,7 @@ class TensorCore(wiring.Component):
     """
 
     def __init__(self, config: Config) -> None:
-        for part in PARTS:
+        for part in (part for part in PARTS if part != "float"):
             if getattr(config, part):
                 raise UnsupportedError(
                     f"the hardware of `{part}` is not built yet", where="TensorCore", hint=f"use {part}=False"
@@ -89,7 +90,18 @@ class TensorCore(wiring.Component):
         self.halting = halting = Signal()
         self.check = 1 + config.read_registers
         layout = row_layout(config)
-        self.ages = [Signal(layout, name=f"age{age}") for age in range(config.latency + 1)]
+        self.latency = {0: config.latency, 1: config.long_latency if config.float else config.latency}
+        last = max(self.latency.values())
+        self.ages = [Signal(layout, name=f"age{age}") for age in range(last + 1)]
+        self.is_last = [self._at(age) for age in range(last + 1)]
+        self.final = Signal(layout, name="final")
+        m.d.comb += self.final.eq(self.ages[config.latency])
+        if config.float:
+            m.d.comb += self.final.writes.eq(
+                self.ages[config.latency].writes & ~self.ages[config.latency].floats
+            )
+            with m.If(self.ages[config.long_latency].floats):
+                m.d.comb += self.final.eq(self.ages[config.long_latency])
         self.load, self.store = Channel(config), Channel(config)
         m.submodules.load, m.submodules.store = self.load, self.store
 
@@ -130,9 +142,8 @@ class TensorCore(wiring.Component):
         with m.If((self.stop != 0) | (data_trap != 0)):
             m.d.sync += [x_valid.eq(0), waiting_valid.eq(0)]
 
-        busy = [age.writes for age in self.ages[1:-1]] + [
-            age.checked for age in self.ages[1 : self.check + 1]
-        ]
+        busy = [age.writes & ~self.is_last[n] for n, age in enumerate(self.ages) if n > 0]
+        busy += [age.checked for age in self.ages[1 : self.check + 1]]
         idle = ~(x_valid | waiting_valid | self.load.active | self.store.active | _any(busy))
         with m.If(self.running):
             m.d.sync += self.cycles.eq(self.cycles + 1)
@@ -148,10 +159,28 @@ class TensorCore(wiring.Component):
             ]
         return m
 
+    def _at(self, age: int) -> Any:
+        """Whether the row of an age is written in this cycle."""
+        floats = self.ages[age].floats
+        return (floats & int(age == self.latency[1])) | (~floats & int(age == self.latency[0]))
+
     # -- row stage
 
     def _in_flight(self, row: Any, mask: Any) -> Any:
         return _any([age.writes & (age.row == row) & (age.mask & mask).any() for age in self.ages[1:]])
+
+    def _slot_taken(self, is_long: Any, row: Any, mask: Any) -> Any:
+        """Another row is written in the same cycle, or one of the same words is written later."""
+        found = []
+        for mine, other in ((0, 1), (1, 0)):
+            ahead = self.latency[other] - self.latency[mine]
+            for number in range(1, ahead + 1):
+                age = self.ages[number]
+                taken: Any = age.writes & (age.floats == other) & (is_long == mine)
+                if number < ahead:
+                    taken = taken & (age.row == row) & (age.mask & mask).any()
+                found.append(taken)
+        return _any(found) if found else Const(0)
 
     @staticmethod
     def _covers(channel: Channel, row: Any) -> Any:
@@ -209,7 +238,10 @@ class TensorCore(wiring.Component):
         wait_c = self._in_flight(low["to"], straight) | self._covers(self.load, low["to"])
         wait_a = self._in_flight(low["a"], a_mask) | self._covers(self.load, low["a"])
         wait_b = reads_b & (self._in_flight(low["b"], b_mask) | self._covers(self.load, low["b"]))
+        is_long = is_one_of(x.opcode, (o.name for o in VECTOR_OPS if o.is_long))
         wait_w = (writes & self._covers(self.load, low["to"])) | kept
+        if config.float:
+            wait_w = wait_w | (writes & self._slot_taken(is_long, low["to"], mask))
         blocked = Signal()
         m.d.comb += blocked.eq(Mux(holds, wait_c, wait_a | wait_b | wait_w))
 
@@ -268,6 +300,7 @@ class TensorCore(wiring.Component):
             vmem.b_row.eq(low["b"]),
             out.valid.eq(real & is_vector),
             out.writes.eq(real & writes),
+            out.floats.eq((real & is_long) if config.float else 0),
             out.row.eq(low["to"]),
             out.mask.eq(mask),
             out.hold.eq(issues & holds),
@@ -302,8 +335,10 @@ class TensorCore(wiring.Component):
         m.submodules.crossbar = crossbar = Crossbar(config)
         m.submodules.reducer = reducer = Reducer(config)
         trap = Signal(4)
-        for age in range(config.latency):
+        for age in range(len(self.ages) - 1):
             m.d.sync += self.ages[age + 1].eq(self.ages[age])
+            with m.If(self.is_last[age]):
+                m.d.sync += [self.ages[age + 1].writes.eq(0), self.ages[age + 1].floats.eq(0)]
             if age <= check:
                 # A row that traps takes no effect, nor does a younger one.
                 squashed = self.ages[age + 1]
@@ -344,7 +379,7 @@ class TensorCore(wiring.Component):
             m.d.sync += [register.eq(value) for register, value in zip(registers, passed, strict=True)]
             passed = list(registers)
             at += 1
-        control = self.ages[at]
+        control = before = self.ages[at]
         is_matrix = (control.pre == 1) | (control.pre == 2)
         a = Mux(is_matrix, matrix.result, passed[0])
         results = []
@@ -370,15 +405,25 @@ class TensorCore(wiring.Component):
             reducer.levels.eq(control.levels),
             reducer.pack.eq(control.pack),
         ]
-        final = self.ages[-1]
-        result = Signal(config.row_bits)
-        m.d.sync += result.eq(reducer.result)
+        # What `lda` reads is no write, and so may meet a float.
+        result, word = Signal(config.row_bits), Signal(signed(32))
+        m.d.sync += [result.eq(reducer.result), word.eq(reducer.result[:32])]
+        if config.float:
+            floats = []
+            for lane in range(config.lanes):
+                m.submodules[f"float{lane}"] = unit = FloatLane(config.float_stages)
+                part = slice(32 * lane, 32 * lane + 32)
+                m.d.comb += [unit.a.eq(a[part]), unit.b.eq(passed[1][part]), unit.opcode.eq(before.opcode)]
+                floats.append(unit.result)
+            with m.If(self.ages[config.long_latency - 1].floats):
+                m.d.sync += result.eq(Cat(floats))
+        final = self.final
         m.d.comb += [
             vmem.row.eq(final.row),
             vmem.data.eq(result),
             vmem.mask.eq(final.mask & final.writes.replicate(config.lanes)),
-            self.sxu.word.eq(result[:32].as_signed()),
-            self.sxu.word_valid.eq(final.lda),
+            self.sxu.word.eq(word),
+            self.sxu.word_valid.eq(self.ages[config.latency].lda),
         ]
         return trap
 
@@ -388,7 +433,7 @@ class TensorCore(wiring.Component):
         config, load, store, vmem = self.config, self.load, self.store, self.vmem
         m.submodules.arriving = arriving = RowFifo(config.row_bits)
         m.submodules.leaving = leaving = RowFifo(config.row_bits)
-        final = self.ages[-1]
+        final = self.final
         everything = Value.cast((1 << config.lanes) - 1)
         bits = (config.vmem_rows - 1).bit_length()
 

@@ -131,14 +131,15 @@ def table(rows: list[dict[str, Any]]) -> str:
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
         "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
         "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
-        "`python benchmarks/quant/run.py`.",
+        "`python benchmarks/quant/run.py`; rows with * by its version before requantization kept to 32 bits.",
         "",
         "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",
         "|---|" + "---|" * (len(SETTINGS) + 5),
     ]
     for row in rows:
         limits = " / ".join("-" if w is None else f"{w:.1f}" for w in WANTED[row["model"]])
-        cells = [row["model"], str(row["test samples"]), f"{row['float']:.2%}", limits]
+        star = " *" if row.get("earlier") else ""
+        cells = [row["model"] + star, str(row["test samples"]), f"{row['float']:.2%}", limits]
         for found in (*(row["settings"].get(setting) for setting in SETTINGS), row["onnxruntime"]):
             cells.append("-" if found is None else _cell(found["accuracy"], row["float"]))
         other = row["onnxruntime"]

@@ -20,7 +20,7 @@ CONFIGS = (
 @pytest.mark.parametrize("traps", [False, True])
 def test_random_programs_agree_with_the_reference(config, traps):
     seen = set()
-    for seed in range(30):
+    for seed in range(20):
         bundle = random_bundle(seed, config, traps=traps)
         machine, reference = Machine(config), Reference(config)
         machine.load_bundle(bundle)

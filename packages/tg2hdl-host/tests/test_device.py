@@ -78,6 +78,12 @@ def test_unfit_inputs_are_refused(value):
         opened()(value)
 
 
+@pytest.mark.parametrize("arguments", [(5,), ("/dev/none", 5)])
+def test_a_device_is_named_by_text_or_a_path(arguments):
+    with pytest.raises(ConnectionFailedError, match="named by text or a path"):
+        tg2hdl_host.connect(*arguments)
+
+
 def test_weights_are_loaded_before_the_first_run():
     device = opened(FakeDevice(weights=True))
     x = inputs(1)[0]

@@ -58,6 +58,12 @@ def test_random_designs_in_the_levelized_engine(seed):
     check_same(lambda: RandomDesign(seed, 20 + 15 * seed), "levelized", seed, 60)
 
 
+def test_a_component_needs_no_model_around_it():
+    with open_simulation(Combinational(), "amaranth") as sim:
+        sim.set("a", 255)
+        assert sim.get("y") == 256
+
+
 def test_loops_through_bits_of_vectors_in_the_levelized_engine():
     require("levelized")
     check_same(Loopy, "levelized", 1)

@@ -6,10 +6,11 @@ from click.testing import CliRunner
 
 import tg2hdl
 from tg2hdl.cli import cli
-from tg2hdl_backend import capture
+from tg2hdl_backend import OnnxModel, capture
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, Tg2hdlError
-from tg2hdl_synth import estimate_design, synthesize
+from tg2hdl_sim import open_simulation
+from tg2hdl_synth import estimate_design, synthesis_stats, synthesize
 from tg2hdl_top import Design, TopModule, compile_program
 
 X = np.zeros(8, np.int8)
@@ -33,6 +34,9 @@ CALLS = {
     "no kernels": lambda: TopModule(5),
     "a number as a dtype": lambda: DType.from_name(5),
     "a model that is a number": lambda: capture(5, X),
+    "no design to simulate": lambda: open_simulation(5),
+    "a number as a file": lambda: OnnxModel(5),
+    "no kernel": lambda: synthesis_stats(None),
 }
 
 

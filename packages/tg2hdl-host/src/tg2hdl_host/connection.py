@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class SerialTransport:
 
 
 def connect(
-    device: str,
+    device: str | PathLike[str],
     design: str | PathLike[str] | None = None,
     *,
     baud: int | None = None,
@@ -72,7 +72,7 @@ def connect(
 
     Parameters
     ----------
-    device : str
+    device : str or path
         A serial port such as ``/dev/ttyUSB0``, a URL of pyserial such as ``socket://localhost:5000``, or
         ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote.
     design : path, optional
@@ -92,6 +92,14 @@ def connect(
     WrongDesignError
         When it holds another design than `design`.
     """
+    try:
+        device, design = fspath(device), None if design is None else fspath(design)
+    except TypeError as error:
+        raise ConnectionFailedError(
+            f"a device and a design are named by text or a path: {error}",
+            stage="link",
+            hint="give e.g. '/dev/ttyUSB0' or 'simulate:DIR'",
+        ) from None
     simulated = device.startswith("simulate:")
     given = device.removeprefix("simulate:") if simulated else design
     folder = None if given is None else Path(given)

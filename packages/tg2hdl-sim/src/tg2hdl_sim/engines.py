@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from amaranth.lib import wiring
+
 from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
 from tg2hdl_ir.plugins.registry import registry
@@ -74,7 +76,7 @@ def estimate_engines(
 
 
 def open_simulation(
-    model: SimulationModel,
+    model: SimulationModel | wiring.Component,
     engine: str = "auto",
     *,
     expected_cycles: int = 100_000,
@@ -86,7 +88,7 @@ def open_simulation(
 
     Parameters
     ----------
-    model : SimulationModel
+    model : SimulationModel or wiring.Component
         The design.
     engine : str
         ``auto`` for the one that is predicted to finish first, or the name of one.  The environment variable
@@ -109,6 +111,9 @@ def open_simulation(
     SimulationError
         When its tools fail.
     """
+
+    if not isinstance(model, SimulationModel):
+        model = SimulationModel(model)
 
     def report(message: str) -> None:
         log.info("%s", message)

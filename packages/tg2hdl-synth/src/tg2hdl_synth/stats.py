@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tg2hdl_ir.errors import ToolMissingError
+from amaranth.hdl import Elaboratable
+
+from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_lower.plan.operations import SharedUnitOp, UnitOp
@@ -32,9 +34,18 @@ def synthesis_stats(kernel: Any, device: str = "45k", package: str = "CABGA381")
         ``mem_bits`` (bits of the buffers), ``fp32_units`` (units by op), ``fmax_mhz``, ``comb``, ``ff``, ``dp16kd``,
         ``mult18``; `from_synth` is False when the tools are missing, and the counts are then those of the estimate
         of the plan, with the reason under ``note``.
+
+    Raises
+    ------
+    InputError
+        For anything else than a kernel or a design.
     """
     from tg2hdl_lower import CompiledKernel
 
+    if not isinstance(kernel, (KernelIR, Elaboratable)):
+        raise InputError(
+            f"{kernel!r:.60} is no kernel", hint="give a CompiledKernel, a TopModule or a KernelIR"
+        )
     design = CompiledKernel(kernel) if isinstance(kernel, KernelIR) else kernel
     part = _packaged(part_named(f"ecp5-{device}"), package)
     stats: dict[str, Any] = {"mem_bits": _memory_bits(design), "fp32_units": _units(design)}

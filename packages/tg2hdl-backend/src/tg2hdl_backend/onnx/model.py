@@ -69,6 +69,8 @@ class OnnxModel:
         dims: Mapping[str, int] | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(path, (str, PathLike)):
+            raise InputError(f"{path!r:.60} is no path of an ONNX file", hint="give e.g. 'model.onnx'")
         file = Path(path)
         proto = read_file(file)
         self.__name__ = file.stem

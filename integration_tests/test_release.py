@@ -16,7 +16,7 @@ URL = "https://git.invalid/tg2hdl"
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """The repository's packages, of which two stay: what an index has is theirs alone."""
+    """Two of the repository's packages: what an index has is theirs alone."""
     root = tmp_path_factory.mktemp("release")
     for name in ("tg2hdl-ir", "tg2hdl-quant"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")

@@ -176,7 +176,7 @@ class Move(NamedTuple):
 
 
 class RandomMoves(NamedTuple):
-    """Moves between buffers of one size, of which the first is the input."""
+    """Moves between buffers of one size; the first is the input."""
 
     size: int
     buffers: int

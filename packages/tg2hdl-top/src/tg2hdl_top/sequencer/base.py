@@ -161,7 +161,7 @@ class Sequencer(ABC):
         raise NotImplementedError
 
     def waiting_component(self, order: Sequence[int]) -> RunSequencerComponent:
-        """Hardware for runs of these cores, of which each may have to wait."""
+        """Hardware for runs of these cores; each run may have to wait."""
         raise NotImplementedError
 
     @abstractmethod

@@ -29,7 +29,7 @@ class MatrixUnit(wiring.Component):
     Members
     -------
     row : In
-        A row of the scratchpad, of which segment `segment` is used; with `bytes`, as packed bytes.
+        A row of the scratchpad; segment `segment` is used, with `bytes` as packed bytes.
     load, whole, index : In
         Take the segment as weights: tile row `index` or the whole tile.
     overflow : Out(1)

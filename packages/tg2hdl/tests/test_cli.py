@@ -211,4 +211,5 @@ def test_schedule_overlap(folder):
     assert "2 kernels, overlap, " in plan
     assert "  start of k1 " in plan
     simulated = call("simulate", *arguments, "--engine", "amaranth", cwd=folder)
+    assert "kernels overlap: " in simulated.stdout
     assert "every bit equals the golden model" in simulated.stdout

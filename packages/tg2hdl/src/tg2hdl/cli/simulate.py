@@ -65,6 +65,10 @@ def simulate(
         table.add_row(kernel.name, f"{kernel.cycles:,}", f"{simulated:,}")
     table.add_row("start to done", f"{accelerator.predicted_cycles:,}", f"{result.cycles.compute:,}")
     console.print(table)
+    if accelerator.design.sequencer.policy != "serial" and len(accelerator.kernels) > 1:
+        console.print(
+            "kernels overlap: simulated cycles of a kernel are those from the end of all before it to its own"
+        )
     cycles = result.cycles
     console.print(
         f"{cycles.total:,} cycles, of them {cycles.load:,} to load and {cycles.readback:,} to read back"

@@ -141,7 +141,6 @@ def table(result: dict) -> str:
 
 NOTES = (
     "-: not run; CXXRTL's model of MLP x128 or GEMM fp32 x8 takes one to two minutes of CPU to compile",
-    "seven of the eight lanes of GEMM fp32 x8 share a loop; the eighth differs and is computed in scalars",
     "other processes share the caches and the hardware threads: ratios within a design are sounder than absolutes",
 )
 

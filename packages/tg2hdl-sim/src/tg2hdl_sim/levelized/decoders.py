@@ -18,7 +18,8 @@ SMALLEST = 8  # comparisons that are worth a shift and the bits taken out of it
 def merge_decoders(design: Design) -> None:
     """Replace comparisons with constants by the bits of ``1 << word``, in place.
 
-    Where the design has the bits in the reverse order, they are those of ``top >> word``, so that what follows can be
+    Only where the bits become neighbours in a word: comparisons for the lanes of a loop stay, so that the lanes are
+    alike.  Where the word has them in the reverse order, they are those of ``top >> word``, so that what follows can be
     computed on whole words.
     """
     nodes = design.nodes
@@ -37,13 +38,17 @@ def merge_decoders(design: Design) -> None:
     values: dict[int, Operand] = {}
     for word, compared in found.items():
         width = 1 << width_of(word)
-        places = {value: _place(design, users, number) for value, number in compared.items()}
-        if _falls(places):
+        order = _order({value: _place(design, users, number) for value, number in compared.items()})
+        if 2 * abs(order) < len(compared):
+            continue
+        if order < 0:
             decoded = design.add("shr", [constant(1 << (width - 1), width), word], width)
             values |= {n: bits_of(decoded, width - 1 - value, 1) for value, n in compared.items()}
         else:
             decoded = design.add("shl", [constant(1, width), word], width)
             values |= {n: bits_of(decoded, value, 1) for value, n in compared.items()}
+    if not values:
+        return
     for node in nodes:
         node.ins = [replace(operand, values.get) for operand in node.ins]
     for name, operand in design.outputs.items():
@@ -83,11 +88,11 @@ def _place(design: Design, users: dict[int, list[tuple[int, int]]], number: int)
     return None
 
 
-def _falls(places: dict[int, tuple[int, int] | None]) -> bool:
-    """Whether greater values have lower places."""
+def _order(places: dict[int, tuple[int, int] | None]) -> int:
+    """Return how many values are beside the following one in a word; negative when greater ones have lower places."""
     votes = 0
     for value, here in places.items():
         following = places.get(value + 1)
         if here is not None and following is not None and here[0] == following[0]:
             votes += 1 if following[1] > here[1] else -1
-    return votes < 0
+    return votes

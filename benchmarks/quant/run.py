@@ -131,7 +131,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
         "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
         "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
-        "`python benchmarks/quant/run.py`; rows with * by its version before requantization kept to 32 bits.",
+        "`python benchmarks/quant/run.py`; rows with * by its version before requantization kept to 32 bits, "
+        "the depthwise one taken from what that run printed.",
         "",
         "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",
         "|---|" + "---|" * (len(SETTINGS) + 5),

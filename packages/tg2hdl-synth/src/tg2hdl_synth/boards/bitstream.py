@@ -119,7 +119,7 @@ def build_bitstream(
         raise InputError(
             f"{chosen.name} has no controller for memory outside the chip here, and weights of design "
             f"{design.program.name} are there",
-            hint='compile with weights="rom", or put the design behind a memory controller of your own',
+            hint='compile with weights="rom", or connect the design to a memory controller of your own',
         )
     part = part_named(chosen.part)
     _check_fits(design, chosen, progress)

@@ -186,14 +186,14 @@ def test_symbolic_dimension_without_size(tmp_path):
 
 
 def test_unknown_operator(tmp_path):
-    node = helper.make_node("StringNormalizer", ["x"], ["y"])
+    node = helper.make_node("Unique", ["x"], ["y"])
     graph = helper.make_graph([node], "graph", [floats("x", 1)], [floats("y", 1)])
     path = tmp_path / "odd.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(path))
     with pytest.raises(UnsupportedError) as error:
         OnnxModel(path)
     assert str(error.value) == (
-        "unsupported: ONNX operator StringNormalizer: there is no definition of it\n"
-        "  at: node 'y': ai.onnx StringNormalizer, opset 13\n"
+        "unsupported: ONNX operator Unique: there is no definition of it\n"
+        "  at: node 'y': ai.onnx Unique, opset 13\n"
         "  hint: export the model without it, or register it with the hook tg2hdl_onnx_operators"
     )

@@ -280,3 +280,63 @@ def test_a_shape_other_than_the_one_onnx_infers_is_refused(tmp_path):
     with registry().extended(Wrong()), pytest.raises(UnsupportedError) as error:
         OnnxModel(path)
     assert error.value.message == "ONNX operator Neg: the result 'y' has shape (1, 2) where ONNX says (2,)"
+
+
+def test_types_that_do_not_fit_are_refused(tmp_path):
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Add", ["a", "b"], ["y"])],
+        [("a", F, (2,)), ("b", np.int32, (2,))],
+        [("y", F, (2,))],
+    )
+    with pytest.raises(
+        InputError, match=r"^bad input: types that do not fit: .*\(op_type:Add\): B has inconsistent type"
+    ):
+        OnnxModel(path)
+
+
+def test_an_operator_newer_than_its_opset_is_refused(tmp_path):
+    path = write(
+        tmp_path / "m.onnx", [node("Gelu", ["x"], ["y"])], [("x", F, (2,))], [("y", F, (2,))], opsets={"": 17}
+    )
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert error.value.message == "ONNX operator Gelu is not in version 17 of the operator set"
+    assert error.value.hint == "export the model with opset 20 or later, which has it"
+
+
+@pytest.mark.parametrize(
+    ("operator", "indices", "wrong"),
+    [
+        ("Gather", [[0, 3]], "index 3 at (0, 1) is outside an axis of size 3"),
+        ("Gather", [-4], "index -4 at (0,) is outside an axis of size 3"),
+        ("GatherElements", [[0, 0], [5, 0]], "index 5 at (1, 0) is outside an axis of size 3"),
+        ("GatherND", [[2, 2]], "index 2 at (0, 1) is outside an axis of size 2"),
+    ],
+)
+def test_constant_indices_out_of_range_are_refused(tmp_path, operator, indices, wrong):
+    path = write(
+        tmp_path / "m.onnx",
+        [node(operator, ["x", "i"], ["y"])],
+        [("x", F, (3, 2))],
+        [("y", F, None)],
+        weights={"i": np.array(indices, np.int64)},
+    )
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert error.value.message == f"ONNX operator {operator}: {wrong}"
+
+
+def test_two_initializers_of_one_name_are_refused(tmp_path):
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Add", ["x", "w"], ["y"])],
+        [("x", F, (2,))],
+        [("y", F, (2,))],
+        weights={"w": np.array([1, 2], F)},
+    )
+    model = onnx.load(str(path))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3, 4], F), "w"))
+    onnx.save(model, str(path))
+    with pytest.raises(InputError, match="two initializers of the name 'w'"):
+        OnnxModel(path)

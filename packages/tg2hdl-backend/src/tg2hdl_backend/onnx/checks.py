@@ -1,10 +1,12 @@
-"""Types that ONNX infers, against which computed values are checked."""
+"""What a file must keep to: types that ONNX infers, operators of its opset, constant indices within an axis."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 import onnx.shape_inference
 from onnx import ModelProto, TensorProto, TypeProto
@@ -12,11 +14,12 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.tensors import element_type
+from tg2hdl_backend.onnx.value import Value
 from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 
-__all__ = ["ExpectedTypes", "infer_types"]
+__all__ = ["ExpectedTypes", "check_indices", "check_opset", "infer_types"]
 
 log = logging.getLogger("tg2hdl_backend")
 
@@ -67,7 +70,12 @@ def as_type(node: OnnxNode, name: str, tensor: Tensor, element: int) -> Tensor:
 def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
     """Types of all values of a model whose inputs have sizes; values that ONNX cannot infer are missing.
 
-    Where a contradiction in the file ends the inference, a warning in the log says so, and nothing is compared.
+    Where a contradiction of shapes ends the inference, a warning in the log says so, and nothing is compared.
+
+    Raises
+    ------
+    InputError
+        For a node whose inputs have types that its operator does not take, or not together.
     """
     for node in model.graph.node:
         # ONNX's inference takes 0 for the default of this attribute, which is 1.
@@ -80,6 +88,14 @@ def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
             "%s: ONNX infers no types and shapes, so that results are not compared with them: %s", file, error
         )
         return ExpectedTypes({})
+    try:
+        onnx.shape_inference.infer_shapes(model, data_prop=True, check_type=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise InputError(
+            f"types that do not fit: {error}",
+            where=file,
+            hint="insert a Cast, or check the exporter with onnx.checker.check_model(model, full_check=True)",
+        ) from error
     types = {}
     for info in (*graph.value_info, *graph.output):
         if info.type.WhichOneof("value") == "tensor_type":
@@ -94,3 +110,64 @@ def _type(tensor: TypeProto.Tensor) -> tuple[int, tuple[int | None, ...] | None]
         d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None for d in tensor.shape.dim
     )
     return tensor.elem_type, sizes
+
+
+def check_opset(info: OnnxNode) -> None:
+    """Refuse an operator that its opset does not have yet.
+
+    Raises
+    ------
+    InputError
+        When ONNX has the operator, but only in a later version of the set.
+    """
+    if onnx.defs.has(info.op_type, info.version, info.domain) or not onnx.defs.has(info.op_type, info.domain):
+        return
+    first = onnx.defs.get_schema(info.op_type, info.domain).since_version
+    raise InputError(
+        f"ONNX operator {info.op_type} is not in version {info.version} of the operator set",
+        where=info.where,
+        hint=f"export the model with opset {first} or later, which has it",
+    )
+
+
+#: Axis of the data that an operator's indices count along: an attribute with its default, or None for leading axes.
+_INDEXED = {
+    "Gather": "axis",
+    "GatherElements": "axis",
+    "GatherND": None,
+    "ScatterElements": "axis",
+    "ScatterND": None,
+}
+
+
+def check_indices(info: OnnxNode, inputs: Sequence[Value | None]) -> None:
+    """Refuse constant indices beyond the axis that they count along.
+
+    Raises
+    ------
+    InputError
+        For an index that no element of the data has.
+    """
+    if info.op_type not in _INDEXED or info.domain or len(inputs) < 2:
+        return
+    data, indices = inputs[0], info.known(1)
+    if data is None or data.items is not None or indices is None or indices.size == 0:
+        return
+    shape = data.array.shape if data.is_known else data.tensor.shape
+    if _INDEXED[info.op_type] is None:
+        first = info.attribute("batch_dims", 0)
+        limits = np.array(shape[first : first + indices.shape[-1]], np.int64)
+    else:
+        axis = info.attribute("axis", 0)
+        if not -len(shape) <= axis < len(shape):
+            return  # the operator's definition says so
+        limits = np.array(shape[axis], np.int64)
+    wrong = (indices < -limits) | (indices >= limits)
+    if wrong.any():
+        place = tuple(int(n) for n in np.argwhere(wrong)[0])
+        raise InputError(
+            f"ONNX operator {info.op_type}: index {int(indices[place])} at {place} is outside an axis of size "
+            f"{int(np.broadcast_to(limits, indices.shape)[place])}",
+            where=info.where,
+            hint="indices count from 0, negative ones from the end",
+        )

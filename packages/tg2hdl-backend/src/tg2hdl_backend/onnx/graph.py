@@ -14,7 +14,7 @@ import onnx
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 from tinygrad import Tensor
 
-from tg2hdl_backend.onnx.checks import ExpectedTypes
+from tg2hdl_backend.onnx.checks import ExpectedTypes, check_indices, check_opset
 from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
 from tg2hdl_backend.onnx.fold import fold_node
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
@@ -115,6 +115,8 @@ class Graph:
         if node.op_type in SEQUENCES and node.domain in ("", "ai.onnx"):
             return SEQUENCES[node.op_type](self, node, inputs)
         info = self.describe(node, inputs)
+        check_opset(info)
+        check_indices(info, inputs)
         text = self._text_results(node, info, inputs)
         found = self._results(node, info, inputs)
         if not text:

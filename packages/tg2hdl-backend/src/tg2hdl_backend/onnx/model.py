@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -102,6 +103,13 @@ class OnnxModel:
         )
         self._text = TextTable()
         self._arrays, self._strings = {}, []
+        names = Counter(tensor.name for tensor in proto.graph.initializer)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise InputError(
+                f"{file.name} has two initializers of the name {twice[0]!r}",
+                where=str(file),
+                hint="check the file with onnx.checker.check_model",
+            )
         for tensor in proto.graph.initializer:
             if is_text(tensor):
                 self._strings.append(tensor)

@@ -14,6 +14,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
+from tg2hdl_backend.testing.memory_ports import check_memory_port
 from tg2hdl_backend.testing.ports import check_port
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins import hookspecs
@@ -121,6 +122,11 @@ def test_register_file(plugin):
 @example("counting_port")
 def test_counting_port(plugin):
     check_port(registry().port("counting"))
+
+
+@example("static_ram")
+def test_static_ram(plugin):
+    check_memory_port(registry().memory_port("sram"))
 
 
 @example("spaced_sequencer")

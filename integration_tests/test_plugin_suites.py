@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tg2hdl_backend.testing.memory_ports import check_memory_port
 from tg2hdl_backend.testing.ports import check_port
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
@@ -21,6 +22,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.testing.conformance import check_lowering, check_unit
 from tg2hdl_quant.testing import check_quantizer
 from tg2hdl_sim.testing.units import LoweringSimulation, simulate_unit
+from tg2hdl_top.external.wishbone_pipelined import WishbonePipelinedTimes
 from tg2hdl_top.ports.native import NativeDriver, NativePort
 
 B, INT = DType.INT8, DType.INT32
@@ -161,6 +163,28 @@ def test_faulty_quantizers(fault, message):
 @pytest.mark.parametrize("name", ["native", "axi-lite"])
 def test_ports(name):
     check_port(registry().port(name))
+
+
+@pytest.mark.parametrize("port", registry().memory_ports(), ids=lambda port: port.name)
+def test_memory_ports(port):
+    check_memory_port(port)
+
+
+def test_a_prediction_that_is_a_cycle_early():
+    class Early(WishbonePipelinedTimes):
+        def take(self, beats, begin):
+            return super().take(beats, begin) - 1
+
+    definition = replace(registry().memory_port("wishbone-pipelined"), name="early", times=Early)
+
+    class Plugin:
+        tg2hdl_memory_ports = staticmethod(hookimpl(lambda: [definition]))
+
+    with (
+        registry().extended(Plugin),
+        pytest.raises(AssertionError, match=r"run 0: \d+ cycles, \d+ predicted"),
+    ):
+        check_memory_port(definition)
 
 
 class Forgetful(NativePort):

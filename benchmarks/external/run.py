@@ -83,6 +83,7 @@ CASES = (
     Case("MLP 512-1024-1024-512-10 int8", mlp, (1, 512), 4),
     Case("MLP 512-1024-1024-512-10 int8", mlp, (1, 512), 2),
     Case("MLP 512-1024-1024-512-10 int8", mlp, (1, 512), 16, port="wishbone"),
+    Case("MLP 512-1024-1024-512-10 int8", mlp, (1, 512), 16, port="wishbone-pipelined"),
     Case("ResNet-8 int8", resnet, (1, 3, 32, 32), 16),
     Case("ResNet-8 int8", resnet, (1, 3, 32, 32), 16, 1_200_000),
 )

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir.errors import CapacityError, InputError, PluginError
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
-from tg2hdl_top.external.memory_model import MemoryModel
+from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
 from tg2hdl_top.external.plan import memory_image
 from tg2hdl_top.testing import I8, I32, buffer, gemv, simulate, words
 
@@ -24,6 +24,10 @@ MODELS = (
     MemoryModel(bits=64, latency=1, refresh_cycles=0, burst=1, outstanding=3),
     MemoryModel(bits=16, latency=9, cycles_per_beat=2, refresh_every=9, refresh_cycles=4, outstanding=1),
 )
+
+
+class Abacus(ExternalMemory):
+    bits, alignment, beats_per_cycle = 8, 1, 1
 
 
 def network(sizes: tuple[int, ...] = SIZES) -> tuple[ProgramIR, list[Any]]:
@@ -55,10 +59,14 @@ def options(bits: int = 2100, **further: Any) -> CompileOptions:
     return CompileOptions(**({"multipliers": 4, "weights": "external", "on_chip_bits": bits} | further))
 
 
+PIPELINED = "wishbone-pipelined"
 X = np.random.default_rng(2).integers(-128, 128, SIZES[0]).astype(np.int8)
 
 
-@pytest.mark.parametrize(("port", "number"), [("axi4", 0), ("axi4", 1), ("axi4", 2), ("wishbone", 0)])
+@pytest.mark.parametrize(
+    ("port", "number"),
+    [("axi4", 0), ("axi4", 1), ("axi4", 2), ("wishbone", 0), *((PIPELINED, n) for n in range(3))],
+)
 def test_bits_and_cycles(port: str, number: int):
     program, matrices = network()
     model = MODELS[number]
@@ -189,8 +197,38 @@ class Slave:
             self.held = False
 
 
+class PipelinedSlave:
+    """A Wishbone memory by the rules of pipelined cycles: random stalls, and answers after random times, in order."""
+
+    def __init__(self, ctx: Any, bus: Any, image: bytes, seed: int, refused: int | None = None) -> None:
+        self.ctx, self.bus, self.image, self.random = ctx, bus, image, random.Random(seed)
+        self.queue: list[int] = []
+        self.refused = refused
+        self.beats = 0
+
+    def settle(self) -> None:
+        """Drive the signals of a cycle."""
+        bus, ctx = self.bus, self.ctx
+        ctx.set(bus.stall, self.random.random() < 0.3)
+        answers = bool(self.queue) and self.random.random() < 0.6
+        ctx.set(bus.ack, answers and self.beats != self.refused)
+        ctx.set(bus.err, answers and self.beats == self.refused)
+        if answers:
+            start = self.queue.pop(0)
+            ctx.set(bus.dat_r, int.from_bytes(self.image[start : start + 4], "little"))
+            self.beats += 1
+
+    def sample(self) -> None:
+        """What the edge at the end of the cycle transfers."""
+        bus, ctx = self.bus, self.ctx
+        if ctx.get(bus.cyc) and ctx.get(bus.stb) and not ctx.get(bus.stall):
+            assert not ctx.get(bus.we)
+            assert ctx.get(bus.sel) == 15
+            self.queue.append(4 * ctx.get(bus.adr) - 4096)
+
+
 def run_beside(
-    design: Design, x: Any, seeds: list[int], refused: int | None = None, base: int = 4096
+    design: Design, x: Any, seeds: list[int], refused: int | None = None, base: int = 4096, slave: Any = Slave
 ) -> list[Any]:
     """Results of a run for each seed; None where it does not end."""
     top, found = TopModule(design), []
@@ -208,12 +246,13 @@ def run_beside(
             await ctx.tick()
         ctx.set(write["wen"], 0)
         for seed in seeds:
-            slave = Slave(ctx, top.m_axi, image, seed, refused)
+            assert top.memory_port is not None
+            beside = slave(ctx, getattr(top, top.memory_port.name), image, seed, refused)
             ctx.set(top.start, 1)
             for _ in range(2000):
-                slave.settle()
+                beside.settle()
                 done = ctx.get(top.done)
-                slave.sample()
+                beside.sample()
                 await ctx.tick()
                 ctx.set(top.start, 0)
                 if done:
@@ -249,6 +288,14 @@ def test_any_stall_gives_the_same_bits():
         np.testing.assert_array_equal(found, expected(matrices, X))
 
 
+def test_any_stall_of_pipelined_cycles_gives_the_same_bits():
+    program, matrices = network()
+    design = compile_program(program, options(memory_port=PIPELINED, memory=MemoryModel(burst=8)))
+    for found in run_beside(design, X, [1, 2, 3], slave=PipelinedSlave):
+        np.testing.assert_array_equal(found, expected(matrices, X))
+    assert run_beside(design, X, [1], refused=50, slave=PipelinedSlave) == [None]
+
+
 def test_a_refused_read_never_becomes_a_result():
     program, _ = network((18, 40))
     design = compile_program(program, options(memory=MemoryModel(burst=8)))
@@ -263,8 +310,10 @@ def test_refusals():
         compile_program(program, CompileOptions(weights="external"))
     with pytest.raises(InputError, match="starts kernels at fixed times"):
         compile_program(program, options(schedule="overlap"))
-    with pytest.raises(InputError, match="memory port 'sdram' is unknown"):
-        compile_program(program, options(memory_port="sdram"))
+    with pytest.raises(PluginError, match="no memory port is named 'abacus'"):
+        compile_program(program, options(memory_port="abacus"))
+    with pytest.raises(InputError, match="is no memory behind the port 'axi4'\n  hint: give a MemoryModel"):
+        compile_program(program, options(memory=Abacus()))
     with pytest.raises(InputError, match="bursts of 3 beats"):
         MemoryModel(burst=3)
     with pytest.raises(CapacityError) as caught:

@@ -20,6 +20,7 @@ from tg2hdl_top.design import Design, design_program, plan_memories, sharing_of
 from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
 from tg2hdl_top.external.choose import place_weights
 from tg2hdl_top.external.cores import find_tile_repeats
+from tg2hdl_top.external.memory_port import check_memory
 from tg2hdl_top.kernel_forms import with_best_forms
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
@@ -91,6 +92,7 @@ def _with_external(
     weights are then placed again for what is left.
     """
     budget = on_chip_budget(options)
+    check_memory(options.memory_port, options.memory)
     if options.cut_kernels:
         whole = with_cut_kernels(with_best_forms(whole, options), options)
     if options.float_order == "relaxed":

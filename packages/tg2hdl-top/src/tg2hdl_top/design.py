@@ -23,6 +23,7 @@ from tg2hdl_lower.memory.array import MemoryArray, plan_array, union_of_roles
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
 from tg2hdl_lower.sharing.arbiter import HeldOperands
+from tg2hdl_top.external.memory_port import check_memory
 from tg2hdl_top.external.plan import ExternalPlan, plan_external
 from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
@@ -275,7 +276,13 @@ def design_program(
     if notes is not None:
         roles = [buffer.role for buffer in program.buffers]
         found = plan_external(
-            options.memory_port, options.memory, program.calls, roles, design.memories, design.arrays, notes
+            options.memory_port,
+            check_memory(options.memory_port, options.memory),
+            program.calls,
+            roles,
+            design.memories,
+            design.arrays,
+            notes,
         )
         design = replace(design, external=found)
     return replace(design, ports=plan_ports(options.ports, _host_shape(design, order)))

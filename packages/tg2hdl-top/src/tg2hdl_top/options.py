@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import LowerOptions
-from tg2hdl_top.external.memory_model import MEMORY_PORTS, MemoryModel
+from tg2hdl_top.external.memory_model import ExternalMemory
 
 __all__ = ["CompileOptions"]
 
@@ -40,10 +40,11 @@ class CompileOptions(LowerOptions):
         output register of the kernel multiplexer.
     on_chip_bits : int, optional
         Bits of memory on the chip; ``weights="external"`` needs them.
-    memory_port : {"axi4", "wishbone"}
-        Port to memory outside the chip.
-    memory : MemoryModel
-        That memory, for the prediction of cycles and for simulation, and the width and bursts of its port.
+    memory_port : str
+        Port to memory outside the chip: ``axi4``, ``wishbone`` (classic bursts), ``wishbone-pipelined``.
+    memory : ExternalMemory, optional
+        That memory, for the prediction of cycles and for simulation, and the width and bursts of its port; what the
+        port assumes unless given.
     """
 
     weights: str = "rom"
@@ -56,17 +57,13 @@ class CompileOptions(LowerOptions):
     share_units: bool = False
     on_chip_bits: int | None = None
     memory_port: str = "axi4"
-    memory: MemoryModel = field(default_factory=MemoryModel)
+    memory: ExternalMemory | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights not in ("rom", "loadable", "external"):
             raise InputError(
                 f"weights={self.weights!r} is unknown", hint='choose "rom", "loadable" or "external"'
-            )
-        if self.memory_port not in MEMORY_PORTS:
-            raise InputError(
-                f"memory port {self.memory_port!r} is unknown", hint=f"choose {' or '.join(MEMORY_PORTS)}"
             )
         if self.on_chip_bits is not None and self.on_chip_bits < 1:
             raise InputError(f"on_chip_bits={self.on_chip_bits}", hint="give the bits of memory on the chip")

@@ -1,11 +1,11 @@
-"""Plugin module of the built-in host ports and sequencers."""
+"""Plugin module of the built-in host ports, memory ports and sequencers."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import HostPortDef, SequencerDef
+from tg2hdl_ir.plugins.descriptors import HostPortDef, MemoryPortDef, SequencerDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_ports", "tg2hdl_sequencers"]
+__all__ = ["tg2hdl_memory_ports", "tg2hdl_ports", "tg2hdl_sequencers"]
 
 
 @hookimpl
@@ -47,6 +47,28 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "inputs and results as packets of AXI4-Stream",
             "tg2hdl_top.ports.axi_stream:AxiStreamPort",
             "tg2hdl_top.ports.axi_stream:AxiStreamDriver",
+        ),
+    ]
+
+
+def _memory_port(name: str, description: str, module: str, prefix: str, model: str) -> MemoryPortDef:
+    path = f"tg2hdl_top.external.{module}:{prefix}"
+    return MemoryPortDef(name, description, f"{path}ReadPort", f"{path}Memory", f"{path}Times", model)
+
+
+@hookimpl
+def tg2hdl_memory_ports() -> list[MemoryPortDef]:
+    """Ports to memory behind a bus."""
+    model = "tg2hdl_top.external.memory_model:MemoryModel"
+    return [
+        _memory_port("axi4", "AXI4 master that reads bursts, several ahead", "axi4", "Axi4", model),
+        _memory_port("wishbone", "Wishbone master, classic bursts", "wishbone", "Wishbone", model),
+        _memory_port(
+            "wishbone-pipelined",
+            "Wishbone master, pipelined cycles",
+            "wishbone_pipelined",
+            "WishbonePipelined",
+            model,
         ),
     ]
 

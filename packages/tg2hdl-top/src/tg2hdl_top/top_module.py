@@ -19,8 +19,8 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
 from tg2hdl_top.external.loader import TileLoader
-from tg2hdl_top.external.memory_ports import MemoryPort, memory_port
-from tg2hdl_top.external.simulated import simulated_memory
+from tg2hdl_top.external.memory_port import MemoryPort, memory_port, simulated_memory
+from tg2hdl_top.external.plan import image_beats
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port
@@ -114,7 +114,7 @@ class TopModule(Component):
         self.memory_port: MemoryPort | None = None
         self._simulates_memory = simulates_memory
         if streams is not None and streams.tiles:
-            self.memory_port = memory_port(streams.port, streams.model, streams.beats)
+            self.memory_port = memory_port(streams, simulated=simulates_memory)
             if not simulates_memory:
                 members |= dict(self.memory_port.outside.signature.members)
         super().__init__(members)
@@ -210,7 +210,9 @@ class TopModule(Component):
             port.ready.eq(loader.ready),
         ]
         if self._simulates_memory:
-            m.submodules.external_memory = memory = simulated_memory(self.design)
+            m.submodules.external_memory = memory = simulated_memory(
+                plan, image_beats(self.design), port.bus.signature
+            )
             wiring.connect(m, port.bus, memory.bus)
             m.d.comb += memory.restart.eq(sequencer.start)
         else:

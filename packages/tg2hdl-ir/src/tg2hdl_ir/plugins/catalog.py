@@ -36,6 +36,7 @@ KINDS = {
         Kind("tg2hdl_families", "family", d.FamilyDef),
         Kind("tg2hdl_memory_kinds", "memory kind", d.MemoryKindDef),
         Kind("tg2hdl_ports", "host port", d.HostPortDef),
+        Kind("tg2hdl_memory_ports", "memory port", d.MemoryPortDef),
         Kind("tg2hdl_boards", "board", d.BoardDef),
         Kind("tg2hdl_sequencers", "sequencer", d.SequencerDef),
         Kind("tg2hdl_quantizers", "quantizer", d.QuantizerDef),

@@ -25,6 +25,7 @@ __all__ = [
     "HostPortDef",
     "MemoryFigures",
     "MemoryKindDef",
+    "MemoryPortDef",
     "OnnxOperatorDef",
     "OpDef",
     "OpLowering",
@@ -402,6 +403,31 @@ class BoardDef:
     platform: Factory
     loader: str
     first_clock: float = 100.0
+
+
+@dataclass(frozen=True)
+class MemoryPortDef:
+    """A port through which a design reads weights in memory outside the chip.
+
+    Parameters
+    ----------
+    port : Factory
+        Subclass of `tg2hdl_top.external.memory_port.MemoryPort`, made of the memory and the beats of its image.
+    memory : Factory
+        Subclass of `tg2hdl_top.external.memory_port.SimulatedMemory`: hardware that behaves as the model.
+    times : Factory
+        Subclass of `tg2hdl_top.external.memory_port.BeatTimes`: the same as a prediction.
+    model : Factory
+        ``() -> tg2hdl_top.external.memory_model.ExternalMemory``: the memory unless the user gives another of its type.
+        Designs can be saved where it is a class of tg2hdl_top.
+    """
+
+    name: str
+    description: str
+    port: Factory
+    memory: Factory
+    times: Factory
+    model: Factory
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tg2hdl_ir.plugins.descriptors import (
     FlowDef,
     HostPortDef,
     MemoryKindDef,
+    MemoryPortDef,
     OnnxOperatorDef,
     OpDef,
     OpLowering,
@@ -89,6 +90,11 @@ def tg2hdl_memory_kinds() -> list[MemoryKindDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_ports() -> list[HostPortDef]:  # type: ignore[empty-body]
     """Host ports of designs."""
+
+
+@hookspec
+def tg2hdl_memory_ports() -> list[MemoryPortDef]:  # type: ignore[empty-body]
+    """Ports of designs to memory outside the chip."""
 
 
 @hookspec

@@ -19,6 +19,7 @@ from tg2hdl_ir.plugins.descriptors import (
     FlowDef,
     HostPortDef,
     MemoryKindDef,
+    MemoryPortDef,
     OnnxOperatorDef,
     OpDef,
     OpLowering,
@@ -402,6 +403,14 @@ class Registry:
     def port(self, name: str) -> HostPortDef:
         """Return the host port of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_ports", name)  # type: ignore[no-any-return]
+
+    def memory_ports(self) -> tuple[MemoryPortDef, ...]:
+        """Ports to memory outside the chip, by name."""
+        return self._all("tg2hdl_memory_ports", MemoryPortDef, lambda d: d.name)
+
+    def memory_port(self, name: str) -> MemoryPortDef:
+        """Return the memory port of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_memory_ports", name)  # type: ignore[no-any-return]
 
     def board(self, name: str) -> BoardDef:
         """Return the board of a name; others are a PluginError that lists the known ones."""

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["MEMORY_PORTS", "MemoryModel"]
-
-MEMORY_PORTS = ("axi4", "wishbone")
-"""Names of the ports to it."""
+__all__ = ["ExternalMemory", "MemoryModel"]
 
 _PAGE = 4096
 """Bytes of which no AXI burst crosses a multiple."""
 
 
+class ExternalMemory(ABC):
+    """A memory outside the chip, as its port and the prediction see it; a frozen dataclass.
+
+    Attributes
+    ----------
+    bits : int
+        Width of a beat, a power of two from 8 on.
+    """
+
+    bits: int
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of a beat."""
+        return self.bits // 8
+
+    @property
+    @abstractmethod
+    def alignment(self) -> int:
+        """Bytes of which the address of an image is a multiple."""
+
+    @property
+    @abstractmethod
+    def beats_per_cycle(self) -> float:
+        """Beats in a clock cycle that the memory delivers at most, refresh counted."""
+
+    def powered_up(self) -> Self:
+        """The memory in which simulations of designs start; itself unless overridden."""
+        return self
+
+
 @dataclass(frozen=True)
-class MemoryModel:
-    """The memory and the port to it.
+class MemoryModel(ExternalMemory):
+    """A memory behind a bus, and the port to it.
 
     Parameters
     ----------
@@ -66,9 +96,9 @@ class MemoryModel:
             )
 
     @property
-    def beat_bytes(self) -> int:
-        """Bytes of a beat."""
-        return self.bits // 8
+    def alignment(self) -> int:
+        """Bytes of a burst."""
+        return self.burst * self.beat_bytes
 
     @property
     def beats_per_cycle(self) -> float:

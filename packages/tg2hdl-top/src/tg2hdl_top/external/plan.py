@@ -13,13 +13,13 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_lower.memory.array import RING, MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.words import to_words
-from tg2hdl_top.external.memory_model import MemoryModel
+from tg2hdl_top.external.memory_model import ExternalMemory
 from tg2hdl_top.external.tiles import ROLE
 
 if TYPE_CHECKING:
     from tg2hdl_top.design import Design
 
-__all__ = ["ExternalPlan", "StreamedTile", "memory_image", "plan_external"]
+__all__ = ["ExternalPlan", "StreamedTile", "image_beats", "memory_image", "plan_external"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ExternalPlan:
     ----------
     port : str
         Kind of the memory port.
-    model : MemoryModel
+    model : ExternalMemory
     tiles : tuple of StreamedTile
         As they follow each other in the image.
     notes : tuple of str
@@ -72,7 +72,7 @@ class ExternalPlan:
     """
 
     port: str
-    model: MemoryModel
+    model: ExternalMemory
     tiles: tuple[StreamedTile, ...]
     notes: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class ExternalPlan:
             "port": self.port,
             "beat_bits": self.model.bits,
             "bytes": self.bytes,
-            "alignment": self.model.burst * self.model.beat_bytes,
+            "alignment": self.model.alignment,
             "layout": "words of each tile in the order of their addresses, little-endian, padded to whole beats; the "
             "position of elements in words as in `memories`",
             "tiles": tiles,
@@ -127,7 +127,7 @@ class ExternalPlan:
 
 def plan_external(
     port: str,
-    model: MemoryModel,
+    model: ExternalMemory,
     calls: Sequence[Any],
     roles: Sequence[str],
     memories: dict[int, MemoryPlan],
@@ -197,3 +197,10 @@ def memory_image(design: Design) -> npt.NDArray[np.uint8]:
         octets = np.pad(octets, ((0, 0), (0, max(0, width - octets.shape[1]))))[:, :width]
         parts.append(octets.reshape(-1))
     return np.concatenate(parts)
+
+
+def image_beats(design: Design) -> list[int]:
+    """The image of a design as beats of its port."""
+    assert design.external is not None, "it has tiles"
+    beats = memory_image(design).reshape(-1, design.external.model.beat_bytes)
+    return [int.from_bytes(row.tobytes(), "little") for row in beats]

@@ -24,7 +24,6 @@ from tg2hdl.progress import step
 from tg2hdl.random_inputs import random_inputs as random_arrays
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
-from tg2hdl_top.external.memory_model import MEMORY_PORTS
 
 __all__ = [
     "compile_file",
@@ -130,8 +129,8 @@ _OPTIONS = (
     ),
     click.option(
         "--memory-port",
-        type=click.Choice(MEMORY_PORTS),
-        help="Port to memory outside the chip.  [default: axi4]",
+        metavar="NAME",
+        help="Port to memory outside the chip; `tg2hdl plugins list --kind memory-port` shows them.  [default: axi4]",
     ),
 )
 

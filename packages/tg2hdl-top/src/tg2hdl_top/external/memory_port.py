@@ -1,0 +1,192 @@
+"""A port to memory outside the chip: hardware, a memory behind it to simulate, and the times of its beats.
+
+The three are made of a model of the memory, and registered together by `tg2hdl_memory_ports`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from amaranth import Module
+from amaranth.hdl import Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import Factory, made_by, resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.component import Component
+from tg2hdl_top.external.memory_model import ExternalMemory
+
+if TYPE_CHECKING:
+    from tg2hdl_top.external.plan import ExternalPlan
+
+__all__ = [
+    "ADDRESS_BITS",
+    "BeatTimes",
+    "MemoryPort",
+    "SimulatedMemory",
+    "beat_times",
+    "check_memory",
+    "memory_port",
+    "simulated_memory",
+]
+
+ADDRESS_BITS = 32
+
+
+class MemoryPort(Component):
+    """Reads the image once in a run, from its first beat to its last.
+
+    Parameters
+    ----------
+    model : ExternalMemory
+        Its width and bursts; nothing depends on the times of a bus.
+    beats : int
+        Of the image.
+    bus : dict of str to Member
+        The bus, as its master drives it.
+
+    Members
+    -------
+    outside : Out(Signature)
+        The bus by its name; `memory_base`, the address (bytes) of the image, a multiple of `model.alignment`; and
+        `memory_failed`, high after the memory has refused a read, or when a run starts with another address: no run
+        ends then.
+    start : In(1)
+        Read it again, from its first beat on.
+    valid, data : Out
+        A beat.
+    ready : In(1)
+        It is taken.
+    """
+
+    name = ""
+
+    def __init__(self, model: ExternalMemory, beats: int, bus: dict[str, wiring.Member]) -> None:
+        self.model = model
+        self.beats = beats
+        outside = {
+            self.name: Out(wiring.Signature(bus)),
+            "memory_base": In(ADDRESS_BITS),
+            "memory_failed": Out(1),
+        }
+        super().__init__(
+            {
+                "outside": Out(wiring.Signature(outside)),
+                "start": In(1),
+                "valid": Out(1),
+                "data": Out(model.bits),
+                "ready": In(1),
+            }
+        )
+
+    @property
+    def bus(self) -> wiring.PureInterface:
+        """The bus."""
+        found: wiring.PureInterface = getattr(self.outside, self.name)
+        return found
+
+    def _failure(self, m: Module, refused: Value) -> None:
+        low = (self.model.alignment - 1).bit_length()
+        with m.If(refused | (self.start & self.outside.memory_base[:low].any())):
+            m.d.sync += self.outside.memory_failed.eq(1)
+
+
+class SimulatedMemory(Component):
+    """The memory behind a bus, which behaves as its model; part of a design only to simulate it.
+
+    Parameters
+    ----------
+    model : ExternalMemory
+    words : sequence of int
+        Beats from address 0 on.
+    bus : Signature
+        As its master drives it.
+
+    Members
+    -------
+    bus : In(bus)
+    restart : In(1)
+        A run of the design begins.
+    """
+
+    def __init__(self, model: ExternalMemory, words: Sequence[int], bus: wiring.Signature) -> None:
+        self.model = model
+        self.words = words
+        super().__init__({"bus": In(bus), "restart": In(1)})
+
+
+class BeatTimes(ABC):
+    """When the beats of an image are taken, in cycles after `start`; exact for the simulated memory.
+
+    Parameters
+    ----------
+    model : ExternalMemory
+    beats : int
+        Of the image.
+    """
+
+    def __init__(self, model: ExternalMemory, beats: int) -> None:
+        self.model = model
+        self.left = beats
+        self.latest = 0
+        """Cycle of the latest beat."""
+
+    @abstractmethod
+    def take(self, beats: int, begin: int) -> int:
+        """Take the next beats from the cycle `begin` on, each as soon as it is there; the cycle of the last one."""
+
+
+def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
+    """The model of the memory behind a port, that of the port unless given.
+
+    Raises
+    ------
+    InputError
+        When it is no memory for this port.
+    PluginError
+        When no plugin registers the port.
+    """
+    definition = registry().memory_port(port)
+    own = made_by(definition.model, ExternalMemory, f"model of memory port {port!r}")  # type: ignore[type-abstract]
+    if model is None or isinstance(model, type(own)):
+        return model or own
+    raise InputError(
+        f"memory={model!r} is no memory behind the port {port!r}",
+        hint=f"give a {type(own).__name__}, or none",
+    )
+
+
+def memory_port(plan: ExternalPlan, *, simulated: bool = False) -> MemoryPort:
+    """Port of a design; the one of a simulation where the memory is part of it."""
+    model = plan.model.powered_up() if simulated else plan.model
+    found: MemoryPort = _class(registry().memory_port(plan.port).port, MemoryPort)(model, plan.beats)
+    return found
+
+
+def simulated_memory(plan: ExternalPlan, words: Sequence[int], bus: wiring.Signature) -> SimulatedMemory:
+    """Memory behind the port of a design."""
+    made = _class(registry().memory_port(plan.port).memory, SimulatedMemory)
+    found: SimulatedMemory = made(plan.model.powered_up(), words, bus)
+    return found
+
+
+def beat_times(plan: ExternalPlan) -> BeatTimes:
+    """Times of the beats of a design."""
+    found: BeatTimes = _class(registry().memory_port(plan.port).times, BeatTimes)(plan.model, plan.beats)
+    return found
+
+
+def _class(factory: Factory, base: type) -> Any:
+    found = resolve(factory)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        from tg2hdl_ir.errors import PluginError
+
+        raise PluginError(
+            f"{found!r} is not a subclass of {base.__name__}",
+            hint="correct the descriptor in the plugin that registers it",
+        )
+    return found

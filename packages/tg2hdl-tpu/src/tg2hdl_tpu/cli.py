@@ -96,6 +96,37 @@ def disassemble_command(bundle: Path, output: Path | None) -> None:
         click.echo(text, nl=False)
 
 
+@tpu.command("bench")
+@_with_config
+@click.option("--only", multiple=True, metavar="KERNEL", help="Only this kernel; may be repeated.")
+@click.option(
+    "--engine",
+    default="isa",
+    show_default=True,
+    help="isa: the simulator in software; else the netlist: auto, levelized, cxxrtl, verilator, amaranth.",
+)
+@click.option(
+    "--json", "json_file", type=click.Path(allow_dash=True), help="Write JSON; - for standard output."
+)
+@click.option("-o", "--output", type=_OUT, help="Write the table to a file too.")
+def bench_command(
+    config: Path | None, only: tuple[str, ...], engine: str, json_file: str | None, output: Path | None
+) -> None:
+    """Measure 11 kernels, each checked against numpy: elements per cycle, and the geometric means."""
+    from tg2hdl_tpu.bench import bench, bench_facts, bench_table
+
+    machine = _config(config)
+    found = bench(machine, only=only, engine=engine, progress=lambda name: click.echo(name, err=True))
+    table = bench_table(found, machine, engine)
+    if json_file != "-":
+        click.echo(table, nl=False)
+    if output:
+        output.write_text(table)
+    if json_file:
+        with click.open_file(json_file, "w") as file:
+            file.write(json.dumps(bench_facts(found, machine, engine), indent=2) + "\n")
+
+
 @tpu.command("isa")
 @_with_config
 @click.option("--c-header", is_flag=True, help="Print the parameters and codes as a C header instead.")

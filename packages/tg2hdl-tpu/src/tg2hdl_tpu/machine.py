@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import csource
-from tg2hdl_tpu.bundle import Bundle
+from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import FIRST_VECTOR, Instruction, Trap, encode, is_illegal
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
-__all__ = ["TRACE", "Machine", "Result", "run_bundle"]
+__all__ = ["TRACE", "Machine", "Result", "host_rows", "run_bundle"]
 
 Words = NDArray[np.int32]
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-w")
@@ -47,6 +47,15 @@ class _Counters(ctypes.Structure):
         ("rows", ctypes.c_int64),
         ("trap", ctypes.c_int32),
         ("pc", ctypes.c_int32),
+    ]
+
+
+class _Stream(ctypes.Structure):
+    _fields_ = [
+        ("rows", ctypes.c_void_p),
+        ("first", ctypes.c_int32),
+        ("count", ctypes.c_int32),
+        ("words", ctypes.c_int32),
     ]
 
 
@@ -128,6 +137,7 @@ def _library(config: Config) -> Any:
         ctypes.c_void_p,
         ctypes.c_void_p,
         ctypes.c_int64,
+        ctypes.c_void_p,
     ]
     evaluator = _evaluator(config.lanes)
     library.tpu_set_function(evaluator)
@@ -182,6 +192,7 @@ class Machine:
             When the program is longer than the memory.
         """
         words = [encode(i) if isinstance(i, Instruction) else i for i in program]
+        self._words = len(words)
         if len(words) > self.config.imem_depth:
             raise InputError(
                 f"{len(words)} instructions",
@@ -192,7 +203,7 @@ class Machine:
         illegal = np.array([is_illegal(w, self.config) for w in words], dtype=np.uint8)
         self._library.tpu_program(self._state.ctypes.data, raw.ctypes.data, illegal.ctypes.data, len(words))
 
-    def run(self, *, limit: int = 10_000_000, trace: int = 0) -> Result:
+    def run(self, *, limit: int = 10_000_000, trace: int = 0, streamed: Region | None = None) -> Result:
         """Run the program from its first instruction.
 
         Parameters
@@ -201,9 +212,16 @@ class Machine:
             Cycles after which the run ends with `Trap.LIMIT`.
         trace : int
             Cycles to record.
+        streamed : Region, optional
+            Rows of the scratchpad.  They and the program come through the host port while the machine runs, one row and
+            one instruction a cycle; the first of both one cycle before the first cycle of the run.
         """
         counters = _Counters()
         records = np.zeros(trace, dtype=TRACE)
+        stream = None
+        if streamed is not None:
+            rows = np.ascontiguousarray(streamed.rows)
+            stream = ctypes.byref(_Stream(rows.ctypes.data, streamed.start, len(rows), self._words))
         self._library.tpu_run(
             self._state.ctypes.data,
             self.xmem.ctypes.data,
@@ -211,6 +229,7 @@ class Machine:
             ctypes.byref(counters),
             records.ctypes.data if trace else None,
             trace,
+            stream,
         )
         return Result(
             Trap(counters.trap),
@@ -244,10 +263,38 @@ class Machine:
             self.memory(region.space)[region.start : region.start + len(region.rows)] = region.rows
 
 
-def run_bundle(bundle: Bundle, *, limit: int = 10_000_000, trace: int = 0) -> Result:
-    """Run a bundle on a new machine and return its outputs."""
+def host_rows(bundle: Bundle) -> Region:
+    """Return the data of a bundle that can come through the host port.
+
+    Raises
+    ------
+    InputError
+        Unless all data are neighbouring rows of the scratchpad, and there is a program.
+    """
+    starts = [region.start for region in bundle.data]
+    ends = [region.start + len(region.rows) for region in bundle.data]
+    if starts[1:] != ends[:-1] or any(r.space != "vmem" for r in bundle.data) or not bundle.program:
+        raise InputError(
+            "only a program with neighbouring rows of the scratchpad comes through the host port",
+            where="bundle",
+        )
+    rows = [region.rows for region in bundle.data] or [np.zeros((0, bundle.config.lanes), np.int32)]
+    return Region("vmem", starts[0] if starts else 0, np.concatenate(rows))
+
+
+def run_bundle(bundle: Bundle, *, limit: int = 10_000_000, trace: int = 0, streamed: bool = False) -> Result:
+    """Run a bundle on a new machine and return its outputs; `streamed` as in `Machine.run`.
+
+    Raises
+    ------
+    InputError
+        When data do not fit the host port.
+    """
     machine = Machine(bundle.config)
-    machine.load_bundle(bundle)
-    result = machine.run(limit=limit, trace=trace)
+    if streamed:
+        machine.load_program(bundle.program)
+    else:
+        machine.load_bundle(bundle)
+    result = machine.run(limit=limit, trace=trace, streamed=host_rows(bundle) if streamed else None)
     outputs = {o.name: machine.memory(o.space)[o.start : o.start + o.count].copy() for o in bundle.outputs}
     return replace(result, outputs=outputs)

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.hardware.core import TensorCore
+from tg2hdl_tpu.hardware.host import HostSignature
 from tg2hdl_tpu.hardware.records import PC_BITS
 
 __all__ = ["Chip", "ExternalMemory"]
@@ -92,7 +93,7 @@ class Chip(wiring.Component):
     Members
     -------
     start : In(1)
-    done, trap, pc, cycles : Out
+    done, trap, pc, cycles : Out; host : HostSignature
         As of `TensorCore`.
     """
 
@@ -100,7 +101,14 @@ class Chip(wiring.Component):
         self.core = TensorCore(config)
         self.external = ExternalMemory(config)
         super().__init__(
-            {"start": In(1), "done": Out(1), "trap": Out(4), "pc": Out(PC_BITS), "cycles": Out(40)}
+            {
+                "start": In(1),
+                "done": Out(1),
+                "trap": Out(4),
+                "pc": Out(PC_BITS),
+                "cycles": Out(40),
+                "host": In(HostSignature(config)),
+            }
         )
 
     @property
@@ -118,6 +126,7 @@ class Chip(wiring.Component):
         """Connect them."""
         m = Module()
         m.submodules.core, m.submodules.external = core, external = self.core, self.external
+        wiring.connect(m, wiring.flipped(self.host), core.host)
         m.d.comb += [
             core.start.eq(self.start),
             self.done.eq(core.done),

@@ -15,6 +15,7 @@ from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
 from tg2hdl_tpu.hardware.alu import Alu
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
 from tg2hdl_tpu.hardware.floats import FloatLane
+from tg2hdl_tpu.hardware.host import HostPort, HostSignature
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.records import PC_BITS, is_one_of, resolved_layout, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
@@ -47,6 +48,8 @@ class TensorCore(wiring.Component):
     read_en, read_address : Out; read_valid, read_data : In
         Rows of the external memory, in order.
     store_en, store_address, store_data : Out
+    host : HostSignature
+        Starts a run whose program and operands come while it runs.
     """
 
     def __init__(self, config: Config) -> None:
@@ -78,6 +81,7 @@ class TensorCore(wiring.Component):
                 "store_en": Out(1),
                 "store_address": Out(ADDRESS_BITS),
                 "store_data": Out(bits),
+                "host": In(HostSignature(config)),
             }
         )
 
@@ -104,6 +108,8 @@ class TensorCore(wiring.Component):
                 m.d.comb += self.final.eq(self.ages[config.long_latency])
         self.load, self.store = Channel(config), Channel(config)
         m.submodules.load, m.submodules.store = self.load, self.store
+        m.submodules.host = self.port = HostPort(config)
+        wiring.connect(m, wiring.flipped(self.host), self.port.host)
 
         # The instruction in the row stage, and the one that waits for it.
         self.x, x_valid = Signal(resolved_layout(), name="x"), Signal()
@@ -122,16 +128,21 @@ class TensorCore(wiring.Component):
         with m.Elif(sxu.valid & ready):
             m.d.sync += [waiting.eq(sxu.instruction), waiting_valid.eq(1)]
 
+        launch = Signal()
+        m.d.comb += launch.eq(self.start | self.host.begin)
         data_trap = self._pipeline(m)
         self._dma(m)
 
         m.d.comb += [
             sxu.reset.eq(~self.running),
-            sxu.start.eq(self.start),
+            sxu.start.eq(launch),
             sxu.halting.eq(halting),
-            sxu.write_en.eq(self.write_en),
-            sxu.write_address.eq(self.write_address),
-            sxu.write_data.eq(self.write_data),
+            sxu.write_en.eq(self.write_en | self.port.write_en),
+            sxu.write_address.eq(Mux(self.port.write_en, self.port.write_address, self.write_address)),
+            sxu.write_data.eq(Mux(self.port.write_en, self.host.word, self.write_data)),
+            sxu.bypass.eq(self.port.write_en),
+            sxu.streaming.eq(self.port.streaming),
+            sxu.known.eq(self.port.known),
         ]
         with m.If(sxu.halt & self.running):
             m.d.sync += [halting.eq(1), self.trap.eq(sxu.trap), self.pc.eq(sxu.trap_pc)]
@@ -144,12 +155,14 @@ class TensorCore(wiring.Component):
 
         busy = [age.writes & ~self.is_last[n] for n, age in enumerate(self.ages) if n > 0]
         busy += [age.checked for age in self.ages[1 : self.check + 1]]
-        idle = ~(x_valid | waiting_valid | self.load.active | self.store.active | _any(busy))
+        idle = ~(
+            x_valid | waiting_valid | self.load.active | self.store.active | self.port.active | _any(busy)
+        )
         with m.If(self.running):
             m.d.sync += self.cycles.eq(self.cycles + 1)
             with m.If(halting & idle):
                 m.d.sync += [self.running.eq(0), self.done.eq(1), halting.eq(0)]
-        with m.Elif(self.start):
+        with m.Elif(launch):
             m.d.sync += [
                 self.running.eq(1),
                 self.done.eq(0),
@@ -183,8 +196,11 @@ class TensorCore(wiring.Component):
         return _any(found) if found else Const(0)
 
     @staticmethod
-    def _covers(channel: Channel, row: Any) -> Any:
+    def _covers(channel: Channel | HostPort, row: Any) -> Any:
         return channel.active & (row >= channel.row) & (row <= channel.last)
+
+    def _arrives(self, row: Any) -> Any:
+        return self._covers(self.load, row) | self._covers(self.port, row)
 
     def _rows(self, m: Module, free: Any) -> None:
         config, x, vmem = self.config, self.x, self.vmem
@@ -235,11 +251,11 @@ class TensorCore(wiring.Component):
         a_mask = Mux(is_vector & (x.pre == 0), straight, everything)
         b_mask = Mux(permute, everything, straight)
         kept = writes & self._covers(self.store, low["to"])
-        wait_c = self._in_flight(low["to"], straight) | self._covers(self.load, low["to"])
-        wait_a = self._in_flight(low["a"], a_mask) | self._covers(self.load, low["a"])
-        wait_b = reads_b & (self._in_flight(low["b"], b_mask) | self._covers(self.load, low["b"]))
+        wait_c = self._in_flight(low["to"], straight) | self._arrives(low["to"])
+        wait_a = self._in_flight(low["a"], a_mask) | self._arrives(low["a"])
+        wait_b = reads_b & (self._in_flight(low["b"], b_mask) | self._arrives(low["b"]))
         is_long = is_one_of(x.opcode, (o.name for o in VECTOR_OPS if o.is_long))
-        wait_w = (writes & self._covers(self.load, low["to"])) | kept
+        wait_w = (writes & self._arrives(low["to"])) | kept
         if config.float:
             wait_w = wait_w | (writes & self._slot_taken(is_long, low["to"], mask))
         blocked = Signal()
@@ -258,7 +274,13 @@ class TensorCore(wiring.Component):
             meets.append(mine & other.active & (rows_meet | outer_meet))
         own_active = Mux(is_load, self.load.active, self.store.active)
         unchecked = _any([age.checked for age in self.ages[1 : self.check + 1]])
-        hands_over = self.x_valid & is_dma & ~row_trap & ~outer_trap & ~(_any(meets) | own_active | unchecked)
+        hands_over = (
+            self.x_valid
+            & is_dma
+            & ~row_trap
+            & ~outer_trap
+            & ~(_any(meets) | own_active | unchecked | self.port.active)
+        )
         for channel, chosen in ((self.load, is_load), (self.store, ~is_load)):
             m.d.comb += [
                 channel.start.eq(hands_over & chosen),
@@ -425,6 +447,11 @@ class TensorCore(wiring.Component):
             self.sxu.word.eq(word),
             self.sxu.word_valid.eq(self.ages[config.latency].lda),
         ]
+        m.d.comb += [
+            self.port.mask.eq(vmem.mask),
+            self.port.written_row.eq(final.row),
+            self.port.written.eq(result),
+        ]
         return trap
 
     # -- DMA
@@ -446,9 +473,10 @@ class TensorCore(wiring.Component):
             arriving.push.eq(self.read_valid),
             arriving.row.eq(self.read_data),
             arriving.pop.eq(put),
-            vmem.load_en.eq(put),
-            vmem.load_row.eq(load.row),
-            vmem.load_data.eq(arriving.head),
+            vmem.load_en.eq(put | self.port.put),
+            vmem.load_row.eq(Mux(put, load.row, self.port.put_row)),
+            vmem.load_data.eq(Mux(put, arriving.head, self.host.row)),
+            self.port.busy.eq(put | (final.writes & (final.row[-1] == self.port.put_row[-1]))),
             load.request.eq(request),
             load.outside_done.eq(request),
             load.arrived.eq(put),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import Trap
-from tg2hdl_tpu.machine import Result
+from tg2hdl_tpu.machine import Result, host_rows
 
 __all__ = ["Hardware"]
 
@@ -79,6 +80,60 @@ class Hardware:
         simulation.step()
         simulation.set("start", 0)
         simulation.run_until("done", limit=limit)
+        return self._result(bundle)
+
+    def _result(self, bundle: Bundle) -> Result:
         outputs = {o.name: self.read(o.space)[o.start : o.start + o.count] for o in bundle.outputs}
-        get = simulation.get
+        get = self.simulation.get
         return Result(Trap(get("trap")), get("pc"), get("cycles"), 0, 0, outputs)
+
+    def run_streamed(
+        self, bundle: Bundle, *, results: int = 0, pauses: Sequence[bool] = (), limit: int = 100_000
+    ) -> tuple[Result, int, NDArray[np.int32]]:
+        """Power on, and run a bundle whose program and rows come through the host port.
+
+        Parameters
+        ----------
+        results : int
+            First row whose writes are results.
+        pauses : sequence of bool
+            Whether the host sends nothing in a cycle after the first.
+
+        Returns
+        -------
+        tuple
+            The result, the cycles from the first word to the last result, and the scratchpad as the port shows it.
+        """
+        sim, region = self.simulation, host_rows(bundle)
+        rows = [int.from_bytes(row.tobytes(), "little") for row in region.rows]
+        seen = np.zeros((self.config.vmem_rows, self.config.lanes), np.int32)
+        sim.reset()
+        sim.step(2)
+        sim.set("host__first", region.start)
+        sim.set("host__count", len(rows))
+        sim.set("host__results", results)
+        cycle = last = word = row = 0
+        while cycle < limit:
+            sends = not (cycle and cycle <= len(pauses) and pauses[cycle - 1])
+            more = sends and word < len(bundle.program)
+            sim.set("host__begin", cycle == 0)
+            sim.set("host__word_valid", more)
+            sim.set("host__word_last", word == len(bundle.program) - 1)
+            sim.set("host__word", bundle.program[word] if more else 0)
+            sim.set("host__row_valid", sends and row < len(rows))
+            sim.set("host__row", rows[row] if row < len(rows) else 0)
+            row += bool(sends and row < len(rows) and sim.get("host__row_ready"))
+            word += more
+            mask = sim.get("host__result_mask")
+            if mask and cycle:
+                last = cycle
+                words = np.frombuffer(
+                    sim.get("host__result").to_bytes(4 * self.config.lanes, "little"), np.int32
+                )
+                chosen = [bool(mask >> lane & 1) for lane in range(self.config.lanes)]
+                seen[sim.get("host__result_row"), chosen] = words[chosen]
+            if cycle and sim.get("done"):
+                break
+            sim.step()
+            cycle += 1
+        return self._result(bundle), max(last, cycle) + 1, seen

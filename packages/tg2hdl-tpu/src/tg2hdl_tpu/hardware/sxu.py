@@ -33,6 +33,8 @@ class Sxu(wiring.Component):
         The row stage takes `instruction`.
     word_valid, word : In
         The word that `lda` waits for.
+    bypass, streaming, known : In
+        `write_data` comes from the host port; words are still to come, and those below `known` have been written.
     valid, instruction : Out
         For the row stage.
     halt, trap, trap_pc : Out
@@ -53,6 +55,9 @@ class Sxu(wiring.Component):
                 "write_en": In(1),
                 "write_address": In(PC_BITS),
                 "write_data": In(INSTRUCTION_BITS),
+                "bypass": In(1),
+                "streaming": In(1),
+                "known": In(PC_BITS),
                 "valid": Out(1),
                 "instruction": Out(resolved_layout()),
                 "halt": Out(1),
@@ -78,6 +83,10 @@ class Sxu(wiring.Component):
         following = Signal(PC_BITS)
         m.d.comb += read.addr.eq(following)
         m.d.sync += fetched.eq(following)
+        # A word from the host port is executed in the next cycle; the memory shows it two cycles later.
+        shown, passes = Signal(init=1), Signal()
+        m.d.sync += shown.eq(~self.streaming | (following < self.known))
+        m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
         # Before the start, the memory shows the first instruction.
         with m.If(self.reset & ~self.start):
             m.d.comb += following.eq(0)
@@ -85,9 +94,12 @@ class Sxu(wiring.Component):
         with m.Elif(redirect):
             m.d.comb += following.eq(target)
             m.d.sync += valid.eq(0)
-        with m.Elif(consumed | ~valid):
+        with m.Elif((consumed | ~valid) & (shown | passes)):
             m.d.comb += following.eq(fetched + 1)
-            m.d.sync += [word.eq(read.data), pc.eq(fetched), valid.eq(1)]
+            m.d.sync += [word.eq(Mux(passes, self.write_data, read.data)), pc.eq(fetched), valid.eq(1)]
+        with m.Elif(consumed):
+            m.d.comb += following.eq(fetched)
+            m.d.sync += valid.eq(0)
         with m.Else():
             m.d.comb += following.eq(fetched)
 

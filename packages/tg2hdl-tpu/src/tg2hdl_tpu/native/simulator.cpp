@@ -50,6 +50,9 @@ enum { X_IDLE, X_ISSUE, X_DATA, X_LOAD, X_STORE, X_PORT, X_BEAT, X_CHANNEL, X_DM
 enum { S_IDLE, S_EXECUTE, S_FETCH, S_FULL, S_LDA, S_HALT };
 enum { D_IDLE, D_MOVE, D_WAIT };
 
+// Operands that come through the host port while the program runs, and the number of words of this program.
+struct Stream { const int32_t *rows; int32_t first, count, words; };
+
 struct Counters { int64_t cycles, instructions, rows; int32_t trap, pc; };
 
 inline int64_t field(const uint64_t *w, int low, int width, bool is_signed) {
@@ -102,6 +105,9 @@ struct Run {
     unsigned flight_at = 0;
     int64_t last_write = -1, t = 0, last_check = -1000;
     Channel load{}, store{};
+    Stream host{};
+    int32_t arrived = 0;     // rows
+    bool latched = false;    // the word at `pc`, while words come
     int32_t regs[8] = {};
     struct { int32_t start, left; } loops[TPU_LOOP_DEPTH];
     int depth = 0;
@@ -171,6 +177,10 @@ struct Run {
         return ch.active && low <= ch.vmem_last && high >= ch.vmem;
     }
 
+    bool arrives(int32_t row) const {
+        return overlaps(load, row, row) || (row >= host.first + arrived && row < host.first + host.count);
+    }
+
     void issue_dma() {
         bool is_load = x.opcode == OPCODE_LOAD;
         int32_t first = is_load ? x.dst : x.a, last = first + x.count - 1;
@@ -179,7 +189,7 @@ struct Run {
         Channel &mine = is_load ? load : store, &other = is_load ? store : load;
         bool same_rows = overlaps(other, first, last);
         bool same_x = other.active && x.b <= other.x_last && x.b + x.count - 1 >= other.x_first;
-        if (mine.active || same_rows || same_x || t <= last_check + CHECK) { x_state = X_CHANNEL; return; }
+        if (mine.active || same_rows || same_x || t <= last_check + CHECK || arrived < host.count) { x_state = X_CHANNEL; return; }
         mine = Channel{};
         mine.active = 2;  // from the next cycle on
         mine.pc = x.pc;
@@ -196,7 +206,7 @@ struct Run {
     // A row that must not be read yet; sets the state.
     bool blocked(int32_t row, uint32_t mask) {
         if (in_flight(row, mask)) { x_state = X_DATA; return true; }
-        if (overlaps(load, row, row)) { x_state = X_LOAD; return true; }
+        if (arrives(row)) { x_state = X_LOAD; return true; }
         return false;
     }
 
@@ -257,7 +267,7 @@ struct Run {
         }
         if (blocked(from, x.pre ? ~0u : straight)) return;
         if (reads_b && blocked(x.b, permute ? ~0u : straight)) return;
-        if (writes && overlaps(load, to, to)) { x_state = X_LOAD; return; }
+        if (writes && arrives(to)) { x_state = X_LOAD; return; }
         if (writes && overlaps(store, to, to)) { x_state = X_STORE; return; }
         if (writes && slot_taken(at, to, mask)) { x_state = X_PORT; return; }
         x_state = X_ISSUE;
@@ -325,7 +335,7 @@ struct Run {
 
     // -- SXU -------------------------------------------------------------------------------------------------------
     bool idle() const {
-        return !x.valid && !q.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active;
+        return !x.valid && !q.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
     }
 
     bool fits(int64_t v) const { return v >= -(1 << (TPU_ADDRESS_BITS - 1)) && v < 1 << (TPU_ADDRESS_BITS - 1); }
@@ -339,7 +349,14 @@ struct Run {
 
     void go(int32_t to) {
         pc = to;
+        latched = false;
         fetch_at = t + 2;
+    }
+
+    // Word k comes in cycle k and is executed in the next one, or from the memory three cycles later.
+    bool fetched() {
+        if (host.words) latched |= pc < host.words ? pc == t - 1 || pc <= t - 3 : t >= host.words + 2;
+        return latched || !host.words;
     }
 
     void sequence(bool x_ready) {
@@ -356,6 +373,7 @@ struct Run {
             return;
         }
         if (t < fetch_at) { s_state = S_FETCH; return; }
+        if (!fetched()) { s_state = S_FETCH; return; }
         if (pc >= TPU_IMEM_DEPTH) return trap(TRAP_PROGRAM);
         if (m.illegal[pc]) return trap(TRAP_ILLEGAL);
         s_state = S_EXECUTE;
@@ -373,6 +391,7 @@ struct Run {
         if (tpu_form(i.opcode) == FORM_LDA) { lda_at = -1; lda_reg = i.dst_reg; lda_pc = pc; }
         (x_ready ? x : q) = r;
         pc++;
+        latched = false;
     }
     static int32_t saturated(int64_t v) { return (int32_t)(v > 0x7FFFFFFF ? 0x7FFFFFFF : v < -0x7FFFFFFF ? -0x7FFFFFFF : v); }
 
@@ -402,6 +421,7 @@ struct Run {
         case OPCODE_BNEG: if (regs[source] < 0) return go(i.dst); break;
         }
         pc++;
+        latched = false;
     }
 
     // -- DMA -------------------------------------------------------------------------------------------------------
@@ -425,6 +445,13 @@ struct Run {
             load.outstanding++;
             load.left--;
         }
+    }
+
+    void move_host() {
+        int32_t row = host.first + arrived;
+        if (arrived == host.count || load_state == D_MOVE || bank_is_written(row)) return;
+        std::memcpy(m.vmem[row].w, host.rows + (int64_t)arrived * L, sizeof(Row));
+        arrived++;
     }
 
     // The bank whose second read port the row stage needs, or -1.  A row that waits for the store leaves it the port.
@@ -463,6 +490,7 @@ struct Run {
     }
 
     int run(int64_t limit, Trace *trace, int64_t trace_size) {
+        move_host();  // with the first word, before the first cycle
         for (t = 1;; t++) {
             if (t > limit) { c.cycles = limit; c.trap = TRAP_LIMIT; c.pc = pc; return c.trap; }
             int b_bank = port_b_bank();
@@ -471,6 +499,7 @@ struct Run {
             issue();
             sequence(!x.valid);
             move_load();
+            move_host();
             move_store(b_bank);
             if (trace && t <= trace_size)
                 trace[t - 1] = Trace{x_state ? x_pc : -1, s_pc, load_pc, store_pc, (uint8_t)x_state, (uint8_t)s_state,
@@ -497,9 +526,11 @@ EXPORT void tpu_program(Machine *m, const uint64_t *words, const uint8_t *illega
     for (int n = 0; n < count; n++) m->decoded[n] = tpu_decode(m->imem[n]);
 }
 
-EXPORT int tpu_run(Machine *m, int32_t *xmem, int64_t limit, Counters *counters, Trace *trace, int64_t trace_size) {
+EXPORT int tpu_run(Machine *m, int32_t *xmem, int64_t limit, Counters *counters, Trace *trace, int64_t trace_size,
+                   const Stream *stream) {
     m->xmem = (Row *)xmem;
     Run run(*m);
+    if (stream) run.host = *stream;
     int trap = run.run(limit, trace, trace_size);
     *counters = run.c;
     return trap;

@@ -1,0 +1,126 @@
+"""The host port: program and operands come in, and results go out, while the machine runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.hardware.records import PC_BITS
+from tg2hdl_tpu.isa import INSTRUCTION_BITS
+
+__all__ = ["HostPort", "HostSignature"]
+
+
+class HostSignature(wiring.Signature):
+    """What a host drives: one instruction and one row a cycle in, one row a cycle out.
+
+    Members
+    -------
+    begin : Out(1)
+        Start the machine.  The first word comes in the same cycle, from the second cycle after `done` on.
+    first, count : Out
+        With `begin`: the rows of the scratchpad that will come; none for 0.  Nothing reads one before it has come.
+    word_valid, word_last, word : Out
+        The next instruction, from address 0 on.
+    row_valid, row, row_ready
+        The next row; it is taken when `row_ready` is high.
+    results : Out
+        Writes to this row of the scratchpad and those above are results.
+    result_mask, result_row, result : In
+        Lanes that were written in the last cycle, their row, and its words.
+    """
+
+    def __init__(self, config: Config) -> None:
+        bits = (config.vmem_rows - 1).bit_length()
+        super().__init__(
+            {
+                "begin": Out(1),
+                "first": Out(bits),
+                "count": Out(bits + 1),
+                "word_valid": Out(1),
+                "word_last": Out(1),
+                "word": Out(INSTRUCTION_BITS),
+                "row_valid": Out(1),
+                "row_ready": In(1),
+                "row": Out(config.row_bits),
+                "results": Out(bits),
+                "result_mask": In(config.lanes),
+                "result_row": In(bits),
+                "result": In(config.row_bits),
+            }
+        )
+
+
+class HostPort(wiring.Component):
+    """Counts what has come.
+
+    Members
+    -------
+    host : HostSignature
+    busy : In(1)
+        The scratchpad cannot take a row in this cycle.
+    mask, written_row, written : In
+        Lanes that are written, their row, and its words.
+    put, put_row : Out
+        Write `host.row` to this row of the scratchpad.
+    active, row, last : Out
+        Rows that are still to come.
+    write_en, write_address : Out
+        Where `host.word` belongs.
+    streaming, known : Out
+        Words are still to come, and those below `known` were there before this cycle.
+    """
+
+    def __init__(self, config: Config) -> None:
+        bits = (config.vmem_rows - 1).bit_length()
+        super().__init__(
+            {
+                "host": In(HostSignature(config)),
+                "busy": In(1),
+                "mask": In(config.lanes),
+                "written_row": In(bits),
+                "written": In(config.row_bits),
+                "put": Out(1),
+                "put_row": Out(bits),
+                "active": Out(1),
+                "row": Out(bits + 1),
+                "last": Out(bits + 1),
+                "write_en": Out(1),
+                "write_address": Out(PC_BITS),
+                "streaming": Out(1),
+                "known": Out(PC_BITS),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Build the counters."""
+        m = Module()
+        host = self.host
+        at, last, expects = Signal.like(self.row), Signal.like(self.last), Signal()
+        m.d.comb += [
+            at.eq(Mux(host.begin, host.first, self.row)),
+            last.eq(Mux(host.begin, host.first + host.count - 1, self.last)),
+            expects.eq(Mux(host.begin, host.count != 0, self.active)),
+            host.row_ready.eq(expects & ~self.busy),
+            self.put.eq(host.row_valid & host.row_ready),
+            self.put_row.eq(at),
+            self.write_en.eq(host.word_valid),
+            self.write_address.eq(Mux(host.begin, 0, self.known)),
+        ]
+        m.d.sync += [
+            self.row.eq(at + self.put),
+            self.last.eq(last),
+            self.active.eq(expects & ~(self.put & (at == last))),
+            self.known.eq(self.write_address + self.write_en),
+            host.result_mask.eq(Mux(self.written_row >= host.results, self.mask, 0)),
+            host.result_row.eq(self.written_row),
+            host.result.eq(self.written),
+        ]
+        incomplete = Signal()
+        m.d.comb += self.streaming.eq(host.begin | incomplete)
+        m.d.sync += incomplete.eq(self.streaming & ~(host.word_valid & host.word_last))
+        return m

@@ -1,0 +1,70 @@
+"""Runs whose program and operands come through the host port: netlist against the simulator in software."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_tpu import Bundle, Config, Region, assemble, run_bundle
+from tg2hdl_tpu.hardware.simulate import Hardware
+from tg2hdl_tpu.isa import Trap
+from tg2hdl_tpu.testing import random_bundle
+
+CONFIG = Config(lanes=4, rows=2, columns=2, vmem_rows=32, xmem_rows=64, imem_depth=64)
+
+
+def streamed(seed):
+    bundle = random_bundle(seed, CONFIG, length=24, traps=seed % 4 == 3)
+    data = np.concatenate([region.rows for region in bundle.data])
+    rng = random.Random(seed)
+    first = rng.randrange(8)
+    rows = Region("vmem", first, data[: rng.randrange(1, 32 - first)])
+    return Bundle(CONFIG, bundle.program, (rows,), bundle.outputs)
+
+
+@pytest.fixture(scope="module")
+def hardware():
+    with Hardware(CONFIG) as opened:
+        yield opened
+
+
+def test_random_programs_give_the_same_bits_in_the_same_cycles(hardware):
+    ended = set()
+    for seed in range(32):
+        bundle = streamed(seed)
+        expected = run_bundle(bundle, streamed=True)
+        found, total, _ = hardware.run_streamed(bundle)
+        assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
+        if expected.trap not in (Trap.INDEX, Trap.INT8):
+            assert (found.cycles, total) == (expected.cycles, expected.cycles + 2), seed
+        for output, rows in expected.outputs.items():
+            np.testing.assert_array_equal(found.outputs[output], rows, err_msg=f"{output} of seed {seed}")
+        ended.add(expected.trap)
+        if expected.trap is Trap.NONE and seed % 4 == 0:
+            # A host that pauses changes the time and nothing else.
+            rng = random.Random(seed)
+            pauses = [rng.random() < 0.5 for _ in range(300)]
+            late, late_total, _ = hardware.run_streamed(bundle, pauses=pauses)
+            assert late_total > total, seed
+            for output, rows in expected.outputs.items():
+                np.testing.assert_array_equal(late.outputs[output], rows, err_msg=f"paused seed {seed}")
+    assert len(ended) > 2
+
+
+def test_results_are_shown_as_they_are_written(hardware):
+    text = "add v[16], v[0], v[4], n=4\nadd v[3], v[16], #1\ncopy v[41], v[16] seg=2\nhalt\n"
+    data = ".vmem 0 = " + " ".join(map(str, range(32)))
+    bundle = assemble(text + data, CONFIG)
+    _, total, seen = hardware.run_streamed(bundle, results=16)
+    # 8 rows; 4 cycles from the last one that comes to what it makes; the results of the other two instructions.
+    assert total == 8 + 4 + 2
+    np.testing.assert_array_equal(seen[16:20], np.arange(16).reshape(4, 4) * 2 + 16)
+    np.testing.assert_array_equal(seen[20], [0, 0, 20, 22])
+    assert not seen[:16].any()
+
+
+def test_data_that_the_port_does_not_take_are_refused():
+    for text in ("halt\n.xmem 0 = 1", "halt\n.vmem 0 = 1\n.vmem 2 = 1", ".vmem 0 = 1"):
+        with pytest.raises(InputError, match="comes through the host port"):
+            run_bundle(assemble(text, CONFIG), streamed=True)

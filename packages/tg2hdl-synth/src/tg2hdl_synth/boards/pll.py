@@ -76,7 +76,21 @@ def _ice40(source: float, wanted: float) -> list[PllSettings]:
     return found
 
 
-_SEARCHES = {"ecp5": _ecp5, "ice40": _ice40}
+def _gowin(source: float, wanted: float) -> list[PllSettings]:
+    """fout = fin * (FBDIV + 1) / (IDIV + 1), with a VCO of fout * ODIV in 500 to 1,200 MHz."""
+    found = []
+    for divider in range(1, min(64, int(source / 3)) + 1):
+        feedback = min(64, int(wanted * divider / source + 1e-9))
+        frequency = source * feedback / divider
+        for output in (2, 4, 8, *range(16, 129, 16)):
+            if feedback and 500 <= frequency * output <= 1200:
+                values = (("IDIV_SEL", divider - 1), ("FBDIV_SEL", feedback - 1), ("ODIV_SEL", output))
+                found.append(PllSettings("gowin", frequency, values))
+                break
+    return found
+
+
+_SEARCHES = {"ecp5": _ecp5, "ice40": _ice40, "gowin": _gowin}
 
 
 def add_clock(m: Module, platform: Any, settings: PllSettings) -> None:
@@ -116,6 +130,24 @@ def add_clock(m: Module, platform: Any, settings: PllSettings) -> None:
             i_PLLWAKESYNC=Const(0),
             i_ENCLKOP=Const(0),
             o_CLKOP=domain.clk,
+            o_LOCK=locked,
+        )
+    elif settings.family == "gowin":
+        m.submodules.clock_buffer = buffer = io.Buffer("i", pads)
+        m.submodules.pll = Instance(
+            "rPLL",
+            *(("p", name, value) for name, value in values.items()),
+            *(("p", f"DYN_{name}", "false") for name in ("IDIV_SEL", "FBDIV_SEL", "ODIV_SEL", "DA_EN")),
+            *(("i", name, Const(0, 6)) for name in ("FBDSEL", "IDSEL", "ODSEL")),
+            *(("i", name, Const(0, 4)) for name in ("PSDA", "DUTYDA", "FDLY")),
+            p_FCLKIN=f"{platform.default_clk_frequency / 1e6:g}",
+            p_DEVICE=platform.family,
+            p_CLKFB_SEL="internal",
+            i_CLKIN=buffer.i,
+            i_CLKFB=Const(0),
+            i_RESET=Const(0),
+            i_RESET_P=Const(0),
+            o_CLKOUT=domain.clk,
             o_LOCK=locked,
         )
     else:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import click
+from rich.table import Table
 
 from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
@@ -63,13 +64,26 @@ def build(
             f"{microseconds:,.1f} us per result, serial line {facts['baud']:,} baud",
             highlight=False,
         )
+        console.print(_usage_table(facts["by_part"]))
         used = (f"{kind} {n:,} of {count:,}" for kind, (n, count) in facts["utilization"].items())
         console.print("; ".join(used), highlight=False)
     console.print(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
-    kept = ("board", "clock_mhz", "fmax_mhz", "baud", "utilization", "id")
+    kept = ("board", "clock_mhz", "fmax_mhz", "baud", "utilization", "by_part", "id")
     figures = {name: facts[name] for name in kept if name in facts}
     write_json(
         json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}
     )
+
+
+def _usage_table(by_part: dict[str, dict[str, int]]) -> Table:
+    """Cells of each kernel, host port and the rest, and their sum."""
+    columns = list(next(iter(by_part.values())))
+    table = Table("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    total = {c: sum(counts[c] for counts in by_part.values()) for c in columns}
+    for name, counts in {**by_part, "total": total}.items():
+        table.add_row(name, *(f"{counts[c]:,}" for c in columns))
+    return table

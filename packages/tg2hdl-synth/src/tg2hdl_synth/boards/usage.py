@@ -1,0 +1,88 @@
+"""What a placed design takes of a part, as a whole and by kernel and host port."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tg2hdl_top import Design
+
+__all__ = ["COLUMNS", "usage_by_part"]
+
+COLUMNS = ("LUT", "FF", "DSP", "RAM")
+"""LUT sites (also those of carries and LUT RAM), flip-flops, multipliers, block RAMs."""
+_CELLS = {
+    "ecp5": {"LUT": "TRELLIS_COMB", "FF": "TRELLIS_FF", "DSP": "MULT18X18D", "RAM": "DP16KD"},
+    "ice40": {"LUT": "ICESTORM_LC", "FF": "", "DSP": "ICESTORM_DSP", "RAM": "ICESTORM_RAM"},
+    "gowin": {"LUT": "LUT[1-4]|ALU", "FF": "DFF.*", "DSP": "MULT.*", "RAM": "SP|SDPB?|DPB?|p?ROM|BSRAM.*"},
+}
+_NO_MODULE = "clock and pins"
+_REST = "memories and control"
+
+
+def usage_by_part(netlist: Mapping[str, Any], family: str, design: Design) -> dict[str, dict[str, int]]:
+    """Cells of each column for each kernel and host port, and for what is left; the columns add up to the whole.
+
+    Parameters
+    ----------
+    netlist : mapping
+        JSON that nextpnr wrote, of a design in the instance ``design``.
+    """
+    cells = netlist["modules"]["top"]["cells"]
+    patterns = {column: re.compile(pattern) for column, pattern in _CELLS[family].items()}
+    modules = _modules(cells)
+    found: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0))
+    for name, cell in cells.items():
+        counts = found[_title(modules.get(name, ""), design)]
+        for column, pattern in patterns.items():
+            counts[column] += bool(pattern.fullmatch(cell["type"]))
+        if family == "ice40":  # a logic cell holds a LUT, a flip-flop, or both
+            counts["FF"] += int(str(cell["parameters"].get("DFF_ENABLE", 0)), 2)
+    return {name: dict(found[name]) for name in sorted(found, key=_order) if any(found[name].values())}
+
+
+def _modules(cells: Mapping[str, Any]) -> dict[str, str]:
+    """First two levels of the names of cells; a cell that nextpnr made has those of a neighbour on its smallest net."""
+    found, new = {}, []
+    for name in cells:
+        if name.startswith("$"):
+            new.append(name)
+        else:
+            found[name] = ".".join(name.split(".")[:2])
+    nets: dict[int, list[str]] = defaultdict(list)
+    for name, cell in cells.items() if new else ():
+        for bit in _bits(cell):
+            nets[bit].append(name)
+    while new:
+        left = []
+        for name in new:
+            near = sorted((nets[bit] for bit in _bits(cells[name])), key=len)
+            module = next((found[other] for net in near for other in net if other in found), None)
+            left.append(name) if module is None else found.update({name: module})
+        if len(left) == len(new):
+            break
+        new = left
+    return found
+
+
+def _bits(cell: Mapping[str, Any]) -> Iterator[int]:
+    return (bit for bits in cell["connections"].values() for bit in bits if isinstance(bit, int))
+
+
+def _title(module: str, design: Design) -> str:
+    if not module.startswith("design."):
+        return _NO_MODULE
+    kernel, port = (re.fullmatch(rf"design\.{kind}(\d+)", module) for kind in ("kernel", "port"))
+    if kernel:
+        return f"kernel {kernel[1]} ({design.core_plans[int(kernel[1])].kernel.name})"
+    if port:
+        return f"port {design.ports[int(port[1])].kind}"
+    return "multipliers" if module == "design.multipliers" else _REST
+
+
+def _order(title: str) -> tuple[int, int]:
+    words = title.split()
+    kinds = ("kernel", "multipliers", "memories", "port", "clock")
+    return kinds.index(words[0]), int(words[1]) if words[0] == "kernel" else 0

@@ -4,6 +4,7 @@ import importlib.util
 import random
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import tg2hdl_host
 from tg2hdl_host import ConnectionFailedError, Device, LinkError, UnfitInputError, WrongDesignError
+from tg2hdl_host.spi import SpiTransport
 
 spec = importlib.util.spec_from_file_location("fake_device", Path(__file__).parent / "fake_device.py")
 fake = importlib.util.module_from_spec(spec)
@@ -141,3 +143,80 @@ def test_the_driver_needs_numpy_and_pyserial_only():
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     # The backend's start-up hook of tinygrad's device is there where all packages are installed.
     assert text.strip() in ("[]", "['tg2hdl_device_finder']")
+
+
+class Spi:
+    """A slave that answers `delay` bytes after a request, END where it has nothing to say."""
+
+    def __init__(self, device, delay):
+        self.device, self.delay, self.says = device, delay, []
+
+    def __call__(self, data):
+        found = bytearray()
+        for byte in data:
+            found.append(self.says.pop(0) if self.says else 0xC0)
+            answer = self.device.feed(bytes((byte,)))
+            if answer:
+                self.says += [0xC0] * self.delay + list(answer)
+        return bytes(found)
+
+
+@pytest.mark.parametrize("delay", [*range(20), 700])
+def test_spi_gives_the_same_results(delay):
+    closed = []
+    transport = SpiTransport("spi:0.0", Spi(FakeDevice(), delay), lambda: closed.append(1))
+    batch = inputs(10)
+    with Device(transport, timeout=5) as device:
+        assert np.array_equal(device.run(batch), [result(x) for x in batch])
+        assert device.counters["repeats"] == 0
+    assert closed == [1]
+
+
+def test_a_silent_spi_is_an_error_that_names_the_stage():
+    transport = SpiTransport("spi:0.0", lambda data: b"\xff" * len(data), lambda: None)
+    with pytest.raises(LinkError, match=r"spi:0\.0: no answer") as caught:
+        Device(transport, timeout=0.02, attempts=2)
+    assert caught.value.stage == "link"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("spi:0.0", (0, 0)), ("spi:/dev/spidev1.2", (1, 2)), ("spi:zero", None), ("spi:3.1", "absent")],
+)
+def test_spi_of_linux(monkeypatch, url, expected):
+    opened = []
+
+    class SpiDev:
+        def open(self, bus, chip):
+            if bus == 3:
+                raise FileNotFoundError(2, "No such file or directory")
+            opened.append((bus, chip))
+            self.slave = Spi(FakeDevice(), 3)
+
+        def xfer2(self, values):
+            assert len(values) <= 4096
+            assert (self.mode, self.max_speed_hz) == (0, 2_000_000)
+            return list(self.slave(bytes(values)))
+
+        def close(self):
+            opened.append("closed")
+
+    module = types.ModuleType("spidev", "a stand-in")
+    module.SpiDev = SpiDev
+    module.__spec__ = importlib.util.spec_from_loader("spidev", None)
+    monkeypatch.setitem(sys.modules, "spidev", module)
+    if not isinstance(expected, tuple):
+        message = "cannot open spi:3.1" if expected else "names no SPI device"
+        with pytest.raises(ConnectionFailedError, match=message):
+            tg2hdl_host.connect(url, baud=2_000_000)
+        return
+    with tg2hdl_host.connect(url, baud=2_000_000) as device:
+        assert np.array_equal(device(inputs(1)[0]), result(inputs(1)[0]))
+    assert opened == [expected, "closed"]
+
+
+def test_spi_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConnectionFailedError, match="spidev is not installed") as caught:
+        tg2hdl_host.connect("spi:0.0")
+    assert 'pip install "tg2hdl-host[spi]"' in caught.value.hint

@@ -18,7 +18,7 @@ from tg2hdl.bits import same_bits
 from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
-from tg2hdl_host import Device, LinkError, RefusedError, WrongDesignError, protocol
+from tg2hdl_host import Device, LinkError, RefusedError, WrongDesignError, protocol, selftest
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.boards import bitstream
@@ -262,6 +262,19 @@ def test_build_selftest_and_connect(tmp_path):
     x = np.array([[1, -2, 3], [4, 5, -6]], np.int32)
     with tg2hdl.connect(f"simulate:{folder}") as device:
         assert device(x).tolist() == np.maximum(x * 3 + 1, 0).tolist()
+
+
+def test_spi_in_simulation_gives_the_golden_results(tmp_path):
+    accelerator = tg2hdl.compile(
+        layer, example()[0], multipliers=4, options=tg2hdl.CompileOptions(ports=("spi",))
+    )
+    folder, batch = accelerator.build(tmp_path, vectors=2), example(4)
+    with tg2hdl.connect(f"simulate:{folder}") as device:
+        assert selftest(device, folder) == 2
+        assert all(same_bits(y, accelerator.golden(x)) for x, y in zip(batch, device.run(batch), strict=True))
+        counters = device.counters
+    assert (counters["runs"], counters["cycles"]) == (8, accelerator.predicted_cycles)
+    assert (counters["link_errors"], counters["repeats"]) == (0, 0)
 
 
 def test_build_for_a_board_shows_what_each_kernel_takes(tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ import serial
 from tg2hdl_host.description import read_files
 from tg2hdl_host.device import Device
 from tg2hdl_host.errors import ConnectionFailedError
+from tg2hdl_host.link import Transport
+from tg2hdl_host.spi import SPEED, open_spi
 
 __all__ = ["SerialTransport", "connect"]
 
@@ -73,13 +75,14 @@ def connect(
     Parameters
     ----------
     device : str or path
-        A serial port such as ``/dev/ttyUSB0``, a URL of pyserial such as ``socket://localhost:5000``, or
-        ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote.
+        A serial port such as ``/dev/ttyUSB0``, a URL of pyserial such as ``socket://localhost:5000``, ``spi:0.0``
+        for ``/dev/spidev0.0`` of Linux, or ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote,
+        behind its serial line or SPI.
     design : path, optional
         Such a folder: the device must hold this design, whose weights are loaded where they are loadable, and results
         have the model's structure.
     baud : int, optional
-        Bits per second; those of the folder, else 1,000,000.
+        Bits per second; those of the folder, else 1,000,000. SPI takes a tenth of the clock of the design.
     timeout : float, optional
         Seconds to wait for an answer; 1, and 60 for a simulation.
 
@@ -108,10 +111,13 @@ def connect(
     if folder and (folder / "weights.npz").is_file():
         weights = dict(np.load(folder / "weights.npz", allow_pickle=False))
     url, stop = _simulated(folder) if simulated and folder else (device, lambda: None)
-    baud = baud or (files or {}).get("baud") or BAUD
     timeout = timeout or (60.0 if simulated else 1.0)
     try:
-        transport = SerialTransport(url, baud)
+        transport: Transport
+        if url.startswith("spi"):
+            transport = open_spi(url, baud or SPEED)
+        else:
+            transport = SerialTransport(url, baud or (files or {}).get("baud") or BAUD)
         return Device(transport, files=files, weights=weights, timeout=timeout, on_close=stop)
     except BaseException:
         stop()
@@ -132,7 +138,7 @@ def _simulated(folder: Path) -> tuple[str, Callable[[], None]]:
 
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("socket://"):
+        if line.startswith(("socket://", "spi+socket://")):
             return line.strip(), stop
     stop()
     raise ConnectionFailedError(

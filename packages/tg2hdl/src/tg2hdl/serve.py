@@ -1,4 +1,4 @@
-"""A simulated board: a socket whose bytes go through the serial line of a design in simulation."""
+"""A simulated board: a socket whose bytes go through the serial line or SPI of a design in simulation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 from tg2hdl.simulated_line import SimulatedLine
 from tg2hdl_backend.runner import expected_cycles
 from tg2hdl_ir.errors import InputError
-from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_sim import Simulation, SimulationModel, open_simulation
 from tg2hdl_top import Design, TopModule
+from tg2hdl_top.ports import PortPlan
+from tg2hdl_top.ports.spi import SpiDriver
 
 __all__ = ["open_line", "serve_folder"]
 
@@ -29,18 +31,25 @@ def open_line(
     InputError
         For a design without the port ``uart``.
     """
-    if not any(port.kind == "uart" for port in design.ports):
+    _link_of(design, "uart")
+    patience = 2 * expected_cycles(design) + _MARGIN
+    return SimulatedLine(_simulated(design, engine, progress), DIVISOR, patience)
+
+
+def _simulated(design: Design, engine: str, progress: Callable[[str], None] | None) -> Simulation:
+    model = SimulationModel(TopModule(design, simulates_memory=True))
+    return open_simulation(
+        model, engine=engine, expected_cycles=1000 * expected_cycles(design), progress=progress
+    )
+
+
+def _link_of(design: Design, *kinds: str) -> PortPlan:
+    found = next((port for port in design.ports if port.kind in kinds), None)
+    if found is None:
         raise InputError(
             f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
         )
-    cycles = expected_cycles(design)
-    simulation = open_simulation(
-        SimulationModel(TopModule(design, simulates_memory=True)),
-        engine=engine,
-        expected_cycles=1000 * cycles,
-        progress=progress,
-    )
-    return SimulatedLine(simulation, DIVISOR, patience=2 * cycles + _MARGIN)
+    return found
 
 
 def serve_folder(
@@ -63,13 +72,24 @@ def serve_folder(
     path = folder / "design.json"
     if not path.is_file():
         raise InputError(f"there is no {path}", hint="give the folder that `tg2hdl build` wrote")
-    line = open_line(Design.load(path), engine, progress)
+    design = Design.load(path)
+    port_plan = _link_of(design, "uart", "spi")
+    link: SimulatedLine | SpiDriver
+    if port_plan.kind == "spi":
+        link = SpiDriver(port_plan.serves, _simulated(design, engine, progress))
+    else:
+        link = open_line(design, engine, progress)
     with socket.create_server(("127.0.0.1", port)) as server:
-        ready(f"socket://127.0.0.1:{server.getsockname()[1]}")
+        scheme = "spi+socket" if isinstance(link, SpiDriver) else "socket"
+        ready(f"{scheme}://127.0.0.1:{server.getsockname()[1]}")
         connection, _ = server.accept()
         with connection:
-            _carry(connection, line)
-    line.close()
+            if isinstance(link, SpiDriver):
+                while data := connection.recv(4096):
+                    connection.sendall(bytes(map(link.exchange, data)))
+            else:
+                _carry(connection, link)
+    (link.simulation if isinstance(link, SpiDriver) else link).close()
 
 
 def _carry(connection: socket.socket, line: SimulatedLine) -> None:

@@ -104,21 +104,22 @@ class SpiDriver(PacketDriver):
     def send(self, data: bytes) -> None:
         """Send bytes; what comes meanwhile belongs to no reply."""
         for byte in data:
-            self._exchange(byte)
+            self.exchange(byte)
 
     def receive(self) -> bytes:
         """Send END until a reply has ended."""
         found = bytearray()
         limit = self.simulation.cycles + 2 * self.serves.cycles + 100_000
         while self.simulation.cycles < limit:
-            found.append(self._exchange(END))
+            found.append(self.exchange(END))
             if found[-1] == END:
                 if len(found) > 1:
                     return bytes(found)
                 found.clear()
         raise SimulationError("no reply", where=type(self).__name__)
 
-    def _exchange(self, byte: int) -> int:
+    def exchange(self, byte: int) -> int:
+        """Send a byte and return the one that comes meanwhile."""
         simulation, found = self.simulation, 0
         simulation.set("spi__cs_n", 0)
         for n in reversed(range(8)):

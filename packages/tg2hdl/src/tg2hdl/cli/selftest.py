@@ -18,8 +18,8 @@ __all__ = ["selftest_command"]
 def selftest_command(device: str, folder: str | None, json_file: str | None) -> None:
     """Run the stored vectors of a built design on DEVICE and compare every bit.
 
-    DEVICE is a serial port, a URL of pyserial, spi:BUS.CHIP, or simulate:DIR; DIR is the folder that `tg2hdl build` wrote, which
-    simulate:DIR names already. The first stage that does not answer, or differs, is named.
+    DEVICE is a serial port, a URL of pyserial, spi:BUS.CHIP or simulate:DIR; DIR is what `tg2hdl build` wrote,
+    which simulate:DIR names already. The first stage that does not answer, or differs, is named.
     """
     console, progress = consoles(json_file)
     folder = folder or (device.removeprefix("simulate:") if device.startswith("simulate:") else None)

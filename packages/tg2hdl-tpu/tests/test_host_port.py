@@ -34,7 +34,7 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(hardware):
     for seed in range(32):
         bundle = streamed(seed)
         expected = run_bundle(bundle, streamed=True)
-        found, total, _ = hardware.run_streamed(bundle)
+        found, total, _, _ = hardware.run_streamed(bundle)
         assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
         if expected.trap not in (Trap.INDEX, Trap.INT8):
             assert (found.cycles, total) == (expected.cycles, expected.cycles + 2), seed
@@ -45,7 +45,7 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(hardware):
             # A host that pauses changes the time and nothing else.
             rng = random.Random(seed)
             pauses = [rng.random() < 0.5 for _ in range(300)]
-            late, late_total, _ = hardware.run_streamed(bundle, pauses=pauses)
+            late, late_total, _, _ = hardware.run_streamed(bundle, pauses=pauses)
             assert late_total > total, seed
             for output, rows in expected.outputs.items():
                 np.testing.assert_array_equal(late.outputs[output], rows, err_msg=f"paused seed {seed}")
@@ -56,7 +56,10 @@ def test_results_are_shown_as_they_are_written(hardware):
     text = "add v[16], v[0], v[4], n=4\nadd v[3], v[16], #1\ncopy v[41], v[16] seg=2\nhalt\n"
     data = ".vmem 0 = " + " ".join(map(str, range(32)))
     bundle = assemble(text + data, CONFIG)
-    _, total, seen = hardware.run_streamed(bundle, results=16)
+    _, total, seen, shown = hardware.run_streamed(bundle, results=16)
+    # The trace of the simulator says when each row is issued; it is written and shown when the pipeline is through.
+    trace = run_bundle(bundle, streamed=True, trace=100).trace
+    assert shown == [index + CONFIG.latency + 2 for index in np.flatnonzero(trace["row"] == 1)]
     # 8 rows; 4 cycles from the last one that comes to what it makes; the results of the other two instructions.
     assert total == 8 + 4 + 2
     np.testing.assert_array_equal(seen[16:20], np.arange(16).reshape(4, 4) * 2 + 16)

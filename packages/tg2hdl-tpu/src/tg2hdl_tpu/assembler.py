@@ -23,7 +23,7 @@ from tg2hdl_tpu.bundle import SPACES, Bundle, Output, Region
 from tg2hdl_tpu.config import ADDRESS_REGISTERS, Config
 from tg2hdl_tpu.isa import OPCODES, PRE, REDUCE, XLU, Instruction, Opcode, encode, problem
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "assemble_lines"]
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t,]+)|(?P<label>[A-Za-z_]\w*):(?=\s|$)|(?P<directive>\.[a-z]+)"
@@ -92,6 +92,13 @@ def assemble(text: str, config: Config | None = None, *, name: str = "program") 
     InputError
         With file, line and column: for what is no TASM, and for what the machine cannot execute.
     """
+    return assemble_lines(text, config, name=name)[0]
+
+
+def assemble_lines(
+    text: str, config: Config | None = None, *, name: str = "program"
+) -> tuple[Bundle, tuple[int, ...]]:
+    """Assemble a program, as `assemble` does, and return the line of each instruction too."""
     program = _Program(config or Config(), name)
     for number, line in enumerate(text.splitlines(), 1):
         _line(program, _Line(name, number, _tokens(name, number, line), len(line.rstrip()) + 1))
@@ -105,7 +112,8 @@ def assemble(text: str, config: Config | None = None, *, name: str = "program") 
         if reason:
             raise place.error(f"{instruction.op}: {reason}", token)
         words.append(encode(instruction))
-    return Bundle(program.config, tuple(words), tuple(program.data), tuple(program.outputs))
+    lines = tuple(place.number for _, place, _, _ in program.instructions)
+    return Bundle(program.config, tuple(words), tuple(program.data), tuple(program.outputs)), lines
 
 
 def _tokens(name: str, number: int, line: str) -> list[_Token]:

@@ -129,7 +129,7 @@ def bench(
                 total = streamed.cycles + 2
             else:
                 resident = hardware.run_bundle(kernel.bundle)
-                streamed, total, seen = hardware.run_streamed(kernel.bundle, results=RESULTS)
+                streamed, total, seen, _ = hardware.run_streamed(kernel.bundle, results=RESULTS)
                 if not np.array_equal(seen[RESULTS:][: len(streamed.outputs["r"])], streamed.outputs["r"]):
                     raise Tg2hdlError("the port shows other results", where=name)
             _checked(kernel, resident, "operands in the machine")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tg2hdl_tpu.assembler import assemble
+from tg2hdl_tpu.assembler import assemble, assemble_lines
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.disassembler import disassemble
@@ -94,6 +94,51 @@ def disassemble_command(bundle: Path, output: Path | None) -> None:
         output.write_text(text)
     else:
         click.echo(text, nl=False)
+
+
+@tpu.command("profile", context_settings={"ignore_unknown_options": True})
+@click.argument("program", type=_FILE)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@_with_config
+@click.option("--limit", default=1_000_000, show_default=True, help="Cycles of a run that are profiled.")
+@click.option("--top", default=10, show_default=True, help="Hot spots to print.")
+@click.option(
+    "--json", "json_file", type=click.Path(allow_dash=True), help="Write figures; - for standard output."
+)
+@click.option("--trace", type=_OUT, help="Write a trace for Perfetto and chrome://tracing.")
+@click.option("--html", type=_OUT, help="Write the timeline as one HTML page.")
+def profile_command(
+    program: Path,
+    arguments: tuple[str, ...],
+    config: Path | None,
+    limit: int,
+    top: int,
+    json_file: str | None,
+    trace: Path | None,
+    html: Path | None,
+) -> None:
+    """Show where the cycles of a program went (.tasm, a bundle, or a Python script that runs some)."""
+    from tg2hdl_tpu.profile import format_profile, profile_bundle, profile_script
+    from tg2hdl_tpu.timeline import chrome_trace, timeline_page
+
+    if program.suffix == ".py":
+        found = profile_script(program, arguments, limit=limit)
+    else:
+        lines: tuple[int, ...] = ()
+        if program.suffix == ".tasm":
+            bundle, lines = assemble_lines(program.read_text(), _config(config), name=str(program))
+        else:
+            bundle = Bundle.load(program)
+        found = [profile_bundle(bundle, name=program.name, lines=lines, limit=limit)]
+    if json_file != "-":
+        click.echo("\n".join(format_profile(run, top=top) for run in found), nl=False)
+    if json_file:
+        with click.open_file(json_file, "w") as file:
+            file.write(json.dumps([run.facts() for run in found], indent=2) + "\n")
+    if trace:
+        trace.write_text(json.dumps(chrome_trace(found)) + "\n")
+    if html:
+        html.write_text(timeline_page(found, title=program.name))
 
 
 @tpu.command("bench")

@@ -158,6 +158,8 @@ class Machine:
         Scratchpad and external memory, rows x lanes; they keep their contents from run to run.
     weights : ndarray of int8
         The tile of the matrix unit.
+    program : tuple of int
+        Instruction words.
 
     Raises
     ------
@@ -192,7 +194,6 @@ class Machine:
             When the program is longer than the memory.
         """
         words = [encode(i) if isinstance(i, Instruction) else i for i in program]
-        self._words = len(words)
         if len(words) > self.config.imem_depth:
             raise InputError(
                 f"{len(words)} instructions",
@@ -201,6 +202,7 @@ class Machine:
             )
         raw = np.frombuffer(b"".join(w.to_bytes(16, "little") for w in words), dtype=np.uint64)
         illegal = np.array([is_illegal(w, self.config) for w in words], dtype=np.uint8)
+        self.program = tuple(words)
         self._library.tpu_program(self._state.ctypes.data, raw.ctypes.data, illegal.ctypes.data, len(words))
 
     def run(self, *, limit: int = 10_000_000, trace: int = 0, streamed: Region | None = None) -> Result:
@@ -221,7 +223,7 @@ class Machine:
         stream = None
         if streamed is not None:
             rows = np.ascontiguousarray(streamed.rows)
-            stream = ctypes.byref(_Stream(rows.ctypes.data, streamed.start, len(rows), self._words))
+            stream = ctypes.byref(_Stream(rows.ctypes.data, streamed.start, len(rows), len(self.program)))
         self._library.tpu_run(
             self._state.ctypes.data,
             self.xmem.ctypes.data,

@@ -89,7 +89,7 @@ class Hardware:
 
     def run_streamed(
         self, bundle: Bundle, *, results: int = 0, pauses: Sequence[bool] = (), limit: int = 100_000
-    ) -> tuple[Result, int, NDArray[np.int32]]:
+    ) -> tuple[Result, int, NDArray[np.int32], list[int]]:
         """Power on, and run a bundle whose program and rows come through the host port.
 
         Parameters
@@ -102,7 +102,8 @@ class Hardware:
         Returns
         -------
         tuple
-            The result, the cycles from the first word to the last result, and the scratchpad as the port shows it.
+            The result, the cycles from the first word to the last result, the scratchpad as the port shows it, and
+            the cycles in which it shows a row.
         """
         sim, region = self.simulation, host_rows(bundle)
         rows = [int.from_bytes(row.tobytes(), "little") for row in region.rows]
@@ -112,7 +113,8 @@ class Hardware:
         sim.set("host__first", region.start)
         sim.set("host__count", len(rows))
         sim.set("host__results", results)
-        cycle = last = word = row = 0
+        cycle = word = row = 0
+        shown: list[int] = []
         while cycle < limit:
             sends = not (cycle and cycle <= len(pauses) and pauses[cycle - 1])
             more = sends and word < len(bundle.program)
@@ -126,7 +128,7 @@ class Hardware:
             word += more
             mask = sim.get("host__result_mask")
             if mask and cycle:
-                last = cycle
+                shown.append(cycle)
                 words = np.frombuffer(
                     sim.get("host__result").to_bytes(4 * self.config.lanes, "little"), np.int32
                 )
@@ -136,4 +138,4 @@ class Hardware:
                 break
             sim.step()
             cycle += 1
-        return self._result(bundle), max(last, cycle) + 1, seen
+        return self._result(bundle), cycle + 1, seen, shown

@@ -200,8 +200,12 @@ class Machine:
                 where="program",
                 hint=f"there is room for {self.config.imem_depth}",
             )
-        raw = np.frombuffer(b"".join(w.to_bytes(16, "little") for w in words), dtype=np.uint64)
         illegal = np.array([is_illegal(w, self.config) for w in words], dtype=np.uint8)
+        self.load_words(words, illegal)
+
+    def load_words(self, words: Sequence[int], illegal: NDArray[np.uint8]) -> None:
+        """Replace the program by words of which it is known which are no instructions."""
+        raw = np.frombuffer(b"".join(w.to_bytes(16, "little") for w in words), dtype=np.uint64)
         self.program = tuple(words)
         self._library.tpu_program(self._state.ctypes.data, raw.ctypes.data, illegal.ctypes.data, len(words))
 

@@ -77,13 +77,19 @@ class HostDevice(Compiled):
     ----------
     device : str
         tinygrad's name of it, e.g. ``HDL:1``.
-    renderer, program : type
+    renderer, program, allocator : type
     """
 
-    def __init__(self, device: str, renderer: type[SequentialRenderer], program: type[HostProgram]) -> None:
+    def __init__(
+        self,
+        device: str,
+        renderer: type[SequentialRenderer],
+        program: type[HostProgram],
+        allocator: type[Allocator] = HostAllocator,  # type: ignore[type-arg]
+    ) -> None:
         # 0.14 wants a subclass of its Program, which 0.13 does not have.
         runs: Any = program
-        super().__init__(device, HostAllocator(self), [renderer], runs)
+        super().__init__(device, allocator(self), [renderer], runs)
         # tinygrad's unrolling and upcasting suit processors; hardware gets its lanes from plain loops.
         if DEV.device == renderer.device and "NOOPT" not in os.environ:
             NOOPT.value = 1

@@ -62,7 +62,7 @@ class SequentialRenderer(Renderer):
     extra_matcher = _BOOL_INDEX
 
     def __init__(self, target: Target | None = None) -> None:
-        super().__init__(target or Target("HDL"))
+        super().__init__(target or Target(self.device))
 
     def supported_dtypes(self) -> set[TinygradDType]:
         """Types that hardware stores and computes natively."""

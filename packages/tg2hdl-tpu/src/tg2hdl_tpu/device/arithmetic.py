@@ -1,0 +1,176 @@
+"""Operations of the IR as vector operations; narrow integers are kept in 32 bits, extended by their type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.nodes import IRConst, IROp
+from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
+
+__all__ = ["STORED", "constant", "operation", "wrapped"]
+
+#: Types that the machine computes with.
+STORED = tuple(
+    map(DType.from_name, ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp32"))
+)
+
+_ONE = Constant(0x3F800000)
+_SIGN = Constant(-(1 << 31))
+
+
+def constant(node: IRConst) -> Constant:
+    """A literal."""
+    bits = node.dtype.const_to_bits(node.value)
+    if node.dtype.kind == "int" and bits >> (node.dtype.bit_width - 1):
+        bits -= 1 << node.dtype.bit_width
+    return _signed(bits)
+
+
+def _signed(bits: int) -> Constant:
+    bits &= (1 << 32) - 1
+    return Constant(bits - (1 << 32) if bits >> 31 else bits)
+
+
+def wrapped(emit: Emitter, value: Value, dtype: DType) -> Value:
+    """The value in the range of an integer type."""
+    spare = 32 - dtype.bit_width
+    if spare == 0 or not dtype.is_int:
+        return value
+    if isinstance(value, Constant):
+        return _signed(dtype.wrap(value.bits))
+    if dtype.kind == "uint":
+        return emit.operate("and", value, Constant(dtype.max_value))
+    return emit.operate("sra", emit.operate("shl", value, Constant(spare)), Constant(spare))
+
+
+#: Operations that are one instruction, by kind of the operands' type.
+_SIMPLE: dict[tuple[str, str], str] = {
+    **{("add", k): op for k, op in (("int", "add"), ("uint", "add"), ("float", "fadd"), ("bool", "or"))},
+    **{("sub", k): op for k, op in (("int", "sub"), ("uint", "sub"), ("float", "fsub"))},
+    **{("mul", k): op for k, op in (("int", "mul"), ("uint", "mul"), ("float", "fmul"), ("bool", "and"))},
+    **{("div", k): op for k, op in (("int", "div"), ("uint", "divu"), ("float", "fdiv"))},
+    **{("mod", k): op for k, op in (("int", "mod"), ("uint", "modu"))},
+    **{("max", k): op for k, op in (("int", "max"), ("uint", "maxu"), ("float", "fmax"), ("bool", "or"))},
+    **{("min", k): op for k, op in (("int", "min"), ("uint", "minu"), ("float", "fmin"), ("bool", "and"))},
+    **{("lt", k): op for k, op in (("int", "lt"), ("uint", "ltu"), ("float", "flt"), ("bool", "ltu"))},
+    **{("eq", k): op for k, op in (("int", "eq"), ("uint", "eq"), ("float", "feq"), ("bool", "eq"))},
+    **{("ne", k): op for k, op in (("int", "ne"), ("uint", "ne"), ("float", "fne"), ("bool", "ne"))},
+    **{(op, k): op for op in ("and", "or", "xor") for k in ("int", "uint", "bool")},
+    ("exp2", "float"): "fexp2",
+    ("log2", "float"): "flog2",
+    ("sin", "float"): "fsin",
+    ("sqrt", "float"): "fsqrt",
+    ("trunc", "float"): "ftrunc",
+}
+_OVERFLOWS = ("add", "sub", "mul", "div")
+_SWAPPED = {
+    **{op: op for op in ("add", "mul", "and", "or", "xor", "eq", "ne", "fadd", "fmul", "feq", "fne")},
+    **{op: op for op in ("max", "min", "maxu", "minu")},
+    **{"sub": "rsub", "fsub": "frsub", "fdiv": "frdiv"},
+}
+
+
+def operation(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    """Emit an operation of the IR.
+
+    Raises
+    ------
+    UnsupportedError
+        For an operation or type that the machine does not have.
+    """
+    types = [s.dtype for s in node.srcs]
+    for dtype in (*types, node.dtype):
+        if dtype not in STORED:
+            raise UnsupportedError(
+                f"the tensor processor has no {dtype}, for {node.op}", hint="cast to int32 or float32"
+            )
+    simple = _SIMPLE.get((node.op, types[0].kind))
+    if simple is not None:
+        result = _simple(emit, simple, values)
+        return wrapped(emit, result, node.dtype) if node.op in _OVERFLOWS else result
+    handler = _SPECIAL.get(node.op)
+    if handler is None:
+        raise UnsupportedError(
+            f"the tensor processor has no operation {node.op} of {types[0]}",
+            hint="express it with arithmetic, comparisons and where",
+        )
+    return handler(emit, node, values)
+
+
+def _simple(emit: Emitter, op: str, values: list[Value]) -> Value:
+    a, *rest = values
+    if rest and isinstance(a, Constant) and op in _SWAPPED and not isinstance(rest[0], Constant):
+        return emit.operate(_SWAPPED[op], rest[0], a)
+    return emit.operate(op, a, *rest)
+
+
+def _negated(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    if node.dtype.is_float:
+        return emit.operate("xor", values[0], _SIGN)
+    return wrapped(emit, emit.operate("rsub", values[0], Constant(0)), node.dtype)
+
+
+def _reciprocal(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    return emit.operate("frdiv", values[0], _ONE)
+
+
+def _where(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    return emit.select(*values)
+
+
+def _multiply_add(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    product = _simple(emit, "mul", values[:2])
+    return wrapped(emit, _simple(emit, "add", [product, values[2]]), node.dtype)
+
+
+def _shift(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    dtype, (value, amount) = node.dtype, values
+    width = dtype.bit_width
+    arithmetic = node.op == "shr" and dtype.kind == "int"
+    op = "shl" if node.op == "shl" else "sra" if arithmetic else "shr"
+    if isinstance(amount, Constant):
+        by = amount.bits & 0xFFFFFFFF
+        if by >= width and not arithmetic:
+            return Constant(0)
+        result: Value = emit.operate(op, value, Constant(min(by, width - 1)))
+    elif arithmetic:
+        result = emit.operate(op, value, emit.operate("minu", amount, Constant(width - 1)))
+    else:
+        inside = emit.operate("ltu", amount, Constant(width))
+        result = emit.select(inside, emit.operate(op, value, amount), Constant(0))
+    return wrapped(emit, result, dtype) if op == "shl" else result
+
+
+def _cast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    (value,), source, dtype = values, node.srcs[0].dtype, node.dtype
+    if source == dtype:
+        return value
+    if dtype.is_bool:
+        return emit.operate("fne" if source.is_float else "ne", value, Constant(0))
+    if dtype.is_float:
+        return emit.operate("u2f" if source == DType.UINT32 else "i2f", value)
+    if source.is_float:
+        value = emit.operate("f2i", value)
+    elif dtype.min_value <= source.min_value and source.max_value <= dtype.max_value:
+        return value
+    return wrapped(emit, value, dtype)
+
+
+def _bitcast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
+    if node.dtype.is_bool and not node.srcs[0].dtype.is_bool:
+        return emit.operate("ne", values[0], Constant(0))
+    return wrapped(emit, values[0], node.dtype)
+
+
+_SPECIAL: dict[str, Callable[[Emitter, IROp, list[Value]], Value]] = {
+    "neg": _negated,
+    "reciprocal": _reciprocal,
+    "where": _where,
+    "mulacc": _multiply_add,
+    "shl": _shift,
+    "shr": _shift,
+    "cast": _cast,
+    "bitcast": _bitcast,
+}

@@ -1,0 +1,224 @@
+"""Emits vector instructions at the place where their operands allow it: outside of loops when possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.device.code import Block, Code, Label, Line, Place, Rows
+from tg2hdl_tpu.isa import PRE, XLU
+
+__all__ = ["Constant", "Emitter", "Value", "Vector"]
+
+CROSSBAR = PRE.index("xlu")
+#: Address registers; nothing keeps one for longer than a few lines.
+EXTERNAL, WORD, ROW, SEGMENT, GATE, BRANCH = 1, 2, 3, 4, 5, 7
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same 32 bits in every lane, as int32."""
+
+    bits: int
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """Rows of VMEM: an element for each thread, or the same one in all lanes of one row.
+
+    Parameters
+    ----------
+    rows : Rows
+    uniform : bool
+        One row whose lanes are all the same.
+    level : int
+        The scope that computes it.
+    """
+
+    rows: Rows
+    uniform: bool
+    level: int
+
+
+Value = Constant | Vector
+
+
+class Emitter:
+    """Code with a stack of scopes; scope 0 is the whole program."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.code = Code()
+        self.scopes = [self.code.root]
+        self.threads = 1  # rows of a vector that is not uniform
+
+    @property
+    def depth(self) -> int:
+        """The innermost scope."""
+        return len(self.scopes) - 1
+
+    def line(self, op: str, level: int | None = None, **parts: object) -> None:
+        """Append an instruction."""
+        fields = {k: v for k, v in parts.items() if k not in ("dst", "a", "b", "slot", "target")}
+        known = {k: v for k, v in parts.items() if k in ("dst", "a", "b", "slot", "target")}
+        self.scopes[self.depth if level is None else level].items.append(Line(op, fields=fields, **known))  # type: ignore[arg-type]
+
+    def label(self, level: int | None = None) -> Label:
+        """Append a label."""
+        found = Label()
+        self.place(found, level)
+        return found
+
+    def place(self, label: Label, level: int | None = None) -> None:
+        """Append this label."""
+        self.scopes[self.depth if level is None else level].items.append(label)
+
+    def open(self, *, is_loop: bool) -> None:
+        """Begin a scope inside the innermost one."""
+        self.scopes.append(Block(is_loop=is_loop))
+
+    def close(self) -> None:
+        """End the innermost scope."""
+        block = self.scopes.pop()
+        self.scopes[-1].items.append(block)
+
+    # Rows
+
+    def zero(self) -> Rows:
+        """A row of zeros."""
+        return self.code.constant(np.zeros(self.config.lanes))
+
+    def lanes(self) -> Rows:
+        """A row whose lanes hold their numbers."""
+        return self.code.constant(np.arange(self.config.lanes))
+
+    def new(self, *, uniform: bool, level: int, keeps: bool = False) -> Vector:
+        """Rows for a value."""
+        return Vector(Rows(1 if uniform else self.threads, keeps=keeps), uniform, level)
+
+    def vector(self, value: Value, level: int) -> Vector:
+        """The value as rows."""
+        if isinstance(value, Vector):
+            return value
+        result = self.new(uniform=True, level=level)
+        self.line(
+            "or",
+            level,
+            dst=Place(result.rows),
+            a=Place(self.zero()),
+            b=value.bits,
+            constant=1,
+            count=1,
+        )
+        return result
+
+    def operate(
+        self,
+        op: str,
+        a: Value,
+        b: Value | None = None,
+        *,
+        into: Vector | None = None,
+        level: int = 0,
+        **fields: int,
+    ) -> Vector:
+        """``op(a, b)`` of whole vectors, in the outermost scope that has both operands, and at least in `level`."""
+        operands = [v for v in (a, b) if isinstance(v, Vector)]
+        level = max([level, *(v.level for v in operands)])
+        uniform = all(v.uniform for v in operands)
+        first = self.vector(a, level)
+        result = into or self.new(uniform=uniform, level=level)
+        count = result.rows.count
+        parts: dict[str, object] = dict(fields)
+        if isinstance(b, Constant):
+            parts |= {"b": b.bits, "constant": 1}
+        elif b is not None:
+            parts["b"] = Place(b.rows, stride=_stride(b, count))
+        self.line(
+            op,
+            level,
+            dst=Place(result.rows, stride=int(count > 1)),
+            a=Place(first.rows, stride=_stride(first, count)),
+            count=count,
+            **parts,
+        )
+        return result
+
+    def copy_into(self, target: Vector, value: Value) -> None:
+        """Write a value into the rows of another, now."""
+        if isinstance(value, Constant):
+            zero = Vector(self.zero(), True, 0)
+            self.operate("or", zero, value, into=target, level=self.depth)
+        else:
+            self.operate("copy", value, into=target, level=self.depth)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """``a`` where the condition is not 0, else ``b``."""
+        if isinstance(condition, Constant):
+            return a if condition.bits else b
+        operands = [v for v in (condition, a, b) if isinstance(v, Vector)]
+        level = max(v.level for v in operands)
+        result = self.new(uniform=all(v.uniform for v in operands), level=level)
+        self.operate("copy", condition, into=result, level=level)
+        self.operate("select", a, b, into=result, level=level)
+        return result
+
+    def permute(self, a: Place, index: Vector, into: Rows, *, lane_stride: int = 0) -> None:
+        """Row by row, lanes of `a` in the order of `index`, now."""
+        self.line(
+            "copy",
+            dst=Place(into, stride=int(into.count > 1)),
+            a=a,
+            b=Place(index.rows, stride=_stride(index, into.count)),
+            pre=CROSSBAR,
+            xlu=XLU.index("permute"),
+            count=into.count,
+        )
+
+    # Control
+
+    def register(self, number: int, value: Vector) -> None:
+        """Set an address register to the first lane of the first row, now."""
+        self.line("lda", dst=None, a=Place(value.rows), dst_reg=number, k=0)
+
+    def loop(self, bound: int, body: Callable[[Value], None]) -> None:
+        """Run `body` with a uniform counter from 0 to `bound` - 1."""
+        if bound < 1:
+            return
+        if bound == 1:
+            self.open(is_loop=False)
+            body(Constant(0))
+            self.close()
+            return
+        counter = self.new(uniform=True, level=self.depth + 1)
+        self.copy_into(counter, Constant(0))
+        self.open(is_loop=True)
+        top = self.label()
+        body(counter)
+        self.operate("add", counter, Constant(1), into=counter, level=self.depth)
+        rest = self.operate("lt", counter, Constant(bound), level=self.depth)
+        self.register(BRANCH, rest)
+        self.line("bnz", target=top, a_reg=BRANCH)
+        self.close()
+
+    def each_row(self, count: int, body: Callable[[], None]) -> None:
+        """Run `body` for each row, with its number in the register ROW and that of its first word in SEGMENT."""
+        lanes = self.config.lanes
+        self.line("set", dst_reg=ROW, b=0)
+        self.line("set", dst_reg=SEGMENT, b=0)
+        self.open(is_loop=count > 1)
+        if count > 1:
+            self.line("loop", b=count)
+        body()
+        if count > 1:
+            self.line("set", dst_reg=ROW, a_reg=ROW, b=1)
+            self.line("set", dst_reg=SEGMENT, a_reg=SEGMENT, b=lanes)
+            self.line("end")
+        self.close()
+
+
+def _stride(value: Vector, count: int) -> int:
+    return int(value.rows.count == count and count > 1)

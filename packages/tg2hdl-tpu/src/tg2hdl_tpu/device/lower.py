@@ -1,0 +1,318 @@
+"""Compiles a kernel of the IR to a program: iterations of independent loops are lanes and rows of vectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.golden.kernel import scalar
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IRItem,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRStatement,
+    IRValue,
+    IRVariable,
+    KernelIR,
+    LoopIR,
+    operands,
+)
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.device.arithmetic import STORED, constant, operation
+from tg2hdl_tpu.device.code import Line, Place, Program, assemble_code
+from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
+from tg2hdl_tpu.device.memory import load, store
+from tg2hdl_tpu.device.threads import Grid, parallel_nest
+
+__all__ = ["compile_kernel"]
+
+#: Rows of a vector, from the fastest program to the one that needs least of VMEM.
+_ROWS = (32, 8, 2, 1)
+
+
+def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int]) -> Program:
+    """Compile a kernel for the values of its variables.
+
+    Raises
+    ------
+    UnsupportedError
+        For a type or operation that the machine does not have, and for a kernel that is too large for it.
+    """
+    try:
+        for meta in (*kernel.buffers, *kernel.registers):
+            if meta.dtype not in STORED:
+                raise UnsupportedError(f"the tensor processor has no {meta.dtype}", hint="cast to int32 or float32")
+        for rows in _ROWS:
+            lowering = _Lowering(kernel, config, variables, rows)
+            lowering.run()
+            program = assemble_code(lowering.emit.code, config, kernel.where)
+            if program is not None:
+                return program
+    except UnsupportedError as error:
+        if not error.where:
+            error.where = kernel.where
+        raise
+    raise UnsupportedError(
+        f"more values at a time than the {config.vmem_rows} rows of VMEM hold",
+        where=kernel.where,
+        hint="realize parts of the expression one by one",
+    )
+
+
+class _Lowering:
+    def __init__(self, kernel: KernelIR, config: Config, variables: Mapping[str, int], rows: int) -> None:
+        self.kernel = kernel
+        self.variables = variables
+        self.rows = rows
+        self.emit = Emitter(config)
+        self.affine = AffineAnalysis()
+        self.memo: dict[IRValue, Value] = {}
+        self.registers: dict[int, list[Vector]] = {}
+        self.bounds = {
+            loop.counter.axis: scalar(loop.bound, variables)
+            for loop in kernel.loop_tree.walk()
+            if loop.counter is not None
+        }
+        self.in_grid = False
+        self.valid: Vector | None = None
+        self.statements = list(kernel.loop_tree.statements())
+        self.position = {s: n for n, s in enumerate(self.statements)}
+        self.last_use, self.uses = _uses(self.statements)
+
+    def run(self) -> None:
+        self.items(self.kernel.loop_tree.items)
+
+    def items(self, items: tuple[IRItem, ...]) -> None:
+        for item in items:
+            if isinstance(item, LoopIR):
+                self.loop(item)
+            else:
+                self.statement(item)
+
+    # Loops
+
+    def loop(self, loop: LoopIR) -> None:
+        counter = loop.counter
+        assert counter is not None
+        bound = self.bounds[counter.axis]
+        if bound < 1:
+            return
+        grid = None if self.in_grid else parallel_nest(loop, self.bounds, self.read_outside(loop), self.affine)
+        if grid is not None and grid.threads != 1:
+            self.grid(loop, grid)
+            return
+
+        def body(value: Value) -> None:
+            self.memo[counter] = value
+            self.items(loop.items)
+            self.forget()
+
+        self.emit.loop(bound, body)
+
+    def read_outside(self, loop: LoopIR) -> set[int]:
+        inside = set(loop.statements())
+        return {s.reg for s in self.statements if isinstance(s, IRRegLoad) and s not in inside}
+
+    def forget(self) -> None:
+        """Drop what the innermost scope computed."""
+        depth = self.emit.depth
+        if depth:
+            self.memo = {n: v for n, v in self.memo.items() if isinstance(v, Constant) or v.level < depth}
+
+    def grid(self, loop: LoopIR, grid: Grid) -> None:
+        """Run threads in blocks of rows: equal ones, and the rest."""
+        lanes = self.emit.config.lanes
+        total = -(-grid.threads // lanes)
+        rows = next((r for r in range(self.rows, self.rows // 2, -1) if total % r == 0), self.rows)
+        blocks, rest = divmod(total, rows)
+        if blocks:
+            self.blocks(loop, grid, 0, rows, blocks)
+        if rest:
+            self.blocks(loop, grid, blocks * rows, rest, 1)
+
+    def blocks(self, loop: LoopIR, grid: Grid, start: int, rows: int, blocks: int) -> None:
+        emit = self.emit
+        lanes = emit.config.lanes
+        emit.open(is_loop=False)
+        emit.threads, self.in_grid = rows, True
+        for reg in {s.reg for s in loop.statements() if isinstance(s, IRRegStore)}:
+            size = self.kernel.register(reg).size
+            self.registers[reg] = [emit.new(uniform=False, level=0, keeps=True) for _ in range(size)]
+        first = emit.new(uniform=False, level=emit.depth)
+        for row in range(rows):
+            emit.line(
+                "add", dst=Place(first.rows, row=row), a=Place(emit.lanes()), b=(start + row) * lanes, constant=1, count=1
+            )
+        single = {c.axis for c in (i.counter for i in loop.walk()) if c is not None} - {
+            c.axis for c in grid.counters
+        }
+
+        def body(block: Value) -> None:
+            thread: Value = first
+            if not isinstance(block, Constant):
+                thread = emit.operate("add", first, emit.operate("mul", block, Constant(rows * lanes)))
+            self.valid = None
+            if (start + rows * blocks) * lanes > grid.threads:
+                self.valid = emit.operate("lt", thread, Constant(grid.threads))
+                thread = emit.operate("min", thread, Constant(grid.threads - 1))
+            for counter, value in self.counters(grid, thread):
+                self.memo[counter] = value
+            for inner in loop.walk():
+                if inner.counter is not None and inner.counter.axis in single and self.bounds[inner.counter.axis] == 1:
+                    self.memo[inner.counter] = Constant(0)
+            self.items(grid.items)
+            self.forget()
+
+        emit.loop(blocks, body)
+        self.forget()
+        emit.close()
+        emit.threads, self.in_grid, self.valid = 1, False, None
+
+    def counters(self, grid: Grid, thread: Value) -> Iterator[tuple[IRCounter, Value]]:
+        emit = self.emit
+        rest = thread
+        for n, (counter, extent) in reversed(list(enumerate(zip(grid.counters, grid.extents, strict=True)))):
+            if n == 0:
+                yield counter, rest
+            elif extent & (extent - 1) == 0:
+                yield counter, emit.operate("and", rest, Constant(extent - 1))
+                rest = emit.operate("shr", rest, Constant(extent.bit_length() - 1))
+            else:
+                yield counter, emit.operate("mod", rest, Constant(extent))
+                rest = emit.operate("div", rest, Constant(extent))
+
+    # Statements
+
+    def statement(self, statement: IRStatement) -> None:
+        if isinstance(statement, IRBufLoad):
+            self.memo[statement] = self.load(statement)
+        elif isinstance(statement, IRBufStore):
+            self.store(statement)
+        elif isinstance(statement, IRRegLoad):
+            self.read_register(statement)
+        else:
+            self.write_register(statement)
+
+    def load(self, node: IRBufLoad) -> Value:
+        emit = self.emit
+        held = self.kernel.buffer(node.buf_idx).dtype
+        address = self.value(node.addr)
+        if node.gate is None:
+            return load(emit, node.buf_idx, held, address)
+        gate = self.value(node.gate)
+        other = self.value(node.alt) if node.alt is not None else Constant(0)
+        if isinstance(gate, Constant) and not gate.bits:
+            return other
+        safe = emit.select(gate, address, Constant(0))
+        return emit.select(gate, load(emit, node.buf_idx, held, safe), other)
+
+    def store(self, node: IRBufStore) -> None:
+        gate = None if node.gate is None else self.value(node.gate)
+        if self.valid is not None:
+            gate = self.valid if gate is None else self.emit.operate("and", self.valid, gate)
+        held = self.kernel.buffer(node.buf_idx).dtype
+        store(self.emit, node.buf_idx, held, self.value(node.addr), self.value(node.value), gate)
+
+    def read_register(self, node: IRRegLoad) -> None:
+        register = self.register(node.reg, node.index)
+        here = self.position[node]
+        until = self.last_use.get(node, here)
+        level = self.emit.depth
+        if any(isinstance(s, IRRegStore) and s.reg == node.reg for s in self.statements[here + 1 : until]):
+            copy = self.emit.new(uniform=register.uniform, level=level)
+            self.emit.copy_into(copy, register)
+            register = copy
+        self.memo[node] = Vector(register.rows, register.uniform, level)
+
+    def write_register(self, node: IRRegStore) -> None:
+        emit = self.emit
+        before = self.memo.get(node.value)
+        value = self.value(node.value)
+        register = self.register(node.reg, node.index)
+        if node.gate is not None:
+            gate = self.value(node.gate)
+            old = Vector(register.rows, register.uniform, emit.depth)
+            value = emit.select(gate, value, old)
+        elif before is None and self.uses[node.value] == 1 and self.retarget(value, register):
+            return
+        emit.copy_into(register, value)
+
+    def retarget(self, value: Value, register: Vector) -> bool:
+        """Let the instruction that has just computed the value write to the register."""
+        items = self.emit.scopes[-1].items
+        last = items[-1] if items else None
+        if not isinstance(value, Vector) or not isinstance(last, Line) or last.dst is None:
+            return False
+        if last.dst.rows is not value.rows or value.rows.count != register.rows.count:
+            return False
+        if last.op == "select" or last.fields.get("count") != value.rows.count or "pre" in last.fields:
+            return False
+        last.dst = Place(register.rows, stride=last.dst.stride)
+        return True
+
+    def register(self, reg: int, index: IRValue | None) -> Vector:
+        if reg not in self.registers:
+            size = self.kernel.register(reg).size
+            self.registers[reg] = [self.emit.new(uniform=True, level=0, keeps=True) for _ in range(size)]
+        found = self.registers[reg]
+        if index is None:
+            return found[0]
+        at = self.value(index)
+        if not isinstance(at, Constant):
+            raise UnsupportedError(
+                "an array of registers at an index of data", hint="unset PCONTIG and leave out UPCAST"
+            )
+        return found[at.bits]
+
+    # Values
+
+    def value(self, root: IRValue) -> Value:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in self.memo:
+                stack.pop()
+                continue
+            if isinstance(node, IROp):
+                missing = [s for s in node.srcs if s not in self.memo]
+                if missing:
+                    stack.extend(missing)
+                    continue
+            stack.pop()
+            self.memo[node] = self.compute(node)
+        return self.memo[root]
+
+    def compute(self, node: IRValue) -> Value:
+        match node:
+            case IRConst():
+                return constant(node)
+            case IRVariable():
+                return constant(IRConst(self.variables[node.name], node.dtype))
+            case IROp():
+                return operation(self.emit, node, [self.memo[s] for s in node.srcs])
+        raise UnsupportedError(f"a value of {type(node).__name__} outside of its loop", hint="report this kernel")
+
+
+def _uses(statements: list[IRStatement]) -> tuple[dict[IRValue, int], Counter[IRValue]]:
+    """Last statement that needs a value, through operations, and how many operands and statements name it."""
+    last: dict[IRValue, int] = {}
+    uses: Counter[IRValue] = Counter()
+    for n in range(len(statements) - 1, -1, -1):
+        stack = list(operands(statements[n]))
+        uses.update(stack)
+        while stack:
+            value = stack.pop()
+            if value in last:
+                continue
+            last[value] = n
+            if isinstance(value, IROp):
+                stack.extend(value.srcs)
+                uses.update(value.srcs)
+    return last, uses

@@ -1,0 +1,167 @@
+"""Runs compiled kernels on tensors in external memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_ir import parse_kernel
+from tg2hdl_ir.errors import CapacityError, SimulationError
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_tpu.bundle import Bundle, Region
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.device.code import Program
+from tg2hdl_tpu.device.image import LANES, ROW_BYTES, ROWS, image
+from tg2hdl_tpu.device.lower import compile_kernel
+from tg2hdl_tpu.device.options import DeviceOptions
+from tg2hdl_tpu.isa import FIELDS, Trap, encode, is_illegal
+from tg2hdl_tpu.machine import Machine, Result
+
+__all__ = ["CONFIG", "LoadedKernel", "compiled"]
+
+#: The machine of the device.
+CONFIG = Config(lanes=LANES, imem_depth=1 << 15, xmem_rows=ROWS, float=True, functions=True, divide=True)
+#: External memory of simulated hardware, for the tensors of one kernel.
+HARDWARE = replace(CONFIG, xmem_rows=1 << 16)
+_LIMIT = 1 << 40
+_HEADER = "; options "
+
+
+class LoadedKernel:
+    """A kernel and its options, as printed by `source`; programs are made for each set of variables."""
+
+    def __init__(self, text: str) -> None:
+        header, _, self.text = text.partition("\n")
+        self.options = DeviceOptions.parse(header.removeprefix(_HEADER))
+        self.kernel = parse_kernel(self.text)
+
+    @staticmethod
+    def source(kernel: KernelIR, options: DeviceOptions) -> str:
+        """Printed kernel with its options."""
+        return f"{_HEADER}{options}\n{kernel.format()}"
+
+    def check(self) -> None:
+        """Compile for the largest values of the variables, so that a refusal comes early."""
+        compiled(self.text, tuple(v.high for v in self.kernel.variables))
+
+    def run(self, buffers: Sequence[memoryview], values: Sequence[int]) -> Result:
+        """Run once on buffers in slot order; those outside of the rows of external memory are copied there.
+
+        Raises
+        ------
+        SimulationError
+            When the machine traps.
+        """
+        memory = image()
+        program = compiled(self.text, tuple(values))
+        metas = self.kernel.buffers
+        first: list[int] = []
+        copies: list[tuple[memoryview, memoryview, bool]] = []
+        for meta, buffer in zip(metas, buffers, strict=True):
+            row = memory.row_of(buffer)
+            if row is None:
+                copy = memory.take(max(1, len(buffer)))
+                copy[: len(buffer)] = buffer
+                copies.append((buffer, copy, meta.is_output))
+                row = memory.row_of(copy)
+                assert row is not None
+            first.append(row)
+        starts = {meta.idx: row for meta, row in zip(metas, first, strict=True)}
+        try:
+            if self.options.engine == "isa":
+                result = program.run(starts)
+            else:
+                sizes = {m.idx: -(-len(b) // ROW_BYTES) for m, b in zip(metas, buffers, strict=True)}
+                written = [m.idx for m in metas if m.is_output]
+                result = _on_hardware(self.options.engine, program.program, starts, sizes, written)
+        finally:
+            for buffer, copy, is_output in copies:
+                if is_output:
+                    buffer[:] = copy[: len(buffer)]
+                memory.give_back(copy)
+        if result.trap is not Trap.NONE:
+            raise SimulationError(
+                f"the tensor processor stopped with {result.trap.name} at instruction {result.pc}",
+                where=self.kernel.where,
+                hint="an index of data outside of its tensor does that; otherwise please report the kernel",
+            )
+        return result
+
+
+@lru_cache(maxsize=4096)
+def compiled(text: str, values: tuple[int, ...]) -> _Words:
+    """Program of a printed kernel for the values of its variables."""
+    kernel = parse_kernel(text)
+    variables = {v.name: x for v, x in zip(kernel.variables, values, strict=True)}
+    return _Words(compile_kernel(kernel, CONFIG, variables))
+
+
+class _Words:
+    """A program in the machine's words, whose buffers are placed before each run."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.words = [encode(i) for i in program.instructions]
+        self.illegal = np.array([is_illegal(word, CONFIG) for word in self.words], np.uint8)
+        if self.illegal.any():
+            bad = program.instructions[int(self.illegal.argmax())]
+            raise AssertionError(f"the machine cannot execute {bad}")
+
+    def run(self, starts: dict[int, int]) -> Result:
+        machine = _machine()
+        machine.load_words(_placed(self.program, self.words, starts), self.illegal)
+        machine.vmem[: len(self.program.constants)] = self.program.constants
+        return machine.run(limit=_LIMIT)
+
+
+def _placed(program: Program, words: Iterable[int], starts: dict[int, int]) -> list[int]:
+    found = list(words)
+    for at, slot in program.slots:
+        found[at] += starts[slot] << FIELDS["b"].low
+    return found
+
+
+@cache
+def _machine() -> Machine:
+    machine = Machine(CONFIG)
+    machine.xmem = image().rows
+    return machine
+
+
+@cache
+def _hardware(engine: str) -> Any:
+    from tg2hdl_tpu.hardware.simulate import Hardware
+
+    return Hardware(HARDWARE, engine=engine)
+
+
+def _on_hardware(
+    engine: str, program: Program, starts: dict[int, int], sizes: dict[int, int], written: list[int]
+) -> Result:
+    """Run on simulated hardware, into whose memory the rows of the buffers are copied."""
+    total = sum(sizes.values())
+    if total + 128 > HARDWARE.xmem_rows:
+        raise CapacityError(
+            f"{total} rows of tensors; the simulated hardware has {HARDWARE.xmem_rows}", hint="use engine=isa"
+        )
+    memory = image().rows
+    places, at = {}, 64
+    for slot, size in sizes.items():
+        places[slot] = at
+        at += size
+    regions = [Region("vmem", 0, program.constants)] if len(program.constants) else []
+    regions += [Region("xmem", places[s], memory[starts[s] : starts[s] + n]) for s, n in sizes.items()]
+    words = _placed(program, [encode(i) for i in program.instructions], places)
+    hardware = _hardware(engine)
+    result: Result = hardware.run_bundle(Bundle(HARDWARE, tuple(words), tuple(regions)), limit=1 << 40)
+    for slot in written:
+        count = sizes[slot]
+        rows = hardware.simulation.read_memory("xmem", places[slot], count)
+        memory[starts[slot] : starts[slot] + count] = (
+            np.ascontiguousarray(rows).view(np.int32).reshape(count, LANES)
+        )
+    return result

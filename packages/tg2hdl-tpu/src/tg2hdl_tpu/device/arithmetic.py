@@ -12,9 +12,7 @@ from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
 __all__ = ["STORED", "constant", "operation", "wrapped"]
 
 #: Types that the machine computes with.
-STORED = tuple(
-    map(DType.from_name, ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp32"))
-)
+STORED = tuple(map(DType.from_name, ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp32")))
 
 _ONE = Constant(0x3F800000)
 _SIGN = Constant(-(1 << 31))

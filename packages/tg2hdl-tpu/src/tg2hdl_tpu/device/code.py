@@ -179,7 +179,8 @@ def assemble_code(code: Code, config: Config, where: str) -> Program | None:
             where=where,
             hint="realize parts of the expression one by one",
         )
-    instructions, slots = [], []
+    instructions: list[Instruction] = []
+    slots: list[tuple[int, int]] = []
     for line in lines:
         if isinstance(line, Line):
             if line.slot is not None:

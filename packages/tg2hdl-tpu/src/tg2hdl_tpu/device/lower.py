@@ -46,9 +46,11 @@ def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int
         For a type or operation that the machine does not have, and for a kernel that is too large for it.
     """
     try:
-        for meta in (*kernel.buffers, *kernel.registers):
-            if meta.dtype not in STORED:
-                raise UnsupportedError(f"the tensor processor has no {meta.dtype}", hint="cast to int32 or float32")
+        for dtype in [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]:
+            if dtype not in STORED:
+                raise UnsupportedError(
+                    f"the tensor processor has no {dtype}", hint="cast to int32 or float32"
+                )
         for rows in _ROWS:
             lowering = _Lowering(kernel, config, variables, rows)
             lowering.run()
@@ -104,7 +106,9 @@ class _Lowering:
         bound = self.bounds[counter.axis]
         if bound < 1:
             return
-        grid = None if self.in_grid else parallel_nest(loop, self.bounds, self.read_outside(loop), self.affine)
+        grid = (
+            None if self.in_grid else parallel_nest(loop, self.bounds, self.read_outside(loop), self.affine)
+        )
         if grid is not None and grid.threads != 1:
             self.grid(loop, grid)
             return
@@ -148,7 +152,12 @@ class _Lowering:
         first = emit.new(uniform=False, level=emit.depth)
         for row in range(rows):
             emit.line(
-                "add", dst=Place(first.rows, row=row), a=Place(emit.lanes()), b=(start + row) * lanes, constant=1, count=1
+                "add",
+                dst=Place(first.rows, row=row),
+                a=Place(emit.lanes()),
+                b=(start + row) * lanes,
+                constant=1,
+                count=1,
             )
         single = {c.axis for c in (i.counter for i in loop.walk()) if c is not None} - {
             c.axis for c in grid.counters
@@ -165,7 +174,11 @@ class _Lowering:
             for counter, value in self.counters(grid, thread):
                 self.memo[counter] = value
             for inner in loop.walk():
-                if inner.counter is not None and inner.counter.axis in single and self.bounds[inner.counter.axis] == 1:
+                if (
+                    inner.counter is not None
+                    and inner.counter.axis in single
+                    and self.bounds[inner.counter.axis] == 1
+                ):
                     self.memo[inner.counter] = Constant(0)
             self.items(grid.items)
             self.forget()
@@ -297,7 +310,9 @@ class _Lowering:
                 return constant(IRConst(self.variables[node.name], node.dtype))
             case IROp():
                 return operation(self.emit, node, [self.memo[s] for s in node.srcs])
-        raise UnsupportedError(f"a value of {type(node).__name__} outside of its loop", hint="report this kernel")
+        raise UnsupportedError(
+            f"a value of {type(node).__name__} outside of its loop", hint="report this kernel"
+        )
 
 
 def _uses(statements: list[IRStatement]) -> tuple[dict[IRValue, int], Counter[IRValue]]:

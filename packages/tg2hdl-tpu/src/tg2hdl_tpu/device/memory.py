@@ -5,7 +5,18 @@ from __future__ import annotations
 from tg2hdl_ir.dtype import DType
 from tg2hdl_tpu.device.arithmetic import wrapped
 from tg2hdl_tpu.device.code import Label, Place, Rows
-from tg2hdl_tpu.device.emitter import CROSSBAR, EXTERNAL, GATE, ROW, SEGMENT, WORD, Constant, Emitter, Value, Vector
+from tg2hdl_tpu.device.emitter import (
+    CROSSBAR,
+    EXTERNAL,
+    GATE,
+    ROW,
+    SEGMENT,
+    WORD,
+    Constant,
+    Emitter,
+    Value,
+    Vector,
+)
 from tg2hdl_tpu.isa import XLU
 
 __all__ = ["load", "store"]
@@ -24,8 +35,8 @@ def _split(emit: Emitter, address: Value, narrow: int) -> tuple[Value, Value]:
     lanes = emit.config.lanes
     levels = lanes.bit_length() - 1
     if isinstance(address, Constant):
-        word = address.bits >> narrow
-        return Constant(word >> levels), Constant(word & (lanes - 1))
+        at = address.bits >> narrow
+        return Constant(at >> levels), Constant(at & (lanes - 1))
     word = emit.operate("sra", address, Constant(narrow)) if narrow else address
     return emit.operate("sra", word, Constant(levels)), emit.operate("and", word, Constant(lanes - 1))
 
@@ -35,9 +46,7 @@ def _bit(emit: Emitter, address: Value, narrow: int) -> Value:
     width = 5 - narrow
     if isinstance(address, Constant):
         return Constant((address.bits & ((1 << narrow) - 1)) << width)
-    return emit.operate(
-        "shl", emit.operate("and", address, Constant((1 << narrow) - 1)), Constant(width)
-    )
+    return emit.operate("shl", emit.operate("and", address, Constant((1 << narrow) - 1)), Constant(width))
 
 
 def load(emit: Emitter, slot: int, dtype: DType, address: Value) -> Value:
@@ -104,9 +113,7 @@ def _gather(emit: Emitter, slot: int, row: Vector, lane: Vector) -> Vector:
     return result
 
 
-def store(
-    emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, gate: Value | None
-) -> None:
+def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, gate: Value | None) -> None:
     """Write an element for each thread whose gate is true, now."""
     if isinstance(gate, Constant):
         if not gate.bits:

@@ -93,9 +93,10 @@ def _grid(
     ):
         return None  # two stores to one buffer at different places
     for statement in statements:
-        if isinstance(statement, IRBufLoad) and statement.buf_idx in written:
-            if affine.of(statement.addr) != written[statement.buf_idx]:
-                return None
+        if not isinstance(statement, IRBufLoad):
+            continue
+        if affine.of(statement.addr) != written.get(statement.buf_idx, affine.of(statement.addr)):
+            return None
     return Grid(tuple(order), tuple(bounds[c.axis] for c in order), inner.items)
 
 

@@ -60,7 +60,9 @@ class TINYTPUProgram(HostProgram):
         """Run once; the result is the time that the machine needs (s)."""
         result = self.kernel.run(buffers, values)
         if shows_kernels():
-            print(f"    tinytpu {self.kernel.kernel.name}: {result.cycles:,} cycles ({self.kernel.options.engine})")
+            print(
+                f"    tinytpu {self.kernel.kernel.name}: {result.cycles:,} cycles ({self.kernel.options.engine})"
+            )
         return result.cycles / (self.kernel.options.clock_mhz * 1e6)
 
 

@@ -1,0 +1,153 @@
+"""The tinygrad device TINYTPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tg2hdl_ir.errors import CapacityError, InputError, UnsupportedError
+from tg2hdl_tpu.device.image import GUARD, Image
+from tg2hdl_tpu.device.options import DeviceOptions
+
+pytest.importorskip("tg2hdl_backend", reason="an extra: pip install tg2hdl-tpu[tinygrad]")
+
+from tinygrad import Tensor, TinyJit, Variable, dtypes
+from tinygrad.device import Device
+from tinygrad.helpers import Context
+
+RNG = np.random.default_rng(0)
+F = RNG.standard_normal((5, 37)).astype(np.float32)
+W = RNG.standard_normal((37, 6)).astype(np.float32)
+N = RNG.integers(-(1 << 31), 1 << 31, 600).astype(np.int32)
+B8 = RNG.integers(-128, 128, 70).astype(np.int8)
+SPECIAL = np.array([0, -0.0, 1, -1.5, np.inf, -np.inf, np.nan, 1e-40, 3e38, 2.5e9, -2.5e9], np.float32)
+
+
+def on(device: str, model, *arrays) -> list[np.ndarray]:
+    with Context(NOOPT=1):
+        result = model(*(Tensor(a, device=device).realize() for a in arrays))
+        results = result if isinstance(result, tuple | list) else [result]
+        return [r.numpy() for r in results]
+
+
+def agrees(model, *arrays) -> None:
+    """Every bit is that of tinygrad's interpreter; any NaN is a NaN."""
+    with np.errstate(all="ignore"):
+        for ours, theirs in zip(on("TINYTPU", model, *arrays), on("PYTHON", model, *arrays), strict=True):
+            np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+CASES = {
+    "blocks of rows and a rest": (lambda a, b: a * b + 3, N, N[::-1].copy()),
+    "fewer than a row": (lambda a: a + 1, N[:5]),
+    "matrix product": (lambda x, w: (x @ w).relu(), N[:30].reshape(5, 6), N[50:92].reshape(6, 7)),
+    "sum of all": (lambda a: a.sum(), N),
+    "sums of rows and columns": (lambda x: (x.sum(0), x.max(1), x.sum(1)), F),
+    "moves": (lambda x: x.T.pad(((1, 2), (3, 0))).flip(0)[2:], F),
+    "concatenated": (lambda a, b: a.cat(b, a), N[:19], N[40:60]),
+    "compared": (lambda x: (x < 0.5, x != x, x.isinf()), SPECIAL),
+    "IEEE": (lambda x: (x / 3, x.sqrt(), x.trunc(), x.maximum(0.25), -x, 1 / x), SPECIAL),
+    "bytes": (lambda a: (a + a, a * 3, -a, a >> 1, a < 5), B8),
+    "bytes and words": (lambda a: (a.cast("int32") * 1000, a.cast("float32"), a.bitcast("uint8")), B8),
+    "halfwords": (lambda a: (a.cast("int16") * a.cast("int16"), a.cast("uint16") + 9), B8),
+    "unsigned": (lambda a: (a.cast("uint32") // 7, a.cast("uint32").maximum(9)), N),
+    "divided": (lambda a, b: (a // b, a % b), N[:40], np.arange(-20, 20, dtype=np.int32) * 2 + 1),
+    "half": (lambda x: x.cast("float16").cast("float32"), SPECIAL[:9]),
+    "long": (lambda a: (a.cast("int64") * a.cast("int64")).cast("int64") >> 20, N[:40]),
+    "indices of data": (lambda x, i: x[i], F[0], np.array([3, -1, 36, 0], np.int32)),
+    "of no elements": (lambda a: a[:0].sum(), N),
+    "convolution": (lambda x: x.reshape(1, 1, 5, 37).conv2d(Tensor.ones(2, 1, 2, 3, device=x.device)), F),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_the_interpreter(name):
+    model, *arrays = CASES[name]
+    agrees(model, *arrays)
+
+
+def test_sums_of_products_round_each_product_and_keep_their_order():
+    total = np.zeros((5, 6), np.float32)
+    for k in range(37):
+        total += F[:, k : k + 1] * W[k : k + 1]
+    assert np.array_equal(on("TINYTPU", lambda x, w: x @ w, F, W)[0], total)
+
+
+def test_functions_are_within_an_ulp():
+    x = F.reshape(-1)
+    (ours,) = on("TINYTPU", lambda t: t.exp2().cat(t.sin(), t.abs().log2()), x)
+    exact = np.concatenate(
+        [np.exp2(x.astype(float)), np.sin(x.astype(float)), np.log2(np.abs(x).astype(float))]
+    )
+    assert (np.abs(ours - exact) <= np.spacing(np.abs(exact).astype(np.float32))).all()
+
+
+def test_a_tensor_larger_than_the_scratchpad():
+    a = np.arange(20_000, dtype=np.int32)
+    assert np.array_equal(on("TINYTPU", lambda t: t * t, a)[0], a * a)
+
+
+def test_stores_keep_what_surrounds_them():
+    t = Tensor(np.arange(40, dtype=np.int32), device="TINYTPU").contiguous().realize()
+    t[5:9].assign(Tensor([1, 2, 3, 4], device="TINYTPU", dtype=dtypes.int32)).realize()
+    expected = np.arange(40)
+    expected[5:9] = [1, 2, 3, 4]
+    assert t.tolist() == expected.tolist()
+
+
+def test_jit_and_variables():
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        return (x * 2 + 1).sum().realize()
+
+    for n in range(4):
+        assert step(Tensor([n, n, 1], device="TINYTPU").realize()).item() == 4 * n + 5
+    t = Tensor(np.arange(10, dtype=np.int32), device="TINYTPU").realize()
+    for n in (3, 7):
+        size = Variable("size", 1, 10).bind(n)
+        assert t[:size].sum().item() == sum(range(n))
+
+
+def test_double_is_refused_by_name():
+    with pytest.raises(UnsupportedError, match=r"no fp64(.|\n)*kernel ") as error:
+        (Tensor([1.5], dtype=dtypes.float64, device="TINYTPU") * 3).realize()
+    assert error.value.hint == "cast to int32 or float32"
+
+
+def test_unmodified_program_finds_the_device():
+    program = (
+        "from tinygrad import Tensor, Device; print(Device.DEFAULT, (Tensor([1, 2, 3]) * 2).sum().item())"
+    )
+    env = {k: v for k, v in os.environ.items() if k != "DEBUG"} | {"DEV": "TINYTPU::engine=isa"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "TINYTPU 12\n", done.stderr
+    assert type(Device["TINYTPU"]).__name__ == "TINYTPUDevice"
+
+
+def test_options():
+    assert DeviceOptions.parse("engine=cxxrtl,clock_mhz=50") == DeviceOptions("cxxrtl", 50)
+    assert str(DeviceOptions.parse("clock_mhz=50")) == "clock_mhz=50"
+    for text, message in {
+        "speed=9": "unknown device option 'speed'",
+        "engine=fast": "device option engine cannot be 'fast'",
+        "clock_mhz=0": "device option clock_mhz cannot be '0'",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            DeviceOptions.parse(text)
+
+
+def test_memory_is_used_again_and_never_shared():
+    memory = Image(2 * GUARD + 4)
+    a, b = memory.take(65), memory.take(64)
+    assert (memory.row_of(a), memory.row_of(b), memory.row_of(a[4:])) == (GUARD, GUARD + 2, None)
+    with pytest.raises(CapacityError, match="130 bytes"):
+        memory.take(130)
+    memory.give_back(b)
+    memory.give_back(a)
+    assert memory.row_of(memory.take(256)) == GUARD

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,8 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
 from tg2hdl_top.external.plan import memory_image
+from tg2hdl_top.external.sdram.model import SdramModel
+from tg2hdl_top.external.sdram.rules import SdramRules
 from tg2hdl_top.testing import I8, I32, buffer, gemv, simulate, words
 
 SIZES = (18, 16, 18)
@@ -227,6 +230,26 @@ class PipelinedSlave:
             self.queue.append(4 * ctx.get(bus.adr) - 4096)
 
 
+class Chip:
+    """An SDRAM that checks its rules."""
+
+    def __init__(self, ctx: Any, bus: Any, image: bytes, seed: int, refused: int | None = None) -> None:
+        model = SdramModel(columns=64, initialized=True)
+        words = np.frombuffer(image, "<u2").tolist()
+        self.ctx, self.bus, self.rules = ctx, bus, SdramRules(model, dict(enumerate(words, 4096 // 2)))
+
+    def settle(self) -> None:
+        """Drive the data pins."""
+        self.ctx.set(self.bus.dq_i, self.rules.data())
+
+    def sample(self) -> None:
+        """Take the command."""
+        get, bus = self.ctx.get, self.bus
+        assert not get(bus.dq_oe)
+        code = get(bus.ras_n) << 2 | get(bus.cas_n) << 1 | get(bus.we_n)
+        self.rules.step(code, get(bus.ba), get(bus.a))
+
+
 def run_beside(
     design: Design, x: Any, seeds: list[int], refused: int | None = None, base: int = 4096, slave: Any = Slave
 ) -> list[Any]:
@@ -294,6 +317,18 @@ def test_any_stall_of_pipelined_cycles_gives_the_same_bits():
     for found in run_beside(design, X, [1, 2, 3], slave=PipelinedSlave):
         np.testing.assert_array_equal(found, expected(matrices, X))
     assert run_beside(design, X, [1], refused=50, slave=PipelinedSlave) == [None]
+
+
+def test_a_chip_that_checks_its_rules():
+    program, matrices = network()
+    model = SdramModel(columns=64, initialized=True)
+    design = compile_program(program, options(memory_port="sdram", memory=model))
+    for found in run_beside(design, X, [1], slave=Chip):
+        np.testing.assert_array_equal(found, expected(matrices, X))
+    with pytest.raises(
+        CapacityError, match="the weights take 576 bytes outside the chip, and the memory has 512"
+    ):
+        compile_program(program, options(memory_port="sdram", memory=replace(model, rows=1)))
 
 
 def test_a_refused_read_never_becomes_a_result():

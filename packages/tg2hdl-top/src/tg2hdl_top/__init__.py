@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tg2hdl_top.compile import compile_program, program_of_kernel
     from tg2hdl_top.design import Design
     from tg2hdl_top.external.memory_model import MemoryModel
+    from tg2hdl_top.external.sdram.model import SdramModel
     from tg2hdl_top.options import CompileOptions
     from tg2hdl_top.top_module import TopModule
 
@@ -18,6 +19,7 @@ __all__ = [
     "Design",
     "MemoryModel",
     "MemoryPlan",
+    "SdramModel",
     "TopModule",
     "compile_program",
     "program_of_kernel",
@@ -28,6 +30,7 @@ _OWNERS = {
     "CompileOptions": "tg2hdl_top.options",
     "Design": "tg2hdl_top.design",
     "MemoryModel": "tg2hdl_top.external.memory_model",
+    "SdramModel": "tg2hdl_top.external.sdram.model",
     "MemoryPlan": "tg2hdl_lower.memory.plan",
     "TopModule": "tg2hdl_top.top_module",
     "compile_program": "tg2hdl_top.compile",

@@ -58,7 +58,7 @@ def _memory_port(name: str, description: str, module: str, prefix: str, model: s
 
 @hookimpl
 def tg2hdl_memory_ports() -> list[MemoryPortDef]:
-    """Ports to memory behind a bus."""
+    """Ports to memory behind a bus, and to a chip."""
     model = "tg2hdl_top.external.memory_model:MemoryModel"
     return [
         _memory_port("axi4", "AXI4 master that reads bursts, several ahead", "axi4", "Axi4", model),
@@ -69,6 +69,14 @@ def tg2hdl_memory_ports() -> list[MemoryPortDef]:
             "wishbone_pipelined",
             "WishbonePipelined",
             model,
+        ),
+        MemoryPortDef(
+            "sdram",
+            "controller of an SDR SDRAM at the pins",
+            "tg2hdl_top.external.sdram.controller:SdramReadPort",
+            "tg2hdl_top.external.sdram.chip:SdramChip",
+            "tg2hdl_top.external.sdram.times:SdramTimes",
+            "tg2hdl_top.external.sdram.model:SdramModel",
         ),
     ]
 

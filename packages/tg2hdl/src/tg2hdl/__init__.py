@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tg2hdl_backend import BenchResult, run_bench
     from tg2hdl_host import connect
     from tg2hdl_ir.errors import Tg2hdlError
-    from tg2hdl_top import CompileOptions, MemoryModel
+    from tg2hdl_top import CompileOptions, MemoryModel, SdramModel
 
 __all__ = [
     "Accelerator",
@@ -33,6 +33,7 @@ __all__ = [
     "KernelSummary",
     "MemoryModel",
     "QuantizedModel",
+    "SdramModel",
     "Session",
     "SimulationResult",
     "Tg2hdlError",
@@ -54,6 +55,7 @@ _OWNERS = {
     "Cycles": "tg2hdl.results",
     "KernelSummary": "tg2hdl.results",
     "MemoryModel": "tg2hdl_top",
+    "SdramModel": "tg2hdl_top",
     "QuantizedModel": "tg2hdl.quantization",
     "Session": "tg2hdl.session",
     "SimulationResult": "tg2hdl.results",

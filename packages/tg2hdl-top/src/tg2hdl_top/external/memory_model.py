@@ -40,6 +40,11 @@ class ExternalMemory(ABC):
     def beats_per_cycle(self) -> float:
         """Beats in a clock cycle that the memory delivers at most, refresh counted."""
 
+    @property
+    def capacity(self) -> int | None:
+        """Bytes of the memory; None where they are not known."""
+        return None
+
     def powered_up(self) -> Self:
         """The memory in which simulations of designs start; itself unless overridden."""
         return self

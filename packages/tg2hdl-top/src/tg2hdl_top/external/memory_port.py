@@ -48,6 +48,8 @@ class MemoryPort(Component):
         Of the image.
     bus : dict of str to Member
         The bus, as its master drives it.
+    further : dict of str to Member, optional
+        Other members of `outside`.
 
     Members
     -------
@@ -65,13 +67,20 @@ class MemoryPort(Component):
 
     name = ""
 
-    def __init__(self, model: ExternalMemory, beats: int, bus: dict[str, wiring.Member]) -> None:
+    def __init__(
+        self,
+        model: ExternalMemory,
+        beats: int,
+        bus: dict[str, wiring.Member],
+        further: dict[str, wiring.Member] | None = None,
+    ) -> None:
         self.model = model
         self.beats = beats
         outside = {
             self.name: Out(wiring.Signature(bus)),
             "memory_base": In(ADDRESS_BITS),
             "memory_failed": Out(1),
+            **(further or {}),
         }
         super().__init__(
             {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import CapacityError, InputError
 from tg2hdl_lower.memory.array import RING, MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.words import to_words
@@ -141,6 +141,11 @@ def plan_external(
     calls : sequence of KernelCall
     roles : sequence of str
         Of the program's buffers.
+
+    Raises
+    ------
+    CapacityError
+        When they are more than the memory has.
     """
     place = {name: array for array in arrays for name in array.members}
     tiles: list[StreamedTile] = []
@@ -169,6 +174,11 @@ def plan_external(
             )
             before.append(run)
             offset += words * beats * model.beat_bytes
+    if model.capacity is not None and offset > model.capacity:
+        raise CapacityError(
+            f"the weights take {offset:,} bytes outside the chip, and the memory has {model.capacity:,}",
+            hint="choose a larger memory, or make the model smaller",
+        )
     return ExternalPlan(port, model, tuple(tiles), tuple(notes))
 
 

@@ -111,14 +111,14 @@ def run(module: types.ModuleType, name: str, limit: int) -> dict[str, Any]:
         raise TooLongError
 
     started, outcome, reason = time.process_time(), "passed", ""
-    signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(limit)
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         getattr(module, label)(method).debug()
     except unittest.SkipTest as skipped:
         outcome, reason = "skipped", str(skipped)
     except TooLongError:
-        outcome, reason = "too long", f"more than {limit} s"
+        outcome, reason = "too long", f"more than {limit} CPU seconds"
     except BaseException as error:
         chain: BaseException | None = error
         while chain is not None and not isinstance(chain, Tg2hdlError):
@@ -132,7 +132,7 @@ def run(module: types.ModuleType, name: str, limit: int) -> dict[str, Any]:
         if isinstance(error, KeyboardInterrupt):
             raise
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     seconds = round(time.process_time() - started, 1)
     return {"test": name, "outcome": outcome, "reason": reason.strip()[:400], "seconds": seconds}
 
@@ -180,7 +180,7 @@ def main() -> int:
     parser.add_argument(
         "--select", type=re.compile, default=re.compile(""), help="tests by regular expression"
     )
-    parser.add_argument("--limit", type=int, default=300, help="seconds that a test may take")
+    parser.add_argument("--limit", type=int, default=300, help="CPU seconds that a test may take")
     parser.add_argument("--device", default="TINYTPU")
     parser.add_argument("--json", type=Path, default=HERE / "operator_tests.json")
     parser.add_argument("--resume", action="store_true", help="run only what has not passed yet")

@@ -49,6 +49,13 @@ CASES = {
     "sums of rows and columns": (lambda x: (x.sum(0), x.max(1), x.sum(1)), F),
     "moves": (lambda x: x.T.pad(((1, 2), (3, 0))).flip(0)[2:], F),
     "concatenated": (lambda a, b: a.cat(b, a), N[:19], N[40:60]),
+    "shifted rows": (lambda a, b: (a.pad((3, 21)), a[5:] + b[: a.shape[0] - 5], a.cat(b)), N[:531], N),
+    "bytes of whole rows": (lambda a: (a[:64] + 1, a[:16] * 2, a[:48] < 3, a.pad((1, 2)), a[3:51] ^ 5), B8),
+    "halfwords of blocks": (lambda a: (a.cast("int16") * 3, a.cast("uint16").cast("int32")), N),
+    "bytes of blocks": (
+        lambda a: ((a < 7) & (a > -(1 << 30)), a.cast("int8"), a.cast("uint8") + 1),
+        N.repeat(3),
+    ),
     "compared": (lambda x: (x < 0.5, x != x, x.isinf()), SPECIAL),
     "IEEE": (lambda x: (x / 3, x.sqrt(), x.trunc(), x.maximum(0.25), -x, 1 / x), SPECIAL),
     "bytes": (lambda a: (a + a, a * 3, -a, a >> 1, a < 5), B8),

@@ -114,6 +114,33 @@ def _places(line: Line) -> Iterator[Place]:
             yield place
 
 
+def _drop_unread(root: Block) -> bool:
+    """Leave out lines whose results no line reads."""
+    read: set[Rows] = set()
+    stack: list[Line | Label | Block] = [root]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Block):
+            stack.extend(item.items)
+        elif isinstance(item, Line):
+            read.update(
+                p.rows for p in (item.a, item.b) if isinstance(p, Place) and p.rows is not _target(item)
+            )
+    return _keep_read(root, read)
+
+
+def _target(line: Line) -> Rows | None:
+    return None if line.dst is None else line.dst.rows
+
+
+def _keep_read(block: Block, read: set[Rows]) -> bool:
+    kept = [i for i in block.items if not isinstance(i, Line) or i.dst is None or i.dst.rows in read]
+    changed = len(kept) < len(block.items)
+    block.items = kept
+    inner = [_keep_read(i, read) for i in kept if isinstance(i, Block)]
+    return changed or any(inner)
+
+
 def _lives(lines: list[Line | Label], spans: list[tuple[int, int]]) -> dict[Rows, tuple[int, int]]:
     lives: dict[Rows, tuple[int, int]] = {}
     for n, line in enumerate(lines):
@@ -157,6 +184,8 @@ def assemble_code(code: Code, config: Config, where: str) -> Program | None:
     UnsupportedError
         For a program that is longer than the memory of instructions.
     """
+    while _drop_unread(code.root):
+        pass
     lines: list[Line | Label] = []
     spans: list[tuple[int, int]] = []
     _linear(code.root, spans, lines)

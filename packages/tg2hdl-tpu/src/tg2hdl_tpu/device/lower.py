@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from operator import mul
 
 from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.golden.kernel import scalar
 from tg2hdl_ir.nodes import (
@@ -28,7 +31,8 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.arithmetic import STORED, constant, operation
 from tg2hdl_tpu.device.code import Line, Place, Program, assemble_code
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
-from tg2hdl_tpu.device.memory import load, store
+from tg2hdl_tpu.device.memory import elements_of_word, load, store
+from tg2hdl_tpu.device.runs import Block, load_run, store_run
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
 __all__ = ["compile_kernel"]
@@ -83,6 +87,8 @@ class _Lowering:
             if loop.counter is not None
         }
         self.in_grid = False
+        self.strides: dict[IRCounter, int] = {}
+        self.block: Block | None = None
         self.valid: Vector | None = None
         self.statements = list(kernel.loop_tree.statements())
         self.position = {s: n for n, s in enumerate(self.statements)}
@@ -134,8 +140,12 @@ class _Lowering:
         """Run threads in blocks of rows: equal ones, and the rest."""
         lanes = self.emit.config.lanes
         total = -(-grid.threads // lanes)
-        rows = next((r for r in range(self.rows, self.rows // 2, -1) if total % r == 0), self.rows)
+        rows = next(
+            (r for r in range(self.rows, self.rows // 2, -1) if total % r == 0 and r % 4 == 0), self.rows
+        )
         blocks, rest = divmod(total, rows)
+        if grid.threads % lanes and not rest:
+            blocks, rest = blocks - 1, rows
         if blocks:
             self.blocks(loop, grid, 0, rows, blocks)
         if rest:
@@ -146,6 +156,8 @@ class _Lowering:
         lanes = emit.config.lanes
         emit.open(is_loop=False)
         emit.threads, self.in_grid = rows, True
+        strides = accumulate((1, *reversed(grid.extents[1:])), mul)
+        self.strides = dict(zip(reversed(grid.counters), strides, strict=True))
         for reg in {s.reg for s in loop.statements() if isinstance(s, IRRegStore)}:
             size = self.kernel.register(reg).size
             self.registers[reg] = [emit.new(uniform=False, level=0, keeps=True) for _ in range(size)]
@@ -167,8 +179,9 @@ class _Lowering:
             thread: Value = first
             if not isinstance(block, Constant):
                 thread = emit.operate("add", first, emit.operate("mul", block, Constant(rows * lanes)))
-            self.valid = None
-            if (start + rows * blocks) * lanes > grid.threads:
+            ragged = grid.threads % lanes if (start + rows * blocks) * lanes > grid.threads else 0
+            self.block, self.valid = Block(block, start, rows, ragged), None
+            if ragged:
                 self.valid = emit.operate("lt", thread, Constant(grid.threads))
                 thread = emit.operate("min", thread, Constant(grid.threads - 1))
             for counter, value in self.counters(grid, thread):
@@ -186,7 +199,7 @@ class _Lowering:
         emit.loop(blocks, body)
         self.forget()
         emit.close()
-        emit.threads, self.in_grid, self.valid = 1, False, None
+        emit.threads, self.in_grid, self.block, self.valid = 1, False, None, None
 
     def counters(self, grid: Grid, thread: Value) -> Iterator[tuple[IRCounter, Value]]:
         emit = self.emit
@@ -215,22 +228,72 @@ class _Lowering:
 
     def load(self, node: IRBufLoad) -> Value:
         emit = self.emit
-        held = self.kernel.buffer(node.buf_idx).dtype
-        address = self.value(node.addr)
+        buffer = self.kernel.buffer(node.buf_idx)
+        held = buffer.dtype
+        offset = self.offset(node.addr, held)
         if node.gate is None:
-            return load(emit, node.buf_idx, held, address)
+            if self.block is not None and offset is not None:
+                return load_run(emit, node.buf_idx, held, self.block, offset, None)
+            return load(emit, node.buf_idx, held, self.value(node.addr))
         gate = self.value(node.gate)
         other = self.value(node.alt) if node.alt is not None else Constant(0)
         if isinstance(gate, Constant) and not gate.bits:
             return other
+        if self.block is not None and offset is not None:
+            return emit.select(
+                gate, load_run(emit, node.buf_idx, held, self.block, offset, buffer.depth), other
+            )
+        address = self.value(node.addr)
         safe = emit.select(gate, address, Constant(0))
         return emit.select(gate, load(emit, node.buf_idx, held, safe), other)
 
+    def offset(self, address: IRValue, dtype: DType) -> Value | None:
+        """What must be added to the number of a thread for its address, where that is the same for all threads."""
+        form = self.affine.of(address)
+        if form is None or self.block is None:
+            return None
+        per_word = elements_of_word(dtype)
+        rest: Value = Constant(form.const)
+        if any(form.coefficient(c) != step for c, step in self.strides.items()) or not self.block.fits(
+            per_word
+        ):
+            return None
+        whole = self.emit.config.lanes * per_word
+        if per_word > 1 and form.const % whole:
+            return None
+        for symbol, factor in form.terms:
+            if symbol in self.strides:
+                continue
+            if per_word > 1 and factor % whole:
+                return None
+            value = self.value(symbol)
+            if isinstance(value, Constant):
+                term: Value = Constant(value.bits * factor)
+            else:
+                term = self.emit.operate("mul", value, Constant(factor))
+            if isinstance(rest, Constant) and isinstance(term, Constant):
+                rest = Constant(rest.bits + term.bits)
+            elif isinstance(term, Constant):
+                rest = self.emit.operate("add", rest, term)
+            else:
+                rest = self.emit.operate("add", term, rest)
+        return rest
+
     def store(self, node: IRBufStore) -> None:
         gate = None if node.gate is None else self.value(node.gate)
+        held = self.kernel.buffer(node.buf_idx).dtype
+        offset = self.offset(node.addr, held)
+        if (
+            self.block is not None
+            and offset is not None
+            and not (isinstance(gate, Constant) and not gate.bits)
+        ):
+            always = gate is None or isinstance(gate, Constant)
+            value = self.value(node.value)
+            if store_run(self.emit, node.buf_idx, held, self.block, offset, value, None if always else gate):
+                return
         if self.valid is not None:
             gate = self.valid if gate is None else self.emit.operate("and", self.valid, gate)
-        held = self.kernel.buffer(node.buf_idx).dtype
         store(self.emit, node.buf_idx, held, self.value(node.addr), self.value(node.value), gate)
 
     def read_register(self, node: IRRegLoad) -> None:

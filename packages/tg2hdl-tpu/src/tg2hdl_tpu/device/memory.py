@@ -19,15 +19,19 @@ from tg2hdl_tpu.device.emitter import (
 )
 from tg2hdl_tpu.isa import XLU
 
-__all__ = ["load", "store"]
+__all__ = ["elements_of_word", "load", "store"]
 
 _BROADCAST = XLU.index("broadcast")
 _PERMUTE = XLU.index("permute")
 
 
+def elements_of_word(dtype: DType) -> int:
+    """Elements of a type that share a word of 32 bits."""
+    return 4 // dtype.numpy().itemsize
+
+
 def _narrow(dtype: DType) -> int:
-    """Log2 of the elements in a word."""
-    return {1: 2, 2: 1, 4: 0}[dtype.numpy().itemsize]
+    return elements_of_word(dtype).bit_length() - 1
 
 
 def _split(emit: Emitter, address: Value, narrow: int) -> tuple[Value, Value]:

@@ -1,0 +1,124 @@
+"""The programs of `tg2hdl_backend.testing` on the device TINYTPU, against tinygrad's PYTHON device.
+
+    python benchmarks/tpu/conformance.py
+    python benchmarks/tpu/conformance.py --select matmul
+
+Integers and bools must agree in every bit; floats to 1e-5 of the largest result, since the PYTHON device does not round
+the products of sums, and NaN and infinities must be in the same places.  Programs of double are refused by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tg2hdl_backend import own_result
+from tg2hdl_backend.testing import PROGRAMS
+from tg2hdl_ir.errors import Tg2hdlError
+
+HERE = Path(__file__).parent
+OUTCOMES = ("right", "refused", "no reference", "too long", "failed", "wrong")
+
+
+class TooLongError(BaseException):
+    """A program that takes longer than its limit."""
+
+
+def difference(found: Any, expected: Any) -> str:
+    """Say how two results differ; empty when they agree."""
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype} {found.shape} in place of {expected.dtype} {expected.shape}"
+    if found.dtype.kind in "biu":
+        count = int((found != expected).sum())
+        return f"{count} of {found.size} integers differ" if count else ""
+    a, b = (np.asarray(x, np.float64) for x in (found, expected))
+    special = ~(np.isfinite(a) & np.isfinite(b))
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not same[special].all():
+        return f"a NaN or infinity differs: {a[special & ~same][:3]} in place of {b[special & ~same][:3]}"
+    if special.all():
+        return ""
+    scale = max(float(np.abs(b[~special]).max()), 1e-30)
+    step = {2: 1e-2, 1: 0.3}.get(found.dtype.itemsize, 1e-5)
+    worst = float(np.abs(a - b)[~special].max()) / scale
+    return f"off by {worst:.1e} of the largest result" if worst > step else ""
+
+
+def run(name: str, limit: int, engine: str) -> dict[str, Any]:
+    """Return the outcome of a program."""
+    model, inputs = PROGRAMS[name]
+    found: dict[str, Any] = {"program": name, "outcome": "right", "reason": ""}
+
+    def too_long(*_: object) -> None:
+        raise TooLongError
+
+    started = time.process_time()
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    device = "TINYTPU" if engine == "isa" else f"TINYTPU::engine={engine}"
+    try:
+        with np.errstate(all="ignore"):
+            results = own_result(model, *inputs, device=device)
+            try:
+                expected = own_result(model, *inputs)
+            except Tg2hdlError as error:
+                found |= {"outcome": "no reference", "reason": str(error)}
+            else:
+                reasons = [difference(a, b) for a, b in zip(results, expected, strict=True)]
+                if any(reasons):
+                    found |= {"outcome": "wrong", "reason": "; ".join(filter(None, reasons))}
+    except TooLongError:
+        found |= {"outcome": "too long", "reason": f"more than {limit} CPU seconds"}
+    except Exception as error:
+        cause: BaseException | None = error.__cause__
+        while cause is not None and not isinstance(cause, Tg2hdlError):
+            cause = cause.__cause__
+        outcome = "failed" if cause is None else "refused"
+        found |= {"outcome": outcome, "reason": str(cause or error)}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return found | {"seconds": round(time.process_time() - started, 1)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--select", type=re.compile, default=re.compile(""))
+    parser.add_argument("--limit", type=int, default=120, help="CPU seconds that a program may take")
+    parser.add_argument("--engine", default="isa")
+    parser.add_argument("--json", type=Path, default=HERE / "conformance.json")
+    parser.add_argument("--resume", action="store_true", help="run only what is not right yet")
+    options = parser.parse_args()
+    known = {}
+    if options.resume and options.json.exists():
+        known = {o["program"]: o for o in json.loads(options.json.read_text())["programs"]}
+    outcomes: list[dict[str, Any]] = []
+    for name in PROGRAMS:
+        if not options.select.search(name):
+            outcomes += [known[name]] if name in known else []
+            continue
+        if known.get(name, {}).get("outcome") == "right":
+            outcomes.append(known[name])
+            continue
+        found = run(name, options.limit, options.engine)
+        outcomes.append(found)
+        first = " ".join(found["reason"].split())[:150]
+        print(f"{found['outcome']:12s} {name:40s} {found['seconds']:6.1f} s  {first}", flush=True)
+        counts = {k: sum(o["outcome"] == k for o in outcomes) for k in OUTCOMES}
+        rest = [o for n, o in known.items() if n not in {x["program"] for x in outcomes}]
+        options.json.write_text(json.dumps({"counts": counts, "programs": outcomes + rest}, indent=1) + "\n")
+    print(", ".join(f"{sum(o['outcome'] == k for o in outcomes)} {k}" for k in OUTCOMES))
+    return int(any(o["outcome"] in ("wrong", "failed") for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,11 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from amaranth.lib import wiring
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_sim import SimulationModel, costs, cxxrtl, estimate_engines, open_simulation, yosys
+from tg2hdl_sim import Forecast, SimulationModel, costs, cxxrtl, estimate_engines, open_simulation, yosys
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim.testing.designs import Combinational, Loopy, RandomDesign, Resettable, Selections, TwoClocks
 
@@ -198,6 +199,53 @@ def test_little_work_is_interpreted_and_much_is_compiled(monkeypatch, tmp_path):
     best = estimate_engines(model, 100_000)[0]
     assert (best.engine, best.build_seconds) == ("levelized", 0.0)
     assert best.seconds == 100_000 / best.cycles_per_second
+
+
+class Unseen(wiring.Component):
+    """Refuses to be elaborated."""
+
+    def __init__(self):
+        super().__init__({"y": wiring.Out(8)})
+
+    def elaborate(self, platform):
+        raise AssertionError("elaborated")
+
+
+@pytest.mark.parametrize(
+    ("cells", "cycles", "engine"),
+    [
+        (100, 500, "amaranth"),
+        (100, 50_000, "levelized"),
+        (20_000, 20, "amaranth"),
+        (20_000, 1_000, "levelized"),
+        (20_000, 10**9, "levelized"),
+    ],
+)
+def test_a_forecast_selects_the_engine_without_elaboration(monkeypatch, tmp_path, cells, cycles, engine):
+    require("levelized")
+    monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cxx, "find_compiler", lambda: cxx.Compiler(("g++",), "g++ 12"))
+    model = SimulationModel(Unseen(), forecast=lambda: Forecast(cells, "unseen"))
+    assert estimate_engines(model, cycles)[0].engine == engine
+
+
+def test_a_forecast_knows_the_compiled_model(monkeypatch, tmp_path):
+    require("levelized")
+    monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path))
+
+    def model(top, identity="counter"):
+        return SimulationModel(top, forecast=lambda: Forecast(5_000, identity))
+
+    cycles = 60
+    assert estimate_engines(model(Unseen()), cycles)[0].engine == "amaranth"
+    with open_simulation(model(Resettable()), expected_cycles=10**6) as sim:
+        assert sim.engine == "levelized"
+    best = estimate_engines(model(Unseen()), cycles)[0]
+    assert (best.engine, best.build_seconds) == ("levelized", 0.0)
+    assert estimate_engines(model(Unseen(), "another"), cycles)[0].engine == "amaranth"
+    assert estimate_engines(model(Unseen()), cycles, cache=False)[0].engine == "amaranth"
+    with open_simulation(model(Resettable()), expected_cycles=cycles) as sim:
+        assert sim.engine == "levelized"
 
 
 def test_a_variable_names_the_engine_that_auto_takes(monkeypatch):

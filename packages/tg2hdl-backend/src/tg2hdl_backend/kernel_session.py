@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tg2hdl_backend.device_options import DeviceOptions
-from tg2hdl_backend.netlist_size import least_cells, netlist_cells
+from tg2hdl_backend.netlist_size import design_model, least_cells, netlist_cells
 from tg2hdl_backend.runner import Run, Runner, expected_cycles
 from tg2hdl_sim import SimulationModel, estimate_engines
 from tg2hdl_top import Design, TopModule
@@ -49,7 +49,7 @@ class KernelSession:
     def model(self) -> SimulationModel:
         """The emitted design; made when it is not there."""
         if self._model is None:
-            self._model = SimulationModel(TopModule(self.design))
+            self._model = design_model(self.design, TopModule(self.design))
         if self in _open:
             _open.remove(self)
         _open.append(self)

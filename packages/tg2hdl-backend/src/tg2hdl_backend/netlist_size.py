@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from functools import cache
 
+from amaranth.lib import wiring
+
+from tg2hdl_backend.plan_cache import installed
+from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.ops.unit_component import build_unit
 from tg2hdl_lower.plan.operations import UnitOp
-from tg2hdl_sim import SimulationModel
+from tg2hdl_sim import Forecast, SimulationModel
+from tg2hdl_top import Design
 
-__all__ = ["least_cells", "netlist_cells"]
+__all__ = ["design_model", "least_cells", "netlist_cells"]
 
 _PER_DESIGN, _PER_NODE = 60, 9
 """Cells of control and memories, and of an operation without a unit: a fit to kernels of the conformance programs."""
+
+
+def design_model(design: Design, component: wiring.Component) -> SimulationModel:
+    """Simulation model of a design's component, whose engine is selected by the plan."""
+
+    def forecast() -> Forecast:
+        cells = sum(map(netlist_cells, design.core_plans))
+        return Forecast(cells, content_key("design", design.to_json(), installed()))
+
+    return SimulationModel(component, forecast=forecast)
 
 
 def least_cells(plan: HardwarePlan) -> int:
@@ -29,4 +44,11 @@ def netlist_cells(plan: HardwarePlan) -> int:
 
 @cache
 def _unit_cells(unit: ArithmeticUnit) -> int:
-    return SimulationModel(build_unit(unit)).elaboration.cells
+    """Cells of a unit, counted once and then kept on disk."""
+    store, key = ContentCache("cells"), content_key("cells", unit.name, installed())
+    known = store.read(key)
+    if known is not None and known.isdigit():
+        return int(known)
+    counted = SimulationModel(build_unit(unit)).elaboration.cells
+    store.write(key, str(counted).encode())
+    return counted

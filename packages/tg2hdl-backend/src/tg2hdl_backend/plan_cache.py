@@ -12,7 +12,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_top import CompileOptions, Design, compile_program, program_of_kernel
 
-__all__ = ["cached_design"]
+__all__ = ["cached_design", "installed"]
 
 
 def cached_design(kernel: KernelIR, options: CompileOptions, store: ContentCache | None = None) -> Design:
@@ -21,7 +21,7 @@ def cached_design(kernel: KernelIR, options: CompileOptions, store: ContentCache
     It comes from the cache when it was compiled before with the same options, packages and plugins.
     """
     store = store or ContentCache("plans")
-    key = content_key("design", kernel.format(), repr(options), _installed())
+    key = content_key("design", kernel.format(), repr(options), installed())
     design = _read(store.read(key))
     if design is None:
         design = compile_program(program_of_kernel(kernel), options)
@@ -39,7 +39,7 @@ def _read(blob: bytes | None) -> Design | None:
 
 
 @cache
-def _installed() -> str:
+def installed() -> str:
     """Every file of the packages and plugins that a plan depends on, with size and time."""
     names = {"tg2hdl_ir", "tg2hdl_lower", "tg2hdl_top"}
     names |= {entry.module.split(".")[0] for entry in metadata.entry_points(group="tg2hdl")}

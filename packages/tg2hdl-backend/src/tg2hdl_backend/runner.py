@@ -13,6 +13,7 @@ import numpy.typing as npt
 from amaranth.lib import wiring
 
 from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
+from tg2hdl_backend.netlist_size import design_model
 from tg2hdl_ir.errors import ToolMissingError, UnsupportedError
 from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_sim import (
@@ -92,7 +93,7 @@ class Runner:
         self._batch_loaded: dict[int, npt.NDArray[Any]] = {}
         self._can_batch = vcd is None and engine in BATCH_ENGINES and keeps_nothing(design)
         if simulation is None:
-            self._model = model or SimulationModel(component or TopModule(design, simulates_memory=True))
+            self._model = model or design_model(design, component or TopModule(design, simulates_memory=True))
             simulation = open_simulation(
                 self._model,
                 engine=engine,

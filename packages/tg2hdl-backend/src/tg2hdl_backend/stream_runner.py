@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tg2hdl_backend.netlist_size import design_model
 from tg2hdl_backend.runner import expected_cycles
 from tg2hdl_ir.errors import SimulationError
-from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_sim import open_simulation
 from tg2hdl_top import Design, TopModule
 from tg2hdl_top.streaming import Streamed, StreamingHost
 
@@ -28,7 +29,7 @@ def stream_on(
     """
     limit = 2 * len(inputs) * expected_cycles(design)
     host = StreamingHost(design, inputs)
-    model = SimulationModel(TopModule(design))
+    model = design_model(design, TopModule(design))
     with open_simulation(model, engine=engine, expected_cycles=limit) as simulation:
         for cycle in range(limit):
             host.drive(simulation, cycle)

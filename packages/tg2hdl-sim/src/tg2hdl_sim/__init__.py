@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         open_batch,
     )
     from tg2hdl_sim.engines import EngineEstimate, estimate_engines, open_simulation
-    from tg2hdl_sim.model import MemoryInfo, PortInfo, SimulationModel
+    from tg2hdl_sim.model import Forecast, MemoryInfo, PortInfo, SimulationModel
     from tg2hdl_sim.simulation import Simulation
     from tg2hdl_sim.version import __version__
 
@@ -23,6 +23,7 @@ __all__ = [
     "BATCH_SIZE",
     "BatchSimulation",
     "EngineEstimate",
+    "Forecast",
     "InputsDifferError",
     "MemoryInfo",
     "PortInfo",
@@ -45,6 +46,7 @@ _OWNERS = {
     "batch_size": "batch",
     "open_batch": "batch",
     "EngineEstimate": "engines",
+    "Forecast": "model",
     "MemoryInfo": "model",
     "PortInfo": "model",
     "Simulation": "simulation",

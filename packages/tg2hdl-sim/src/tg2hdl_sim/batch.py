@@ -212,7 +212,7 @@ def batch_size(model: SimulationModel, inputs: int) -> int:
 
     Control is a large part of a small design, and a larger batch shares it among more inputs.
     """
-    small = model.elaboration.cells <= SMALL_DESIGN
+    small = model.cells <= SMALL_DESIGN
     return LARGE_BATCH if small and inputs > LARGE_BATCH // 2 else BATCH_SIZE
 
 
@@ -226,7 +226,7 @@ def batch_pays(model: SimulationModel, inputs: int, cycles: int) -> bool:
     """
     if costs.levelized_available() is not None:
         return False
-    cells = model.elaboration.cells
+    cells = model.cells
     alone = estimate_engines(model, inputs * cycles)[0].cycles_per_second
     batches = -(-inputs // batch_size(model, inputs))
     together = batches * cycles * COST / costs.levelized_speed(cells)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
-__all__ = ["Compiler", "compile_shared", "find_compiler", "native_target", "zig_is_cold"]
+__all__ = ["Compiler", "compile_shared", "find_compiler", "native_target", "shared_command", "zig_is_cold"]
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-DNDEBUG", "-DCXXRTL_NDEBUG")
 SYSTEM_COMPILERS = ("g++", "clang++", "c++")
@@ -102,6 +102,19 @@ def native_target(compiler: Compiler) -> str:
     return result.stdout if result.returncode == 0 else platform.processor()
 
 
+def shared_command(
+    compiler: Compiler,
+    sources: Sequence[str],
+    output: str,
+    *,
+    flags: Sequence[str] = (),
+    base: Sequence[str] = FLAGS,
+) -> list[str]:
+    """Return the command line that compiles sources to a shared library."""
+    extra = ["-fno-sanitize=undefined"] if compiler.is_zig else []
+    return [*compiler.command, *base, *extra, *flags, *sources, "-o", output]
+
+
 def compile_shared(
     compiler: Compiler,
     sources: Sequence[str],
@@ -118,8 +131,7 @@ def compile_shared(
     SimulationError
         With the compiler's first messages when it fails.
     """
-    extra = ["-fno-sanitize=undefined"] if compiler.is_zig else []
-    command = [*compiler.command, *base, *extra, *flags, *sources, "-o", output]
+    command = shared_command(compiler, sources, output, flags=flags, base=base)
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if result.returncode:
         raise SimulationError(

@@ -55,10 +55,9 @@ def estimate_engines(
 ) -> tuple[EngineEstimate, ...]:
     """Predict the time of each engine, the quickest first.
 
-    In place of a model, which is elaborated, the number of its netlist cells will do; then nothing counts as cached.
-
     The prediction is ``build + cycles / speed``.  Both depend on the number of netlist cells, by the engine's
-    descriptor; a cached model has nothing to build.
+    descriptor; a cached model has nothing to build.  A model with a forecast is not elaborated.  In place of a model
+    the number of its cells will do; then nothing counts as cached.
     """
     estimates = []
     for engine in registry().simulators():
@@ -66,7 +65,7 @@ def estimate_engines(
         if reason is not None:
             estimates.append(EngineEstimate(engine.name, unavailable=reason))
             continue
-        cells = model if isinstance(model, int) else model.elaboration.cells
+        cells = model if isinstance(model, int) else model.cells
         is_cached = getattr(resolve(engine.open), "is_cached", None)
         ready = cache and is_cached is not None and not isinstance(model, int) and is_cached(model, vcd=vcd)
         build = 0.0 if ready else float(resolve(engine.build_seconds)(cells))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from tg2hdl_sim import netlist
 from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
 from tg2hdl_sim.collection import paused_collection
 
-__all__ = ["Elaboration", "MemoryInfo", "PortInfo", "SimulationModel"]
+__all__ = ["Elaboration", "Forecast", "MemoryInfo", "PortInfo", "SimulationModel"]
 
 CLOCK, RESET = "clk", "rst"
 
@@ -72,6 +72,22 @@ class LocatedMemory:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What is known of a design before it is elaborated, such as from its plan.
+
+    Parameters
+    ----------
+    cells : int
+        Expected cells of the netlist.
+    identity : str
+        Content that determines the design; engines remember under it which compiled model belongs to it.
+    """
+
+    cells: int
+    identity: str
+
+
+@dataclass(frozen=True)
 class SimulationModel:
     """A design to simulate, the same for every engine.
 
@@ -86,12 +102,15 @@ class SimulationModel:
     reset : bool
         Whether the domain has a synchronous reset, which becomes the input ``rst``.  Simulation starts as
         after power on in any case, and a design without it runs faster.
+    forecast : callable, optional
+        Returns a `Forecast`; then ``engine="auto"`` selects the engine without elaborating the design.
     """
 
     top: Any
     memories: Mapping[str, Any] | None = None
     name: str = "top"
     reset: bool = False
+    forecast: Callable[[], Forecast] | None = None
     _parts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -111,6 +130,19 @@ class SimulationModel:
             self._parts["elaboration"] = Elaboration(self)
         elaboration: Elaboration = self._parts["elaboration"]
         return elaboration
+
+    @property
+    def expected(self) -> Forecast | None:
+        """The forecast, made at the first use."""
+        if "forecast" not in self._parts:
+            self._parts["forecast"] = None if self.forecast is None else self.forecast()
+        expected: Forecast | None = self._parts["forecast"]
+        return expected
+
+    @property
+    def cells(self) -> int:
+        """Size for cost models: as forecast, else counted in the netlist."""
+        return self.elaboration.cells if self.expected is None else self.expected.cells
 
 
 class Elaboration:

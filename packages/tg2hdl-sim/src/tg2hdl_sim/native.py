@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tg2hdl_ir.content_cache import ContentCache
+from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.errors import InputError, SimulationError
-from tg2hdl_sim.model import Elaboration, SimulationModel
+from tg2hdl_sim.background import BackgroundBuild
+from tg2hdl_sim.model import Elaboration, Forecast, SimulationModel
 from tg2hdl_sim.simulation import Simulation
+from tg2hdl_sim.sources import generator_digest, sources_digest
 from tg2hdl_sim.words import Chunks
 
 __all__ = [
@@ -33,9 +36,10 @@ __all__ = [
     "is_cached",
 ]
 
-LIBRARY = "model.so"
+LIBRARY, CODE = "model.so", "model.c"
 
 SLICE = 1 << 20  # cycles per call, so that an interrupt is seen
+SHORT_SLICE = 1 << 12  # while a better library is awaited
 
 HANDLE, U32, U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 CHUNKS = np.ctypeslib.ndpointer(dtype="<u4", flags="C_CONTIGUOUS")
@@ -65,15 +69,21 @@ class NativeSimulation(Simulation):
         The shared library; several simulations may use the same one.
     vcd : Path, optional
         Waveform to write; the library must be built for it.
+    better : BackgroundBuild, optional
+        Makes a better optimized library of the same source, which takes over when it is there.
     """
 
-    def __init__(self, elaboration: Elaboration, engine: str, library: Path, vcd: Path | None = None) -> None:
+    def __init__(
+        self,
+        elaboration: Elaboration,
+        engine: str,
+        library: Path,
+        vcd: Path | None = None,
+        better: BackgroundBuild | None = None,
+    ) -> None:
         super().__init__(elaboration, engine)
-        self._vcd = vcd
-        self._library = ctypes.CDLL(str(library))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(self._library, name)
-            function.restype, function.argtypes = result, arguments
+        self._vcd, self._better = vcd, better
+        self._library = _load(library)
         self._handle = self._library.tg_create()
         self._initialize()
         self._start_wave()
@@ -88,8 +98,36 @@ class NativeSimulation(Simulation):
             )
 
     def _close(self) -> None:
+        if self._better is not None:
+            self._better.close()
         self._library.tg_destroy(self._handle)
         self._handle = None
+
+    @property
+    def _slice(self) -> int:
+        return SLICE if self._better is None else SHORT_SLICE
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        """Call a function that takes time; then continue in a better library, if there is one by now."""
+        started = time.perf_counter()
+        result = getattr(self._library, function)(self._handle, *arguments)
+        if self._better is not None:
+            self._improve(self._better.spend(time.perf_counter() - started))
+        return result
+
+    def _improve(self, library: Path | None) -> None:
+        """Continue in another library of the same source, whose state has the same layout."""
+        if library is None:
+            return
+        assert self._better is not None
+        newer = _load(library)
+        newer.tg_copy.restype, newer.tg_copy.argtypes = None, [HANDLE, HANDLE]
+        handle = newer.tg_create()
+        newer.tg_copy(handle, self._handle)
+        self._library.tg_destroy(self._handle)
+        self._library, self._handle = newer, handle
+        self._better.close()
+        self._better = None
 
     def _reset(self) -> None:
         self._refuse_reset_of_wave(self._vcd)
@@ -111,14 +149,17 @@ class NativeSimulation(Simulation):
         return value
 
     def _step(self, count: int) -> None:
-        for done in range(0, count, SLICE):
-            self._library.tg_step(self._handle, min(SLICE, count - done))
+        done = 0
+        while done < count:
+            part = min(self._slice, count - done)
+            self._call("tg_step", part)
+            done += part
 
     def _run_until(self, port: int, value: Chunks, limit: int) -> int | None:
         done = 0
         while True:
-            part = min(SLICE, limit - done)
-            used = int(self._library.tg_run_until(self._handle, port, value, part))
+            part = min(self._slice, limit - done)
+            used = int(self._call("tg_run_until", port, value, part))
             if used >= 0:
                 return done + used
             done += part
@@ -151,16 +192,24 @@ class NativeSimulation(Simulation):
         addresses: NDArray[np.uint64],
         chunks: Chunks,
     ) -> None:
-        self._library.tg_write_stream(
-            self._handle, addr, data, enable, on, len(addresses), addresses, np.ascontiguousarray(chunks)
+        self._call(
+            "tg_write_stream", addr, data, enable, on, len(addresses), addresses, np.ascontiguousarray(chunks)
         )
 
     def _read_stream(
         self, addr: int, data: int, addresses: NDArray[np.uint64], latency: int, chunks: int
     ) -> Chunks:
         words = np.zeros((len(addresses), chunks), dtype="<u4")
-        self._library.tg_read_stream(self._handle, addr, data, len(addresses), addresses, latency, words)
+        self._call("tg_read_stream", addr, data, len(addresses), addresses, latency, words)
         return words
+
+
+def _load(library: Path) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(library))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
 
 
 @dataclass(frozen=True)
@@ -187,13 +236,30 @@ class CompiledEngine:
     ) -> NativeSimulation:
         """Open a model; see `tg2hdl_sim.open_simulation`."""
         key, build = self.recipe(model.elaboration, progress, wave=vcd is not None)
+        self.remember(model, vcd, key)
         with compiled_library(key, build, cache=cache) as library:
             return NativeSimulation(model.elaboration, self.name, library, vcd)
 
+    def remember(self, model: SimulationModel, vcd: Path | None, key: str) -> None:
+        """Keep which compiled model belongs to a forecast."""
+        if model.expected is not None:
+            ContentCache("sim").write(self._forecast_key(model.expected, vcd), key.encode())
+
     def is_cached(self, model: SimulationModel, *, vcd: Path | None = None) -> bool:
-        """Whether opening the model needs no build."""
+        """Whether opening the model needs no build; a model with a forecast is not elaborated."""
+        if model.expected is not None:
+            known = ContentCache("sim").read(self._forecast_key(model.expected, vcd))
+            return known is not None and self.has(known.decode())
         key, _ = self.recipe(model.elaboration, lambda message: None, wave=vcd is not None)
+        return self.has(key)
+
+    def has(self, key: str) -> bool:
+        """Whether the cache has the compiled model of a key."""
         return is_cached(key)
+
+    def _forecast_key(self, expected: Forecast, vcd: Path | None) -> str:
+        digests = (sources_digest(), generator_digest())
+        return content_key("forecast", self.name, *digests, expected.identity, str(vcd is not None))
 
 
 @contextmanager
@@ -220,5 +286,7 @@ def _cached_library(key: str, build: Callable[[Path], Path]) -> Path:
     def keep_library(folder: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="tg2hdl-sim-") as work:
             shutil.move(build(Path(work)), folder / LIBRARY)
+            if (Path(work) / CODE).exists():
+                shutil.move(Path(work) / CODE, folder / CODE)
 
     return ContentCache("sim").get(key, keep_library).folder / LIBRARY

@@ -133,6 +133,9 @@ TG_API void tg_destroy(void *p) {
     free(((void **)p)[-1]);
 }
 
+// Take over the state of another library of the same source.
+TG_API void tg_copy(void *to, const void *from) { memcpy(to, from, sizeof(State)); }
+
 TG_API u64 tg_cycles(void *p) { return ((State *)p)->cycles; }
 
 TG_API u32 tg_lanes(void) { return LANES; }

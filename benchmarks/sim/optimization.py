@@ -1,8 +1,8 @@
 """What optimization by the compiler costs and gains: ``python benchmarks/sim/optimization.py``.
 
 For each design: CPU seconds to generate the C of the levelized engine and of gcc at each level, and the speed of the
-result in million cycles per CPU second (the best of three).  Writes ``optimization.json`` and ``optimization.md`` beside
-this file.
+result in million cycles per CPU second (the best of three).  Writes ``optimization.json`` and ``optimization.md``
+beside this file.
 """
 
 import json
@@ -118,7 +118,8 @@ def table(result: dict) -> str:
 NOTES = (
     "Where lanes share loops, the compiler takes a fifth of the build; two pieces in parallel would save at most half",
     "of that (0.3 s of GEMM fp32 x8). One function for all logic is most of each file, and a cut through it sends",
-    f"its words through memory. So nothing is compiled in pieces. Designs without loops, whose C is above {LARGE // 1000} KB,",
+    "its words through memory. So nothing is compiled in pieces. Designs without loops, whose C is above "
+    f"{LARGE // 1000} KB,",
     "are compiled without optimization first, and optimized in the background if they run for about as long as that",
     "takes.",
 )

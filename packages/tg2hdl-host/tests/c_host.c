@@ -33,7 +33,7 @@ static void check(int code, const char *stage)
     }
 }
 
-int main(int count, char **arguments)
+static int run(int count, char **arguments)
 {
     static uint8_t x[TG2HDL_BUFFER_X_BYTES], y[TG2HDL_BUFFER_OUTPUT_BYTES];
     tg2hdl_packets packets = {send_bytes, receive_byte, 0, 0, 0};
@@ -48,4 +48,23 @@ int main(int count, char **arguments)
         fwrite(y, sizeof y, 1, results);
     }
     return fclose(results);
+}
+
+/* Writes the contents of the memory image argv[2] to the file argv[3]; exits with what is wrong with it. */
+static int check_image(char **arguments)
+{
+    static uint8_t file[1 << 12];
+    FILE *from = fopen(arguments[2], "rb"), *to = fopen(arguments[3], "wb");
+    const uint8_t *contents = file;
+    uint32_t size = 0, bytes = (uint32_t)fread(file, 1, sizeof file, from);
+    int code = tg2hdl_check_image(file, bytes, &contents, &size);
+    fwrite(contents, 1, size, to);
+    fclose(to);
+    fclose(from);
+    return -code;
+}
+
+int main(int count, char **arguments)
+{
+    return count == 4 && arguments[1][0] == '-' ? check_image(arguments) : run(count, arguments);
 }

@@ -98,3 +98,23 @@ def test_another_design_is_refused(tmp_path):
         host(tmp_path, IDENTITY + 1), tmp_path, inputs, fake.DisturbedLine(fake.FakeDevice())
     )
     assert (code, text, results.size) == (1, "open: -2\n", 0)
+
+
+def test_memory_images(tmp_path):
+    program, other = host(tmp_path), tmp_path / "other"
+    other.mkdir()
+    contents = np.random.default_rng(0).integers(0, 256, 1000, dtype=np.uint8).tobytes()
+    image = tg2hdl_host.MemoryImage(f"{IDENTITY:016x}", 1024, contents).to_bytes()
+
+    def checked(program, data):
+        (tmp_path / "image").write_bytes(data)
+        command = [program, "-", tmp_path / "image", tmp_path / "contents"]
+        return subprocess.run(command, check=False).returncode, (tmp_path / "contents").read_bytes()
+
+    assert checked(program, image) == (0, contents)
+    for place in (3, 12, 20, 33, 64, 700):
+        damaged = image[:place] + bytes((image[place] ^ 0x10,)) + image[place + 1 :]
+        assert checked(program, damaged) == (4, b"")
+    for cut in (b"", image[:63], image[:-1], image + b"x"):
+        assert checked(program, cut) == (4, b"")
+    assert checked(host(other, identity=IDENTITY + 1), image) == (2, b"")

@@ -9,6 +9,7 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
+from tg2hdl_host import MemoryImage, WrongDesignError
 from tg2hdl_ir.errors import InputError
 
 RNG = np.random.default_rng(1)
@@ -66,6 +67,17 @@ def test_refusals(accelerator, tmp_path):
         check_testbenches(accelerator)
 
 
+def test_an_image_belongs_to_its_design(accelerator, tmp_path):
+    accelerator.save_memory_image(tmp_path / "net.img")
+    image = MemoryImage.load(tmp_path / "net.img")
+    assert image.contents == accelerator.memory_image().tobytes()
+    image.check(accelerator.design.identity)
+    options = tg2hdl.CompileOptions(multipliers=2, weights="external", on_chip_bits=19_000)
+    other = tg2hdl.compile(Model(), X, options=options)
+    with pytest.raises(WrongDesignError, match="load the image that was written with this design"):
+        image.check(other.design.identity)
+
+
 def test_a_part_that_holds_all(accelerator):
     fitting = tg2hdl.compile(Model(), X, weights="external", part="ecp5-25k")
     assert fitting.options.on_chip_bits == 56 * 18432
@@ -80,5 +92,7 @@ def test_command(tmp_path):
     assert result.exit_code == 0, result.output
     assert "w: external, 22,400 bits in" in " ".join(result.output.split())
     summary = json.loads((folder / "net.json").read_text())
-    assert summary["external_memory"]["bytes"] == len((folder / "net.weights.bin").read_bytes())
+    image = MemoryImage.load(folder / "net.weights.img")
+    assert summary["external_memory"]["bytes"] == len(image.contents)
+    image.check(summary["external_memory"]["identity"])
     assert "m_wb__cyc" in summary["ports"]

@@ -18,6 +18,7 @@ from tg2hdl_host.errors import (
     WrongDesignError,
     WrongResultError,
 )
+from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.selftest import selftest
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Device",
     "HostError",
     "LinkError",
+    "MemoryImage",
     "RefusedError",
     "SerialTransport",
     "UnfitInputError",

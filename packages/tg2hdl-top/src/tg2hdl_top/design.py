@@ -145,6 +145,12 @@ class Design:
         return len(self.core_plans) < len(self.cores)
 
     @property
+    def identity(self) -> str:
+        """Sixteen digits in base 16 that differ for another design; the host ports tell them."""
+        told = [port.serves.identity for port in self.ports if port.serves.identity]
+        return told[0] if told else _identity_of(replace(self, ports=()))
+
+    @property
     def streams_weights(self) -> bool:
         """Whether weights arrive from memory outside the chip while kernels run."""
         return self.external is not None and bool(self.external.tiles)
@@ -375,8 +381,11 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
     )
     if not need_identity(design.options.ports):
         return shape
-    identity = content_key("design", design.to_json())[:16]
-    return replace(shape, identity=identity, cycles=design.longest_cycles())
+    return replace(shape, identity=_identity_of(design), cycles=design.longest_cycles())
+
+
+def _identity_of(design: Design) -> str:
+    return content_key("design", design.to_json())[:16]
 
 
 def _check_slots(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> None:

@@ -247,6 +247,20 @@ class Accelerator:
 
         return memory_image(self.design)
 
+    def save_memory_image(self, path: str | PathLike[str]) -> None:
+        """Write `memory_image` with the identity of the design and a check, as `tg2hdl_host.MemoryImage` reads it.
+
+        Raises
+        ------
+        InputError
+            When all weights are on the chip.
+        """
+        from tg2hdl_host import MemoryImage
+
+        contents = self.memory_image().tobytes()
+        assert self.design.external is not None, "it has an image"
+        MemoryImage(self.design.identity, self.design.external.model.alignment, contents).save(path)
+
     @shows_progress("estimating")
     def fits(self, part: str = "ecp5-45k") -> Any:
         """Whether the design fits a part, with the figures and what would help; see `tg2hdl_synth.design_fits`.

@@ -39,7 +39,8 @@ def register_map(accelerator: Accelerator) -> RegisterMap:
 
 
 def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int, **facts: Any) -> None:
-    """Write the design, its description and register map, the C driver, vectors, and weights where they are loadable.
+    """Write the design, its description and register map, the C driver, vectors, weights where they are loadable, and
+    the image of a memory outside the chip.
 
     Parameters
     ----------
@@ -70,6 +71,8 @@ def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int,
         initial = {b.name: b.initial for b in program.buffers if b.name in weights}
         arrays: dict[str, Any] = {n: a for n, a in initial.items() if a is not None}
         np.savez(folder / "weights.npz", **arrays)
+    if accelerator.design.streams_weights:
+        accelerator.save_memory_image(folder / "memory.img")
     _write_vectors(accelerator, folder / "vectors.npz", vectors)
 
 

@@ -246,6 +246,28 @@ int tg2hdl_fetch(const tg2hdl_bus *bus, uint32_t address, void *data, uint32_t b
     return repeated(bus, address, 0, data, bytes);
 }
 
+/* The layout is in tg2hdl_host/image.py. */
+int tg2hdl_check_image(const void *file, uint32_t bytes, const uint8_t **contents, uint32_t *size)
+{
+    static const char magic[] = "TG2HIMG1";
+    const uint8_t *image = file;
+    uint32_t n;
+    if (bytes < 64)
+        return TG2HDL_DAMAGED_IMAGE;
+    for (n = 0; n < 8; n++)
+        if (image[n] != (uint8_t)magic[n])
+            return TG2HDL_DAMAGED_IMAGE;
+    if (get_word(image + 32) != crc32(image, 32) || get_word(image + 16) != bytes - 64 || get_word(image + 20) != 0)
+        return TG2HDL_DAMAGED_IMAGE;
+    if (get_word(image + 28) != crc32(image + 64, bytes - 64))
+        return TG2HDL_DAMAGED_IMAGE;
+    if (get_word(image + 8) != (uint32_t)TG2HDL_ID || get_word(image + 12) != (uint32_t)(TG2HDL_ID >> 32))
+        return TG2HDL_WRONG_DESIGN;
+    *contents = image + 64;
+    *size = bytes - 64;
+    return 0;
+}
+
 int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls)
 {
     uint32_t runs, now, status;

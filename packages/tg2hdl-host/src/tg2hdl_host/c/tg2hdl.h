@@ -21,7 +21,8 @@
 enum tg2hdl_failure {
     TG2HDL_LINK_FAILED = -1,  /* no undamaged answer, after TG2HDL_ATTEMPTS attempts */
     TG2HDL_WRONG_DESIGN = -2, /* the device holds another design than registers.h describes */
-    TG2HDL_NO_RESULT = -3     /* the run has not ended after the given number of polls */
+    TG2HDL_NO_RESULT = -3,    /* the run has not ended after the given number of polls */
+    TG2HDL_DAMAGED_IMAGE = -4 /* no memory image, or one that is cut or damaged */
 };
 
 #ifndef TG2HDL_ATTEMPTS
@@ -59,5 +60,9 @@ int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls);
 
 /* Read a whole buffer. */
 int tg2hdl_fetch(const tg2hdl_bus *bus, uint32_t address, void *data, uint32_t bytes);
+
+/* Check the file of a memory outside the chip (NAME.weights.img), and that it belongs to the design of registers.h; its
+ * contents are `*size` bytes from `*contents` on, for the address `memory_base` of the memory. */
+int tg2hdl_check_image(const void *file, uint32_t bytes, const uint8_t **contents, uint32_t *size);
 
 #endif

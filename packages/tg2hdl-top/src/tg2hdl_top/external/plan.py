@@ -109,6 +109,7 @@ class ExternalPlan:
             )
         return {
             "port": self.port,
+            "identity": design.identity,
             "beat_bits": self.model.bits,
             "bytes": self.bytes,
             "alignment": self.model.alignment,

@@ -91,8 +91,8 @@ def compile_command(
         (folder / f"{file.label}.json").write_text(json.dumps(summary, indent=2) + "\n")
         written = [folder / f"{file.label}.{suffix}" for suffix in ("v", "il", "plan", "json")]
         if accelerator.design.streams_weights:
-            written.append(folder / f"{file.label}.weights.bin")
-            written[-1].write_bytes(accelerator.memory_image().tobytes())
+            written.append(folder / f"{file.label}.weights.img")
+            accelerator.save_memory_image(written[-1])
         written += write_testbenches(accelerator, folder, file.label) if testbench else []
     for path in written:
         console.print(f"wrote {path}", highlight=False)

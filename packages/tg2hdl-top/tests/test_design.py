@@ -111,6 +111,15 @@ def test_runs_follow_each_other_at_the_predicted_interval():
     assert dones == [interval, 2 * interval]
 
 
+@pytest.mark.parametrize("schedule", ["serial", "overlap"])
+def test_a_start_while_busy_is_ignored(schedule):
+    program, _, x = layer()
+    design = compile_program(program, CompileOptions(schedule=schedule))
+    found, cycles = simulate(design, {"x": x}, insists=True)
+    assert cycles == design.predicted_cycles()
+    np.testing.assert_array_equal(found, golden(program, {"x": x}))
+
+
 # A kind of memory
 
 

@@ -89,6 +89,14 @@ def test_runs(steps: int, weights: int, lanes: int):
     assert cycles == design.predicted_cycles()
 
 
+def test_a_start_while_busy_is_ignored():
+    design, inputs = compile_program(recurrence(4)), _inputs()
+    assert design.repeats_cores
+    (found,), cycles = simulate(design, inputs, insists=True)
+    np.testing.assert_array_equal(found, _expected(design.program, inputs, 4))
+    assert cycles == design.predicted_cycles()
+
+
 def test_hardware_does_not_grow_with_runs():
     def cells(steps: int) -> int:
         design = compile_program(recurrence(steps))

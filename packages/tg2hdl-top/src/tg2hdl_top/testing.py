@@ -83,8 +83,8 @@ def words(packed: Any, width: int) -> Any:
     return [sum(int(bits) << (n * width) for n, bits in enumerate(row)) for row in packed]
 
 
-def simulate(compiled: Any, inputs: Any) -> Any:
-    """Outputs, and cycles from start to done."""
+def simulate(compiled: Any, inputs: Any, *, insists: bool = False) -> Any:
+    """Outputs, and cycles from start to done; a host that `insists` holds `start` until then."""
     top, outputs, count = TopModule(compiled, simulates_memory=True), [], 0
 
     async def bench(ctx: Any) -> None:
@@ -100,12 +100,13 @@ def simulate(compiled: Any, inputs: Any) -> Any:
             ctx.set(port["wen"], 0)
         ctx.set(top.start, 1)
         await ctx.tick()
-        ctx.set(top.start, 0)
+        ctx.set(top.start, insists)
         count = 1
         while not ctx.get(top.done):
             assert count < 2000 + 2 * compiled.longest_cycles(), "the program does not end"
             await ctx.tick()
             count += 1
+        ctx.set(top.start, 0)
         await ctx.tick()
         for index in compiled.program.outputs:
             memory = compiled.memory(index)

@@ -260,9 +260,11 @@ class TopModule(Component):
             m.d.comb += inner.eq(outer) if inward else outer.eq(inner)
 
     def _connect_control(self, m: Module, host: Any, sequencer: Any, busy: Value) -> None:
-        m.d.comb += [sequencer.start.eq(host.start), host.done.eq(sequencer.done), host.busy.eq(busy)]
+        m.d.comb += [host.done.eq(sequencer.done), host.busy.eq(busy)]
         if self.design.sequencer.interval:
-            m.d.comb += host.ready.eq(sequencer.ready)
+            m.d.comb += [sequencer.start.eq(host.start), host.ready.eq(sequencer.ready)]
+        else:  # a start during a run is ignored
+            m.d.comb += sequencer.start.eq(host.start & (~busy | sequencer.done))
         for number, core in enumerate(self.cores):
             m.d.comb += host.kernel_done[number].eq(core.done)
             for variable in core.plan.kernel.variables:

@@ -188,7 +188,7 @@ class HostShape:
         Members
         -------
         start : Out(1)
-            One-cycle pulse while idle.
+            Begins a run while idle or in the cycle of `done`; ignored at other times.
         done, busy : In(1)
             One-cycle pulse at the end of a run; from the cycle after `start` to that of `done`.
         ready : In(1)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tpu import Config, assemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
@@ -13,8 +12,9 @@ SMALL = {"lanes": 4, "rows": 2, "columns": 2, "vmem_rows": 32, "xmem_rows": 64, 
 CONFIGS = {
     "plain": Config(**SMALL),
     "deep": Config(
-        **SMALL | {"rows": 4, "columns": 4}, float=True, read_registers=1, pre_registers=2, alu_registers=2,
-        reduce_registers=2, memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
+        **SMALL | {"rows": 4, "columns": 4}, issue_registers=1, read_registers=1, pre_registers=3, alu_registers=5,
+        reduce_registers=3, float=True, functions=True, divide=True, float_stages=8, float_lanes=1,
+        memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
 }  # fmt: skip
 
@@ -47,9 +47,3 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
             assert all((found.outputs[k] == expected.outputs[k]).all() for k in expected.outputs)
             ended.add(expected.trap)
     assert ended >= {Trap.NONE, Trap.REGISTER, Trap.LOOP, Trap.ILLEGAL, Trap.INT8}
-
-
-@pytest.mark.parametrize("part", ["functions", "divide"])
-def test_what_has_no_hardware_is_refused_by_name(part):
-    with pytest.raises(UnsupportedError, match=f"the hardware of `{part}` is not built yet"):
-        Hardware(Config(**{part: True}))

@@ -48,7 +48,7 @@ def test_words_round_trip():
         (Instruction("add", count=1, levels=1), "levels or acc without reduce"),
         (Instruction("add", count=1, reduce=1), "reduce without levels or acc"),
         (Instruction("add", count=1, levels=2, reduce=1, pack=1), "pack needs the lowest levels"),
-        (Instruction("add", count=1, xlu=1), "a mode of the crossbar without it"),
+        (Instruction("add", count=1, xlu=2), "a mode of the crossbar without it"),
         (Instruction("add", count=1, pre=3, xlu=3, constant=1), "permute needs indices in b"),
         (Instruction("add", count=1, k=1), "a parameter that nothing uses"),
         (Instruction("requant", count=1, pre=3, k=1), "the operation and the crossbar both need k"),

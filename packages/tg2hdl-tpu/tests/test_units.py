@@ -5,9 +5,10 @@ import pytest
 
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.hardware.alu import Alu
+from tg2hdl_tpu.hardware.alu import SHORT, Alu
 from tg2hdl_tpu.hardware.dma import RowFifo
 from tg2hdl_tpu.hardware.floats import FloatLane
+from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.isa import FIRST_VECTOR
@@ -30,19 +31,17 @@ def to_words(value, lanes):
     return np.frombuffer(value.to_bytes(4 * lanes, "little"), dtype=np.int32)
 
 
-@pytest.mark.parametrize("registers", [2])
+@pytest.mark.parametrize("registers", [0, 5])
 def test_every_vector_operation(registers):
     rng = np.random.default_rng(registers)
     values = np.concatenate([EDGES, rng.integers(-(1 << 31), 1 << 31, 7)]).astype(np.int32)
     with opened(Alu(registers)) as sim:
-        for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
-            if op.is_long:
-                continue
+        for op in SHORT:
             a, b, c = (rng.choice(values, 16) for _ in range(3))
             k = int(rng.integers(0, 40)) if op.uses_k else 0
             with np.errstate(over="ignore"):
                 expected = op.numpy(a, b, c, k)
-            sim.set("opcode", code)
+            sim.set("chosen", 1 << SHORT.index(op))
             sim.set("k", k)
             for relu in (0, 1):
                 sim.set("relu", relu)
@@ -170,15 +169,16 @@ SPECIAL = (
 )
 
 
-@pytest.mark.parametrize("stages", [5])
-def test_every_float_operation(stages):
-    rng = np.random.default_rng(stages)
+@pytest.mark.parametrize("lane", [FloatLane(5), FunctionLane(16)], ids=["float", "function"])
+def test_every_operation_of_the_slower_lanes(lane):
+    rng, stages = np.random.default_rng(5), lane.stages
+    kind = 1 if isinstance(lane, FloatLane) else 2
     values = np.concatenate([SPECIAL, EDGES, rng.integers(0, 1 << 32, 8)]).astype(np.int64).astype(np.uint32)
     near = rng.integers(0x3E000000, 0x42000000, 8).astype(np.uint32)
     values = np.concatenate([values, near]).view(np.int32)
-    with opened(FloatLane(stages), engine="levelized") as sim:
+    with opened(lane, engine="levelized") as sim:
         for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
-            if op.part != "float":
+            if op.kind != kind:
                 continue
             a, b = (rng.choice(values, 60) for _ in range(2))
             expected = op.numpy(a, b, b, 0)

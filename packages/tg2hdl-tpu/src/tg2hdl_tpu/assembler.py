@@ -3,7 +3,7 @@
 A line is ``[label:] [instruction | directive] [# comment]``.  Operands stand in the order destination, a, b:
 ``v[10]``, ``v[10+a1]``, ``v[10+a1:2]`` (address, address register, stride; the stride is 1 if left out),
 ``x[0]`` in external memory, ``#5`` and ``#1.5`` for constants.  Options follow:
-``n=16 relu reduce=add levels=15 pack seg=4 acc``, ``mxu``, ``mxu8``,
+``n=16 relu reduce=add levels=15 pack seg=4 acc``, ``mxu``, ``mxu8``, ``gather``,
 ``rotate=1``, ``broadcast=0``, ``transpose``, ``permute``, ``k=7``.
 
 Directives: ``.vmem ROW = numbers``, ``.xmem ROW = numbers`` (they continue in the next rows),
@@ -21,7 +21,7 @@ import numpy as np
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.bundle import SPACES, Bundle, Output, Region
 from tg2hdl_tpu.config import ADDRESS_REGISTERS, Config
-from tg2hdl_tpu.isa import OPCODES, PRE, REDUCE, XLU, Instruction, Opcode, encode, problem
+from tg2hdl_tpu.isa import GATHER, OPCODES, PRE, REDUCE, XLU, Instruction, Opcode, encode, problem
 
 __all__ = ["assemble", "assemble_lines"]
 
@@ -222,7 +222,7 @@ def _instruction(program: _Program, line: _Line) -> tuple[Instruction, _Line, _T
     elif opcode.form == "lda":
         values["dst_reg"] = _register(line)
         _memory(line, opcode, "a", values)
-    elif opcode.form == "weights":
+    elif opcode.form in ("weights", "index"):
         _memory(line, opcode, "a", values)
     elif opcode.name == "load":
         _memory(line, opcode, "dst", values)
@@ -326,11 +326,14 @@ def _options(config: Config, line: _Line, opcode: Opcode, values: dict[str, int]
                 "pack": {"pack": 1},
                 "mxu": {"pre": PRE.index("mxu")},
                 "mxu8": {"pre": PRE.index("mxu8")},
+                "gather": {"xlu": GATHER, "a_stride": 0},
                 "transpose": {"pre": PRE.index("xlu"), "xlu": XLU.index("transpose")},
                 "permute": {"pre": PRE.index("xlu"), "xlu": XLU.index("permute")},
             }
             if name not in flags:
                 raise line.error(f"no option is named {name!r}", token, "options: " + ", ".join(flags))
+            if name == "gather" and values.get("a_stride", 1) not in (0, 1):
+                raise line.error("gather has no stride", token)
             put(token, **flags[name])
         elif name == "n":
             put(token, count=_integer(line, token, text, 1, 1023))

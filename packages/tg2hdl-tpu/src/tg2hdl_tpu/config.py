@@ -33,12 +33,17 @@ class Config:
         Instructions.
     xmem_rows : int
         Rows of the external memory.
+    issue_registers : int
+        1 prepares a row a cycle before it is issued.
     read_registers, pre_registers, alu_registers, reduce_registers : int
-        Pipeline registers after memory (0 or 1), matrix unit and crossbar, vector unit, and reduction (0 to 2).
+        Pipeline registers after memory (0 or 1), in matrix unit and crossbar (0 to 3), vector unit (0 to 5), and
+        reduction (0 to 1 + levels).
     float, functions, divide : bool
         Whether there are FP32 operations; FP32 division, root, exp2, log2 and sine; integer division.
-    float_stages : int
-        Pipeline registers of these.
+    float_stages, function_stages : int
+        Pipeline registers of the first; of the others.
+    float_lanes, function_lanes : int
+        Units side by side, a power of two up to `lanes`; a row takes `lanes` / units cycles.  0 is as many as lanes.
     memory_latency, memory_interval : int
         Cycles of the external memory from a request to its row, and from one request to the next.
     refresh_period, refresh_cycles : int
@@ -56,6 +61,7 @@ class Config:
     vmem_rows: int = 1024
     imem_depth: int = 512
     xmem_rows: int = 65536
+    issue_registers: int = 0
     read_registers: int = 0
     pre_registers: int = 0
     alu_registers: int = 0
@@ -64,6 +70,9 @@ class Config:
     functions: bool = False
     divide: bool = False
     float_stages: int = 5
+    function_stages: int = 16
+    float_lanes: int = 0
+    function_lanes: int = 1
     memory_latency: int = 1
     memory_interval: int = 1
     refresh_period: int = 0
@@ -84,10 +93,15 @@ class Config:
         self._between("vmem_rows", 16, (1 << 15) // self.lanes)
         self._between("imem_depth", 4, 1 << 15)
         self._between("xmem_rows", 16, 1 << (ADDRESS_BITS - 1))
+        self._between("issue_registers", 0, 1)
         self._between("read_registers", 0, 1)
-        for name in ("pre_registers", "alu_registers", "reduce_registers"):
-            self._between(name, 0, 2)
-        self._between("float_stages", 1, 5)
+        self._between("pre_registers", 0, 3)
+        self._between("alu_registers", 0, 5)
+        self._between("reduce_registers", 0, 1 + self.levels)
+        self._between("float_stages", 1, 12)
+        self._between("function_stages", 1, 34)
+        for name in ("float_lanes", "function_lanes"):
+            self._one_of(name, tuple(n for n in (0, 1, 2, 4, 8, 16, 32) if n <= self.lanes))
         self._between("memory_latency", 1, 255)
         self._between("memory_interval", 1, 255)
         self._between("refresh_period", 0, 1 << 20)
@@ -107,13 +121,27 @@ class Config:
 
     @property
     def latency(self) -> int:
-        """Cycles from the issue of a row to its write, without floats."""
+        """Cycles from the issue of a row to its write, of integers."""
         return 2 + self.read_registers + self.pre_registers + self.alu_registers + self.reduce_registers
 
     @property
-    def long_latency(self) -> int:
-        """Cycles from the issue of a row to its write, for floats, functions and division."""
-        return 2 + self.read_registers + self.pre_registers + self.float_stages
+    def check(self) -> int:
+        """Cycles from the issue of a row to the check of what it read."""
+        return 1 + self.read_registers + (self.pre_registers == 3)
+
+    def interval(self, kind: int) -> int:
+        """Cycles from one row to the next: of integers (0), floats (1), functions and division (2)."""
+        units = (0, self.float_lanes, self.function_lanes)[kind]
+        return self.lanes // (units or self.lanes)
+
+    @property
+    def latencies(self) -> tuple[int, int, int]:
+        """Cycles from issue to write by kind, each longer than the one before."""
+        found = [self.latency]
+        for kind, stages in ((1, self.float_stages), (2, self.function_stages)):
+            least = 1 + self.read_registers + self.pre_registers + stages + self.interval(kind)
+            found.append(max(least, found[-1] + 1))
+        return (found[0], found[1], found[2])
 
     @property
     def levels(self) -> int:
@@ -124,6 +152,19 @@ class Config:
     def row_bits(self) -> int:
         """Bits of a row."""
         return 32 * self.lanes
+
+    @classmethod
+    def ecp5(cls, **parameters: Any) -> Config:
+        """Return a machine with the pipeline registers that an ECP5 needs; `parameters` go before these.
+
+        Raises
+        ------
+        InputError
+            For a value that no machine can have.
+        """
+        registers = {"issue_registers": 1, "read_registers": 1, "pre_registers": 3, "alu_registers": 5}
+        stages = {"reduce_registers": 1 + cls(**parameters).levels, "float_stages": 10, "function_stages": 28}
+        return cls(**registers | stages | {"float_lanes": 4} | parameters)
 
     def to_json(self) -> str:
         """Return the configuration as one line of JSON."""
@@ -156,7 +197,9 @@ class Config:
         lines = ["#pragma once"]
         for name, value in asdict(self).items():
             lines.append(f"#define TPU_{name.upper()} {int(value)}")
-        lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_LONG_LATENCY {self.long_latency}"]
+        lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_CHECK {self.check}"]
+        lines.append(f"#define TPU_LATENCIES {{{', '.join(map(str, self.latencies))}}}")
+        lines.append(f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(3))}}}")
         lines += [f"#define TPU_LEVELS {self.levels}"]
         lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
         lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]

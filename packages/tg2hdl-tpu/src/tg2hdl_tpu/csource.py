@@ -8,7 +8,7 @@ from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 __all__ = ["generated_header", "operations"]
 
-_FORMS = ("scalar", "vector", "weights", "dma", "lda")
+_FORMS = ("scalar", "vector", "weights", "dma", "lda", "index")
 
 
 def generated_header(config: Config) -> str:
@@ -25,14 +25,12 @@ def generated_header(config: Config) -> str:
     lines.append("static inline int tpu_form(int opcode) { return tpu_forms[opcode & 127]; }")
     parts = [op.is_long and getattr(config, op.part) for op in VECTOR_OPS]
     lines.append(f"#define TPU_HAS_LONG {int(any(parts))}")
-    for name in ("reads_b", "reads_c", "is_long"):
+    for name in ("reads_b", "reads_c", "kind"):
         table = [0] * 128
         for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
             table[code] = int(getattr(op, name))
         lines.append(f"static const uint8_t tpu_{name}_table[128] = {{{', '.join(map(str, table))}}};")
-        lines.append(
-            f"static inline bool tpu_{name}(int opcode) {{ return tpu_{name}_table[opcode & 127]; }}"
-        )
+        lines.append(f"static inline int tpu_{name}(int opcode) {{ return tpu_{name}_table[opcode & 127]; }}")
     return "\n".join(lines) + "\n"
 
 

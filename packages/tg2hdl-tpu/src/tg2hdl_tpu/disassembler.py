@@ -9,7 +9,7 @@ import numpy as np
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import PRE, REDUCE, XLU, Instruction, decode, problem
+from tg2hdl_tpu.isa import GATHER, PRE, REDUCE, XLU, Instruction, decode, problem
 
 __all__ = ["disassemble", "format_instruction"]
 
@@ -53,6 +53,10 @@ def _memory(space: str, address: int, register: int, stride: int = 1) -> str:
     return text + (f":{stride}]" if stride != 1 else "]")
 
 
+def _gathers(i: Instruction) -> bool:
+    return i.opcode.form == "vector" and PRE[i.pre] != "xlu" and i.xlu == GATHER
+
+
 def _constant(i: Instruction) -> str:
     op = i.opcode.op
     if op is not None and op.part in ("float", "functions"):
@@ -75,14 +79,15 @@ def format_instruction(i: Instruction, config: Config, *, size: int = 0) -> str:
             parts.append(f"L{i.dst}" if i.dst < size else str(i.dst))
     elif form == "lda":
         parts += [f"a{i.dst_reg}", _memory("v", i.a, i.a_reg)]
-    elif form == "weights":
+    elif form in ("weights", "index"):
         parts.append(_memory("v", i.a, i.a_reg, i.a_stride if "a_stride" in uses else 1))
     elif i.op == "load":
         parts += [_memory("v", i.dst, i.dst_reg), _memory("x", i.b, i.b_reg)]
     elif i.op == "store":
         parts += [_memory("x", i.b, i.b_reg), _memory("v", i.a, i.a_reg)]
     else:
-        parts += [_memory("v", i.dst, i.dst_reg, i.dst_stride), _memory("v", i.a, i.a_reg, i.a_stride)]
+        stride = 1 if _gathers(i) else i.a_stride
+        parts += [_memory("v", i.dst, i.dst_reg, i.dst_stride), _memory("v", i.a, i.a_reg, stride)]
         op = i.opcode.op
         assert op is not None
         if i.constant:
@@ -103,6 +108,7 @@ def _options(i: Instruction, config: Config) -> str:
         words.append(f"{XLU[i.xlu]}={i.k}" if i.xlu < 2 else XLU[i.xlu])
     if i.k and not (PRE[i.pre] == "xlu" and i.xlu < 2):
         words.append(f"k={i.k}")
+    words += ["gather"] if _gathers(i) else []
     words += ["relu"] if i.relu else []
     words += ["acc"] if i.accumulate else []
     words += [f"reduce={REDUCE[i.reduce]}"] if i.reduce else []

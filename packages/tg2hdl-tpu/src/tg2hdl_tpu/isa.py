@@ -20,6 +20,7 @@ from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS, VectorOp
 __all__ = [
     "FIELDS",
     "FIRST_VECTOR",
+    "GATHER",
     "INSTRUCTION_BITS",
     "OPCODES",
     "PRE",
@@ -41,6 +42,8 @@ INSTRUCTION_BITS = 128
 FIRST_VECTOR = 32
 PRE = ("none", "mxu", "mxu8", "xlu")
 XLU = ("rotate", "broadcast", "transpose", "permute")
+#: Value of `xlu` without crossbar: rows of `a` by index.
+GATHER = 1
 REDUCE = ("none", "add", "max", "min")
 
 
@@ -92,7 +95,7 @@ def _fields() -> Iterator[Field]:
         ("reduce", 2, False, "0 none, 1 add, 2 max, 3 min"),
         ("segment", 3, False, "log2 of lanes / lanes that are written"),
         ("k", 6, False, "parameter: lanes to rotate, lane to broadcast, shift"),
-        ("xlu", 2, False, "0 rotate, 1 broadcast, 2 transpose, 3 permute"),
+        ("xlu", 2, False, "0 rotate, 1 broadcast, 2 transpose, 3 permute; without crossbar, 1 gathers"),
     ):
         yield Field(name, low, width, signed, summary)
         low += width
@@ -114,7 +117,7 @@ class Opcode:
 
     name: str
     code: int
-    form: str  # how it is written and who executes it: scalar | vector | weights | dma
+    form: str  # how it is written and who executes it: scalar | vector | weights | index | lda | dma
     uses: tuple[str, ...]
     summary: str
     op: VectorOp | None = None
@@ -135,6 +138,9 @@ def _opcodes() -> Iterator[Opcode]:
     for name, uses, summary in scalar:
         yield Opcode(name, code, "scalar", uses, summary)
         code += 1
+    yield Opcode(
+        "index", 20, "index", ("a", "a_reg"), "what `gather` adds to the address of row i = lane i of row a"
+    )
     yield Opcode("lda", 12, "lda", ("dst_reg", "a", "a_reg", "k"), "dst_reg = lane k of row a")
     yield Opcode("weights", 16, "weights", (*_A, "count", "pre"), "tile row i = segment a, for i < n")
     yield Opcode(
@@ -304,7 +310,10 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     yield vector & (combines == 0) & (f.reduce != 0), "reduce without levels or acc"
     lowest = reduce(or_, [f.levels == (1 << k) - 1 for k in range(1, config.levels + 1)])
     yield vector & (f.pack == 1) & (lowest == 0), "pack needs the lowest levels"
-    yield vector & (crossbar == 0) & (f.xlu != 0), "a mode of the crossbar without it"
+    gather = vector & (crossbar == 0) & (f.xlu == 1)
+    yield vector & (crossbar == 0) & (f.xlu > 1), "a mode of the crossbar without it"
+    yield gather & (f.count > config.lanes), f"more rows than the {config.lanes} indices"
+    yield gather & (f.a_stride != 0), "gather has no stride"
     if config.levels % 2:
         yield vector & crossbar & (f.xlu == 2), f"{config.lanes} lanes are no square to transpose"
     yield vector & crossbar & (f.xlu == 3) & (f.constant == 1), "permute needs indices in b"
@@ -335,7 +344,7 @@ def problem(i: Instruction, config: Config) -> str | None:
             return _outside("a", i.a, i.a_reg, config.vmem_rows * tiles)
         per_row = words // config.columns
         return _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows * per_row)
-    if form == "lda":
+    if form in ("lda", "index"):
         return _outside("a", i.a, i.a_reg, config.vmem_rows)
     if form == "dma":
         start, register = (i.dst, i.dst_reg) if i.op == "load" else (i.a, i.a_reg)
@@ -367,7 +376,8 @@ def _vector_addresses(i: Instruction, config: Config) -> str | None:
     per_row = {1: config.lanes // config.rows, 2: 4 * config.lanes // config.rows}.get(i.pre, 1)
     stride = 0 if i.accumulate else i.dst_stride
     reason = _run_outside("dst", i.dst, i.dst_reg, stride, i.count, config.vmem_rows << i.segment)
-    reason = reason or _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows * per_row)
+    if i.pre == PRE.index("xlu") or i.xlu != GATHER:  # else the indices decide
+        reason = reason or _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows * per_row)
     if not i.constant and (op.reads_b or (i.pre == 3 and i.xlu == 3)):
         reason = reason or _run_outside("b", i.b_address, i.b_reg, i.b_stride, i.count, config.vmem_rows)
     return reason

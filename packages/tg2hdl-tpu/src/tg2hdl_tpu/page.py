@@ -10,8 +10,9 @@ __all__ = ["isa_page"]
 
 def _cycles(opcode: Opcode, config: Config) -> str:
     if opcode.op is not None:
-        rows = "2n" if opcode.op.reads_c else "n"
-        return f"{rows}, written {config.long_latency if opcode.op.is_long else config.latency} later"
+        each = 2 if opcode.op.reads_c else config.interval(opcode.op.kind)
+        rows = f"{each}n" if each > 1 else "n"
+        return f"{rows}, written {config.latencies[opcode.op.kind]} later"
     return {
         "weights": "n",
         "tile": "1",

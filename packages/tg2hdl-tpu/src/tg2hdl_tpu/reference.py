@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, LOOP_DEPTH, Config
-from tg2hdl_tpu.isa import OPCODES, Instruction, Trap, encode, fields_of, is_illegal
+from tg2hdl_tpu.isa import GATHER, OPCODES, Instruction, Trap, encode, fields_of, is_illegal
 
 __all__ = ["Reference"]
 
@@ -33,6 +33,7 @@ class Reference:
         self.vmem = np.zeros((config.vmem_rows, config.lanes), dtype=np.int32)
         self.xmem = np.zeros((config.xmem_rows, config.lanes), dtype=np.int32)
         self.weights = np.zeros((config.rows, config.columns), dtype=np.int8)
+        self.index = np.zeros(config.lanes, dtype=np.int32)
         self.program: list[Instruction | None] = []
 
     def load_program(self, program: Sequence[Instruction | int]) -> None:
@@ -66,6 +67,8 @@ class Reference:
             self._vector(i)
         elif form == "weights":
             self._weights(i)
+        elif form == "index":
+            self.index = self.vmem[self._row(i.a + registers[i.a_reg])].copy()
         elif form == "dma":
             self._dma(i)
         elif form == "lda":
@@ -146,6 +149,8 @@ class Reference:
             to = self._row(dst >> i.segment)
             per_row = {1: lanes // config.rows, 2: 4 * lanes // config.rows}.get(i.pre, 1)
             at = i.a + r[i.a_reg] + n * i.a_stride
+            if i.pre != 3 and i.xlu == GATHER:
+                at += int(self.index[n]) if 0 <= self.index[n] < 1 << 16 else -(1 << 24)
             source = self.vmem[self._row(at // per_row)]
             b = np.full(lanes, i.b if i.constant else 0, dtype=np.int32)
             if reads_b:

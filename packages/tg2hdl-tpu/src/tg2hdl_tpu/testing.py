@@ -8,7 +8,7 @@ import numpy as np
 
 from tg2hdl_tpu.bundle import Bundle, Output, Region
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import Instruction, encode, problem
+from tg2hdl_tpu.isa import GATHER, Instruction, encode, problem
 from tg2hdl_tpu.vector_ops import BY_NAME
 
 __all__ = ["random_bundle", "random_instruction"]
@@ -49,6 +49,8 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
         return Instruction(
             "weights", a=at, a_reg=register, a_stride=rng.randrange(-3, 4), count=count, pre=pre
         )
+    if kind < 0.09 and traps:
+        return Instruction("index", a=row, a_reg=register)
     if kind < 0.2:
         outside = rng.randrange(_ROWS)
         if rng.random() < 0.5:
@@ -61,6 +63,8 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
     if pre == 1 and not traps:
         pre = 2
     xlu = rng.randrange(4 if traps else 3) if pre == 3 else 0
+    gathers = pre != 3 and rng.random() < 0.1
+    count = min(count, config.lanes) if gathers else count
     segment = rng.choice((0, 0, rng.randrange(config.levels + 1)))
     reduces = not op.is_long and rng.random() < 0.3
     levels = rng.choice((0, config.lanes - 1, rng.randrange(config.lanes))) if reduces else 0
@@ -78,9 +82,9 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
         dst=(_address(rng, config.vmem_rows) << segment) + rng.randrange(1 << segment),
         dst_reg=rng.choice((0, 0, 1)),
         dst_stride=rng.choice((0, 1, 1, 1, -1, 3)),
-        a=row * per_row + rng.randrange(per_row),
+        a=(max(row - 4, 0) if gathers else row) * per_row + rng.randrange(per_row),
         a_reg=register,
-        a_stride=rng.choice((0, 1, 1, 1, -1, 2)),
+        a_stride=0 if gathers else rng.choice((0, 1, 1, 1, -1, 2)),
         b=b,
         b_reg=0 if constant else rng.choice((0, 0, 1)),
         count=count,
@@ -93,7 +97,7 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
         reduce=rng.randrange(1, 4) if reduces else 0,
         segment=segment,
         k=k,
-        xlu=xlu,
+        xlu=GATHER if gathers else xlu,
     )
 
 
@@ -121,7 +125,13 @@ def random_bundle(seed: int, config: Config, *, length: int = 40, traps: bool = 
         elif choice < 0.22 and open_loops:
             program.append(Instruction("end"))
             open_loops -= 1
-        elif choice < 0.25 and open_loops == 0:
+        elif choice < 0.25:
+            # Indices that are small.
+            row = rng.randrange(_ROWS) % config.vmem_rows
+            b = {"constant": 1, "b": 3}
+            program.append(Instruction("and", dst=row, a=_address(rng, config.vmem_rows), count=1, **b))
+            program.append(Instruction("index", a=row))
+        elif choice < 0.28 and open_loops == 0:
             # Over one instruction, taken or not.
             name = rng.choice(("jump", "bz", "bnz", "bneg"))
             register = 0 if name == "jump" else rng.randrange(8)

@@ -54,9 +54,14 @@ class VectorOp:
     part: str = ""
 
     @property
+    def kind(self) -> int:
+        """Which way its rows take: 0 with ReLU and reduction, 1 floats, 2 functions and division."""
+        return ("", "float").index(self.part) if self.part in ("", "float") else 2
+
+    @property
     def is_long(self) -> bool:
-        """Whether its results take the longer way, without ReLU and reduction."""
-        return self.part != ""
+        """Whether its rows take a longer way, without ReLU and reduction."""
+        return self.kind > 0
 
 
 def _u(x: Rows) -> Rows:

@@ -13,14 +13,33 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_tpu.isa import FIRST_VECTOR
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
-__all__ = ["Alu"]
+__all__ = ["SHORT", "Alu", "decoded"]
+
+SHORT = tuple(op for op in VECTOR_OPS if not op.is_long)
+"""Operations of this unit: a bit of `Alu.chosen` each."""
 
 _LATE = ("mul", "mac", "requant")
+_CUTS = ("", "e", "ae", "ace", "abce", "abcde")
+"""Cuts of the pipeline by the number of registers."""
+
+
+def decoded(opcode: Any) -> Value:
+    """Return `Alu.chosen` for an opcode."""
+    return Cat(opcode == code for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR) if not op.is_long)
+
+
+def _any(conditions: list[Any]) -> Value:
+    return reduce(or_, conditions)
 
 
 def _merge(pairs: list[tuple[Any, Any]]) -> Value:
     """AND-OR multiplexer of 32-bit values; at most one condition holds."""
-    return reduce(or_, [Value.cast(v)[:32] & condition.replicate(32) for condition, v in pairs])
+    return reduce(or_, [_word(v) & condition.replicate(32) for condition, v in pairs])
+
+
+def _word(value: Any) -> Value:
+    value = Value.cast(value)
+    return Cat(value, Const(0, 32 - len(value))) if len(value) < 32 else value[:32]
 
 
 class Alu(wiring.Component):
@@ -29,13 +48,15 @@ class Alu(wiring.Component):
     Parameters
     ----------
     registers : int
-        0 is combinational, 1 registers the result, 2 the products too.
+        0 is combinational, 1 registers the result, up to 5 cut products, sums, rounding and shift.
 
     Members
     -------
     a, b, c : In(32)
         Operands and old destination.
-    opcode, k, relu : In
+    chosen : In
+        One bit for each of `SHORT`.
+    k, relu : In
         Of the instruction.
     result : Out(signed(32))
     """
@@ -47,7 +68,7 @@ class Alu(wiring.Component):
                 "a": In(signed(32)),
                 "b": In(signed(32)),
                 "c": In(signed(32)),
-                "opcode": In(7),
+                "chosen": In(len(SHORT)),
                 "k": In(6),
                 "relu": In(1),
                 "result": Out(signed(32)),
@@ -58,55 +79,107 @@ class Alu(wiring.Component):
         """Build the operations."""
         m = Module()
         self.ua, self.ub = self.a.as_unsigned(), self.b.as_unsigned()
-        chosen = {op.name: Signal(name=f"is_{op.name}") for op in VECTOR_OPS if not op.is_long}
-        early: list[tuple[Any, Any]] = []
-        for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
-            if op.is_long:
-                continue
-            m.d.comb += chosen[op.name].eq(self.opcode == code)
+        self._is = {op.name: self.chosen[n] for n, op in enumerate(SHORT)}
+        self._share(m)
+        # What several operations return is merged once.
+        groups: dict[int, tuple[list[Any], Any]] = {}
+        for op in SHORT:
             if op.name not in _LATE:
-                early.append((chosen[op.name], getattr(self, op.hardware or op.name)()))
-        # Factors of at most 18 bits, as multipliers have them: a by the low half of b, and the rest of the product.
-        low_factor = Signal(signed(17))
-        m.d.comb += low_factor.eq(self.ub[:16])
-        middle: dict[str, Any] = {
-            "early": _merge(early),
-            "low": (self.a * low_factor)[:49].as_signed(),
-            "high": (self.ua[:16] * self.ub[16:])[:16],
-            "c": self.c,
-            "k": self.k,
-            "relu": self.relu,
-            **{name: chosen[name] for name in _LATE},
-        }
-        if self.registers == 2:
-            for name, value in middle.items():
-                register = Signal(Value.cast(value).shape(), name=name, reset_less=True)
-                m.d.sync += register.eq(value)
-                middle[name] = register
-        product = Signal(32)
-        m.d.comb += product.eq(middle["low"][:32] + (middle["high"] << 16))
-        result = Signal(signed(32))
-        merged = _merge(
-            [
-                (middle["mul"], product),
-                (middle["mac"], product + middle["c"].as_unsigned()),
-                (middle["requant"], self._requantize(m, middle["low"], middle["k"])),
-            ]
+                value = getattr(self, op.hardware or op.name)()
+                groups.setdefault(id(value), ([], value))[0].append(self._is[op.name])
+        pairs = [(_any(conditions), value) for conditions, value in groups.values()]
+        # Factors of at most 18 bits, as multipliers have them.
+        low, high = self.ub[:16], self.ub[16:]
+        parts = self._cut(
+            m,
+            "a",
+            **{f"early{n}": _merge(pairs[n::4]) for n in range(4)},
+            p0=self.ua[:16] * low,
+            p1=(self.a[16:].as_signed() * Cat(low, Const(0, 1)).as_signed())[:33],
+            p2=(self.ua[:16] * high)[:16],
+            c=self.c,
+            k=self.k,
+            relu=self.relu,
+            **{name: self._is[name] for name in _LATE},
         )
-        m.d.comb += result.eq(middle["early"] | merged)
-        final = Mux(middle["relu"] & result[31], 0, result)
-        if self.registers:
-            m.d.sync += self.result.eq(final)
-        else:
-            m.d.comb += self.result.eq(final)
+        upper = Mux(parts["mac"], parts["c"][16:], 0) + parts["p2"]
+        parts = self._cut(
+            m,
+            "b",
+            early=_any([parts[f"early{n}"] for n in range(4)]),
+            low=Cat(parts["p0"][:16], (parts["p0"][16:] + parts["p1"].as_signed())[:32]),
+            addend=Cat(Mux(parts["mac"], parts["c"][:16], 0), upper[:16]),
+            # From 48 on, nothing is left of a product.
+            round=(Const(1, 48) << parts["k"])[1:48],
+            zero=parts["k"] >= 48,
+            **{name: parts[name] for name in ("k", "relu", "mul", "mac", "requant")},
+        )
+        summed = (parts["low"][:32] + parts["addend"])[:32]
+        parts = self._cut(
+            m,
+            "c",
+            early=parts["early"] | _merge([(parts["mul"] | parts["mac"], summed)]),
+            rounded=(parts["low"].as_signed() + parts["round"])[:49],
+            **{name: parts[name] for name in ("k", "zero", "relu", "requant")},
+        )
+        parts = self._cut(
+            m,
+            "d",
+            shifted=(parts["rounded"].as_signed() >> parts["k"])[:49],
+            **{name: parts[name] for name in ("early", "zero", "relu", "requant")},
+        )
+        shifted = parts["shifted"].as_signed()
+        sign, beyond = shifted[48], (shifted[7:48] != shifted[48].replicate(41))
+        byte = Mux(beyond, Cat((~sign).replicate(7), sign), shifted[:8]).as_signed()
+        requantized = Mux(parts["requant"] & ~parts["zero"], byte, 0)
+        result = (parts["early"] | requantized)[:32]
+        last = self._cut(m, "e", result=Mux(parts["relu"] & result[31], 0, result))
+        m.d.comb += self.result.eq(last["result"])
         return m
 
-    def _requantize(self, m: Module, low: Any, k: Any) -> Value:
-        rounded = Signal(signed(66))
-        shifted = Signal(signed(66))
-        m.d.comb += rounded.eq(low + ((1 << k) >> 1))
-        m.d.comb += shifted.eq(rounded >> k)
-        return Mux(shifted > 127, 127, Mux(shifted < -128, -128, shifted))
+    def _cut(self, m: Module, name: str, **values: Any) -> dict[str, Any]:
+        """Register the values if there is a cut here."""
+        cut = {}
+        for key, value in values.items():
+            cut[key] = Signal(len(Value.cast(value)), name=f"{name}_{key}", reset_less=True)
+            if name in _CUTS[self.registers]:
+                m.d.sync += cut[key].eq(value)
+            else:
+                m.d.comb += cut[key].eq(value)
+        return cut
+
+    def _share(self, m: Module) -> None:
+        """One adder, one comparator and one shifter for all operations."""
+        chosen, a, b = self._is, self.a, self.b
+        negative = chosen["abs"] & a[31]
+        minus_a, minus_b = chosen["rsub"] | negative, chosen["sub"]
+        x, y = (Signal(33, name=name) for name in ("x", "y"))
+        self._sum, self._picked, self._shifted = (
+            Signal(32, name=name) for name in ("sum", "picked", "shifted")
+        )
+        self._less, self._equal, self._bit = (Signal(name=name) for name in ("less", "equal", "bit"))
+        no_b = (~chosen["abs"]).replicate(32)
+        m.d.comb += [
+            x.eq(Cat(minus_a | minus_b, a ^ minus_a.replicate(32))),
+            y.eq(Cat(minus_a | minus_b, (b ^ minus_b.replicate(32)) & no_b)),
+            self._sum.eq((x + y)[1:33]),
+        ]
+        whole = _any([chosen[name] for name in ("maxu", "minu", "ltu")])
+        ordered = [Cat(v[:31], v[31] ^ whole).as_signed() for v in (a, b)]
+        m.d.comb += [
+            self._less.eq(ordered[0] < ordered[1]),
+            self._equal.eq(a == b),
+            self._picked.eq(Mux(self._less ^ (chosen["max"] | chosen["maxu"]), a, b)),
+            self._bit.eq(
+                (self._less & (chosen["lt"] | chosen["ltu"]))
+                | (self._equal & chosen["eq"])
+                | (~self._equal & chosen["ne"])
+            ),
+        ]
+        left = chosen["shl"]
+        operand = Cat(Mux(left, a[::-1], self.ua), chosen["sra"] & a[31]).as_signed()
+        right = Signal(32, name="right")
+        m.d.comb += [right.eq(operand >> self.ub[:5]), self._shifted.eq(Mux(left, right[::-1], right))]
 
     # Each operation by its name, or by `VectorOp.hardware`.
 
@@ -114,25 +187,14 @@ class Alu(wiring.Component):
         return self.a
 
     def add(self) -> Value:
-        return self.ua + self.ub
+        return self._sum
 
-    def sub(self) -> Value:
-        return self.ua - self.ub
-
-    def rsub(self) -> Value:
-        return self.ub - self.ua
+    sub = rsub = abs_ = add
 
     def max(self) -> Value:
-        return Mux(self.a > self.b, self.a, self.b)
+        return self._picked
 
-    def min(self) -> Value:
-        return Mux(self.a < self.b, self.a, self.b)
-
-    def maxu(self) -> Value:
-        return Mux(self.ua > self.ub, self.ua, self.ub)
-
-    def minu(self) -> Value:
-        return Mux(self.ua < self.ub, self.ua, self.ub)
+    min = maxu = minu = max
 
     def and_(self) -> Value:
         return self.a & self.b
@@ -144,43 +206,29 @@ class Alu(wiring.Component):
         return self.a ^ self.b
 
     def shl(self) -> Value:
-        return (self.ua << self.ub[:5])[:32]
+        return self._shifted
 
-    def shr(self) -> Value:
-        return self.ua >> self.ub[:5]
-
-    def sra(self) -> Value:
-        return self.a >> self.ub[:5]
+    shr = sra = shl
 
     def lt(self) -> Value:
-        return Cat(self.a < self.b, _zeros(31))
+        return self._bit
 
-    def ltu(self) -> Value:
-        return Cat(self.ua < self.ub, _zeros(31))
-
-    def eq(self) -> Value:
-        return Cat(self.a == self.b, _zeros(31))
-
-    def ne(self) -> Value:
-        return Cat(self.a != self.b, _zeros(31))
+    ltu = eq = ne = lt
 
     def select(self) -> Value:
         return Mux(self.c != 0, self.a, self.b)
-
-    def abs_(self) -> Value:
-        return Mux(self.a[31], -self.a, self.a)[:32]
 
     def clz(self) -> Value:
         count: Value = Value.cast(32)
         for bit in range(32):
             count = Mux(self.a[bit], 31 - bit, count)
-        return Cat(Value.cast(count)[:6], _zeros(26))
+        return Value.cast(count)[:6]
 
     def popcount(self) -> Value:
         values: list[Value] = [self.a[i] for i in range(32)]
         while len(values) > 1:
             values = [values[i] + values[i + 1] for i in range(0, len(values), 2)]
-        return Cat(values[0][:6], _zeros(26))
+        return Value.cast(values[0])[:6]
 
     def _bytes(self, combine: Any) -> Value:
         parts = []
@@ -200,10 +248,6 @@ class Alu(wiring.Component):
 
     def min8(self) -> Value:
         return self._bytes(lambda x, y: Mux(x < y, x, y))
-
-
-def _zeros(width: int) -> Value:
-    return Const(0, width)
 
 
 def _saturated(value: Value) -> Value:

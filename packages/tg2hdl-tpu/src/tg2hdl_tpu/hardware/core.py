@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
-from tg2hdl_tpu.hardware.alu import Alu
+from tg2hdl_tpu.hardware.alu import SHORT, Alu, decoded
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
+from tg2hdl_tpu.hardware.flights import Flights, Match, any_of
 from tg2hdl_tpu.hardware.floats import FloatLane
+from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.host import HostPort, HostSignature
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
-from tg2hdl_tpu.hardware.records import PC_BITS, is_one_of, resolved_layout, row_layout
+from tg2hdl_tpu.hardware.prepare import prepared
+from tg2hdl_tpu.hardware.records import PC_BITS, resolved_layout, row_bits, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
+from tg2hdl_tpu.hardware.row_unit import RowUnit
 from tg2hdl_tpu.hardware.sxu import Sxu
 from tg2hdl_tpu.hardware.vmem import Vmem
-from tg2hdl_tpu.isa import INSTRUCTION_BITS, OPCODES, Trap
-from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS
+from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, Trap
 
 __all__ = ["TensorCore"]
-
-
-def _any(values: list[Any]) -> Any:
-    return reduce(or_, values)
 
 
 class TensorCore(wiring.Component):
@@ -53,11 +49,6 @@ class TensorCore(wiring.Component):
     """
 
     def __init__(self, config: Config) -> None:
-        for part in (part for part in PARTS if part != "float"):
-            if getattr(config, part):
-                raise UnsupportedError(
-                    f"the hardware of `{part}` is not built yet", where="TensorCore", hint=f"use {part}=False"
-                )
         self.config = config
         self.vmem = Vmem(config)
         self.sxu = Sxu(config)
@@ -92,20 +83,9 @@ class TensorCore(wiring.Component):
         m.submodules.vmem, m.submodules.sxu = self.vmem, self.sxu
         sxu = self.sxu
         self.halting = halting = Signal()
-        self.check = 1 + config.read_registers
-        layout = row_layout(config)
-        self.latency = {0: config.latency, 1: config.long_latency if config.float else config.latency}
-        last = max(self.latency.values())
-        self.ages = [Signal(layout, name=f"age{age}") for age in range(last + 1)]
-        self.is_last = [self._at(age) for age in range(last + 1)]
-        self.final = Signal(layout, name="final")
-        m.d.comb += self.final.eq(self.ages[config.latency])
-        if config.float:
-            m.d.comb += self.final.writes.eq(
-                self.ages[config.latency].writes & ~self.ages[config.latency].floats
-            )
-            with m.If(self.ages[config.long_latency].floats):
-                m.d.comb += self.final.eq(self.ages[config.long_latency])
+        age0 = Signal(row_layout(config), name="age0")
+        self.flights = Flights(m, config, age0)
+        self.ages = self.flights.ages
         self.load, self.store = Channel(config), Channel(config)
         m.submodules.load, m.submodules.store = self.load, self.store
         m.submodules.host = self.port = HostPort(config)
@@ -114,11 +94,10 @@ class TensorCore(wiring.Component):
         # The instruction in the row stage, and the one that waits for it.
         self.x, x_valid = Signal(resolved_layout(), name="x"), Signal()
         waiting, waiting_valid = Signal(resolved_layout(), name="q"), Signal()
-        self.x_valid = x_valid
         free, self.stop = Signal(), Signal(4)
-        self._rows(m, free)
         ready = Signal()
         m.d.comb += [ready.eq(~waiting_valid), sxu.ready.eq(ready)]
+        self._prepare(m, x_valid, free)
         with m.If(free):
             m.d.sync += x_valid.eq(0)
             with m.If(waiting_valid):
@@ -147,17 +126,16 @@ class TensorCore(wiring.Component):
         with m.If(sxu.halt & self.running):
             m.d.sync += [halting.eq(1), self.trap.eq(sxu.trap), self.pc.eq(sxu.trap_pc)]
         with m.If(self.stop != 0):
-            m.d.sync += [halting.eq(1), self.trap.eq(self.stop), self.pc.eq(self.x.pc)]
+            m.d.sync += [halting.eq(1), self.trap.eq(self.stop), self.pc.eq(self.r.pc)]
         with m.If(data_trap != 0):
-            m.d.sync += [halting.eq(1), self.trap.eq(data_trap), self.pc.eq(self.ages[self.check].pc)]
+            m.d.sync += [halting.eq(1), self.trap.eq(data_trap), self.pc.eq(self.ages[config.check].pc)]
         with m.If((self.stop != 0) | (data_trap != 0)):
             m.d.sync += [x_valid.eq(0), waiting_valid.eq(0)]
+            if config.issue_registers:
+                m.d.sync += self.r_valid.eq(0)
 
-        busy = [age.writes & ~self.is_last[n] for n, age in enumerate(self.ages) if n > 0]
-        busy += [age.checked for age in self.ages[1 : self.check + 1]]
-        idle = ~(
-            x_valid | waiting_valid | self.load.active | self.store.active | self.port.active | _any(busy)
-        )
+        moves = self.load.active | self.store.active | self.port.active | self.flights.remain | self.unchecked
+        idle = ~(x_valid | waiting_valid | self.r_valid | moves)
         with m.If(self.running):
             m.d.sync += self.cycles.eq(self.cycles + 1)
             with m.If(halting & idle):
@@ -172,28 +150,46 @@ class TensorCore(wiring.Component):
             ]
         return m
 
-    def _at(self, age: int) -> Any:
-        """Whether the row of an age is written in this cycle."""
-        floats = self.ages[age].floats
-        return (floats & int(age == self.latency[1])) | (~floats & int(age == self.latency[0]))
-
     # -- row stage
 
-    def _in_flight(self, row: Any, mask: Any) -> Any:
-        return _any([age.writes & (age.row == row) & (age.mask & mask).any() for age in self.ages[1:]])
-
-    def _slot_taken(self, is_long: Any, row: Any, mask: Any) -> Any:
-        """Another row is written in the same cycle, or one of the same words is written later."""
-        found = []
-        for mine, other in ((0, 1), (1, 0)):
-            ahead = self.latency[other] - self.latency[mine]
-            for number in range(1, ahead + 1):
-                age = self.ages[number]
-                taken: Any = age.writes & (age.floats == other) & (is_long == mine)
-                if number < ahead:
-                    taken = taken & (age.row == row) & (age.mask & mask).any()
-                found.append(taken)
-        return _any(found) if found else Const(0)
+    def _prepare(self, m: Module, x_valid: Any, free: Any) -> None:
+        """Give the rows of the instruction `x` to the issue, one after the other."""
+        config, x = self.config, self.x
+        number, taken, stepped = Signal(10), Signal(), Signal()
+        gathers = (x.opcode >= 32) & (x.pre != 3) & (x.xlu == GATHER)
+        gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
+        row = prepared(m, config, x, number, Mux(gathers, gathered, x.a), gathers & beyond)
+        self.r, self.r_valid = row, x_valid & (~gathers | primed)
+        if config.issue_registers:
+            self.r, self.r_valid = Signal.like(row, name="r", reset_less=True), Signal(name="r_valid")
+        # A row is held while it waits.
+        held = Signal()
+        self._issue(m, row, held, taken)
+        m.d.comb += held.eq(self.r_valid & ~taken)
+        ready = x_valid & (~gathers | primed)
+        m.d.comb += [stepped.eq(ready & ~held), free.eq(~x_valid | (stepped & row.ends))]
+        # The address of a gathered row is added in the cycle before.
+        self.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
+        read = [age.indices for age in self.ages[1 : 2 + config.read_registers]]
+        if config.issue_registers:
+            read.append(self.r_valid & self.r.indices)
+        following = Array(self.indices)[(number + primed)[: config.levels]]
+        with m.If(stepped | ~primed):
+            m.d.sync += [gathered.eq(x.a + following[:16]), beyond.eq(following[16])]
+            m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & ~held)
+        with m.If(free):
+            m.d.sync += primed.eq(0)
+        if config.issue_registers:
+            with m.If(~held):
+                m.d.sync += [self.r.eq(row), self.r_valid.eq(ready)]
+        with m.If(stepped):
+            m.d.sync += [number.eq(Mux(row.ends, 0, number + 1)), x.a.eq(x.a + x.a_stride)]
+            with m.If(~x.constant):
+                m.d.sync += x.b.eq(x.b + x.b_stride)
+            with m.If(~x.accumulate):
+                m.d.sync += x.dst.eq(x.dst + x.dst_stride)
+        with m.If(~self.running | (self.stop != 0)):
+            m.d.sync += number.eq(0)
 
     @staticmethod
     def _covers(channel: Channel | HostPort, row: Any) -> Any:
@@ -202,222 +198,169 @@ class TensorCore(wiring.Component):
     def _arrives(self, row: Any) -> Any:
         return self._covers(self.load, row) | self._covers(self.port, row)
 
-    def _rows(self, m: Module, free: Any) -> None:
-        config, x, vmem = self.config, self.x, self.vmem
-        bits = (config.vmem_rows - 1).bit_length()
-        out = self.ages[0]
-        done_rows, beat = Signal(10), Signal()
+    def _matches(self, m: Module, row: Any, held: Any) -> dict[str, Match]:
+        early = bool(self.config.issue_registers)
+        options: dict[str, Any] = {"registered": early, "held": held} if early else {}
+        words = {"a": (row.a_row, row.a_mask), "b": (row.b_row, row.b_mask), "to": (row.to, row.straight)}
+        return {
+            name: Match(m, self.flights, r, mask, name=f"match_{name}", **options)
+            for name, (r, mask) in words.items()
+        }
 
-        is_weights, is_tile, is_lda = (x.opcode == OPCODES[name].code for name in ("weights", "tile", "lda"))
-        is_load = x.opcode == OPCODES["load"].code
-        is_dma = is_load | (x.opcode == OPCODES["store"].code)
-        is_vector = x.opcode >= 32
-        permute = is_vector & (x.pre == 3) & (x.xlu == 3)
-        reads_b = (
-            is_vector
-            & ~x.constant
-            & (permute | is_one_of(x.opcode, (o.name for o in VECTOR_OPS if o.reads_b)))
+    def _issue(self, m: Module, row: Any, held: Any, taken: Any) -> None:
+        config, r, vmem, ages = self.config, self.r, self.vmem, self.ages
+        bits = row_bits(config)
+        beat = Signal()
+        holds = r.reads_c & ~beat
+        match = self._matches(m, row, held)
+        load, store = self.load, self.store
+        kept = r.writes & self._covers(store, r.to)
+        to_arrives = self._arrives(r.to)
+        wait_c = match["to"].waits() | to_arrives
+        wait_a = match["a"].waits() | self._arrives(r.a_row)
+        wait_b = r.reads_b & (match["b"].waits() | self._arrives(r.b_row))
+        wait_w = r.writes & (
+            to_arrives | kept | match["to"].waits_for_slower(r.kind) | self.flights.port_taken(r.kind)
         )
-        reads_c = is_one_of(x.opcode, (o.name for o in VECTOR_OPS if o.reads_c))
-
-        # Addresses: the row, and the part of it.
-        shift = Signal(4)
-        size = config.rows * config.columns
-        for pre, words in ((1, config.lanes), (2, 4 * config.lanes)):
-            logs = [max(1, words // n).bit_length() - 1 for n in (config.rows, config.columns, size)]
-            with m.If((x.pre == pre) & ~is_lda):
-                m.d.comb += shift.eq(Mux(is_tile, logs[2], Mux(is_weights, logs[1], logs[0])))
-        a_row, b_row, to_row = Signal(signed(28)), Signal(signed(34)), Signal(signed(28))
-        m.d.comb += [a_row.eq(x.a >> shift), b_row.eq(x.b), to_row.eq(x.dst >> x.segment)]
-        part = x.a & ((1 << shift) - 1)
-
-        def outside(row: Any) -> Any:
-            return (row >> bits) != 0
-
-        mask, straight = Signal(config.lanes), Signal(config.lanes)
-        with m.Switch(x.segment):
-            for log in range(config.levels + 1):
-                with m.Case(log):
-                    width = config.lanes >> log
-                    place = x.dst[:log] if log else Value.cast(0)
-                    m.d.comb += mask.eq(((1 << width) - 1) << (place * width))
-        m.d.comb += straight.eq(mask | (x.levels != 0).replicate(config.lanes))
-        everything = Value.cast((1 << config.lanes) - 1)
-        last = done_rows == x.count - 1
-        writes = is_vector & (~x.accumulate | last)
-        holds = reads_c & ~beat
-
-        low = {name: value[:bits] for name, value in (("a", a_row), ("b", b_row), ("to", to_row))}
-        a_mask = Mux(is_vector & (x.pre == 0), straight, everything)
-        b_mask = Mux(permute, everything, straight)
-        kept = writes & self._covers(self.store, low["to"])
-        wait_c = self._in_flight(low["to"], straight) | self._arrives(low["to"])
-        wait_a = self._in_flight(low["a"], a_mask) | self._arrives(low["a"])
-        wait_b = reads_b & (self._in_flight(low["b"], b_mask) | self._arrives(low["b"]))
-        is_long = is_one_of(x.opcode, (o.name for o in VECTOR_OPS if o.is_long))
-        wait_w = (writes & self._arrives(low["to"])) | kept
-        if config.float:
-            wait_w = wait_w | (writes & self._slot_taken(is_long, low["to"], mask))
+        busy = []
+        for slow in self.flights.slow:
+            if config.interval(slow.kind) > 1:
+                left = Signal(range(config.interval(slow.kind)), name=f"left{slow.kind}")
+                m.d.sync += left.eq(left - (left != 0))
+                with m.If(slow.line[0]):
+                    m.d.sync += left.eq(config.interval(slow.kind) - 1)
+                busy.append((r.kind == slow.kind) & (left != 0))
         blocked = Signal()
-        m.d.comb += blocked.eq(Mux(holds, wait_c, wait_a | wait_b | wait_w))
+        m.d.comb += blocked.eq(Mux(holds, wait_c, wait_a | wait_b | wait_w | any_of(busy)))
 
-        # DMA instructions go to their channel.
-        first = Mux(is_load, x.dst, x.a)
-        final, outer_final = Signal(signed(29)), Signal(signed(35))
-        m.d.comb += [final.eq(first + x.count - 1), outer_final.eq(x.b + x.count - 1)]
-        row_trap = outside(first) | outside(final)
-        outer_trap = (x.b < 0) | (outer_final >= config.xmem_rows)
+        # A transfer goes to its channel.
         meets = []
-        for mine, other in ((is_load, self.store), (~is_load, self.load)):
-            rows_meet = (first <= other.last) & (final >= other.row)
-            outer_meet = (x.b <= other.outside_last) & (outer_final >= other.outside_first)
-            meets.append(mine & other.active & (rows_meet | outer_meet))
-        own_active = Mux(is_load, self.load.active, self.store.active)
-        unchecked = _any([age.checked for age in self.ages[1 : self.check + 1]])
-        hands_over = (
-            self.x_valid
-            & is_dma
-            & ~row_trap
-            & ~outer_trap
-            & ~(_any(meets) | own_active | unchecked | self.port.active)
-        )
-        for channel, chosen in ((self.load, is_load), (self.store, ~is_load)):
+        for mine, other in ((r.load, store), (~r.load, load)):
+            rows_meet = (r.first_row <= other.last) & (r.final >= other.row)
+            outside_meet = (r.outside <= other.outside_last) & (r.outside_final >= other.outside_first)
+            meets.append(mine & other.active & (rows_meet | outside_meet))
+        own_active = Mux(r.load, load.active, store.active)
+        self.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
+        goes = self.r_valid & r.transfer & ~r.bad & ~r.outside_bad
+        hands_over = goes & ~(any_of(meets) | own_active | self.unchecked | self.port.active)
+        for channel, which in ((load, r.load), (store, ~r.load)):
             m.d.comb += [
-                channel.start.eq(hands_over & chosen),
-                channel.first.eq(first),
-                channel.count.eq(x.count),
-                channel.outside.eq(x.b),
+                channel.start.eq(hands_over & which),
+                channel.first.eq(r.first_row),
+                channel.count.eq(r.count),
+                channel.outside.eq(r.outside),
             ]
 
-        bad = Mux(
-            is_vector,
-            outside(to_row) | outside(a_row) | (reads_b & outside(b_row)),
-            outside(a_row),
-        )
-        issues = Signal()
-        m.d.comb += issues.eq(self.x_valid & ~is_dma & ~bad & ~blocked)
-        finishing = issues & ~holds & (last | is_tile | is_lda)
-        with m.If(self.x_valid & Mux(is_dma, row_trap, bad)):
+        issues, real = Signal(), Signal()
+        m.d.comb += [
+            issues.eq(self.r_valid & ~r.transfer & ~r.bad & ~blocked),
+            real.eq(issues & ~holds),
+            taken.eq(real | hands_over),
+        ]
+        with m.If(self.r_valid & r.bad):
             m.d.comb += self.stop.eq(Trap.VMEM)
-        with m.Elif(self.x_valid & is_dma & outer_trap):
+        with m.Elif(self.r_valid & r.transfer & r.outside_bad):
             m.d.comb += self.stop.eq(Trap.XMEM)
-        m.d.comb += free.eq(~self.x_valid | finishing | hands_over)
         with m.If(issues):
             m.d.sync += beat.eq(holds)
-            with m.If(~holds):
-                m.d.sync += [
-                    done_rows.eq(Mux(finishing, 0, done_rows + 1)),
-                    x.a.eq(x.a + x.a_stride),
-                ]
-                with m.If(~x.constant):
-                    m.d.sync += x.b.eq(x.b + x.b_stride)
-                with m.If(~x.accumulate):
-                    m.d.sync += x.dst.eq(x.dst + x.dst_stride)
         with m.If(~self.running | (self.stop != 0)):
-            m.d.sync += [beat.eq(0), done_rows.eq(0)]
+            m.d.sync += beat.eq(0)
 
-        real = issues & ~holds
+        out = ages[0]
         m.d.comb += [
-            vmem.a_row.eq(Mux(holds, low["to"], low["a"])),
-            vmem.b_row.eq(low["b"]),
-            out.valid.eq(real & is_vector),
-            out.writes.eq(real & writes),
-            out.floats.eq((real & is_long) if config.float else 0),
-            out.row.eq(low["to"]),
-            out.mask.eq(mask),
+            vmem.a_row.eq(Mux(holds, r.to, r.a_row)),
+            vmem.b_row.eq(r.b_row),
+            out.valid.eq(real & r.vector),
+            out.writes.eq(real & r.writes),
+            out.row.eq(r.to),
             out.hold.eq(issues & holds),
-            out.weights.eq(real & (is_weights | is_tile)),
-            out.whole.eq(is_tile),
-            out.index.eq(done_rows),
-            out.lda.eq(real & is_lda),
-            out.checked.eq(real & (permute | ((x.pre == 1) & ~is_lda))),
-            out.part.eq(part),
-            out.opcode.eq(Mux(is_lda, OPCODES["copy"].code, x.opcode)),
-            out.pre.eq(Mux(is_lda, 3, x.pre)),
-            out.xlu.eq(Mux(is_lda, 1, x.xlu)),
-            out.k.eq(x.k),
-            out.constant.eq(~reads_b),
-            out.b.eq(Mux(x.constant, x.b, 0)),
-            out.relu.eq(x.relu),
-            out.accumulate.eq(x.accumulate),
-            out.first.eq(done_rows == 0),
-            out.reduce.eq(x.reduce),
-            out.levels.eq(x.levels),
-            out.pack.eq(x.pack),
-            out.pc.eq(x.pc),
+            out.weights.eq(real & r.weights),
+            out.lda.eq(real & r.lda),
+            out.indices.eq(real & r.indices),
+            out.checked.eq(real & r.checked),
         ]
-        uses_b = self.x_valid & reads_b & ~holds & ~kept
-        self.port_b = [uses_b & (b_row[bits - 1] == bank) for bank in range(2)]
+        gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked")
+        m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
+        uses_b = self.r_valid & r.reads_b & ~holds & ~kept
+        self.port_b = [uses_b & (r.b_row[bits - 1] == bank) for bank in range(2)]
 
     # -- pipeline
 
     def _pipeline(self, m: Module) -> Any:
-        config, vmem, check = self.config, self.vmem, self.check
+        config, vmem, check, ages = self.config, self.vmem, self.config.check, self.ages
         m.submodules.matrix = matrix = MatrixUnit(config)
         m.submodules.crossbar = crossbar = Crossbar(config)
         m.submodules.reducer = reducer = Reducer(config)
         trap = Signal(4)
-        for age in range(len(self.ages) - 1):
-            m.d.sync += self.ages[age + 1].eq(self.ages[age])
-            with m.If(self.is_last[age]):
-                m.d.sync += [self.ages[age + 1].writes.eq(0), self.ages[age + 1].floats.eq(0)]
-            if age <= check:
-                # A row that traps takes no effect, nor does a younger one.
-                squashed = self.ages[age + 1]
-                with m.If(trap != 0):
-                    for name in ("valid", "writes", "hold", "weights", "lda", "checked"):
-                        m.d.sync += squashed[name].eq(0)
+        for squashed in ages[1 : check + 2]:
+            # A row that traps takes no effect, nor does a younger one.
+            with m.If(trap != 0):
+                for name in ("valid", "writes", "hold", "weights", "lda", "indices", "checked"):
+                    m.d.sync += squashed[name].eq(0)
         row_a, row_b = vmem.a_data, vmem.b_data
         if config.read_registers:
             row_a, row_b = Signal(config.row_bits), Signal(config.row_bits)
             m.d.sync += [row_a.eq(vmem.a_data), row_b.eq(vmem.b_data)]
-        now = self.ages[check]
+        at = 1 + config.read_registers
+        read, now = ages[at], ages[check]
         held = Signal(config.row_bits)
-        with m.If(now.hold):
+        with m.If(read.hold):
             m.d.sync += held.eq(row_a)
-        b = Mux(now.constant, Cat([now.b] * config.lanes), row_b)
+        with m.If(read.indices & (trap == 0)):
+            words = [row_a[n : n + 32] for n in range(0, config.row_bits, 32)]
+            m.d.sync += [s.eq(Cat(w[:16], w[16:].any())) for s, w in zip(self.indices, words, strict=True)]
         m.d.comb += [
             matrix.row.eq(row_a),
-            matrix.segment.eq(now.part),
-            matrix.bytes.eq(now.pre == 2),
-            matrix.weights.eq(now.weights),
-            matrix.whole.eq(now.whole),
+            matrix.segment.eq(read.part),
+            matrix.bytes.eq(read.pre == 2),
+            matrix.weights.eq(read.weights),
+            matrix.whole.eq(read.whole),
+            matrix.load_whole.eq(now.whole),
             matrix.index.eq(now.index),
             matrix.load.eq(now.weights & (trap == 0)),
             crossbar.row.eq(row_a),
             crossbar.indices.eq(row_b),
-            crossbar.mode.eq(now.xlu),
-            crossbar.k.eq(now.k),
+            crossbar.mode.eq(read.xlu),
+            crossbar.k.eq(read.k),
         ]
         with m.If(now.checked):
             m.d.comb += trap.eq(
                 Mux(now.pre == 3, Mux(crossbar.overflow, Trap.INDEX, 0), Mux(matrix.overflow, Trap.INT8, 0))
             )
 
-        passed: list[Any] = [Mux(now.pre == 3, crossbar.result, row_a), b, held]
-        at = check
-        for _ in range(config.pre_registers):
-            registers = [Signal(config.row_bits, name=f"pre{at}_{n}") for n in range(3)]
-            m.d.sync += [register.eq(value) for register, value in zip(registers, passed, strict=True)]
-            passed = list(registers)
+        row: list[Any] = [row_a, Mux(read.constant, Cat([read.b] * config.lanes), row_b), held]
+        for n in range(config.pre_registers + 1):
+            if at == check:
+                row[0] = Mux(ages[at].pre == 3, crossbar.result, row[0])
+            if n >= config.pre_registers - 1 and at == 1 + config.read_registers + max(
+                config.pre_registers - 1, 0
+            ):
+                is_matrix = (ages[at].pre == 1) | (ages[at].pre == 2)
+                row[0] = Mux(is_matrix, matrix.result, row[0])
+            if n == config.pre_registers:
+                break
+            registers = [Signal(config.row_bits, name=f"pre{at}_{n}", reset_less=True) for n in range(3)]
+            m.d.sync += [register.eq(value) for register, value in zip(registers, row, strict=True)]
+            row = list(registers)
             at += 1
-        control = before = self.ages[at]
-        is_matrix = (control.pre == 1) | (control.pre == 2)
-        a = Mux(is_matrix, matrix.result, passed[0])
+        a, b, c = row
+        control = before = ages[at]
+        chosen = Signal(len(SHORT), reset_less=True)
+        m.d.sync += chosen.eq(decoded(ages[at - 1].opcode))
         results = []
         for lane in range(config.lanes):
             m.submodules[f"lane{lane}"] = alu = Alu(config.alu_registers)
             part = slice(32 * lane, 32 * lane + 32)
             m.d.comb += [
                 alu.a.eq(a[part]),
-                alu.b.eq(passed[1][part]),
-                alu.c.eq(passed[2][part]),
-                alu.opcode.eq(control.opcode),
+                alu.b.eq(b[part]),
+                alu.c.eq(c[part]),
+                alu.chosen.eq(chosen),
                 alu.k.eq(control.k),
                 alu.relu.eq(control.relu),
             ]
             results.append(alu.result)
-        control = self.ages[at + config.alu_registers]
+        control = ages[at + config.alu_registers]
         m.d.comb += [
             reducer.row.eq(Cat(results)),
             reducer.valid.eq(control.valid),
@@ -427,32 +370,44 @@ class TensorCore(wiring.Component):
             reducer.levels.eq(control.levels),
             reducer.pack.eq(control.pack),
         ]
-        # What `lda` reads is no write, and so may meet a float.
+        # What `lda` reads is no write, and so may meet a slower row.
         result, word = Signal(config.row_bits), Signal(signed(32))
         m.d.sync += [result.eq(reducer.result), word.eq(reducer.result[:32])]
-        if config.float:
-            floats = []
-            for lane in range(config.lanes):
-                m.submodules[f"float{lane}"] = unit = FloatLane(config.float_stages)
-                part = slice(32 * lane, 32 * lane + 32)
-                m.d.comb += [unit.a.eq(a[part]), unit.b.eq(passed[1][part]), unit.opcode.eq(before.opcode)]
-                floats.append(unit.result)
-            with m.If(self.ages[config.long_latency - 1].floats):
-                m.d.sync += result.eq(Cat(floats))
-        final = self.final
+        for slow in self.flights.slow:
+            m.submodules[f"unit{slow.kind}"] = unit = self._unit(slow.kind, slow.latency - 1 - at)
+            m.d.comb += [
+                unit.start.eq(before.writes & (before.kind == slow.kind)),
+                unit.a.eq(a),
+                unit.b.eq(b),
+                unit.opcode.eq(before.opcode),
+            ]
+            with m.If(slow.line[-2]):
+                m.d.sync += result.eq(unit.result)
         m.d.comb += [
-            vmem.row.eq(final.row),
+            vmem.row.eq(self.flights.row),
             vmem.data.eq(result),
-            vmem.mask.eq(final.mask & final.writes.replicate(config.lanes)),
+            vmem.mask.eq(self.flights.mask),
             self.sxu.word.eq(word),
-            self.sxu.word_valid.eq(self.ages[config.latency].lda),
+            self.sxu.word_valid.eq(ages[config.latency].lda),
         ]
         m.d.comb += [
             self.port.mask.eq(vmem.mask),
-            self.port.written_row.eq(final.row),
+            self.port.written_row.eq(self.flights.row),
             self.port.written.eq(result),
         ]
         return trap
+
+    def _unit(self, kind: int, cycles: int) -> RowUnit:
+        config = self.config
+        stages = config.float_stages if kind == 1 else config.function_stages
+
+        def lane() -> Any:
+            if kind == 1:
+                return FloatLane(stages)
+            return FunctionLane(stages, functions=config.functions, divide=config.divide)
+
+        parts = config.interval(kind)
+        return RowUnit(lane, config.lanes, config.lanes // parts, stages, cycles - stages - parts + 1)
 
     # -- DMA
 
@@ -460,13 +415,14 @@ class TensorCore(wiring.Component):
         config, load, store, vmem = self.config, self.load, self.store, self.vmem
         m.submodules.arriving = arriving = RowFifo(config.row_bits)
         m.submodules.leaving = leaving = RowFifo(config.row_bits)
-        final = self.final
-        everything = Value.cast((1 << config.lanes) - 1)
-        bits = (config.vmem_rows - 1).bit_length()
+        bits = row_bits(config)
+        waits = {
+            name: self._row_waits(m, name, channel) for name, channel in (("load", load), ("store", store))
+        }
 
         request = load.active & (load.left != 0) & (load.outstanding < DMA_FIFO) & self.memory_ready
-        same_bank = final.writes & (final.row[-1] == load.row[bits - 1])
-        put = arriving.ready & ~same_bank & ~self._in_flight(load.row[:bits], everything) & load.active
+        same_bank = self.flights.writes & (self.flights.row[-1] == load.row[bits - 1])
+        put = arriving.ready & ~same_bank & ~waits["load"] & load.active
         m.d.comb += [
             self.read_en.eq(request),
             self.read_address.eq(load.address),
@@ -476,7 +432,7 @@ class TensorCore(wiring.Component):
             vmem.load_en.eq(put | self.port.put),
             vmem.load_row.eq(Mux(put, load.row, self.port.put_row)),
             vmem.load_data.eq(Mux(put, arriving.head, self.host.row)),
-            self.port.busy.eq(put | (final.writes & (final.row[-1] == self.port.put_row[-1]))),
+            self.port.busy.eq(put | (self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1]))),
             load.request.eq(request),
             load.outside_done.eq(request),
             load.arrived.eq(put),
@@ -487,7 +443,7 @@ class TensorCore(wiring.Component):
         bank = store.row[bits - 1]
         port_free = ~Mux(bank, self.port_b[1], self.port_b[0])
         take = store.active & (store.left != 0) & (store.outstanding < DMA_FIFO) & port_free
-        take = take & ~self._in_flight(store.row[:bits], everything)
+        take = take & ~waits["store"]
         taken = Signal()
         row: Any = vmem.store_data
         m.d.sync += taken.eq(take)
@@ -511,3 +467,19 @@ class TensorCore(wiring.Component):
             store.outside_done.eq(sent),
             store.finish.eq(sent & (store.left == 0) & (store.outstanding == 1)),
         ]
+
+    def _row_waits(self, m: Module, name: str, channel: Channel) -> Any:
+        """Whether the next row of a channel is still to be written."""
+        bits = row_bits(self.config)
+        row = channel.row[:bits]
+        if not self.config.issue_registers:
+            return Match(m, self.flights, row, name=name).waits()
+        # Compared a cycle early, for the case that the channel moves a row in this cycle and that it does not.
+        stays = Mux(channel.active, row, self.r.first_row)
+        both = [
+            Match(m, self.flights, r, name=f"{name}_{which}", registered=True)
+            for which, r in (("stays", stays), ("moves", (row + 1)[:bits]))
+        ]
+        moved = Signal(name=f"{name}_moved")
+        m.d.sync += moved.eq(channel.row_done)
+        return Mux(moved, both[1].waits(), both[0].waits())

@@ -8,10 +8,54 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_fp32 import Add, FloatToInt, IntToFloat, Mul, RoundingMode, RoundToIntegral
+from tg2hdl_fp32 import (
+    Add,
+    Exp2,
+    FloatToInt,
+    IntToFloat,
+    Log2,
+    Mul,
+    RoundingMode,
+    RoundToIntegral,
+    Sin,
+    Sqrt,
+)
 from tg2hdl_tpu.hardware.records import is_one_of
 
-__all__ = ["FloatLane"]
+__all__ = ["FloatLane", "core_result", "delayed"]
+
+
+#: The most registers that a build of a core takes, of those that have fewer than a lane may have.
+_MOST = {
+    Add: 11,
+    Mul: 10,
+    FloatToInt: 4,
+    IntToFloat: 4,
+    RoundToIntegral: 4,
+    Exp2: 14,
+    Log2: 19,
+    Sin: 22,
+    Sqrt: 29,
+}
+
+
+def delayed(m: Module, value: Any, cycles: int) -> Value:
+    """Return the value some cycles later."""
+    for _ in range(cycles):
+        later = Signal(32, reset_less=True)
+        m.d.sync += later.eq(value)
+        value = later
+    return Value.cast(value)[:32]
+
+
+def core_result(m: Module, kind: Any, operands: list[Any], stages: int, **options: Any) -> Value:
+    """Return what a core of `tg2hdl_fp32` makes of the operands, `stages` cycles later."""
+    inside = min(stages, _MOST.get(kind, stages))
+    core = kind(stages=inside, **options)
+    m.submodules += core
+    for port, value in zip((core.a, getattr(core, "b", None)), operands, strict=False):
+        m.d.comb += port.eq(value.as_signed() if port.shape() == signed(33) else value)
+    return delayed(m, core.result, stages - inside)
 
 
 class FloatLane(wiring.Component):
@@ -57,27 +101,14 @@ class FloatLane(wiring.Component):
             (("i2f", "u2f"), self._core(m, IntToFloat, [Cat(a, a[31] & ~whole)], width=33)),
             (("ftrunc",), self._core(m, RoundToIntegral, [a], rounding=RoundingMode.RTZ)),
         ]
-        result = self._delayed(m, simple, self.stages)
+        result = delayed(m, simple, self.stages)
         for names, value in results:
             result = Mux(is_one_of(opcodes[-1], names), value, result)
         m.d.comb += self.result.eq(result)
         return m
 
     def _core(self, m: Module, kind: Any, operands: list[Any], **options: Any) -> Value:
-        stages = min(self.stages, 4)
-        core = kind(stages=stages, **options)
-        m.submodules += core
-        for port, value in zip((core.a, getattr(core, "b", None)), operands, strict=False):
-            m.d.comb += port.eq(value.as_signed() if port.shape() == signed(33) else value)
-        return self._delayed(m, core.result, self.stages - stages)
-
-    @staticmethod
-    def _delayed(m: Module, value: Any, cycles: int) -> Value:
-        for _ in range(cycles):
-            later = Signal(32, reset_less=True)
-            m.d.sync += later.eq(value)
-            value = later
-        return Value.cast(value)[:32]
+        return core_result(m, kind, operands, self.stages, **options)
 
     def _simple(self) -> Value:
         """Comparisons and choices, which need no core."""

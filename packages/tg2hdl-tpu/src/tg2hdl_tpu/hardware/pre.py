@@ -18,22 +18,27 @@ def _lanes(row: Any, width: int = 32) -> list[Value]:
     return [row[i : i + width] for i in range(0, len(row), width)]
 
 
+def _registered(m: Module, value: Any, name: str) -> Signal:
+    register = Signal(Value.cast(value).shape(), name=name, reset_less=True)
+    m.d.sync += register.eq(value)
+    return register
+
+
 class MatrixUnit(wiring.Component):
     """Dot products of int8 with a tile of weights that stays.
 
-    Parameters
-    ----------
-    registers : int
-        0 is combinational, 1 registers the sums, 2 the products too.
+    With three `Config.pre_registers` the factors are registered, with two or three the products.
 
     Members
     -------
     row : In
         A row of the scratchpad; segment `segment` is used, with `bytes` as packed bytes.
-    load, whole, index : In
-        Take the segment as weights: tile row `index` or the whole tile.
+    weights, whole : In
+        The row holds weights: a tile row or the whole tile.
+    load, load_whole, index : In
+        Take the factors as weights, of tile row `index` or of the whole tile.
     overflow : Out(1)
-        A word that is used is no int8: of the row, and of it as weights.
+        A factor is no int8.
     result : Out
         The products, repeated over all lanes.
     """
@@ -46,9 +51,10 @@ class MatrixUnit(wiring.Component):
                 "segment": In(7),
                 "bytes": In(1),
                 "load": In(1),
-                "whole": In(1),
+                "load_whole": In(1),
                 "index": In(5),
                 "weights": In(1),
+                "whole": In(1),
                 "overflow": Out(1),
                 "result": Out(config.row_bits),
             }
@@ -82,13 +88,20 @@ class MatrixUnit(wiring.Component):
         m.d.comb += tile_words.eq(Mux(self.bytes, dense, wide))
         mine = self._segment(fits, rows).all()
         of_tile = Mux(self.whole, whole_fits, self._segment(fits, columns).all())
-        m.d.comb += self.overflow.eq(~self.bytes & ~Mux(self.weights, of_tile, mine))
+        overflow = ~self.bytes & ~Mux(self.weights, of_tile, mine)
+        if config.pre_registers == 3:
+            factors = _registered(m, factors, "factors_")
+            tile_row, tile_words = (
+                _registered(m, v, n) for n, v in (("row_", tile_row), ("tile_", tile_words))
+            )
+            overflow = _registered(m, overflow, "overflow_")
+        m.d.comb += self.overflow.eq(overflow)
         tile = [[Signal(signed(8), name=f"w_{i}_{j}") for j in range(columns)] for i in range(rows)]
         with m.If(self.load):
             for i in range(rows):
                 for j in range(columns):
                     at = i * columns + j
-                    with m.If(self.whole):
+                    with m.If(self.load_whole):
                         m.d.sync += tile[i][j].eq(tile_words[8 * at : 8 * at + 8])
                     with m.Elif(self.index == i):
                         m.d.sync += tile[i][j].eq(tile_row[8 * j : 8 * j + 8])
@@ -98,7 +111,7 @@ class MatrixUnit(wiring.Component):
             for i in range(rows):
                 product: Any = Signal(signed(16), name=f"p_{i}_{j}")
                 value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
-                if config.pre_registers == 2:
+                if config.pre_registers >= 2:
                     m.d.sync += product.eq(value)
                 else:
                     m.d.comb += product.eq(value)
@@ -106,17 +119,14 @@ class MatrixUnit(wiring.Component):
             while len(products) > 1:
                 products = [add(*products[i : i + 2]) for i in range(0, len(products), 2)]
             total = Signal(signed(32), name=f"s_{j}")
-            if config.pre_registers:
-                m.d.sync += total.eq(products[0])
-            else:
-                m.d.comb += total.eq(products[0])
+            m.d.comb += total.eq(products[0])
             sums.append(total)
         m.d.comb += self.result.eq(Cat(sums * (config.lanes // columns)))
         return m
 
 
 class Crossbar(wiring.Component):
-    """Each lane of the result is any lane of the row.
+    """Each lane of the result is any lane of the row; with three `Config.pre_registers` a cycle later.
 
     Members
     -------
@@ -147,7 +157,8 @@ class Crossbar(wiring.Component):
         """Build indices and multiplexers."""
         m = Module()
         levels, lanes = self.config.levels, self.config.lanes
-        words = Array(_lanes(self.row))
+        late = self.config.pre_registers == 3
+        words = Array(_lanes(_registered(m, self.row, "row_") if late else self.row))
         indices = _lanes(self.indices)
         side = 1 << levels // 2
         result = []
@@ -162,7 +173,8 @@ class Crossbar(wiring.Component):
                     m.d.comb += index.eq(i % side * side + i // side if levels % 2 == 0 else 0)
                 with m.Default():
                     m.d.comb += index.eq(indices[i])
-            result.append(words[index])
-        m.d.comb += self.overflow.eq(Cat(index[levels:] for index in indices).any())
+            result.append(words[_registered(m, index, f"index_{i}_") if late else index])
+        overflow = Cat(index[levels:] for index in indices).any()
+        m.d.comb += self.overflow.eq(_registered(m, overflow, "overflow_") if late else overflow)
         m.d.comb += self.result.eq(Cat(result))
         return m

@@ -11,10 +11,18 @@ from typing import Any
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 
-from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.isa import FIELDS, OPCODES
 
-__all__ = ["PC_BITS", "fields", "is_one_of", "resolved_layout", "row_layout"]
+__all__ = [
+    "PC_BITS",
+    "fields",
+    "is_one_of",
+    "prepared_layout",
+    "resolved_layout",
+    "row_bits",
+    "row_layout",
+]
 
 PC_BITS = 16
 
@@ -54,6 +62,7 @@ def resolved_layout() -> data.StructLayout:
         "a": signed(28),
         "b": signed(34),
         "b_stride": signed(16),
+        "shift": 3,  # log2 of the parts of a row that `a` counts
     }
     for name in _KEPT:
         field = FIELDS[name]
@@ -61,38 +70,78 @@ def resolved_layout() -> data.StructLayout:
     return data.StructLayout(members)
 
 
+def _controls(config: Config) -> dict[str, Any]:
+    return {
+        "kind": 2,
+        "weights": 1,
+        "whole": 1,
+        "index": 5,
+        "lda": 1,
+        "indices": 1,  # the row is that of `index`
+        "part": 7,  # segment of the matrix unit in the row
+        "opcode": 7,
+        "pre": 2,
+        "xlu": 2,
+        "k": 6,
+        "constant": 1,
+        "b": signed(32),
+        "relu": 1,
+        "accumulate": 1,
+        "first": 1,
+        "reduce": 2,
+        "levels": 5,
+        "pack": 1,
+        "pc": PC_BITS,
+        "mask": config.lanes,
+        "writes": 1,
+        "checked": 1,  # the data may trap
+    }
+
+
 def row_layout(config: Config) -> data.StructLayout:
     """A row in the pipeline."""
-    bits = (config.vmem_rows - 1).bit_length()
     return data.StructLayout(
-        {
+        _controls(config)
+        | {
+            "row": row_bits(config),
             "valid": 1,  # a row of a vector instruction
-            "writes": 1,
-            "floats": 1,
-            "row": bits,
-            "mask": config.lanes,
             "hold": 1,  # the cycle that reads the old destination
-            "weights": 1,
-            "whole": 1,
-            "index": 5,
-            "lda": 1,
-            "checked": 1,  # the data may trap
-            "part": 7,  # segment of the matrix unit in the row
-            "opcode": 7,
-            "pre": 2,
-            "xlu": 2,
-            "k": 6,
-            "constant": 1,
-            "b": signed(32),
-            "relu": 1,
-            "accumulate": 1,
-            "first": 1,
-            "reduce": 2,
-            "levels": 5,
-            "pack": 1,
-            "pc": PC_BITS,
         }
     )
+
+
+def prepared_layout(config: Config) -> data.StructLayout:
+    """A row that is to be issued, or a transfer."""
+    bits = row_bits(config)
+    return data.StructLayout(
+        _controls(config)
+        | {
+            "a_row": bits,
+            "b_row": bits,
+            "to": bits,
+            "a_mask": config.lanes,
+            "b_mask": config.lanes,
+            "straight": config.lanes,  # lanes that are read to write the mask
+            "vector": 1,
+            "reads_b": 1,
+            "reads_c": 1,
+            "ends": 1,  # the last row of its instruction
+            "bad": 1,
+            "outside_bad": 1,
+            "transfer": 1,
+            "load": 1,
+            "first_row": bits,
+            "final": bits,
+            "count": 10,
+            "outside": ADDRESS_BITS,
+            "outside_final": ADDRESS_BITS,
+        }
+    )
+
+
+def row_bits(config: Config) -> int:
+    """Bits of the number of a row."""
+    return (config.vmem_rows - 1).bit_length()
 
 
 def is_one_of(opcode: Any, names: Iterable[str]) -> Any:

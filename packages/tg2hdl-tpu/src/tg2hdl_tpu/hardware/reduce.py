@@ -16,7 +16,7 @@ __all__ = ["Reducer"]
 class Reducer(wiring.Component):
     """Combines rows and lanes.
 
-    Its registers are after the accumulation, and in the middle of the levels (`Config.reduce_registers`).
+    Its registers are after the accumulation, and evenly between the levels (`Config.reduce_registers`).
 
     Members
     -------
@@ -68,11 +68,11 @@ class Reducer(wiring.Component):
                 )
                 m.d.sync += control[name].eq(value)
 
-        if config.reduce_registers >= 1:
-            register(1)
+        number = config.reduce_registers
+        cuts = [n * (config.levels + 1) // number for n in range(number)]
         for level in range(config.levels):
-            if config.reduce_registers == 2 and level == (config.levels + 1) // 2:
-                register(2)
+            if level in cuts:
+                register(level)
             following = []
             for i in range(lanes):
                 # Both lanes of a pair compute the same.
@@ -81,6 +81,8 @@ class Reducer(wiring.Component):
                 m.d.comb += out.eq(Mux(control["levels"][level], _combine(control["how"], *pair), values[i]))
                 following.append(out)
             values[:] = following
+        if config.levels in cuts:
+            register(config.levels)
         packed = []
         for i in range(lanes):
             # levels + 1 is the size of a group: choose by the number of levels.

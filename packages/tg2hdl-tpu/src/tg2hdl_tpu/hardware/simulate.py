@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import Trap
+from tg2hdl_tpu.isa import Trap, is_illegal
 from tg2hdl_tpu.machine import Result, host_rows
 
 __all__ = ["Hardware"]
@@ -70,7 +70,10 @@ class Hardware:
         """Power on, load a bundle and run it."""
         simulation = self.simulation
         simulation.reset()
-        words = [[word & (1 << 64) - 1, word >> 64] for word in bundle.program]
+        words = [
+            [word & (1 << 64) - 1, word >> 64, int(not is_illegal(word, self.config))]
+            for word in bundle.program
+        ]
         if words:
             simulation.write_memory("program", np.array(words, dtype=np.uint64))
         for region in bundle.data:

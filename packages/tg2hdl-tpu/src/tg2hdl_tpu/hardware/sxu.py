@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -43,7 +43,8 @@ class Sxu(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.program = MemoryData(shape=INSTRUCTION_BITS, depth=config.imem_depth, init=[])
+        # The highest bit says that the word is an instruction of this machine.
+        self.program = MemoryData(shape=INSTRUCTION_BITS + 1, depth=config.imem_depth, init=[])
         super().__init__(
             {
                 "reset": In(1),
@@ -72,12 +73,13 @@ class Sxu(wiring.Component):
         config = self.config
         m.submodules.program = memory = Memory(self.program)
         read, write = memory.read_port(), memory.write_port()
+        bad = reduce(or_, [condition for condition, _ in illegal(fields(self.write_data), config)])
         m.d.comb += [
             write.addr.eq(self.write_address),
-            write.data.eq(self.write_data),
+            write.data.eq(Cat(self.write_data, ~bad)),
             write.en.eq(self.write_en),
         ]
-        word, valid, pc = Signal(INSTRUCTION_BITS), Signal(), Signal(PC_BITS)
+        word, valid, pc = Signal(INSTRUCTION_BITS + 1), Signal(), Signal(PC_BITS)
         fetched = Signal(PC_BITS)  # the address of what the memory shows
         target, redirect, consumed = Signal(PC_BITS), Signal(), Signal()
         following = Signal(PC_BITS)
@@ -96,7 +98,7 @@ class Sxu(wiring.Component):
             m.d.sync += valid.eq(0)
         with m.Elif((consumed | ~valid) & (shown | passes)):
             m.d.comb += following.eq(fetched + 1)
-            m.d.sync += [word.eq(Mux(passes, self.write_data, read.data)), pc.eq(fetched), valid.eq(1)]
+            m.d.sync += [word.eq(Mux(passes, write.data, read.data)), pc.eq(fetched), valid.eq(1)]
         with m.Elif(consumed):
             m.d.comb += following.eq(fetched)
             m.d.sync += valid.eq(0)
@@ -112,7 +114,9 @@ class Sxu(wiring.Component):
         top = Signal(range(LOOP_DEPTH))
         m.d.comb += top.eq(depth - 1)
 
-        rows = is_one_of(i.opcode, (n for n, o in OPCODES.items() if o.form in ("weights", "dma", "lda")))
+        rows = is_one_of(
+            i.opcode, (n for n, o in OPCODES.items() if o.form in ("weights", "index", "dma", "lda"))
+        )
         rows = rows | (i.opcode >= 32)
         is_lda = i.opcode == OPCODES["lda"].code
         is_dma = is_one_of(i.opcode, ("load", "store"))
@@ -122,7 +126,7 @@ class Sxu(wiring.Component):
         m.d.comb += [
             can.eq(valid & ~self.halting & ~waits),
             outside.eq(pc >= config.imem_depth),
-            wrong.eq(reduce(or_, [condition for condition, _ in illegal(i, config)])),
+            wrong.eq(~word[-1]),
             run.eq(can & ~outside & ~wrong),
             self.valid.eq(run & rows),
         ]
@@ -161,6 +165,13 @@ class Sxu(wiring.Component):
                 m.d.comb += out[name].eq(getattr(i, name))
         row = i.b[:16]
         base = Mux(is_dma | i.constant, i.b, row)
+        config = self.config
+        is_tile, is_weights = (i.opcode == OPCODES[name].code for name in ("tile", "weights"))
+        for pre, words in ((1, config.lanes), (2, 4 * config.lanes)):
+            sizes = (config.rows, config.columns, config.rows * config.columns)
+            logs = [max(1, words // size).bit_length() - 1 for size in sizes]
+            with m.If(i.pre == pre):
+                m.d.comb += out.shift.eq(Mux(is_tile, logs[2], Mux(is_weights, logs[1], logs[0])))
         m.d.comb += [
             out.dst.eq(i.dst + Mux(is_lda, 0, registers[i.dst_reg])),
             out.a.eq(i.a + registers[i.a_reg]),

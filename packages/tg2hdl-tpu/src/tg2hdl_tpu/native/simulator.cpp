@@ -10,9 +10,11 @@
 namespace {
 
 constexpr int L = TPU_LANES;
-constexpr int CHECK = 1 + TPU_READ_REGISTERS;  // cycles from issue to the checks of data
-constexpr int HISTORY = 64;
-constexpr unsigned LONGEST = TPU_LATENCY > TPU_LONG_LATENCY ? TPU_LATENCY : TPU_LONG_LATENCY;
+constexpr int CHECK = TPU_CHECK;  // cycles from issue to the checks of data
+constexpr int HISTORY = 128;
+constexpr int LATENCY[] = TPU_LATENCIES, INTERVAL[] = TPU_INTERVALS;  // by kind
+constexpr unsigned LONGEST = TPU_HAS_LONG ? LATENCY[2] : LATENCY[0];
+static_assert(LONGEST < HISTORY, "a row in flight would be forgotten");
 
 struct Instr {
     uint8_t opcode, valid;
@@ -24,7 +26,7 @@ struct Instr {
 
 struct Row { int32_t w[L]; };
 
-struct Flight { int64_t write; int32_t row; uint32_t mask; };
+struct Flight { int64_t write; int32_t row; uint32_t mask; int kind; };
 
 struct Channel {
     int active, pc;
@@ -42,11 +44,12 @@ struct Machine {
     Instr decoded[TPU_IMEM_DEPTH];
     uint8_t illegal[TPU_IMEM_DEPTH];
     int8_t weights[TPU_ROWS][TPU_COLUMNS];
+    int32_t index[L];
 };
 
 struct Trace { int32_t x_pc, s_pc, load_pc, store_pc; uint8_t x, s, load, store; };
 
-enum { X_IDLE, X_ISSUE, X_DATA, X_LOAD, X_STORE, X_PORT, X_BEAT, X_CHANNEL, X_DMA };
+enum { X_IDLE, X_ISSUE, X_DATA, X_LOAD, X_STORE, X_PORT, X_BEAT, X_CHANNEL, X_DMA, X_UNIT };
 enum { S_IDLE, S_EXECUTE, S_FETCH, S_FULL, S_LDA, S_HALT };
 enum { D_IDLE, D_MOVE, D_WAIT };
 
@@ -97,9 +100,13 @@ inline int32_t combine(int how, int32_t x, int32_t y) {
 
 struct Run {
     Machine &m;
-    Instr x{}, q{};
-    int32_t done_rows = 0;
+    Instr x{}, q{};        // the instruction in the row stage, and the one that waits
+    Instr p{};             // the row that is issued next, and its number
+    int32_t done_rows = 0, p_row = 0;
     bool beat = false;
+    int64_t unit_free[3] = {};
+    int64_t index_ready = 0;
+    bool primed = false;   // the first index of `x` has been added
     Row accumulator{};
     Flight flights[HISTORY]{};
     unsigned flight_at = 0;
@@ -140,10 +147,11 @@ struct Run {
         }
         return false;
     }
-    bool slot_taken(int64_t at, int32_t row, uint32_t mask) const {
-        if (!TPU_HAS_LONG || last_write < at) return false;
+    // Another row is written in the same cycle, or one of a slower kind writes the same words.
+    bool slot_taken(int64_t at, int kind, int32_t row, uint32_t mask) const {
+        if (!TPU_HAS_LONG || last_write < t) return false;
         for (const Flight &f : flights)
-            if (f.write == at || (f.write > at && f.row == row && (f.mask & mask))) return true;
+            if (f.write == at || (f.write >= t && f.kind > kind && f.row == row && (f.mask & mask))) return true;
         return false;
     }
     bool bank_is_written(int32_t row) const {
@@ -156,22 +164,44 @@ struct Run {
     // -- row stage -------------------------------------------------------------------------------------------------
     void stop(int trap, int at_pc) {
         halting = true;
-        x.valid = q.valid = 0;
+        x.valid = q.valid = p.valid = 0;
         lda_at = 0;
         c.trap = trap;
         c.pc = at_pc;
     }
 
+    void prepare() {
+        if (p.valid || !x.valid) return;
+        bool gathers = tpu_form(x.opcode) == FORM_VECTOR && x.pre != 3 && x.xlu == 1;
+        if (gathers && !primed) { primed = t >= index_ready; return; }  // `p` is free: no `index` is to be issued
+        p = x;
+        if (gathers) {
+            int32_t i = m.index[done_rows];
+            p.a = i < 0 || i > 0xFFFF ? -1 : x.a + i;
+        }
+        p_row = done_rows++;
+        x.a += x.a_stride;
+        if (!x.constant) x.b += x.b_stride;
+        if (!x.accumulate) x.dst += x.dst_stride;
+        int form = tpu_form(x.opcode);
+        bool many = form == FORM_VECTOR || x.opcode == OPCODE_WEIGHTS;
+        if (!many || done_rows == x.count) { x.valid = 0; done_rows = 0; primed = false; }
+    }
+
     void issue() {
         x_state = X_IDLE;
-        if (!x.valid) return;
-        x_pc = x.pc;
-        switch (tpu_form(x.opcode)) {
-        case FORM_DMA: issue_dma(); break;
-        case FORM_VECTOR: issue_vector(); break;
-        default: issue_read();
+        if (p.valid) {
+            x_pc = p.pc;
+            switch (tpu_form(p.opcode)) {
+            case FORM_DMA: issue_dma(); break;
+            case FORM_VECTOR: issue_vector(); break;
+            default: issue_read();
+            }
         }
+        if (TPU_ISSUE_REGISTERS) prepare();
     }
+
+    bool x_ready() const { return !x.valid && (TPU_ISSUE_REGISTERS || !p.valid); }
 
     bool overlaps(const Channel &ch, int32_t low, int32_t high) const {
         return ch.active && low <= ch.vmem_last && high >= ch.vmem;
@@ -182,23 +212,23 @@ struct Run {
     }
 
     void issue_dma() {
-        bool is_load = x.opcode == OPCODE_LOAD;
-        int32_t first = is_load ? x.dst : x.a, last = first + x.count - 1;
-        if (first < 0 || last >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, x.pc);
-        if (x.b < 0 || (int64_t)x.b + x.count > TPU_XMEM_ROWS) return stop(TRAP_XMEM, x.pc);
+        bool is_load = p.opcode == OPCODE_LOAD;
+        int32_t first = is_load ? p.dst : p.a, last = first + p.count - 1;
+        if (first < 0 || last >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, p.pc);
+        if (p.b < 0 || (int64_t)p.b + p.count > TPU_XMEM_ROWS) return stop(TRAP_XMEM, p.pc);
         Channel &mine = is_load ? load : store, &other = is_load ? store : load;
         bool same_rows = overlaps(other, first, last);
-        bool same_x = other.active && x.b <= other.x_last && x.b + x.count - 1 >= other.x_first;
+        bool same_x = other.active && p.b <= other.x_last && p.b + p.count - 1 >= other.x_first;
         if (mine.active || same_rows || same_x || t <= last_check + CHECK || arrived < host.count) { x_state = X_CHANNEL; return; }
         mine = Channel{};
         mine.active = 2;  // from the next cycle on
-        mine.pc = x.pc;
+        mine.pc = p.pc;
         mine.vmem = first;
         mine.vmem_last = last;
-        mine.xmem = mine.x_first = x.b;
-        mine.x_last = x.b + x.count - 1;
-        mine.left = x.count;
-        x.valid = 0;
+        mine.xmem = mine.x_first = p.b;
+        mine.x_last = p.b + p.count - 1;
+        mine.left = p.count;
+        p.valid = 0;
         x_state = X_DMA;
         c.instructions++;
     }
@@ -211,92 +241,101 @@ struct Run {
     }
 
     void issue_read() {  // weights, tile, lda
-        bool whole = x.opcode == OPCODE_TILE;
+        bool whole = p.opcode == OPCODE_TILE;
         int n = whole ? TPU_ROWS * TPU_COLUMNS : TPU_COLUMNS;
-        int per_row = x.opcode == OPCODE_LDA ? 1 : L * (x.pre == 2 ? 4 : 1) / n;
-        int32_t row = x.a < 0 ? -1 : x.a / per_row;
-        if (row < 0 || row >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, x.pc);
+        int per_row = p.opcode == OPCODE_LDA || p.opcode == OPCODE_INDEX ? 1 : L * (p.pre == 2 ? 4 : 1) / n;
+        int32_t row = p.a < 0 ? -1 : p.a / per_row;
+        if (row < 0 || row >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, p.pc);
         if (blocked(row, ~0u)) return;
         x_state = X_ISSUE;
         c.rows++;
         const Row &r = m.vmem[row];
-        if (x.opcode == OPCODE_LDA) {
-            lda_value = r.w[x.k];
-            lda_at = t + TPU_LATENCY + 1;
-            x.valid = 0;
+        if (p.opcode == OPCODE_INDEX) {
+            std::memcpy(m.index, r.w, sizeof m.index);
+            index_ready = t + 2 + TPU_READ_REGISTERS;
+            p.valid = 0;
             c.instructions++;
             return;
         }
-        if (x.pre == 1) last_check = t;
-        int from = x.a % per_row * n;
-        int8_t *to = whole ? &m.weights[0][0] : m.weights[done_rows];
+        if (p.opcode == OPCODE_LDA) {
+            lda_value = r.w[p.k];
+            lda_at = t + TPU_LATENCY + 1;
+            p.valid = 0;
+            c.instructions++;
+            return;
+        }
+        if (p.pre == 1) last_check = t;
+        int from = p.a % per_row * n;
+        int8_t *to = whole ? &m.weights[0][0] : m.weights[p_row];
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
-            if (x.pre == 1 && r.w[at] != (int8_t)r.w[at]) return stop(TRAP_INT8, x.pc);
+            if (p.pre == 1 && r.w[at] != (int8_t)r.w[at]) return stop(TRAP_INT8, p.pc);
         }
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
-            to[n_at] = x.pre == 1 ? (int8_t)r.w[at] : (int8_t)((uint32_t)r.w[at / 4] >> 8 * (at % 4));
+            to[n_at] = p.pre == 1 ? (int8_t)r.w[at] : (int8_t)((uint32_t)r.w[at / 4] >> 8 * (at % 4));
         }
-        x.a += x.a_stride;
-        if (whole || ++done_rows == x.count) { x.valid = 0; done_rows = 0; c.instructions++; }
+        p.valid = 0;
+        if (whole || p_row + 1 == p.count) c.instructions++;
     }
 
     void issue_vector() {
-        int segments = 1 << x.segment;
-        int per_row = x.pre == 1 ? L / TPU_ROWS : x.pre == 2 ? 4 * L / TPU_ROWS : 1;
-        bool permute = x.pre == 3 && x.xlu == 3;
-        bool reads_b = !x.constant && (tpu_reads_b(x.opcode) || permute);
-        bool reads_c = tpu_reads_c(x.opcode);
-        bool is_long = tpu_is_long(x.opcode);
-        if (x.dst < 0 || x.dst >= TPU_VMEM_ROWS << x.segment || x.a < 0 || x.a >= TPU_VMEM_ROWS * per_row ||
-            (reads_b && (x.b < 0 || x.b >= TPU_VMEM_ROWS)))
-            return stop(TRAP_VMEM, x.pc);
-        int32_t to = x.dst >> x.segment, from = x.a / per_row;
-        int width = L >> x.segment, lane = (x.dst & (segments - 1)) * width;
+        int segments = 1 << p.segment;
+        int per_row = p.pre == 1 ? L / TPU_ROWS : p.pre == 2 ? 4 * L / TPU_ROWS : 1;
+        bool permute = p.pre == 3 && p.xlu == 3;
+        bool reads_b = !p.constant && (tpu_reads_b(p.opcode) || permute);
+        bool reads_c = tpu_reads_c(p.opcode);
+        int kind = tpu_kind(p.opcode);
+        if (p.dst < 0 || p.dst >= TPU_VMEM_ROWS << p.segment || p.a < 0 || p.a >= TPU_VMEM_ROWS * per_row ||
+            (reads_b && (p.b < 0 || p.b >= TPU_VMEM_ROWS)))
+            return stop(TRAP_VMEM, p.pc);
+        int32_t to = p.dst >> p.segment, from = p.a / per_row;
+        int width = L >> p.segment, lane = (p.dst & (segments - 1)) * width;
         uint32_t mask = (uint32_t)(((1ull << width) - 1) << lane);
-        uint32_t straight = x.levels ? ~0u : mask;
-        bool last = done_rows == x.count - 1;
-        bool writes = !x.accumulate || last;
-        int64_t at = t + (is_long ? TPU_LONG_LATENCY : TPU_LATENCY);
+        uint32_t straight = p.levels ? ~0u : mask;
+        bool last = p_row == p.count - 1;
+        bool writes = !p.accumulate || last;
+        int64_t at = t + LATENCY[kind];
         if (reads_c && !beat) {  // the cycle that reads the old destination
             if (blocked(to, straight)) return;
             beat = true;
             x_state = X_BEAT;
             return;
         }
-        if (blocked(from, x.pre ? ~0u : straight)) return;
-        if (reads_b && blocked(x.b, permute ? ~0u : straight)) return;
+        if (blocked(from, p.pre ? ~0u : straight)) return;
+        if (reads_b && blocked(p.b, permute ? ~0u : straight)) return;
         if (writes && arrives(to)) { x_state = X_LOAD; return; }
         if (writes && overlaps(store, to, to)) { x_state = X_STORE; return; }
-        if (writes && slot_taken(at, to, mask)) { x_state = X_PORT; return; }
+        if (writes && slot_taken(at, kind, to, straight)) { x_state = X_PORT; return; }
+        if (t < unit_free[kind]) { x_state = X_UNIT; return; }
+        unit_free[kind] = t + INTERVAL[kind];
         x_state = X_ISSUE;
         beat = false;
         c.rows++;
-        if (x.pre == 1 || permute) last_check = t;
+        if (p.pre == 1 || permute) last_check = t;
 
         int32_t a[L], b[L];
         const int32_t *va = m.vmem[from].w, *vc = m.vmem[to].w;
-        if (reads_b) std::memcpy(b, m.vmem[x.b].w, sizeof b);
-        else for (int i = 0; i < L; i++) b[i] = x.constant ? x.b : 0;
-        if (x.pre == 0) std::memcpy(a, va, sizeof a);
-        else if (x.pre == 3) {
+        if (reads_b) std::memcpy(b, m.vmem[p.b].w, sizeof b);
+        else for (int i = 0; i < L; i++) b[i] = p.constant ? p.b : 0;
+        if (p.pre == 0) std::memcpy(a, va, sizeof a);
+        else if (p.pre == 3) {
             for (int i = 0; i < L; i++) {
                 int s = i;
-                if (x.xlu == 0) s = (i + x.k) % L;
-                else if (x.xlu == 1) s = x.k;
-                else if (x.xlu == 2) { int side = 1 << TPU_LEVELS / 2; s = i % side * side + i / side; }
-                else { if (b[i] < 0 || b[i] >= L) return stop(TRAP_INDEX, x.pc); s = b[i]; }
+                if (p.xlu == 0) s = (i + p.k) % L;
+                else if (p.xlu == 1) s = p.k;
+                else if (p.xlu == 2) { int side = 1 << TPU_LEVELS / 2; s = i % side * side + i / side; }
+                else { if (b[i] < 0 || b[i] >= L) return stop(TRAP_INDEX, p.pc); s = b[i]; }
                 a[i] = va[s];
             }
         } else {
             int32_t factor[TPU_ROWS];
-            int first = x.a % per_row * TPU_ROWS;
+            int first = p.a % per_row * TPU_ROWS;
             for (int i = 0; i < TPU_ROWS; i++) {
                 int s = first + i;
-                if (x.pre == 1) {
+                if (p.pre == 1) {
                     factor[i] = va[s];
-                    if (factor[i] != (int8_t)factor[i]) return stop(TRAP_INT8, x.pc);
+                    if (factor[i] != (int8_t)factor[i]) return stop(TRAP_INT8, p.pc);
                 } else factor[i] = (int8_t)((uint32_t)va[s / 4] >> 8 * (s % 4));
             }
             for (int j = 0; j < TPU_COLUMNS; j++) {
@@ -306,36 +345,34 @@ struct Run {
             }
         }
         Row r;
-        tpu_execute(x.opcode, a, b, vc, x.k, r.w);
-        if (x.relu) for (int i = 0; i < L; i++) r.w[i] = r.w[i] < 0 ? 0 : r.w[i];
-        if (x.accumulate) {
-            if (done_rows) for (int i = 0; i < L; i++) r.w[i] = combine(x.reduce, accumulator.w[i], r.w[i]);
+        tpu_execute(p.opcode, a, b, vc, p.k, r.w);
+        if (p.relu) for (int i = 0; i < L; i++) r.w[i] = r.w[i] < 0 ? 0 : r.w[i];
+        if (p.accumulate) {
+            if (p_row) for (int i = 0; i < L; i++) r.w[i] = combine(p.reduce, accumulator.w[i], r.w[i]);
             accumulator = r;
         }
         if (writes) {
             for (int level = 0; level < TPU_LEVELS; level++)
-                if (x.levels >> level & 1) {
+                if (p.levels >> level & 1) {
                     Row s = r;
-                    for (int i = 0; i < L; i++) r.w[i] = combine(x.reduce, s.w[i], s.w[i ^ 1 << level]);
+                    for (int i = 0; i < L; i++) r.w[i] = combine(p.reduce, s.w[i], s.w[i ^ 1 << level]);
                 }
-            if (x.pack) {
-                int group = x.levels + 1;
+            if (p.pack) {
+                int group = p.levels + 1;
                 Row s = r;
                 for (int i = 0; i < L; i++) r.w[i] = s.w[i % (L / group) * group];
             }
             for (int i = lane; i < lane + width; i++) m.vmem[to].w[i] = r.w[i];
-            flights[flight_at++ % HISTORY] = Flight{at, to, mask};
+            flights[flight_at++ % HISTORY] = Flight{at, to, mask, kind};
             if (at > last_write) last_write = at;
         }
-        x.a += x.a_stride;
-        if (!x.constant) x.b += x.b_stride;
-        if (!x.accumulate) x.dst += x.dst_stride;
-        if (++done_rows == x.count) { x.valid = 0; done_rows = 0; c.instructions++; }
+        p.valid = 0;
+        if (last) c.instructions++;
     }
 
     // -- SXU -------------------------------------------------------------------------------------------------------
     bool idle() const {
-        return !x.valid && !q.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
+        return !x.valid && !q.valid && !p.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
     }
 
     bool fits(int64_t v) const { return v >= -(1 << (TPU_ADDRESS_BITS - 1)) && v < 1 << (TPU_ADDRESS_BITS - 1); }
@@ -359,9 +396,9 @@ struct Run {
         return latched || !host.words;
     }
 
-    void sequence(bool x_ready) {
+    void sequence(bool ready) {
         bool full = q.valid;
-        if (x_ready && full) { x = q; q.valid = 0; }
+        if (ready && full) { x = q; q.valid = 0; }
         s_pc = pc;
         if (halting) { s_state = S_HALT; return; }
         if (lda_at) {
@@ -389,7 +426,7 @@ struct Run {
         r.a = saturated((int64_t)i.a + reg(LOW_A_REG));
         if (!i.constant) r.b = saturated((int64_t)i.b + reg(LOW_B_REG));
         if (tpu_form(i.opcode) == FORM_LDA) { lda_at = -1; lda_reg = i.dst_reg; lda_pc = pc; }
-        (x_ready ? x : q) = r;
+        (ready ? x : q) = r;
         pc++;
         latched = false;
     }
@@ -456,12 +493,12 @@ struct Run {
 
     // The bank whose second read port the row stage needs, or -1.  A row that waits for the store leaves it the port.
     int port_b_bank() const {
-        if (!x.valid || tpu_form(x.opcode) != FORM_VECTOR || x.constant) return -1;
-        if (!tpu_reads_b(x.opcode) && !(x.pre == 3 && x.xlu == 3)) return -1;
-        if (tpu_reads_c(x.opcode) && !beat) return -1;
-        int32_t to = x.dst >> x.segment;
-        if ((!x.accumulate || done_rows == x.count - 1) && overlaps(store, to, to)) return -1;
-        return (x.b & TPU_VMEM_ROWS / 2) != 0;
+        if (!p.valid || tpu_form(p.opcode) != FORM_VECTOR || p.constant) return -1;
+        if (!tpu_reads_b(p.opcode) && !(p.pre == 3 && p.xlu == 3)) return -1;
+        if (tpu_reads_c(p.opcode) && !beat) return -1;
+        int32_t to = p.dst >> p.segment;
+        if ((!p.accumulate || p_row == p.count - 1) && overlaps(store, to, to)) return -1;
+        return (p.b & TPU_VMEM_ROWS / 2) != 0;
     }
 
     void move_store(int b_bank) {
@@ -482,7 +519,7 @@ struct Run {
         bool port_free = b_bank != bank(store.vmem);
         if (store.left && space && port_free && !in_flight(store.vmem, ~0u)) {
             store.data[slot] = m.vmem[store.vmem++];
-            store.ready[slot] = t + CHECK;
+            store.ready[slot] = t + 1 + TPU_READ_REGISTERS;
             store.outstanding++;
             store.left--;
         }
@@ -493,11 +530,12 @@ struct Run {
         move_host();  // with the first word, before the first cycle
         for (t = 1;; t++) {
             if (t > limit) { c.cycles = limit; c.trap = TRAP_LIMIT; c.pc = pc; return c.trap; }
+            if (!TPU_ISSUE_REGISTERS) prepare();
             int b_bank = port_b_bank();
             int load_pc = load.active ? load.pc : -1, store_pc = store.active ? store.pc : -1;
             bool finished = halting && idle();
             issue();
-            sequence(!x.valid);
+            sequence(x_ready());
             move_load();
             move_host();
             move_store(b_bank);

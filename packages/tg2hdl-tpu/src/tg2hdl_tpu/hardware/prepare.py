@@ -1,0 +1,116 @@
+"""From an instruction in the row stage to the row that is issued next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value, signed
+
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.hardware.records import is_one_of, prepared_layout, row_bits
+from tg2hdl_tpu.isa import OPCODES
+from tg2hdl_tpu.vector_ops import VECTOR_OPS
+
+__all__ = ["prepared"]
+
+_SAME = (
+    "opcode",
+    "pre",
+    "xlu",
+    "k",
+    "relu",
+    "accumulate",
+    "reduce",
+    "levels",
+    "pack",
+    "pc",
+    "count",
+)
+
+
+def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any) -> Any:
+    """Return row `number` of the instruction `x`, as a `prepared_layout`.
+
+    Parameters
+    ----------
+    x : Signal
+        The instruction, with the addresses of this row.
+    a : Value
+        The address of the first operand: that of `x`, or a gathered one.
+    wrong : Value
+        This address is none.
+    """
+    bits, lanes = row_bits(config), config.lanes
+    out = Signal(prepared_layout(config), name="prepared")
+    is_weights, is_tile, is_lda = (x.opcode == OPCODES[name].code for name in ("weights", "tile", "lda"))
+    is_index = x.opcode == OPCODES["index"].code
+    is_load = x.opcode == OPCODES["load"].code
+    is_dma = is_load | (x.opcode == OPCODES["store"].code)
+    is_vector = x.opcode >= 32
+    permute = is_vector & (x.pre == 3) & (x.xlu == 3)
+    with_b = is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_b))
+    reads_b = is_vector & ~x.constant & (permute | with_b)
+    a_row, to_row = Signal(signed(28), name="a_row"), Signal(signed(28), name="to_row")
+    m.d.comb += [a_row.eq(a >> x.shift), to_row.eq(x.dst >> x.segment)]
+    mask, straight = Signal(lanes, name="mask"), Signal(lanes, name="straight")
+    with m.Switch(x.segment):
+        for log in range(config.levels + 1):
+            with m.Case(log):
+                width = lanes >> log
+                place = x.dst[:log] if log else Value.cast(0)
+                m.d.comb += mask.eq(((1 << width) - 1) << (place * width))
+    m.d.comb += straight.eq(mask | (x.levels != 0).replicate(lanes))
+    last = number == x.count - 1
+    everything = Value.cast((1 << lanes) - 1)
+
+    first = Mux(is_load, x.dst, x.a)
+    final, outside_final = Signal(signed(29), name="final"), Signal(signed(35), name="outside_final")
+    m.d.comb += [final.eq(first + x.count - 1), outside_final.eq(x.b + x.count - 1)]
+
+    def beyond(row: Any) -> Any:
+        return (row >> bits) != 0
+
+    bad = Mux(
+        is_vector,
+        beyond(to_row) | beyond(a_row) | wrong | (reads_b & beyond(x.b)),
+        Mux(is_dma, beyond(first) | beyond(final), beyond(a_row)),
+    )
+    kinds = [is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.kind == kind)) for kind in (1, 2)]
+    m.d.comb += [
+        *(out[name].eq(x[name]) for name in _SAME if name not in ("opcode", "pre", "xlu")),
+        out.opcode.eq(Mux(is_lda, OPCODES["copy"].code, x.opcode)),
+        out.pre.eq(Mux(is_lda, 3, x.pre)),
+        out.xlu.eq(Mux(is_lda, 1, x.xlu)),
+        out.kind.eq(kinds[0] | (kinds[1] << 1)),
+        out.weights.eq(is_weights | is_tile),
+        out.whole.eq(is_tile),
+        out.index.eq(number),
+        out.lda.eq(is_lda),
+        out.indices.eq(is_index),
+        out.checked.eq(permute | ((x.pre == 1) & ~is_lda)),
+        out.part.eq(a & ((1 << x.shift) - 1)),
+        out.constant.eq(~reads_b),
+        out.b.eq(Mux(x.constant, x.b, 0)),
+        out.first.eq(number == 0),
+        out.mask.eq(mask),
+        out.writes.eq(is_vector & (~x.accumulate | last)),
+        out.a_row.eq(a_row),
+        out.b_row.eq(x.b),
+        out.to.eq(to_row),
+        out.a_mask.eq(Mux(is_vector & (x.pre == 0), straight, everything)),
+        out.b_mask.eq(Mux(permute, everything, straight)),
+        out.straight.eq(straight),
+        out.vector.eq(is_vector),
+        out.reads_b.eq(reads_b),
+        out.reads_c.eq(is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_c))),
+        out.ends.eq(last | is_tile | is_lda | is_index | is_dma),
+        out.bad.eq(bad),
+        out.outside_bad.eq((x.b < 0) | (outside_final >= config.xmem_rows)),
+        out.transfer.eq(is_dma),
+        out.load.eq(is_load),
+        out.first_row.eq(first),
+        out.final.eq(final),
+        out.outside.eq(x.b),
+        out.outside_final.eq(outside_final),
+    ]
+    return out

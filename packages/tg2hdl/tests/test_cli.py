@@ -109,6 +109,29 @@ def test_simulate_compares_with_tinygrad(folder):
     assert "output against tinygrad: all 1 elements are equal\n" in result.stdout
 
 
+def test_simulate_runs_a_set_in_batches(folder):
+    x = np.random.default_rng(2).integers(-128, 128, (40, 2, 5)).astype(np.int8)
+    np.savez(folder / "set.npz", x=x)
+    command = ("simulate", "model.py", "--set", "set.npz", "-o", "out.npz", "--json", "-")
+    result = call(*command, "--engine", "levelized", cwd=folder)
+    assert (result.returncode, json.loads(result.stdout)["runs"]) == (0, 40)
+    assert "40 runs of " in result.stderr
+    assert "every bit equals the golden model in every run" in result.stderr
+    with np.load(folder / "out.npz") as outputs:
+        (found,) = outputs.values()
+    np.testing.assert_array_equal(found.ravel(), (x.astype(np.int32) ** 2).sum((1, 2)))
+
+
+def test_a_set_has_an_array_for_each_input(folder):
+    np.save(folder / "set.npy", np.zeros((4, 5), np.int8))
+    result = call("simulate", "model.py", "--set", "set.npy", cwd=folder)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "bad input: set.npy has the shapes (4, 5)\n  at: model\n"
+        "  hint: give an array per input, whose first axis counts the runs: x (runs, 2, 5)\n"
+    )
+
+
 def test_shapes_from_the_command_line(folder):
     result = call(
         "simulate", "model.py", "--input", "int8:1x3", "--engine", "amaranth", "--seed", "5", cwd=folder
@@ -131,6 +154,11 @@ REFUSED = [
         ("simulate", "model.py", "--input", "int8:3", "--input", "int8:3"),
         "bad input: 2 example inputs for a model that takes 1\n  at: model model(x)\n"
         "  hint: pass one example per parameter\n",
+    ),
+    (
+        ("simulate", "model.py", "--set", "x.npz", "--vcd", "run.vcd"),
+        "bad input: --set goes without --data, --vcd and --check\n"
+        "  hint: simulate one of the inputs by --data FILE.npy\n",
     ),
     (("demo", "--images", "999"), "bad input: 999 images are asked for\n  hint: give 1 to 360\n"),
 ]

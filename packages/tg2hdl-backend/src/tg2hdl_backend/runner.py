@@ -148,8 +148,11 @@ class Runner:
         self,
         inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
         variables: Mapping[str, int] | None = None,
+        advance: Callable[[int], None] = lambda runs: None,
     ) -> list[Run]:
         """Run many inputs, several at once in one model, with the results and cycles of `run` for each.
+
+        `advance` is called with the number of runs that have ended since the last call.
 
         They run one by one where that is predicted to end sooner or nothing else works: without a C compiler, on an
         engine that was asked for by name, for a program that keeps state from run to run, and where control
@@ -171,10 +174,15 @@ class Runner:
                     self._batch = self._batch or open_side_by_side(self._model, len(inputs), self._progress)
                     size = self._batch.size
                     for first in range(0, len(inputs), size):
-                        runs += self._run_side_by_side(self._batch, inputs[first : first + size])
+                        part = self._run_side_by_side(self._batch, inputs[first : first + size])
+                        runs += part
+                        advance(len(part))
                 except (InputsDifferError, UnsupportedError, ToolMissingError):
                     self._can_batch = False
-        return runs + [self.run(each, variables) for each in inputs[len(runs) :]]
+        for each in inputs[len(runs) :]:
+            runs.append(self.run(each, variables))
+            advance(1)
+        return runs
 
     def _run_side_by_side(
         self, batch: SideBySide, inputs: Sequence[Mapping[str, npt.NDArray[Any]]]

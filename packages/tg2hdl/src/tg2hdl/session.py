@@ -106,13 +106,17 @@ class Session:
         run = self._simulation.run(named, self._model.captured.var_vals)
         return self._result(run, time.perf_counter() - started)
 
-    def run_batch(self, inputs: Iterable[Any]) -> list[SimulationResult]:
+    def run_batch(
+        self, inputs: Iterable[Any], *, advance: Callable[[int], None] = lambda runs: None
+    ) -> list[SimulationResult]:
         """Run many inputs, several at once in one model where that is faster; results are those of `run`.
 
         Parameters
         ----------
         inputs : iterable
             One item for each run: an array, or a tuple of them for a model of several inputs.
+        advance : callable, optional
+            Called with the number of runs that have ended since the last call.
 
         Raises
         ------
@@ -122,7 +126,7 @@ class Session:
         bound = [self._model.bind(*(x if isinstance(x, tuple) else (x,))) for x in inputs]
         started = time.perf_counter()
         with step(f"simulating {len(bound)} inputs of {self._model.design.program.name}"):
-            runs = self._simulation.run_batch(bound, self._model.captured.var_vals)
+            runs = self._simulation.run_batch(bound, self._model.captured.var_vals, advance)
         each = (time.perf_counter() - started) / max(1, len(runs))
         return [self._result(run, each) for run in runs]
 

@@ -29,6 +29,7 @@ __all__ = [
     "compile_file",
     "kernel_table",
     "load_arrays",
+    "load_set",
     "output_folder",
     "progress_bar",
     "random_inputs",
@@ -236,12 +237,35 @@ def load_arrays(paths: tuple[str, ...]) -> tuple[np.ndarray, ...]:
     return tuple(map(_load, paths))
 
 
-def _load(path: str) -> np.ndarray:
+def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]]:
+    """Inputs of many runs: a ``.npz`` file with an array per input of the model, or a ``.npy`` file for a single one.
+
+    The first axis of each array counts the runs.  Arrays are matched with the inputs by name, else in their order.
+    """
+    specs = accelerator.captured.inputs
+    found = _load(path, many=True)
+    arrays = dict(found) if isinstance(found, np.lib.npyio.NpzFile) else {"": found}
+    names = [spec.name for spec in specs]
+    ordered = [arrays[name] for name in names] if set(names) == set(arrays) else list(arrays.values())
+    shapes = [array.shape for array in ordered]
+    fits = [s[1:] for s in shapes] == [tuple(spec.shape) for spec in specs]
+    if not fits or len({shape[:1] for shape in shapes}) != 1 or not shapes[0][0]:
+        wanted = ", ".join(f"{spec.name} {('runs', *spec.shape)}".replace("'", "") for spec in specs)
+        raise InputError(
+            f"{path} has the shapes {', '.join(map(str, shapes))}",
+            where=accelerator.name,
+            hint=f"give an array per input, whose first axis counts the runs: {wanted}",
+        )
+    return list(zip(*ordered, strict=True))
+
+
+def _load(path: str, many: bool = False) -> Any:
     if not Path(path).is_file():
         raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except ValueError as error:
+        found = np.load(path, allow_pickle=False)
+        return found if many else np.asarray(found)
+    except (ValueError, EOFError) as error:
         raise InputError(
             f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
         ) from None
@@ -267,15 +291,15 @@ def stage(console: Console, text: str) -> AbstractContextManager[Callable[[str],
 
 
 @contextmanager
-def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[[], None]]:
-    """Bar over a known number of items; yields a function that advances it by one.  Quiet without a terminal."""
+def progress_bar(console: Console, text: str, total: int) -> Iterator[Callable[..., None]]:
+    """Bar over a known number of items; yields a function that advances it by one or more; quiet without a terminal."""
     if not console.is_terminal:
-        yield lambda: None
+        yield lambda count=1: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(text, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda count=1: progress.advance(task, count)
 
 
 def output_folder(folder: str | None, label: str) -> Path:

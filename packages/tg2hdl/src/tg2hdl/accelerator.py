@@ -374,6 +374,7 @@ class Accelerator:
                 "bitstream": made.path.name,
                 "clock_mhz": made.clock,
                 "fmax_mhz": made.fmax,
+                "fmax_limit": made.limit,
             }
             facts |= {"baud": made.baud, "utilization": made.utilization, "by_part": made.by_part}
         write_device_folder(self, Path(folder), vectors=vectors, **facts)

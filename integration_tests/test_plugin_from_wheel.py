@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from environments import Environment
+from environments import ROOT, Environment, build_wheel
 
 MODEL = """
 import json
@@ -83,3 +83,56 @@ def test_plugin_is_used_when_installed_and_not_needed_otherwise(environment, plu
     for found, bound in ((before, 1e-6), (after, 1e-3)):
         values = np.array(found["golden"], np.uint32).view(np.float32).reshape(-1)
         assert np.abs(values - exact).max() < bound
+
+
+PORT_PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "counting-port"
+version = "1.0"
+dependencies = ["tg2hdl-top>=0.1"]
+
+[project.entry-points.tg2hdl]
+counting = "counting_port"
+
+[tool.hatch.build.targets.wheel]
+include = ["counting_port.py"]
+"""
+PORT_MODEL = """
+import json
+import numpy as np
+import tg2hdl
+
+x = np.arange(-12, 12, dtype=np.int32).reshape(4, 6)
+options = tg2hdl.CompileOptions(ports=("counting",))
+accelerator = tg2hdl.compile(lambda x: (x * 3 + 1).relu(), x, options=options)
+result = accelerator.simulate(x, engine="amaranth")
+print(json.dumps({
+    "output": result.output.tolist(),
+    "cycles": result.cycles.compute,
+    "predicted": accelerator.predicted_cycles,
+    "members": list(accelerator.top.signature.members),
+}))
+"""
+
+
+def test_a_host_port_of_others(environment, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(PORT_PROJECT)
+    source = ROOT / "examples" / "plugins" / "counting_port.py"
+    (tmp_path / source.name).write_text(source.read_text())
+    files = our_files(environment)
+    environment.install(build_wheel(tmp_path, tmp_path))
+
+    result = environment.run("-W", "error", "-c", PORT_MODEL)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    x = np.arange(-12, 12).reshape(4, 6)
+    assert found["output"] == np.maximum(x * 3 + 1, 0).tolist()
+    assert found["cycles"] == found["predicted"]
+    assert found["members"] == ["host", "cycles"]
+    assert our_files(environment) == files
+    (entry,) = [p for p in plugins(environment)["plugins"] if p["distribution"] == "counting-port"]
+    assert entry["provides"] == {"tg2hdl_ports": ["counting"]}

@@ -15,7 +15,7 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import io
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import BoardDef, resolve
+from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
@@ -34,6 +34,7 @@ _TOO_LARGE = re.compile(
 )
 _UTILIZATION = re.compile(r"\d+/ *\d+ +\d+%")
 _NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
+_DSP_OF_ICE40 = " -dsp -device u"
 _NEXTPNR = "--report top.report.json --write top.pnr.json --timing-allow-fail"
 _SUFFIXES = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
 _RUNS = 4
@@ -153,7 +154,7 @@ def build_bitstream(
             break
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
-        result = _run(design, chosen, platform, part.family, settings, work)
+        result = _run(design, chosen, platform, part, settings, work)
         if result.fmax >= settings.frequency:
             best = result
         else:
@@ -190,15 +191,16 @@ def _check_fits(design: Design, board: BoardDef, progress: Callable[[str], None]
 
 
 def _run(
-    design: Design, board: BoardDef, platform: Any, family: str, settings: PllSettings, work: Path
+    design: Design, board: BoardDef, platform: Any, part: TargetDef, settings: PllSettings, work: Path
 ) -> Bitstream:
+    family = part.family
     baud, divisor = baud_for(settings.frequency)
     shutil.rmtree(work, ignore_errors=True)
     with tool_environment(family, work / "tools") as environment:
         plan = platform.prepare(
             _OnBoard(TopModule(design), settings, divisor),
             name="top",
-            synth_opts="-no-rw-check",
+            synth_opts="-no-rw-check" + (_DSP_OF_ICE40 if family == "ice40" and part.dsp else ""),
             script_after_read=_NO_LUT_RAM if family == "ice40" else "",
             nextpnr_opts=f"{_NEXTPNR} --freq {settings.frequency:g}" if family == "gowin" else _NEXTPNR,
         )

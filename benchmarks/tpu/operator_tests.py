@@ -186,7 +186,7 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true", help="run only what has not passed yet")
     parser.add_argument("--no-record", action="store_true")
     options = parser.parse_args()
-    os.environ["DEV"] = options.device
+    os.environ |= {"DEV": options.device, "PARALLEL": "0", "OMP_NUM_THREADS": "1"}
     if options.torch:
         sys.path.append(options.torch)
     path = options.tests or fetched()

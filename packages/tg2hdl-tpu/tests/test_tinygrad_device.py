@@ -49,6 +49,13 @@ CASES = {
     "sums of rows and columns": (lambda x: (x.sum(0), x.max(1), x.sum(1)), F),
     "moves": (lambda x: x.T.pad(((1, 2), (3, 0))).flip(0)[2:], F),
     "concatenated": (lambda a, b: a.cat(b, a), N[:19], N[40:60]),
+    "steps of columns": (lambda x: (x[:, ::2] + 1, x.flip(1) * 2, x[:, 1::3] - x[:, :12], x[:, ::-4] * 3), F),
+    "padded columns": (lambda x: (x.pad(((1, 1), (2, 3))) + 1, x.repeat(2, 2) + 1, x[1:4, 5:21] * 2), F),
+    "bytes by rows and columns": (
+        lambda a: (a.T + 1, a[:, ::2] * 3, a.flip(1) < 3, a.pad((1, 2)) - 1),
+        B8.reshape(5, 14),
+    ),
+    "rows of data": (lambda x, i: x[i] * 2, F, np.array([4, 0, 0, 3, 1, 2, 4], np.int32)),
     "shifted rows": (lambda a, b: (a.pad((3, 21)), a[5:] + b[: a.shape[0] - 5], a.cat(b)), N[:531], N),
     "bytes of whole rows": (lambda a: (a[:64] + 1, a[:16] * 2, a[:48] < 3, a.pad((1, 2)), a[3:51] ^ 5), B8),
     "halfwords of blocks": (lambda a: (a.cast("int16") * 3, a.cast("uint16").cast("int32")), N),

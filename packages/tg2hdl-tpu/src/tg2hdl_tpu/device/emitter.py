@@ -204,9 +204,8 @@ class Emitter:
         self.line("bnz", target=top, a_reg=BRANCH)
         self.close()
 
-    def each_row(self, count: int, body: Callable[[], None]) -> None:
-        """Run `body` for each row, with its number in the register ROW and that of its first word in SEGMENT."""
-        lanes = self.config.lanes
+    def each_row(self, count: int, step: int, body: Callable[[], None]) -> None:
+        """Run `body` for each row, with its number in the register ROW, and `step` times that in SEGMENT."""
         self.line("set", dst_reg=ROW, b=0)
         self.line("set", dst_reg=SEGMENT, b=0)
         self.open(is_loop=count > 1)
@@ -215,7 +214,7 @@ class Emitter:
         body()
         if count > 1:
             self.line("set", dst_reg=ROW, a_reg=ROW, b=1)
-            self.line("set", dst_reg=SEGMENT, a_reg=SEGMENT, b=lanes)
+            self.line("set", dst_reg=SEGMENT, a_reg=SEGMENT, b=step)
             self.line("end")
         self.close()
 

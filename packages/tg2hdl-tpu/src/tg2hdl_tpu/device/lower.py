@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 
@@ -31,7 +32,7 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.arithmetic import STORED, constant, operation
 from tg2hdl_tpu.device.code import Line, Place, Program, assemble_code
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
-from tg2hdl_tpu.device.memory import elements_of_word, load, store
+from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_step, store, store_rows
 from tg2hdl_tpu.device.runs import Block, load_run, store_run
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
@@ -39,6 +40,8 @@ __all__ = ["compile_kernel"]
 
 #: Rows of a vector, from the fastest program to the one that needs least of VMEM.
 _ROWS = (32, 8, 2, 1)
+#: Distance of neighbouring threads' elements up to which the rows that hold them are fetched, and number of these rows.
+_STEP, _EXTERNAL_ROWS = 4, 5
 
 
 def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int]) -> Program:
@@ -89,6 +92,7 @@ class _Lowering:
         self.in_grid = False
         self.strides: dict[IRCounter, int] = {}
         self.block: Block | None = None
+        self.grid_: Grid
         self.valid: Vector | None = None
         self.statements = list(kernel.loop_tree.statements())
         self.position = {s: n for n, s in enumerate(self.statements)}
@@ -139,6 +143,7 @@ class _Lowering:
     def grid(self, loop: LoopIR, grid: Grid) -> None:
         """Run threads in blocks of rows: equal ones, and the rest."""
         lanes = self.emit.config.lanes
+        self.grid_ = grid = self.padded(loop, grid)
         total = -(-grid.threads // lanes)
         rows = next(
             (r for r in range(self.rows, self.rows // 2, -1) if total % r == 0 and r % 4 == 0), self.rows
@@ -150,6 +155,26 @@ class _Lowering:
             self.blocks(loop, grid, 0, rows, blocks)
         if rest:
             self.blocks(loop, grid, blocks * rows, rest, 1)
+
+    def padded(self, loop: LoopIR, grid: Grid) -> Grid:
+        """The grid with whole rows of its innermost counter, where accesses then are in neighbouring places."""
+        lanes = self.emit.config.lanes
+        inner = grid.extents[-1]
+        if len(grid.extents) == 1 or inner % lanes == 0 or inner < 4:
+            return grid
+        strides = dict(
+            zip(reversed(grid.counters), accumulate((1, *reversed(grid.extents[1:])), mul), strict=True)
+        )
+        for load_ in loop.statements():
+            if not isinstance(load_, IRBufLoad):
+                continue
+            form = self.affine.of(load_.addr)
+            if form is None or not any(form.coefficient(c) for c in grid.counters):
+                continue
+            flat = all(form.coefficient(c) == step for c, step in strides.items())
+            if not flat and abs(form.coefficient(grid.counters[-1])) <= _STEP:
+                return replace(grid, extents=(*grid.extents[:-1], -(-inner // lanes) * lanes), inner=inner)
+        return grid
 
     def blocks(self, loop: LoopIR, grid: Grid, start: int, rows: int, blocks: int) -> None:
         emit = self.emit
@@ -186,6 +211,10 @@ class _Lowering:
                 thread = emit.operate("min", thread, Constant(grid.threads - 1))
             for counter, value in self.counters(grid, thread):
                 self.memo[counter] = value
+            if grid.inner:
+                lane = self.memo[grid.counters[-1]]
+                self.valid = emit.operate("lt", lane, Constant(grid.inner))
+                self.memo[grid.counters[-1]] = emit.operate("min", lane, Constant(grid.inner - 1))
             for inner in loop.walk():
                 if (
                     inner.counter is not None
@@ -234,7 +263,7 @@ class _Lowering:
         if node.gate is None:
             if self.block is not None and offset is not None:
                 return load_run(emit, node.buf_idx, held, self.block, offset, None)
-            return load(emit, node.buf_idx, held, self.value(node.addr))
+            return self.rows_or_elements(node, held, None)
         gate = self.value(node.gate)
         other = self.value(node.alt) if node.alt is not None else Constant(0)
         if isinstance(gate, Constant) and not gate.bits:
@@ -243,9 +272,40 @@ class _Lowering:
             return emit.select(
                 gate, load_run(emit, node.buf_idx, held, self.block, offset, buffer.depth), other
             )
+        return emit.select(gate, self.rows_or_elements(node, held, gate), other)
+
+    def step(self, address: IRValue, dtype: DType) -> tuple[int, int] | None:
+        """Distance of the elements of neighbouring lanes, and how many external rows those of a row lie in."""
+        form = self.affine.of(address)
+        if form is None or not self.in_grid:
+            return None
+        grid, lanes = self.grid_, self.emit.config.lanes
+        inner = grid.counters[-1]
+        if len(grid.extents) > 1 and grid.extents[-1] % lanes:
+            return None
+        step = form.coefficient(inner)
+        whole = lanes * elements_of_word(dtype)
+        others = [k for s, k in form.terms if s is not inner]
+        aligned = not any(k % whole for k in (form.const, *others)) and step * lanes % whole == 0
+        return step, rows_of_step(self.emit, dtype, step, aligned=aligned)
+
+    def rows_or_elements(self, node: IRBufLoad, held: DType, gate: Value | None) -> Value:
+        emit = self.emit
         address = self.value(node.addr)
-        safe = emit.select(gate, address, Constant(0))
-        return emit.select(gate, load(emit, node.buf_idx, held, safe), other)
+        found = self.step(node.addr, held)
+        if (
+            found is not None
+            and isinstance(address, Vector)
+            and not address.uniform
+            and found[1] <= _EXTERNAL_ROWS
+        ):
+            size = None if gate is None else self.kernel.buffer(node.buf_idx).depth
+            return load_rows(emit, node.buf_idx, held, address, *found, size)
+        if self.valid is not None and self.affine.of(node.addr) is None:
+            address = emit.select(self.valid, address, Constant(0))  # an index of data, where a lane has none
+        if gate is not None:
+            address = emit.select(gate, address, Constant(0))
+        return load(emit, node.buf_idx, held, address)
 
     def offset(self, address: IRValue, dtype: DType) -> Value | None:
         """What must be added to the number of a thread for its address, where that is the same for all threads."""
@@ -282,19 +342,24 @@ class _Lowering:
     def store(self, node: IRBufStore) -> None:
         gate = None if node.gate is None else self.value(node.gate)
         held = self.kernel.buffer(node.buf_idx).dtype
+        if isinstance(gate, Constant):
+            if not gate.bits:
+                return
+            gate = None
         offset = self.offset(node.addr, held)
-        if (
-            self.block is not None
-            and offset is not None
-            and not (isinstance(gate, Constant) and not gate.bits)
-        ):
-            always = gate is None or isinstance(gate, Constant)
+        if self.block is not None and offset is not None and not self.grid_.inner:
             value = self.value(node.value)
-            if store_run(self.emit, node.buf_idx, held, self.block, offset, value, None if always else gate):
+            if store_run(self.emit, node.buf_idx, held, self.block, offset, value, gate):
                 return
         if self.valid is not None:
             gate = self.valid if gate is None else self.emit.operate("and", self.valid, gate)
-        store(self.emit, node.buf_idx, held, self.value(node.addr), self.value(node.value), gate)
+        address = self.value(node.addr)
+        found = self.step(node.addr, held)
+        if found is not None and found[0] == 1 and elements_of_word(held) == 1:
+            assert isinstance(address, Vector)
+            store_rows(self.emit, node.buf_idx, address, self.value(node.value), gate, found[1])
+            return
+        store(self.emit, node.buf_idx, held, address, self.value(node.value), gate)
 
     def read_register(self, node: IRRegLoad) -> None:
         register = self.register(node.reg, node.index)

@@ -19,7 +19,7 @@ from tg2hdl_tpu.device.emitter import (
 )
 from tg2hdl_tpu.isa import XLU
 
-__all__ = ["elements_of_word", "load", "store"]
+__all__ = ["elements_of_word", "load", "load_rows", "rows_of_step", "store", "store_rows"]
 
 _BROADCAST = XLU.index("broadcast")
 _PERMUTE = XLU.index("permute")
@@ -63,6 +63,12 @@ def load(emit: Emitter, slot: int, dtype: DType, address: Value) -> Value:
         word = _gather(emit, slot, row, lane)
     else:
         word = _one(emit, slot, row, lane)
+    return _extracted(emit, word, address, dtype)
+
+
+def _extracted(emit: Emitter, word: Value, address: Value, dtype: DType) -> Value:
+    """The element in a word."""
+    narrow = _narrow(dtype)
     if not narrow:
         return word
     byte = emit.operate("shr", word, _bit(emit, address, narrow))
@@ -113,8 +119,100 @@ def _gather(emit: Emitter, slot: int, row: Vector, lane: Vector) -> Vector:
             count=lanes,
         )
 
-    emit.each_row(result.rows.count, body)
+    emit.each_row(result.rows.count, lanes, body)
     return result
+
+
+def rows_of_step(emit: Emitter, dtype: DType, step: int, *, aligned: bool) -> int:
+    """External rows that the elements of a row of threads may lie in, which are `step` apart."""
+    lanes = emit.config.lanes
+    apart = -(-(lanes - 1) * abs(step) // elements_of_word(dtype))
+    if step == 0 or (aligned and step > 0 and apart < lanes):
+        return 1
+    return (apart + lanes - 1) // lanes + 1
+
+
+def load_rows(
+    emit: Emitter, slot: int, dtype: DType, address: Vector, step: int, count: int, size: int | None
+) -> Value:
+    """Read an element for each thread, now; those of a row are `step` apart, in at most `count` external rows.
+
+    With `size`, that of the buffer, rows of threads that lie outside read anything.
+    """
+    lanes = emit.config.lanes
+    narrow = _narrow(dtype)
+    row, lane = _split(emit, address, narrow)
+    assert isinstance(row, Vector)
+    assert isinstance(lane, Vector)
+    base = 0 if step >= 0 else lanes - 1
+    first = row
+    if size is not None:
+        last = -(-size // (lanes << narrow))
+        first = emit.operate("min", emit.operate("max", row, Constant(-count)), Constant(last))
+    fetched = Rows(emit.threads * count)
+
+    def body() -> None:
+        emit.line("lda", a=Place(first.rows, register=ROW), dst_reg=EXTERNAL, k=base)
+        target = Place(fetched, register=SEGMENT)
+        emit.line("load", dst=target, b=0, b_reg=EXTERNAL, slot=slot, count=count)
+
+    emit.each_row(emit.threads, count, body)
+    stride = count if emit.threads > 1 else 0
+    word = emit.new(uniform=False, level=emit.depth)
+    emit.permute(Place(fetched, stride=stride), lane, word.rows)
+    if count > 1:
+        which = emit.operate("rsub", row, row, level=emit.depth, pre=CROSSBAR, xlu=_BROADCAST, k=base)
+        for number in range(1, count):
+            part = emit.new(uniform=False, level=emit.depth)
+            emit.permute(Place(fetched, row=number, stride=stride), lane, part.rows)
+            chosen = emit.operate("eq", which, Constant(number))
+            emit.operate("select", part, word, into=chosen, level=emit.depth)
+            word = chosen
+    return _extracted(emit, word, address, dtype)
+
+
+def store_rows(
+    emit: Emitter, slot: int, address: Vector, value: Value, gate: Value | None, count: int
+) -> None:
+    """Write neighbouring words for the threads of each row, into at most two external rows, now."""
+    lanes = emit.config.lanes
+    row, lane = _split(emit, address, 0)
+    assert isinstance(row, Vector)
+    assert isinstance(lane, Vector)
+    own = Vector(emit.lanes(), True, 0)
+    level = emit.depth
+    shift = emit.operate("copy", lane, level=level, pre=CROSSBAR, xlu=_BROADCAST, k=0)
+    place = emit.operate("and", emit.operate("rsub", shift, own), Constant(lanes - 1))
+    data = emit.new(uniform=False, level=level)
+    source = emit.vector(value, level)
+    step = int(emit.threads > 1)
+    emit.permute(Place(source.rows, stride=step if source.rows.count > 1 else 0), place, data.rows)
+    mask: Vector | None = None
+    if gate is not None:
+        given = emit.vector(gate, level)
+        mask = emit.new(uniform=False, level=level)
+        emit.permute(Place(given.rows, stride=step if given.rows.count > 1 else 0), place, mask.rows)
+        mask = emit.operate("ne", mask, Constant(0))
+    masks = []
+    behind = emit.operate("rsub", shift, own)  # negative for the lanes of the second row
+    for number in range(count):
+        here = emit.operate("shr", behind, Constant(31))
+        if number == 0:
+            here = emit.operate("xor", here, Constant(1))
+        masks.append(here if mask is None else emit.operate("and", here, mask))
+    fetched, merged = Rows(count), Rows(count)
+
+    def body() -> None:
+        emit.line("lda", a=Place(row.rows, register=ROW), dst_reg=EXTERNAL, k=0)
+        emit.line("load", dst=Place(fetched), b=0, b_reg=EXTERNAL, slot=slot, count=count)
+        for number, chosen in enumerate(masks):
+            target = Place(merged, row=number)
+            emit.line("copy", dst=target, a=Place(chosen.rows, register=ROW), count=1)
+            old = Place(fetched, row=number)
+            emit.line("select", dst=target, a=Place(data.rows, register=ROW), b=old, count=1)
+        emit.line("store", a=Place(merged), b=0, b_reg=EXTERNAL, slot=slot, count=count)
+
+    emit.each_row(emit.threads, 0, body)
 
 
 def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, gate: Value | None) -> None:
@@ -166,4 +264,4 @@ def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, 
         for k in range(emit.config.lanes):
             element(k)
 
-    emit.each_row(emit.threads, body)
+    emit.each_row(emit.threads, 0, body)

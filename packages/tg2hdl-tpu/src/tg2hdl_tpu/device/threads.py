@@ -21,11 +21,14 @@ class Grid:
     extents : tuple of int
     items : tuple of IRItem
         What each thread executes.
+    inner : int
+        Extent of the last counter where that in `extents` was rounded up to whole rows; else 0.
     """
 
     counters: tuple[IRCounter, ...]
     extents: tuple[int, ...]
     items: tuple[IRItem, ...]
+    inner: int = 0
 
     @property
     def threads(self) -> int:
@@ -48,36 +51,38 @@ def parallel_nest(
     affine : AffineAnalysis
     """
     counters: list[IRCounter] = []
-    inner = loop
+    bodies: list[tuple[IRItem, ...]] = []
+    inner: LoopIR = loop
+    above: tuple[IRItem, ...] = ()
     while inner.axis_type == "loop" and inner.counter is not None:
         counters.append(inner.counter)
-        if len(inner.items) != 1 or not isinstance(inner.items[0], LoopIR):
+        bodies.append(above + inner.items)
+        *before, last = inner.items or (None,)
+        # Loads before the inner loop are the same in each of its iterations.
+        if not isinstance(last, LoopIR) or not all(isinstance(item, IRBufLoad) for item in before):
             break
-        if inner.items[0].axis_type != "loop":
-            break
-        inner = inner.items[0]
+        above += tuple(item for item in before if item is not None)
+        inner = last
     while counters:
-        grid = _grid(loop, counters, bounds, outside, affine)
+        grid = _grid(loop, counters, bodies[-1], bounds, outside, affine)
         if grid is not None:
             return grid
         counters.pop()
+        bodies.pop()
     return None
 
 
 def _grid(
     loop: LoopIR,
     counters: list[IRCounter],
+    items: tuple[IRItem, ...],
     bounds: dict[int, int],
     outside: set[int],
     affine: AffineAnalysis,
 ) -> Grid | None:
-    inner = loop
-    for _ in counters[1:]:
-        assert isinstance(inner.items[0], LoopIR)
-        inner = inner.items[0]
     statements = list(loop.statements())
     stores = [s for s in statements if isinstance(s, IRBufStore)]
-    if not stores or not _own_registers(inner, outside):
+    if not stores or not _own_registers(items, outside):
         return None
     forms = [affine.of(s.addr) for s in stores]
     known = [f for f in forms if f is not None]
@@ -97,7 +102,7 @@ def _grid(
             continue
         if affine.of(statement.addr) != written.get(statement.buf_idx, affine.of(statement.addr)):
             return None
-    return Grid(tuple(order), tuple(bounds[c.axis] for c in order), inner.items)
+    return Grid(tuple(order), tuple(bounds[c.axis] for c in order), items)
 
 
 def _distinct(form: Affine, order: list[IRCounter], bounds: dict[int, int]) -> bool:
@@ -115,11 +120,12 @@ def _distinct(form: Affine, order: list[IRCounter], bounds: dict[int, int]) -> b
     return True
 
 
-def _own_registers(inner: LoopIR, outside: set[int]) -> bool:
+def _own_registers(items: tuple[IRItem, ...], outside: set[int]) -> bool:
     """Whether each register that a thread writes is written before it is read, and not read elsewhere."""
+    statements = list(LoopIR.from_items(items).statements())
     written: set[int] = set()
-    stored = {s.reg for s in inner.statements() if isinstance(s, IRRegStore)}
-    for statement in inner.statements():
+    stored = {s.reg for s in statements if isinstance(s, IRRegStore)}
+    for statement in statements:
         if isinstance(statement, IRRegStore) and statement.gate is None:
             written.add(statement.reg)
         elif isinstance(statement, IRRegLoad) and statement.reg in stored - written:

@@ -181,7 +181,7 @@ class Config:
         """
         try:
             values: Any = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"the configuration is no JSON: {error}", where="Config") from None
         known = {field.name for field in fields(cls)}
         if not isinstance(values, dict) or not set(values) <= known:

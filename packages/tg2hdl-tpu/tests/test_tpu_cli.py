@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -44,3 +45,21 @@ def test_a_trap_is_an_error(source):
 def test_the_isa_and_the_header_are_printed():
     assert "| `add` |" in invoke("isa").output
     assert "#define OPCODE_HALT 1\n" in invoke("isa", "--c-header").output
+
+
+def test_build_synthesizes_the_configured_core(tmp_path, monkeypatch):
+    synth = pytest.importorskip("tg2hdl_synth")
+    calls = []
+
+    def synthesize(top, part, speed, seeds, **options):
+        calls.append((top.config.lanes, part, speed, seeds, options["place"]))
+        return SimpleNamespace(format=lambda: "Fmax 100 MHz", to_dict=lambda: {"part": part})
+
+    # The flow itself is tested in tg2hdl-synth; a core takes minutes (benchmarks/tpu/fit.py).
+    monkeypatch.setattr(synth, "synthesize", synthesize)
+    config = tmp_path / "c.json"
+    config.write_text('{"lanes":8}')
+    found = invoke("build", "--config", config, "--part", "ecp5-85k", "--json", "-")
+    assert json.loads(found.stdout) == {"part": "ecp5-85k"}
+    assert invoke("build", "--no-place", "--seeds", "2").stdout == "Fmax 100 MHz\n"
+    assert calls == [(8, "ecp5-85k", 6, 1, True), (16, "ecp5-45k", 6, 2, False)]

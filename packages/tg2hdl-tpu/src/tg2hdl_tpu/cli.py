@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_tpu.assembler import assemble, assemble_lines
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
@@ -170,6 +171,47 @@ def bench_command(
     if json_file:
         with click.open_file(json_file, "w") as file:
             file.write(json.dumps(bench_facts(found, machine, engine), indent=2) + "\n")
+
+
+@tpu.command("build")
+@_with_config
+@click.option(
+    "--part", default="ecp5-45k", show_default=True, help="As `tg2hdl plugins list --kind target` has it."
+)
+@click.option("--speed", default=6, show_default=True, help="Speed grade of an ECP5: 6, 7 or 8.")
+@click.option(
+    "--seeds", default=1, show_default=True, help="Runs of place and route; the clock is the median."
+)
+@click.option("--no-place", is_flag=True, help="Stop at the netlist: cells and no clock.")
+@click.option(
+    "--json", "json_file", type=click.Path(allow_dash=True), help="Write figures; - for standard output."
+)
+def build_command(
+    config: Path | None, part: str, speed: int, seeds: int, no_place: bool, json_file: str | None
+) -> None:
+    """Synthesize, place and route a tensor core, without pins and external memory: clock and cells."""
+    try:
+        from tg2hdl_synth import synthesize
+    except ImportError:
+        raise ToolMissingError(
+            "the Python package tg2hdl-synth is not installed", hint='pip install "tg2hdl-tpu[synth]"'
+        ) from None
+    from tg2hdl_tpu.hardware.core import TensorCore
+
+    result = synthesize(
+        TensorCore(_config(config)),
+        part,
+        speed,
+        seeds,
+        name="tensor_core",
+        place=not no_place,
+        progress=lambda message: click.echo(message, err=True),
+    )
+    if json_file != "-":
+        click.echo(result.format())
+    if json_file:
+        with click.open_file(json_file, "w") as file:
+            file.write(json.dumps(result.to_dict(), indent=2) + "\n")
 
 
 @tpu.command("isa")

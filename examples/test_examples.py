@@ -146,3 +146,37 @@ def test_float_core_in_a_verilog_project(tmp_path):
     command = block[1].replace("tg2hdl-fp32", f"{sys.executable} -m tg2hdl_fp32")
     done = subprocess.run(["bash", "-ec", command], cwd=tmp_path / "project", capture_output=True, text=True)
     assert done.stdout.strip().splitlines()[-1:] == ["PASS"], done.stdout + done.stderr
+
+
+def test_gradients_of_the_mnist_networks(monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE / "mnist"))
+    network = load(HERE / "mnist/network.py")
+    rng = np.random.default_rng(0)
+    layers = [
+        network.Conv(2, 3, 3, 1, rng),
+        network.ReLU(),
+        network.MaxPool(),
+        network.Conv(3, 4, 3, 0, rng),
+        network.Flatten(),
+        network.Dense(16, 5, rng),
+    ]
+    for layer in layers:
+        layer.weights = tuple(w.astype(np.float64) for w in layer.weights)
+    x, error = rng.normal(size=(3, 2, 8, 8)), rng.normal(size=(3, 5))
+    network.run(layers, x)
+    back = error
+    for layer in reversed(layers):
+        back = layer.backward(back)
+    arrays = [
+        (x, back),
+        *((w, g) for layer in layers for w, g in zip(layer.weights, layer.gradients, strict=True)),
+    ]
+    for array, gradient in arrays:
+        assert gradient.shape == array.shape
+        place = np.unravel_index(rng.integers(array.size), array.shape)
+        sides = []
+        for step in (1e-6, -2e-6):
+            array[place] += step
+            sides.append((network.run(layers, x) * error).sum())
+        array[place] += 1e-6
+        np.testing.assert_allclose(gradient[place], (sides[0] - sides[1]) / 2e-6, rtol=1e-5, atol=1e-7)

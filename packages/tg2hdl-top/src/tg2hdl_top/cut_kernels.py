@@ -10,8 +10,9 @@ from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, KernelIR, load
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_lower.lanes.candidates import executed_products
 from tg2hdl_top.element_types import element_types
-from tg2hdl_top.lane_choice import LaneChooser, total_multiplications
+from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.placement import place_program
@@ -93,7 +94,7 @@ def _best_cut(
 def _is_busy(program: ProgramIR, options: CompileOptions) -> bool:
     """Whether a kernel of integer sums is so near to its products by the multipliers that no cut can be worth it."""
     kernel = program.calls[0].kernel
-    least = total_multiplications(kernel) / (options.multipliers or 1)
+    least = executed_products(kernel) / (options.multipliers or 1)
     return _adds_integers(kernel) and least > WORTH_A_KERNEL * (_steps(program, options) + FILL)
 
 

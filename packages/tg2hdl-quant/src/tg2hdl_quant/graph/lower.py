@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
-from tg2hdl_quant.graph.features import has_feature_scales
+from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph, TensorNode
+from tg2hdl_quant.graph.features import feeds_only_weights, has_feature_scales
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.integer_bounds import weighted_bounds
 from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
@@ -30,6 +31,7 @@ Array = npt.NDArray[Any]
 RangeOf = Callable[[Observed, int], tuple[float, float]]
 TABLE_BITS = (8, 9, 10, 11, 12)
 TABLE_SQNR = 44.0
+_BEFORE_WEIGHTS = frozenset({"reshape", "permute", "expand", "pad", "shrink", "flip", "max"})
 
 
 class Lowering:
@@ -157,8 +159,12 @@ class Lowering:
             scale = np.where(width > 0, width, width[width > 0].min()) / (2 * high)
             offset = (observed.highs + observed.lows) / 2
         else:
-            one, low, high = self._scale(number, bits, self._observed[number].low >= 0)
+            unsigned = self._observed[number].low >= 0
+            one, low, high = self._scale(number, bits, unsigned)
             scale = np.asarray(one)
+            if not unsigned and self._is_affine(number):
+                scale, offset, high = self._affine_scale(number, bits)
+                low = 0
         dtype = integer_type(low, high)
         assert dtype is not None
         made = self._builder.add("input", (), node.shape, dtype, node.arg, node.label)
@@ -218,11 +224,23 @@ class Lowering:
         source = self._value(node.sources[0])
         if node.op == "cast":
             return source
+        if node.op == "pad" and source.offset.size == 1 and np.any(source.offset):
+            return self._pad_with_zero_point(node, source)
         moved = Sum((source,), source.offset, self._graph.nodes[node.sources[0]].shape).moved(
             self._builder, node
         )
         term = moved.terms[0]
         return Value(term.node, term.scale, term.low, term.high, moved.offset)
+
+    def _pad_with_zero_point(self, node: TensorNode, source: Value) -> Value:
+        """Padding with the code that stands for zero."""
+        zero = int(np.rint(-source.offset / source.scale))
+        dtype = self._builder.nodes[source.node].dtype
+        down, up = (self._builder.const(value, DType.INT16) for value in (-zero, zero))
+        made = self._builder.cast(source.node, DType.INT16)
+        made = self._builder.elementwise("ADD", made, down, dtype=DType.INT16)
+        made = self._builder.elementwise("ADD", self._builder.move(node, made), up, dtype=DType.INT16)
+        return replace(source, node=self._builder.cast(made, dtype))
 
     def _max(self, number: int) -> Value:
         node = self._graph.nodes[number]
@@ -318,6 +336,27 @@ class Lowering:
         scale = activation_scale(observed.values, bound, high, low, self._options.is_shift)
         return scale, low, high
 
+    def _is_affine(self, number: int) -> bool:
+        """Whether a stored tensor has a zero point."""
+        return (
+            self._options.activations == "affine"
+            and self._options.bits <= 8
+            and self._plan.roles.get(number) == {OPERAND}
+            and feeds_only_weights(self._plan, number, _BEFORE_WEIGHTS)
+        )
+
+    def _affine_scale(self, number: int, bits: int) -> tuple[Array, Array, int]:
+        """Scale, value of code 0, and the largest code, so that the codes span what samples had, and zero has one."""
+        observed = self._observed[number]
+        smallest, largest = self._range_of(observed, bits)
+        smallest, largest = min(smallest, 0.0), max(largest, 0.0)
+        high = (1 << bits) - 1
+        scale = activation_scale(
+            observed.values - smallest, largest - smallest, high, 0, self._options.is_shift
+        )
+        zero = np.clip(np.rint(-smallest / scale), 0, high)
+        return np.asarray(scale), np.asarray(-zero * scale), high
+
     def _keep(self, number: int, kind: str, value: Value) -> Value:
         bits = max(value.high.bit_length(), value.low.bit_length() + 1 if value.low < 0 else 0)
         self._stored.append(StoredTensor(self._names[number], kind, number, value, bits))
@@ -329,16 +368,21 @@ class Lowering:
         ) + float(total.offset.min())
         unsigned = max(smallest, clip[0]) >= 0
         scale, low, high = self._scale(number, self._bits(number), unsigned)
+        offset: Array = np.zeros(())
+        if not unsigned and self._is_affine(number):
+            one, offset, high = self._affine_scale(number, self._bits(number))
+            scale, low = float(one), 0
+            total = Sum(total.terms, total.offset - offset, total.shape)
         if np.isfinite(clip[0]):
-            low = max(low, int(np.rint(clip[0] / scale)))
+            low = max(low, int(np.rint((clip[0] - offset) / scale)))
         if np.isfinite(clip[1]):
-            high = min(high, int(np.rint(clip[1] / scale)))
+            high = min(high, int(np.rint((clip[1] - offset) / scale)))
         high = max(high, low)
         # A mask adds a number that is far out of range: any that saturates does the same.
         far = sum(t.reach * float(np.abs(t.scale).max()) for t in total.terms) + 4 * scale * max(high, -low)
         total = Sum(total.terms, np.clip(total.offset, -far, far), total.shape)
         made = requantize(self._builder, total, scale, low, high, self._options, self._where_name(number))
-        return self._keep(number, "activation", Value(made, np.asarray(scale), low, high))
+        return self._keep(number, "activation", Value(made, np.asarray(scale), low, high, offset))
 
     def _where_name(self, number: int) -> str:
         return f"layer {self._names[number]}"
@@ -516,9 +560,6 @@ class Lowering:
         value = self._value(varying)
         rank = len(shape)
         weights = _of_rank(weight_node.arg.astype(np.float64), rank)
-        offset = np.zeros(())
-        if np.any(value.offset):
-            offset = np.asarray((_of_rank(value.offset, rank) * weights + np.zeros(shape)).sum(node.arg))
         float_weights, taken_up = weights, np.ones(())
         if value.scale.size > 1:
             taken_up = _of_rank(value.scale, rank)
@@ -531,6 +572,11 @@ class Lowering:
         integers = self._rounding.codes(
             weights, scale, limit, varying, taken_up, shape, node.arg, self._where_name(number)
         )
+        offset = np.zeros(())
+        if np.any(value.offset):
+            # A zero point is what rounded weights are multiplied with; features are centred before they are rounded.
+            of = float_weights if value.scale.size > 1 else integers * scale
+            offset = _times_weights(_of_rank(value.offset, rank), of, shape, node.arg)
         if varying in self._mean:
             offset = offset + _lost_mean(
                 self._mean[varying], float_weights, integers * scale / taken_up, node.arg
@@ -566,6 +612,14 @@ def _sqnr(reference: Array, value: Array) -> float:
 
 def _of_rank(array: Array, rank: int) -> Array:
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def _times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1."""
+    full = tuple(
+        size if a in axes else max(offset.shape[a], weights.shape[a]) for a, size in enumerate(shape)
+    )
+    return np.asarray((offset * weights + np.zeros(full)).sum(axes))
 
 
 def _lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:

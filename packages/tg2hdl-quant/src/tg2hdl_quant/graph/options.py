@@ -9,6 +9,7 @@ from tg2hdl_ir.errors import InputError
 
 __all__ = ["REQUANTIZATIONS", "ROUNDINGS", "QuantizeOptions"]
 
+ACTIVATIONS = ("symmetric", "affine")
 REQUANTIZATIONS = ("shift", "multiplier")
 ROUNDINGS = ("half_up", "half_even", "onnxruntime", "tflite")
 _SHIFT_WIDTH = 6
@@ -47,6 +48,10 @@ class QuantizeOptions:
         rounded half to even in both.
     multiplier_bits : int
         Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).
+    activations : {"symmetric", "affine"}
+        ``affine``: the codes (of 8 bits or fewer) of tensors with negative values that only layers with weights read
+        span what samples had, with a zero point, which the biases of those layers take up.  ``symmetric``: as many codes
+        below zero as above.
     internal_bits : int
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).
     output_bits : int
@@ -74,6 +79,7 @@ class QuantizeOptions:
     requantization: str | None = None
     rounding: str = "half_up"
     multiplier_bits: int = 15
+    activations: str = "symmetric"
     internal_bits: int = 12
     output_bits: int = 16
     weight_rounding: str = "nearest"
@@ -108,6 +114,7 @@ class QuantizeOptions:
             ("requantization", self.requantization or "shift", REQUANTIZATIONS),
             ("rounding", self.rounding, ROUNDINGS),
             ("input_scales", self.input_scales, ("auto", "one")),
+            ("activations", self.activations, ACTIVATIONS),
         )
         for name, chosen, known in choices:
             if chosen not in known:

@@ -176,22 +176,25 @@ def _by_multiplier(
     terms = [t for t in total.terms if t.reach and np.any(t.scale)] or list(total.terms[:1])
     ratios = [t.scale / scale for t in terms]
     shift = max(_precision(t.reach, r, options.multiplier_bits) for t, r in zip(terms, ratios, strict=True))
-    shift = _shift_of_narrow_sums(terms, ratios, total.offset / scale, limit, shift)
-    spare = min(_trailing_zeros(r, shift) for r in ratios)
-    shift -= min(spare, shift)
-    factors = [_smallest(np.rint(r * 2.0**shift).astype(np.int64)) for r in ratios]
+    shift, dropped = _narrow_sums(terms, ratios, total.offset / scale, limit, shift)
+    factors = [_smallest(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
     half = (1 << shift) >> 1
-    added = np.rint(total.offset / scale * 2.0**shift)
+    # The bits that are dropped are half of their largest value on average.
+    added = np.rint(total.offset / scale * 2.0**shift + sum(f * (1 - 2.0**-dropped) / 2 for f in factors))
     if float(np.abs(added).max()) >= 2.0**62:
         raise _too_wide(where)
     even = options.rounding != "half_up" and shift > 0
     constant = _smallest(added.astype(np.int64))
     reach = int(np.abs(constant).max()) + half + 1
-    reach += sum(t.reach * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True))
+    reach += sum(
+        ((t.reach >> dropped) + 1) * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True)
+    )
     dtype = _accumulator(reach, where)
     number = None
     for term, factor in zip(terms, factors, strict=True):
         product = builder.cast(term.node, dtype)
+        if dropped:
+            product = builder.elementwise("SHR", product, builder.const(dropped, dtype), dtype=dtype)
         if np.any(factor != 1):
             product = builder.elementwise("MUL", product, builder.const(factor, dtype), dtype=dtype)
         number = product if number is None else builder.elementwise("ADD", number, product, dtype=dtype)
@@ -215,21 +218,40 @@ def _precision(reach: int, ratio: Array, bits: int) -> int:
     return max(min(bits - 1 - int(np.floor(np.log2(largest))), reach.bit_length() + 3), 0)
 
 
-def _shift_of_narrow_sums(
+def _narrow_sums(
     terms: list[Value], ratios: list[Array], added: Array, limit: int, shift: int
-) -> int:
-    """A smaller shift with which sums have 32 bits, unless results err more by it than 1/8 and than limit / 2048."""
-    reach = float(np.abs(added).max()) + 1.0
-    reach += sum(t.reach * float(np.abs(r).max()) for t, r in zip(terms, ratios, strict=True))
-    narrow = int(np.floor(31 - np.log2(reach)))
+) -> tuple[int, int]:
+    """Right shift, and low bits to drop before the product, with which sums have 32 bits.
+
+    Results may err by 1/8 (or limit / 2048), or 1/4 where that is not enough; beyond it the shift is the given one.
+    """
+    largest = [float(np.abs(r).max()) for r in ratios]
+    reach = float(np.abs(added).max()) + 1.0 + sum(t.reach * m for t, m in zip(terms, largest, strict=True))
     if len(terms) == 1:
         # A sum beyond the limit saturates, however far.
         ratio = np.maximum(np.abs(ratios[0]), 2.0**-60)
         wrong = float(np.minimum(terms[0].reach, (limit + float(np.abs(added).max()) + 1) / ratio).max()) / 2
     else:
         wrong = sum(t.reach for t in terms) / 2
-    exact = int(np.ceil(np.log2(max(wrong / max(limit / 2048, 1 / 8), 1.0))))
-    return min(shift, max(narrow, exact)) if exact <= narrow else shift
+    lost = [
+        sum(largest) * (2.0**bits - 1) / 2 for bits in range(max(1, *(t.reach.bit_length() for t in terms)))
+    ]
+    narrow = [int(np.floor(31 - np.log2(reach + 2 * error))) for error in lost]
+    errors = [
+        error + wrong * 2.0 ** -(n + bits) for bits, (n, error) in enumerate(zip(narrow, lost, strict=True))
+    ]
+    dropped = 0
+    if narrow[0] < shift:
+        for tolerance in (1 / 8, 1 / 4):
+            fitting = [
+                k for k, e in enumerate(errors) if e <= max(limit / 2048, tolerance) and narrow[k] >= 0
+            ]
+            if fitting:
+                dropped = fitting[0]
+                shift = narrow[dropped]
+                break
+    spare = 0 if dropped else min(_trailing_zeros(r, shift) for r in ratios)
+    return shift - min(spare, shift), dropped
 
 
 def _plus(builder: GraphBuilder, number: int, constant: Array, dtype: DType) -> int:

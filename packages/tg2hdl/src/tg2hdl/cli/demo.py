@@ -13,7 +13,7 @@ from rich.table import Table
 from tg2hdl.cli.common import progress_bar, stage
 from tg2hdl.cli.families import ENGINE
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
-from tg2hdl.demo import DEMO_MODELS, DemoModel, DemoResult, load_demo, run_images, write_files
+from tg2hdl.demo import DEMO_IMAGES, DEMO_MODELS, DemoModel, DemoResult, load_demo, run_images, write_files
 from tg2hdl.demo_device import DeviceResult, run_on_device
 from tg2hdl_host import HostError, connect
 from tg2hdl_ir.errors import SimulationError
@@ -23,7 +23,8 @@ __all__ = ["demo"]
 
 _EPILOG = """\b
 Examples:
-  tg2hdl demo                            both models, all 360 test images
+  tg2hdl demo                            both models of the digits, all 360 test images
+  tg2hdl demo --data mnist --images 60   MNIST: MLP and LeNet-5, trained, quantized to int8
   tg2hdl demo --model int8 --images 20   quicker
   tg2hdl demo --engine amaranth --images 1
   tg2hdl demo --through uart --images 40 driver, serial line and design in one simulation
@@ -31,14 +32,22 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
+@click.option(
+    "--data",
+    type=click.Choice([*DEMO_IMAGES, "all"]),
+    default="digits",
+    show_default=True,
+    help="8x8 digits, or MNIST, whose networks are trained first (10 s or so).",
+)
 @click.option("--model", type=click.Choice(["all", *DEMO_MODELS]), default="all", show_default=True)
-@click.option("--images", default=360, show_default=True, help="Test images per model, 1 to 360.")
+@click.option(
+    "--images", default=360, show_default=True, help="Test images per model: up to 360, of MNIST 1000."
+)
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option(
     "--tinygrad-images",
-    default=5,
-    show_default=True,
-    help="How many of them tinygrad's interpreter computes too; a second or so each.",
+    type=int,
+    help="How many of them tinygrad's interpreter computes too: 5 unless given, of MNIST 1 (seconds each).",
 )
 @click.option("-o", "--output", default="build/demo", show_default=True, help="Folder for the files.")
 @click.option(
@@ -50,17 +59,19 @@ Examples:
 )
 @with_json
 def demo(
+    data: str,
     model: str,
     images: int,
     engine: str,
-    tinygrad_images: int,
+    tinygrad_images: int | None,
     output: str,
     through: str,
     json_file: str | None,
 ) -> None:
     """Classify handwritten digits on simulated hardware.
 
-    Two trained networks of examples/digits, one in int8 and one in float32, go from tinygrad to hardware.
+    Two trained networks of examples/digits, one in int8 and one in float32, go from tinygrad to hardware; of MNIST an
+    MLP and LeNet-5 in int8, against the float networks that they were quantized from.
     Every test image is simulated clock cycle by clock cycle and compared bit for bit with the golden model,
     the first ones with tinygrad's own interpreter too.
     """
@@ -70,7 +81,7 @@ def demo(
     started = time.perf_counter()
     if first_start_is_slow():
         console.print("The first run compiles Yosys from WebAssembly: a minute or two, once.")
-    for name in DEMO_MODELS if model == "all" else (model,):
+    for name in [n for n, d in DEMO_MODELS.items() if data in (d, "all")] if model == "all" else [model]:
         with stage(progress, f"{name}: compiling the model"):
             loaded = load_demo(name, images, through)
         if through == "uart":
@@ -78,8 +89,9 @@ def demo(
             continue
         with stage(progress, f"{name}: building the simulation") as report:
             session = loaded.accelerator.session(engine, runs=images, progress=report)
+        compared = (5 if DEMO_MODELS[name] == "digits" else 1) if tinygrad_images is None else tinygrad_images
         with session, progress_bar(progress, f"{name}: simulating", images) as advance:
-            result = run_images(loaded, session, tinygrad_images=tinygrad_images, advance=advance)
+            result = run_images(loaded, session, tinygrad_images=compared, advance=advance)
         with stage(progress, f"{name}: writing files"):
             paths = write_files(loaded, result, Path(output))
         results.append(result)

@@ -50,7 +50,7 @@ class QuantizeOptions:
         Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).
     activations : {"symmetric", "affine"}
         ``affine``: the codes (of 8 bits or fewer) of tensors with negative values that only layers with weights read
-        span what samples had, with a zero point, which the biases of those layers take up.  ``symmetric``: as many codes
+        span what samples had, with a zero point that the biases of those layers take up.  ``symmetric``: as many codes
         below zero as above.
     internal_bits : int
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).

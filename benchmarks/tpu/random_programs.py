@@ -1,71 +1,106 @@
 """Random programs on the simulated hardware against the simulator in software.
 
-python benchmarks/tpu/random_programs.py [--instructions 1000000] [--first SEED]
+python benchmarks/tpu/random_programs.py [NAME ...] [--instructions 1000000] [--seconds S]
 
-Compares trap, program counter, cycles and both memories of every program; ends with status 1 at a difference.
+Compares trap, program counter, cycles and both memories of every program; ends with status 1 at a difference.  Goes on
+where random_programs.json ends, unless the sources of the machine have changed since, and writes it after every minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
+import tg2hdl_tpu
 from tg2hdl_tpu import Config, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.testing import random_bundle
 
+RESULTS = Path(__file__).with_suffix(".json")
+SMALL = {"lanes": 4, "rows": 2, "columns": 2, "vmem_rows": 32, "xmem_rows": 64}
 CONFIGS = {
-    "plain": Config(lanes=4, rows=2, columns=2, vmem_rows=32, xmem_rows=64),
-    "deep": Config(
+    "plain": Config(**SMALL),
+    "eight lanes": Config(
         lanes=8, rows=4, columns=8, vmem_rows=64, xmem_rows=64, read_registers=1, pre_registers=2, alu_registers=2,
         reduce_registers=2, memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
-    "sixteen": Config(
-        vmem_rows=128, xmem_rows=64, read_registers=1, pre_registers=1, alu_registers=1, reduce_registers=1
-    ),
+    "ecp5": Config.ecp5(**SMALL, memory_latency=3),
+    "functions": Config.ecp5(**SMALL, float=True, functions=True, divide=True, float_lanes=2),
 }  # fmt: skip
+
+
+def sources() -> str:
+    """Return a digest of everything that both machines are made from."""
+    root = Path(tg2hdl_tpu.__file__).parent
+    files = [*root.glob("hardware/*.py"), *root.glob("native/*")]
+    files += [
+        root / f"{name}.py" for name in ("config", "csource", "isa", "machine", "testing", "vector_ops")
+    ]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def compare(hardware: Hardware, config: Config, seed: int, length: int) -> tuple[Any, Any]:
+    """Run a program on both; returns the result in software, and what differs or None."""
+    # Programs that may trap end early: one in four.
+    bundle = random_bundle(seed, config, length=length, traps=seed % 4 == 3)
+    expected = run_bundle(bundle)
+    found = hardware.run_bundle(bundle)
+    same = (found.trap, found.pc) == (expected.trap, expected.pc)
+    if expected.trap not in (Trap.INDEX, Trap.INT8):
+        same &= found.cycles == expected.cycles
+    same &= all((found.outputs[k] == v).all() for k, v in expected.outputs.items())
+    return expected, None if same else [(r.trap.name, r.pc, r.cycles) for r in (found, expected)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("names", nargs="*", help=f"machines: {', '.join(CONFIGS)}")
     parser.add_argument("--instructions", type=int, default=1_000_000)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after these")
     parser.add_argument("--length", type=int, default=400)
     arguments = parser.parse_args()
-    different = 0
-    for name, config in CONFIGS.items():
-        seed, instructions, cycles = arguments.first, 0, 0
-        ended: Counter[str] = Counter()
-        begun = time.process_time()
+    state: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if state.get("sources") != sources():
+        state = {"sources": sources(), "machines": {}}
+    names = arguments.names or list(CONFIGS)
+    end = time.monotonic() + arguments.seconds
+    for name in names:
+        config = CONFIGS[name]
+        empty = {"programs": 0, "instructions": 0, "cycles": 0, "different": 0, "ended": {}}
+        mine = state["machines"].setdefault(name, {"config": json.loads(config.to_json()), **empty})
+        ended = Counter(mine["ended"])
         with Hardware(config, engine="levelized") as hardware:
-            while instructions < arguments.instructions // len(CONFIGS):
-                # Programs that may trap end early: one in four.
-                bundle = random_bundle(seed, config, length=arguments.length, traps=seed % 4 == 3)
-                expected = run_bundle(bundle)
-                found = hardware.run_bundle(bundle)
-                same = (found.trap, found.pc) == (expected.trap, expected.pc)
-                if expected.trap not in (Trap.INDEX, Trap.INT8):
-                    same &= found.cycles == expected.cycles
-                same &= all((found.outputs[k] == v).all() for k, v in expected.outputs.items())
-                if not same:
-                    different += 1
-                    results = [(r.trap.name, r.pc, r.cycles) for r in (found, expected)]
-                    print(f"{name}, seed {seed}: hardware {results[0]}, software {results[1]}")
-                seed += 1
-                instructions += expected.instructions
-                cycles += expected.cycles
+            written = time.monotonic()
+            while mine["instructions"] < arguments.instructions // len(CONFIGS) and time.monotonic() < end:
+                expected, difference = compare(hardware, config, mine["programs"], arguments.length)
+                if difference:
+                    mine["different"] += 1
+                    print(f"{name}, seed {mine['programs']}: hardware, software: {difference}", flush=True)
+                mine["programs"] += 1
+                mine["instructions"] += expected.instructions
+                mine["cycles"] += expected.cycles
                 ended[expected.trap.name.lower()] += 1
-        seconds = time.process_time() - begun
-        print(
-            f"{name}: {instructions} instructions, {cycles} cycles, {seconds:.0f} s, ended by {dict(ended)}",
-            flush=True,
-        )
-    print(f"{different} programs differ")
+                mine["ended"] = dict(sorted(ended.items()))
+                if time.monotonic() > written + 60:
+                    written = time.monotonic()
+                    RESULTS.write_text(json.dumps(state, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(state, indent=1) + "\n")
+        print(f"{name}: {mine}", flush=True)
+    different = sum(machine["different"] for machine in state["machines"].values())
+    total = sum(machine["instructions"] for machine in state["machines"].values())
+    print(f"{total} instructions, {different} programs differ")
     return int(different > 0)
 
 

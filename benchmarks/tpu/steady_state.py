@@ -1,13 +1,15 @@
-"""Long vectors and a large matrix product on the default machine, against the limit of its port or array.
+"""Long vectors and a large matrix product, against the limit of port or array.
 
-python benchmarks/tpu/steady_state.py [--hardware]
+python benchmarks/tpu/steady_state.py [--hardware | --sweep]
 
-Every result is checked against numpy; `--hardware` runs the simulated netlist too and compares cycles and results.
+Every result is checked against numpy; `--hardware` runs the simulated netlist of the default machine too and compares
+cycles and results; `--sweep` writes sweep.md for sizes of the array and lanes.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 
@@ -15,34 +17,54 @@ from tg2hdl_tpu import Bundle, Config, assemble, run_bundle
 from tg2hdl_tpu.bundle import Region
 from tg2hdl_tpu.hardware.simulate import Hardware
 
-GEMM = """
-# A: 64 x 64 bytes in rows 0 to 63.  Tiles of W, 4 a row, in rows 64 to 127.  C: rows 512 to 767.
-        loop #4                                              # a4: 16 columns, one row of C
-        loop #4                                              # a3: 4 columns, one segment of C
-        tile v[256+a2], mxu8
-        copy v[2048+a3:16], v[0:16], n=64 mxu8 seg=4
+WORDS, SIZE = 4096, 64
+
+
+def gemm(config: Config) -> str:
+    """Return a product of int8 matrices of `SIZE`: one tile of weights after the other, sums in the scratchpad."""
+    rows, columns, lanes = config.rows, config.columns, config.lanes
+    packed = SIZE * SIZE // (4 * lanes)  # rows of a matrix of bytes
+    a_stride, c_stride = SIZE // rows, SIZE // columns
+    c = 2 * packed
+    whole = rows * columns <= 4 * lanes
+    # A tile at once, or tile row by tile row; a2 is its address in tiles or in tile rows.
+    first = packed * 4 * lanes // (rows * columns if whole else columns)
+    tile = f"tile v[{first}+a2], mxu8" if whole else f"weights v[{first}+a2], n={rows} mxu8"
+    per_row = max(1, lanes // columns)  # segments of a row of C
+    options = f"n={SIZE} mxu8 seg={columns}"
+    step = 1 if whole else rows
+    return f"""
+        # A: bytes from row 0 on.  Tiles of W behind, by columns, then by rows.  C behind: words.
+        loop #{c_stride // per_row}                    # a4: row of C
+        loop #{per_row}                                # a3: segment of C
+        {tile}
+        copy v[{c * lanes // columns}+a3:{c_stride}], v[0:{a_stride}], {options}
         set  a1, #1
-        set  a2, a2, #1
-        loop #15
-        tile v[256+a2], mxu8
-        add  v[2048+a3:16], v[a1:16], v[512+a4:4], n=64 mxu8 seg=4
+        set  a2, a2, #{step}
+        loop #{a_stride - 1}
+        {tile}
+        add  v[{c * lanes // columns}+a3:{c_stride}], v[a1:{a_stride}], v[{c}+a4:{SIZE // lanes}], {options}
         set  a1, a1, #1
-        set  a2, a2, #1
+        set  a2, a2, #{step}
         end
         set  a3, a3, #1
         end
         set  a4, a4, #1
         end
         halt
-.out r vmem 512 256
+.out r vmem {c} {SIZE * SIZE // lanes}
 """
 
 
 def cases(config: Config) -> dict[str, tuple[Bundle, np.ndarray, float]]:
     """Return by name: the program, what it must return, and the cycles of the limit."""
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-(1 << 31), 1 << 31, 4096).astype(np.int32).reshape(256, 16) for _ in range(2))
-    out = ".out r vmem 512 256\n"
+    lanes, n = config.lanes, WORDS // config.lanes
+    half = config.vmem_rows // 2
+    a, b = (
+        rng.integers(-(1 << 31), 1 << 31, WORDS, dtype=np.int64).astype(np.int32).reshape(n, lanes)
+        for _ in "ab"
+    )
     found = {}
 
     def put(name: str, text: str, data: list[np.ndarray], expected: np.ndarray, limit: float) -> None:
@@ -52,24 +74,58 @@ def cases(config: Config) -> dict[str, tuple[Bundle, np.ndarray, float]]:
             regions.append(Region("vmem", start, np.ascontiguousarray(rows)))
             start += len(rows)
         bundle = Bundle(config, program.program, tuple(regions), program.outputs)
-        found[name] = (bundle, expected.reshape(-1, 16), limit)
+        found[name] = (bundle, expected.reshape(-1, lanes), limit)
 
-    put("add 4096", f"add v[512], v[0], v[256], n=256\nhalt\n{out}", [a, b], a + b, 256)
-    put("relu 4096", f"copy v[512], v[0], n=256 relu\nhalt\n{out}", [a], np.maximum(a, 0), 256)
-    put("copy 4096", f"copy v[512], v[0], n=256\nhalt\n{out}", [a], a, 256)
-    total = np.full((1, 16), a.sum(dtype=np.int64).astype(np.int32))
-    put(
-        "sum 4096",
-        "copy v[512], v[0], n=256 acc reduce=add levels=15\nhalt\n.out r vmem 512 1\n",
-        [a],
-        total,
-        256,
-    )
-    x, w = (rng.integers(-128, 128, (64, 64)) for _ in range(2))
-    tiles = w.reshape(16, 4, 16, 4).transpose(2, 0, 1, 3)  # by columns, then by rows
-    data = [v.astype(np.int8).reshape(64, 64).view(np.int32) for v in (x, np.ascontiguousarray(tiles))]
-    put("GEMM 64x64x64", GEMM, data, (x @ w).astype(np.int32), 64**3 / (config.rows * config.columns))
+    def vector(text: str) -> str:
+        # An instruction has at most 1,023 rows.
+        part = min(n, 512)
+        parts = [text.format(to=half + k, a=k, b=n + k, n=part) for k in range(0, n, part)]
+        return "\n".join([*parts, "halt", f".out r vmem {half} {n}", ""])
+
+    put(f"add {WORDS}", vector("add v[{to}], v[{a}], v[{b}], n={n}"), [a, b], a + b, n)
+    put(f"relu {WORDS}", vector("copy v[{to}], v[{a}], n={n} relu"), [a], np.maximum(a, 0), n)
+    put(f"copy {WORDS}", vector("copy v[{to}], v[{a}], n={n}"), [a], a, n)
+    if n < 1024:
+        total = np.full((1, lanes), a.sum(dtype=np.int64).astype(np.int32))
+        text = f"copy v[{half}], v[0], n={n} acc reduce=add levels={lanes - 1}\nhalt\n.out r vmem {half} 1\n"
+        put(f"sum {WORDS}", text, [a], total, n)
+    x, w = (rng.integers(-128, 128, (SIZE, SIZE)) for _ in range(2))
+    shape = (SIZE // config.rows, config.rows, SIZE // config.columns, config.columns)
+    tiles = np.ascontiguousarray(w.reshape(shape).transpose(2, 0, 1, 3))
+    data = [v.astype(np.int8).reshape(-1, 4 * lanes).view(np.int32) for v in (x, tiles)]
+    limit = SIZE**3 / (config.rows * config.columns)
+    put(f"GEMM {SIZE}x{SIZE}x{SIZE}", gemm(config), data, (x @ w).astype(np.int32), limit)
     return found
+
+
+def sweep() -> None:
+    """Write cycles, and their share of the limit, by size of the array and lanes."""
+    lines = [
+        "# Sizes of the tensor processor",
+        "",
+        "Written by `python benchmarks/tpu/steady_state.py --sweep`:",
+    ]
+    lines += [
+        "cycles of `Config.ecp5` in the simulator, and the limit of port or array in percent of them.",
+        "",
+    ]
+    header = ["array", "lanes", f"add {WORDS}", f"copy {WORDS}", f"GEMM {SIZE}x{SIZE}x{SIZE}"]
+    lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    for size in (2, 4, 8, 16):
+        for lanes in (4, 8, 16, 32):
+            if size > lanes:
+                continue
+            config = Config.ecp5(lanes=lanes, rows=size, columns=size, vmem_rows=16384 // lanes)
+            cells = [f"{size}x{size}", str(lanes)]
+            for name, (bundle, expected, limit) in cases(config).items():
+                if name not in header:
+                    continue
+                result = run_bundle(bundle)
+                np.testing.assert_array_equal(result.outputs["r"], expected)
+                cells.append(f"{result.cycles} ({100 * limit / result.cycles:.0f} %)")
+            lines.append(f"| {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    Path(__file__).with_name("sweep.md").write_text("\n".join([*lines, ""]))
 
 
 def main() -> None:
@@ -77,7 +133,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--hardware", action="store_true")
+    parser.add_argument("--sweep", action="store_true")
     arguments = parser.parse_args()
+    if arguments.sweep:
+        sweep()
+        return
     config = Config()
     hardware = Hardware(config, engine="levelized") if arguments.hardware else None
     print("| kernel | cycles | limit | of the limit |\n|---|---|---|---|")

@@ -39,8 +39,8 @@ class TensorCore(wiring.Component):
     write_en, write_address, write_data : In
         Write the program while the machine does not run.
     running : Out(1)
-    memory_ready : In(1)
-        The external memory takes a request in each direction.
+    memory_ready, read_waits : In(1)
+        The external memory takes a request in each direction; it does not take one to read in this cycle.
     read_en, read_address : Out; read_valid, read_data : In
         Rows of the external memory, in order.
     store_en, store_address, store_data : Out
@@ -65,6 +65,7 @@ class TensorCore(wiring.Component):
                 "write_address": In(PC_BITS),
                 "write_data": In(INSTRUCTION_BITS),
                 "memory_ready": In(1),
+                "read_waits": In(1),
                 "read_en": Out(1),
                 "read_address": Out(ADDRESS_BITS),
                 "read_valid": In(1),
@@ -420,7 +421,13 @@ class TensorCore(wiring.Component):
             name: self._row_waits(m, name, channel) for name, channel in (("load", load), ("store", store))
         }
 
-        request = load.active & (load.left != 0) & (load.outstanding < DMA_FIFO) & self.memory_ready
+        request = (
+            load.active
+            & (load.left != 0)
+            & (load.outstanding < DMA_FIFO)
+            & self.memory_ready
+            & ~self.read_waits
+        )
         same_bank = self.flights.writes & (self.flights.row[-1] == load.row[bits - 1])
         put = arriving.ready & ~same_bank & ~waits["load"] & load.active
         m.d.comb += [

@@ -14,7 +14,18 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import Trap, is_illegal
 from tg2hdl_tpu.machine import Result, host_rows
 
-__all__ = ["Hardware"]
+__all__ = ["Hardware", "program_limbs"]
+
+
+def program_limbs(bundle: Bundle) -> NDArray[np.uint64]:
+    """Return a program as the program memory has it: with a bit that says that a word is an instruction."""
+    return np.array(
+        [
+            [word & (1 << 64) - 1, word >> 64, int(not is_illegal(word, bundle.config))]
+            for word in bundle.program
+        ],
+        dtype=np.uint64,
+    )
 
 
 class Hardware:
@@ -70,12 +81,8 @@ class Hardware:
         """Power on, load a bundle and run it."""
         simulation = self.simulation
         simulation.reset()
-        words = [
-            [word & (1 << 64) - 1, word >> 64, int(not is_illegal(word, self.config))]
-            for word in bundle.program
-        ]
-        if words:
-            simulation.write_memory("program", np.array(words, dtype=np.uint64))
+        if bundle.program:
+            simulation.write_memory("program", program_limbs(bundle))
         for region in bundle.data:
             self.write(region.space, region.start, region.rows)
         simulation.step(2)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 
+import numpy as np
 import pytest
 from environments import ROOT
 
@@ -129,6 +130,7 @@ def test_readme_shows_the_two_commands_and_hatch_knows_them():
 
 def test_commands_of_the_readme_work(tmp_path):
     (tmp_path / "model.py").write_text(MODEL)
+    np.savez(tmp_path / "inputs.npz", np.ones((3, 4, 8), np.int8))
     text = "\n".join(blocks(ROOT / "README.md", "console"))
     commands = [line for line in text.splitlines() if line.startswith("tg2hdl ")]
     assert len(commands) >= 3

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from amaranth.lib import wiring
 
 from tg2hdl_backend.plan_cache import installed
+from tg2hdl_backend.wave_views import design_views
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower import HardwarePlan
@@ -22,13 +23,13 @@ _PER_DESIGN, _PER_NODE = 60, 9
 
 
 def design_model(design: Design, component: wiring.Component) -> SimulationModel:
-    """Simulation model of a design's component, whose engine is selected by the plan."""
+    """Simulation model of a design's component: engine selected by the plan, waveform in its terms."""
 
     def forecast() -> Forecast:
         cells = sum(map(netlist_cells, design.core_plans))
         return Forecast(cells, content_key("design", design.to_json(), installed()))
 
-    return SimulationModel(component, forecast=forecast)
+    return SimulationModel(component, forecast=forecast, views=partial(design_views, design))
 
 
 def least_cells(plan: HardwarePlan) -> int:

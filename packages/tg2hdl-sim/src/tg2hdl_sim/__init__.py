@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tg2hdl_sim.model import Forecast, MemoryInfo, PortInfo, SimulationModel
     from tg2hdl_sim.simulation import Simulation
     from tg2hdl_sim.version import __version__
+    from tg2hdl_sim.views import View
 
 __all__ = [
     "BATCH_SIZE",
@@ -29,6 +30,7 @@ __all__ = [
     "PortInfo",
     "Simulation",
     "SimulationModel",
+    "View",
     "__version__",
     "batch_pays",
     "batch_size",
@@ -51,6 +53,7 @@ _OWNERS = {
     "PortInfo": "model",
     "Simulation": "simulation",
     "SimulationModel": "model",
+    "View": "views",
     "__version__": "version",
     "estimate_engines": "engines",
     "open_simulation": "engines",

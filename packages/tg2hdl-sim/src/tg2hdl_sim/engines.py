@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim.fst import convert_to_fst, is_fst, vcd_beside
 from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation
+from tg2hdl_sim.views import add_views
 
 __all__ = ["EngineEstimate", "estimate_engines", "open_simulation"]
 
@@ -127,7 +129,7 @@ def open_simulation(
         simulation = open_simulation(
             model, engine, expected_cycles=expected_cycles, vcd=source, cache=cache, progress=progress
         )
-        simulation.finish = convert_to_fst(source, path)
+        simulation.on_finish(convert_to_fst(source, path))
         return simulation
     if engine != "auto":
         return _open(registry().simulator(engine), model, path, cache, report)
@@ -169,4 +171,6 @@ def _open(
         error.where = error.where or model.name
         raise
     assert isinstance(simulation, Simulation)
+    if vcd is not None and model.views is not None:
+        simulation.on_finish(partial(add_views, vcd, model.views()))
     return simulation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_sim import netlist
 from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
 from tg2hdl_sim.collection import paused_collection
+from tg2hdl_sim.views import View
 
 __all__ = ["Elaboration", "Forecast", "MemoryInfo", "PortInfo", "SimulationModel"]
 
@@ -104,6 +105,8 @@ class SimulationModel:
         after power on in any case, and a design without it runs faster.
     forecast : callable, optional
         Returns a `Forecast`; then ``engine="auto"`` selects the engine without elaborating the design.
+    views : callable, optional
+        Returns the `View` variables that a waveform has besides the signals.
     """
 
     top: Any
@@ -111,6 +114,7 @@ class SimulationModel:
     name: str = "top"
     reset: bool = False
     forecast: Callable[[], Forecast] | None = None
+    views: Callable[[], Sequence[View]] | None = None
     _parts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

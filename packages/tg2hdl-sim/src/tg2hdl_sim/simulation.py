@@ -50,7 +50,7 @@ class Simulation(ABC):
             }
         )
         self._open = True
-        self.finish: Callable[[], None] | None = None  # called once the waveform is complete
+        self._finish: list[Callable[[], None]] = []
 
     # Lifetime
 
@@ -70,8 +70,12 @@ class Simulation(ABC):
         if self._open:
             self._open = False
             self._close()
-            if self.finish is not None:
-                self.finish()
+            for function in self._finish:
+                function()
+
+    def on_finish(self, function: Callable[[], None]) -> None:
+        """Call a function once the waveform is complete, after those before it."""
+        self._finish.append(function)
 
     def reset(self) -> None:
         """Power on again: registers, memories and inputs get their initial values, and `cycles` is 0."""

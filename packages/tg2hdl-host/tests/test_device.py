@@ -44,6 +44,22 @@ def test_a_call_and_a_batch_return_what_the_model_returns():
     assert device.rate > 0
 
 
+def test_values_for_integers_need_their_scales():
+    device = opened()
+    with pytest.raises(UnfitInputError, match="type float64") as caught:
+        device(np.zeros((1, 8)))
+    assert ".astype() does not scale" in caught.value.hint
+    with pytest.raises(UnfitInputError, match="1 outputs, and scales of 0"):
+        device.dequantize(np.zeros(3, np.int32))
+    border = {"scale": [0.5], "offset": 0.0, "zero": 1, "low": -100, "high": 100}
+    borders = {"inputs": [border], "outputs": [border | {"scale": [2.0, 1.0, 1.0]}]}
+    device = opened(files={"id": "1122334455667788", "design": "fake", "borders": borders})
+    # Halves are rounded to even, and 1e6 is clipped.
+    found = device(np.array([[0.25, 0.75, -0.25, 1e6, 0, 0, 0, 0]]))
+    assert found.tolist() == result(np.array([0 + 1, 2 + 1, 0 + 1, 100, 1, 1, 1, 1])).tolist()
+    assert device.dequantize(found).tolist() == [2.0 * (found[0] - 1), found[1] - 1, found[2] - 1]
+
+
 def test_progress_is_printed(capsys):
     opened().run(inputs(16), progress=True)
     assert "16 of 16" in capsys.readouterr().err

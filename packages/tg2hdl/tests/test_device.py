@@ -18,7 +18,7 @@ from tg2hdl.bits import same_bits
 from tg2hdl.cli import cli
 from tg2hdl.device_folder import write_device_folder
 from tg2hdl.serve import open_line
-from tg2hdl_host import Device, LinkError, RefusedError, WrongDesignError, protocol, selftest
+from tg2hdl_host import Device, LinkError, RefusedError, UnfitInputError, WrongDesignError, protocol, selftest
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.boards import bitstream
@@ -275,6 +275,23 @@ def test_spi_in_simulation_gives_the_golden_results(tmp_path):
         counters = device.counters
     assert (counters["runs"], counters["cycles"]) == (8, accelerator.predicted_cycles)
     assert (counters["link_errors"], counters["repeats"]) == (0, 0)
+
+
+def test_a_quantized_model_takes_the_values_it_was_quantized_for(tmp_path):
+    rng = np.random.default_rng(3)
+    weight = Tensor(rng.normal(size=(6, 4)).astype(np.float32))
+    samples = rng.normal(size=(20, 6)).astype(np.float32) * [1, 2, 0.1, 1, 1, 30]
+    q = tg2hdl.quantize(lambda x: (x @ weight).relu(), samples.astype(np.float32))
+    accelerator = compiled(q, samples[:1].astype(np.float32))
+    x = np.append(rng.normal(size=(3, 6)) * 2, [[1e9, -1e9, 0, 0, 0, 0]], axis=0).astype(np.float32)
+    with opened(accelerator, tmp_path) as device:
+        found = device.run(x)
+        for sample, integers in zip(x, found, strict=True):
+            assert same_bits(integers, accelerator.golden(sample))
+            assert same_bits(device.dequantize(integers), q(sample))
+        assert same_bits(device(*q.quantize_input(x[0])), found[0])
+        with pytest.raises(UnfitInputError, match="NaN or infinite"):
+            device(np.full(6, np.nan, np.float32))
 
 
 def test_build_for_a_board_shows_what_each_kernel_takes(tmp_path, monkeypatch):

@@ -49,7 +49,9 @@ class Buffer:
                 f"{self.name!r} has shape {array.shape} and type {array.dtype}, the design takes {self.shape} and "
                 f"{self.dtype}",
                 stage=f"write {self.name}",
-                hint="reshape it, or convert it with .astype()",
+                hint="give the integers that the model was compiled for: .astype() does not scale values"
+                if array.dtype.kind == "f" and self.dtype.kind in "iu"
+                else "reshape it, or convert it with .astype()",
             )
         return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
 

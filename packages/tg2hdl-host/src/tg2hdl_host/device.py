@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_host import protocol
+from tg2hdl_host.border import Border
 from tg2hdl_host.description import Buffer, Description, restored
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
 from tg2hdl_host.link import Fault, Link, Transport
@@ -72,6 +73,12 @@ class Device:
         self.rate = 0.0
         try:
             self.description = self._identify(files)
+            borders = (files or {}).get("borders") or {"inputs": [], "outputs": []}
+            self._borders = {
+                name: Border.parse(data)
+                for name, data in zip(self.description.inputs, borders["inputs"], strict=False)
+            }
+            self._output_borders = [Border.parse(data) for data in borders["outputs"]]
             self._missing = {b.name for b in self.description.weights}
             if weights:
                 self.load_weights(weights)
@@ -104,7 +111,8 @@ class Device:
         Raises
         ------
         UnfitInputError
-            For a missing input, or one of another shape or type.
+            For a missing input, or one of another shape or type; with the folder of a quantized model, inputs may be the
+        float values that it was quantized for.
         LinkError
             When a stage does not answer.
         """
@@ -216,10 +224,39 @@ class Device:
             if buffer is None:  # no result depends on it
                 continue
             array = np.asarray(value)
+            if array.dtype.kind == "f" and buffer.dtype.kind in "iu" and name in self._borders:
+                if not np.all(np.isfinite(array)):
+                    raise UnfitInputError(
+                        f"{name!r} has NaN or infinite elements",
+                        stage=f"write {name}",
+                        hint="give finite values",
+                    )
+                array = self._borders[name].quantized(array).astype(buffer.dtype)
             if buffer.shape[:1] == (1,) and array.shape == buffer.shape[1:]:
                 array = array[None]
             found += protocol.write(buffer.address, buffer.encode(array), f"write {name}")
         return found
+
+    def dequantize(self, outputs: Any) -> Any:
+        """Values of the integer outputs of a quantized model, as float32: an array or a tuple, as they came.
+
+        Raises
+        ------
+        UnfitInputError
+            Without the scales, which are in the folder that ``tg2hdl build`` wrote for a quantized model.
+        """
+        arrays = outputs if isinstance(outputs, tuple | list) else (outputs,)
+        if len(arrays) != len(self._output_borders):
+            raise UnfitInputError(
+                f"{len(arrays)} outputs, and scales of {len(self._output_borders)}",
+                stage="dequantize",
+                hint="connect with the folder that `tg2hdl build` wrote for a quantized model",
+            )
+        values = tuple(
+            border.dequantized(np.asarray(array))
+            for border, array in zip(self._output_borders, arrays, strict=True)
+        )
+        return values if isinstance(outputs, tuple | list) else values[0]
 
     # Weights and counters
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tg2hdl.quantization import QuantizedModel
 from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError
@@ -55,6 +56,7 @@ def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int,
     entries = found.to_dict() | {
         "inputs": [program.buffers[spec.buffer].name for spec in captured.inputs],
         "structure": _structure(captured),
+        **_borders(captured),
         **facts,
     }
     contents = {
@@ -85,6 +87,20 @@ def _write_vectors(accelerator: Accelerator, path: Path, vectors: int) -> None:
             result = found[program.buffers[program.outputs[k]].name]
             arrays[f"out{number}_{k}"] = _storable(result.reshape(spec.shape))
     np.savez_compressed(path, **arrays)
+
+
+def _borders(captured: CapturedProgram) -> dict[str, Any]:
+    """Scales of a quantized model's inputs and outputs, for its driver."""
+    if not isinstance(captured.model, QuantizedModel):
+        return {}
+    graph = captured.model.quantized
+
+    def entry(value: Any) -> dict[str, Any]:
+        arrays = {"scale": np.asarray(value.scale).tolist(), "offset": np.asarray(value.offset).tolist()}
+        return arrays | {"zero": int(value.zero), "low": int(value.low), "high": int(value.high)}
+
+    values = {"inputs": graph.inputs, "outputs": graph.outputs}
+    return {"borders": {name: [entry(value) for value in found] for name, found in values.items()}}
 
 
 def _storable(array: np.ndarray) -> np.ndarray:

@@ -254,6 +254,7 @@ def test_build_selftest_and_connect(tmp_path):
     folder = tmp_path / "out"
     result = CliRunner().invoke(cli, ["build", str(model), "-o", str(folder), "--vectors", "2"])
     assert result.exit_code == 0, result.output
+    assert f'tg2hdl.connect("simulate:{folder}")' in result.output
     names = {path.name for path in folder.iterdir()}
     assert {"design.json", "device.json", "registers.h", "registers.md", "vectors.npz"} <= names
     result = CliRunner().invoke(cli, ["selftest", f"simulate:{folder}"])

@@ -33,8 +33,8 @@ class Border:
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Border:
         """Read an entry of ``device.json``."""
-        arrays = (np.asarray(data[name], np.float64) for name in ("scale", "offset"))
-        return cls(*arrays, data["zero"], data["low"], data["high"])
+        scale, offset = (np.asarray(data[name], np.float64) for name in ("scale", "offset"))
+        return cls(scale, offset, data["zero"], data["low"], data["high"])
 
     def quantized(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Integers of values: rounded half to even and clipped; in float32 unless there is an offset."""
@@ -42,7 +42,7 @@ class Border:
             steps = np.rint((values - self.offset) / self.scale)
         else:
             steps = np.rint(values.astype(np.float32) / self.scale.astype(np.float32)).astype(np.float64)
-        return np.clip(steps + self.zero, self.low, self.high)
+        return np.asarray(np.clip(steps + self.zero, self.low, self.high), np.float64)
 
     def dequantized(self, integers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Values of integers."""

@@ -111,8 +111,8 @@ class Device:
         Raises
         ------
         UnfitInputError
-            For a missing input, or one of another shape or type; with the folder of a quantized model, inputs may be the
-        float values that it was quantized for.
+            For a missing input, or one of another shape or type; with the folder of a quantized model, inputs may be
+            the float values that it was quantized for.
         LinkError
             When a stage does not answer.
         """

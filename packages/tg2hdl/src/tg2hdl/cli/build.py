@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -75,11 +76,18 @@ def build(
     console.print(
         f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}", highlight=False
     )
+    console.print(_next_step(folder, board), highlight=False, soft_wrap=True)
     kept = ("board", "clock_mhz", "fmax_mhz", "fmax_limit", "baud", "utilization", "by_part", "id")
     figures = {name: facts[name] for name in kept if name in facts}
     write_json(
         json_file, {"folder": str(folder), "predicted_cycles": accelerator.predicted_cycles, **figures}
     )
+
+
+def _next_step(folder: Path, board: str | None) -> str:
+    if board is None:
+        return f'next: tg2hdl selftest simulate:{folder}, or tg2hdl.connect("simulate:{folder}") in Python'
+    return f"next: tg2hdl program {folder}, then tg2hdl selftest /dev/ttyUSB0 {folder}"
 
 
 def _usage_table(by_part: dict[str, dict[str, int]]) -> Table:

@@ -61,7 +61,7 @@ def test_a_gowin_pll_is_within_its_limits_and_close_below(wanted):
 
 
 def test_a_clock_that_no_pll_makes_is_refused():
-    with pytest.raises(InputError, match="makes no clock of 1 MHz"):
+    with pytest.raises(InputError, match="makes no suitable clock of 1 MHz"):
         pll_settings("ecp5", 25.0, 1.0)
 
 
@@ -71,6 +71,26 @@ def test_baud_rates_are_within_one_percent(clock):
     assert abs(clock * 1e6 / divisor / baud - 1) < 0.01
     assert divisor >= 8
     assert (baud, divisor) != (2_000_000, 12) or clock == 24
+
+
+@pytest.mark.parametrize("baud", [3_000_000, 6_000_000, 10_000_000, 115_200])
+@pytest.mark.parametrize(
+    ("family", "source"), [("ecp5", 25.0), ("ecp5", 48.0), ("ice40", 12.0), ("gowin", 27.0)]
+)
+def test_a_clock_suits_the_baud_rate(family, source, baud):
+    found = pll_settings(family, source, 101.0, lambda clock: bitstream._has_baud(clock, baud))
+    divisor = bitstream.baud_for(found.frequency, baud)[1]
+    assert 80 <= found.frequency <= 101
+    assert divisor >= 8
+    assert abs(found.frequency * 1e6 / divisor / baud - 1) < 0.01
+
+
+def test_a_baud_rate_that_no_clock_makes_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no suitable clock of 100 MHz") as caught:
+        bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path, clock=100.0, baud=40_000_000)
+    assert "another baud rate" in caught.value.hint
+    with pytest.raises(InputError, match="100 MHz makes no 3,000,000 baud"):
+        bitstream.baud_for(100.0, 3_000_000)
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda b: b.name)
@@ -152,7 +172,7 @@ class Runs:
     def __init__(self, *reached):
         self.reached, self.aims = list(reached), []
 
-    def __call__(self, design, board, platform, family, settings, work):
+    def __call__(self, design, board, platform, part, settings, baud, work):
         self.aims.append(settings.frequency)
         work.mkdir(parents=True)
         (work / "top.bit").write_text(f"{settings.frequency}")

@@ -329,6 +329,7 @@ class Accelerator:
         *,
         board: str | None = None,
         clock: float | None = None,
+        baud: int | None = None,
         vectors: int = 8,
         progress: Callable[[str], None] = lambda message: None,
     ) -> Path:
@@ -343,6 +344,8 @@ class Accelerator:
             Name of a board (``tg2hdl plugins list --kind board``); for the simulation alone when absent.
         clock : float, optional
             MHz of the board's PLL; what the design reaches when absent.
+        baud : int, optional
+            Bits per second of the board's serial line; the fastest usual rate up to 2,000,000 when absent.
         vectors : int
             Random inputs for `tg2hdl selftest`.
         progress : callable, optional
@@ -368,7 +371,9 @@ class Accelerator:
         if board is not None:
             from tg2hdl_synth.boards.bitstream import build_bitstream
 
-            made = build_bitstream(self.design, board, Path(folder), clock=clock, progress=progress)
+            made = build_bitstream(
+                self.design, board, Path(folder), clock=clock, baud=baud, progress=progress
+            )
             facts = {
                 "board": board,
                 "bitstream": made.path.name,

@@ -73,19 +73,30 @@ class Bitstream:
     limit: str = ""
 
 
-def baud_for(clock: float) -> tuple[int, int]:
-    """The fastest usual baud rate that a clock (MHz) divides into within 1 %, and the cycles of a bit.
+def baud_for(clock: float, wanted: int | None = None) -> tuple[int, int]:
+    """The wanted baud rate, or the fastest usual one, that a clock (MHz) divides into within 1 %; and cycles of a bit.
 
     Raises
     ------
     InputError
-        When the clock is too slow for any.
+        When there is none.
     """
-    for baud in _BAUDS:
+    for baud in (wanted,) if wanted else _BAUDS:
         divisor = round(clock * 1e6 / baud)
         if divisor >= 8 and abs(clock * 1e6 / divisor / baud - 1) < _TOLERANCE:
             return baud, divisor
-    raise InputError(f"a clock of {clock:g} MHz makes no usual baud rate", hint="ask for a faster clock")
+    raise InputError(
+        f"a clock of {clock:g} MHz makes no {f'{wanted:,} baud' if wanted else 'usual baud rate'}",
+        hint="a bit takes at least 8 clock cycles" if wanted else "ask for a faster clock",
+    )
+
+
+def _has_baud(clock: float, wanted: int | None) -> bool:
+    try:
+        baud_for(clock, wanted)
+    except InputError:
+        return False
+    return True
 
 
 def check_board(board: str | BoardDef) -> BoardDef:
@@ -111,6 +122,7 @@ def build_bitstream(
     folder: Path,
     *,
     clock: float | None = None,
+    baud: int | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Bitstream:
     """Build a bitstream; the clock is that which the design reaches, unless it is given.
@@ -121,6 +133,8 @@ def build_bitstream(
     ----------
     clock : float, optional
         MHz; missing it is an error then.
+    baud : int, optional
+        Bits per second of the serial line, at most an eighth of the clock; clocks that it does not divide are left out.
 
     Raises
     ------
@@ -149,12 +163,13 @@ def build_bitstream(
     wanted, best, missed, limit = clock or chosen.first_clock, None, "", ""
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
-        settings = pll_settings(part.family, platform.default_clk_frequency / 1e6, wanted)
+        source = platform.default_clk_frequency / 1e6
+        settings = pll_settings(part.family, source, wanted, lambda clock: _has_baud(clock, baud))
         if best is not None and settings.frequency < best.clock * _WORTH:
             break
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")
         work = folder / "synthesis" / f"run{run}"
-        result = _run(design, chosen, platform, part, settings, work)
+        result = _run(design, chosen, platform, part, settings, baud, work)
         if result.fmax >= settings.frequency:
             best = result
         else:
@@ -191,10 +206,16 @@ def _check_fits(design: Design, board: BoardDef, progress: Callable[[str], None]
 
 
 def _run(
-    design: Design, board: BoardDef, platform: Any, part: TargetDef, settings: PllSettings, work: Path
+    design: Design,
+    board: BoardDef,
+    platform: Any,
+    part: TargetDef,
+    settings: PllSettings,
+    wanted_baud: int | None,
+    work: Path,
 ) -> Bitstream:
     family = part.family
-    baud, divisor = baud_for(settings.frequency)
+    baud, divisor = baud_for(settings.frequency, wanted_baud)
     shutil.rmtree(work, ignore_errors=True)
     with tool_environment(family, work / "tools") as environment:
         plan = platform.prepare(

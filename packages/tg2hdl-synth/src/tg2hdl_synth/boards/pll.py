@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +31,10 @@ class PllSettings:
     values: tuple[tuple[str, int], ...]
 
 
-def pll_settings(family: str, source: float, wanted: float) -> PllSettings:
-    """Settings for the fastest clock that is not faster than the wanted one (MHz).
+def pll_settings(
+    family: str, source: float, wanted: float, suits: Callable[[float], bool] = lambda frequency: True
+) -> PllSettings:
+    """Settings for the fastest clock that suits and is not faster than the wanted one (MHz).
 
     Raises
     ------
@@ -42,11 +45,12 @@ def pll_settings(family: str, source: float, wanted: float) -> PllSettings:
         raise InputError(
             f"the PLL of the family {family!r} is not known", hint="choose a board of another family"
         )
-    best = max(_SEARCHES[family](source, wanted), key=lambda s: s.frequency, default=None)
+    found = (settings for settings in _SEARCHES[family](source, wanted) if suits(settings.frequency))
+    best = max(found, key=lambda s: s.frequency, default=None)
     if best is None:
         raise InputError(
-            f"the PLL of the {family} makes no clock of {wanted:g} MHz or less from {source:g} MHz",
-            hint="ask for a faster clock",
+            f"the PLL of the {family} makes no suitable clock of {wanted:g} MHz or less from {source:g} MHz",
+            hint="ask for a faster clock, or another baud rate",
         )
     return best
 
@@ -55,13 +59,12 @@ def _ecp5(source: float, wanted: float) -> list[PllSettings]:
     """Feedback from the output: fout = fin * FB / I, with a VCO of fout * OP in 400 to 800 MHz."""
     found = []
     for divider in range(1, min(128, int(source / 3.125)) + 1):
-        feedback = min(80, int(wanted * divider / source + 1e-9))
-        frequency = source * feedback / divider
-        for output in range(1, 129):
-            if feedback and 400 <= frequency * output <= 800:
+        for feedback in range(1, min(80, int(wanted * divider / source + 1e-9)) + 1):
+            frequency = source * feedback / divider
+            output = next((n for n in range(1, 129) if 400 <= frequency * n <= 800), None)
+            if output:
                 values = (("CLKI_DIV", divider), ("CLKFB_DIV", feedback), ("CLKOP_DIV", output))
                 found.append(PllSettings("ecp5", frequency, values))
-                break
     return found
 
 
@@ -69,10 +72,11 @@ def _ice40(source: float, wanted: float) -> list[PllSettings]:
     """fout = fin * (DIVF + 1) / 2^DIVQ, with a VCO of 533 to 1,066 MHz."""
     found = []
     for divq in range(1, 7):
-        divf = min(127, int(wanted * 2**divq / source + 1e-9) - 1)
-        vco = source * (divf + 1)
-        if divf >= 0 and 533 <= vco <= 1066:
-            found.append(PllSettings("ice40", vco / 2**divq, (("DIVR", 0), ("DIVF", divf), ("DIVQ", divq))))
+        for divf in range(min(128, int(wanted * 2**divq / source + 1e-9))):
+            vco = source * (divf + 1)
+            if 533 <= vco <= 1066:
+                values = (("DIVR", 0), ("DIVF", divf), ("DIVQ", divq))
+                found.append(PllSettings("ice40", vco / 2**divq, values))
     return found
 
 
@@ -80,13 +84,12 @@ def _gowin(source: float, wanted: float) -> list[PllSettings]:
     """fout = fin * (FBDIV + 1) / (IDIV + 1), with a VCO of fout * ODIV in 500 to 1,200 MHz."""
     found = []
     for divider in range(1, min(64, int(source / 3)) + 1):
-        feedback = min(64, int(wanted * divider / source + 1e-9))
-        frequency = source * feedback / divider
-        for output in (2, 4, 8, *range(16, 129, 16)):
-            if feedback and 500 <= frequency * output <= 1200:
+        for feedback in range(1, min(64, int(wanted * divider / source + 1e-9)) + 1):
+            frequency = source * feedback / divider
+            output = next((n for n in (2, 4, 8, *range(16, 129, 16)) if 500 <= frequency * n <= 1200), None)
+            if output:
                 values = (("IDIV_SEL", divider - 1), ("FBDIV_SEL", feedback - 1), ("ODIV_SEL", output))
                 found.append(PllSettings("gowin", frequency, values))
-                break
     return found
 
 

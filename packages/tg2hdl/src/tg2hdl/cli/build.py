@@ -30,12 +30,18 @@ Examples:
     "--board", help="Board; `tg2hdl plugins list --kind board` shows them.  [default: simulation only]"
 )
 @click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the design reaches]")
+@click.option(
+    "--baud",
+    type=click.IntRange(9600),
+    help="Serial line of the board, e.g. 3000000.  [default: at most 2000000]",
+)
 @with_json
 def build(
     output: str | None,
     vectors: int,
     board: str | None,
     clock: float | None,
+    baud: int | None,
     json_file: str | None,
     **model_options: Any,
 ) -> None:
@@ -60,7 +66,7 @@ def build(
     )
     folder = output_folder(output, file.label)
     with stage(progress, f"building for {board}" if board else "writing the folder") as report:
-        accelerator.build(folder, board=board, clock=clock, vectors=vectors, progress=report)
+        accelerator.build(folder, board=board, clock=clock, baud=baud, vectors=vectors, progress=report)
     facts = json.loads((folder / "device.json").read_text())
     if board:
         microseconds = accelerator.predicted_cycles / facts["clock_mhz"]

@@ -100,6 +100,25 @@ def test_functions_are_within_an_ulp():
     assert (np.abs(ours - exact) <= np.spacing(np.abs(exact).astype(np.float32))).all()
 
 
+def test_half_is_rounded_after_each_operation():
+    bits = np.arange(0, 1 << 16, 37, dtype=np.uint16)
+    x, y = bits.view(np.float16), np.roll(bits, 500).view(np.float16)
+    x[:6] = [65504, -65504, 6e-8, -6e-8, 1, np.inf]
+    with np.errstate(all="ignore"):
+        expected = [
+            x + y,
+            x * y,
+            x.astype(np.float32).astype(np.float16),
+            np.sqrt(np.abs(x)),
+            np.maximum(x, 2),
+        ]
+        expected += [(F.reshape(-1) * np.float32(2.0**-20)).astype(np.float16)]
+    found = on("TINYTPU", lambda a, b: (a + b, a * b, a * 1, a.abs().sqrt(), (a < 2).where(2, a)), x, y)
+    found += on("TINYTPU", lambda f: (f * 2.0**-20).half(), F.reshape(-1))
+    for n, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_array_equal(ours, theirs, strict=True, err_msg=str(n))
+
+
 def test_a_tensor_larger_than_the_scratchpad():
     a = np.arange(20_000, dtype=np.int32)
     assert np.array_equal(on("TINYTPU", lambda t: t * t, a)[0], a * a)

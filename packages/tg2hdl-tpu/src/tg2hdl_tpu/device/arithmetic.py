@@ -8,11 +8,14 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IROp
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
+from tg2hdl_tpu.device.half import half_bits, half_from_bits, rounded_to_half
 
-__all__ = ["STORED", "constant", "operation", "wrapped"]
+__all__ = ["STORED", "constant", "from_bits", "operation", "to_bits", "wrapped"]
 
 #: Types that the machine computes with.
-STORED = tuple(map(DType.from_name, ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp32")))
+STORED = tuple(
+    map(DType.from_name, ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp16", "fp32"))
+)
 
 _ONE = Constant(0x3F800000)
 _SIGN = Constant(-(1 << 31))
@@ -20,7 +23,8 @@ _SIGN = Constant(-(1 << 31))
 
 def constant(node: IRConst) -> Constant:
     """A literal."""
-    bits = node.dtype.const_to_bits(node.value)
+    dtype = DType.FP32 if node.dtype == DType.FP16 else node.dtype
+    bits = dtype.const_to_bits(node.value)
     if node.dtype.kind == "int" and bits >> (node.dtype.bit_width - 1):
         bits -= 1 << node.dtype.bit_width
     return _signed(bits)
@@ -31,8 +35,22 @@ def _signed(bits: int) -> Constant:
     return Constant(bits - (1 << 32) if bits >> 31 else bits)
 
 
+def from_bits(emit: Emitter, bits: Value, dtype: DType) -> Value:
+    """The value of the lowest bits of a word."""
+    if dtype.is_bool:
+        return emit.operate("ne", emit.operate("and", bits, Constant(255)), Constant(0))
+    return half_from_bits(emit, bits) if dtype == DType.FP16 else wrapped(emit, bits, dtype)
+
+
+def to_bits(emit: Emitter, value: Value, dtype: DType) -> Value:
+    """A word whose lowest bits are those of the value."""
+    return half_bits(emit, value) if dtype == DType.FP16 else value
+
+
 def wrapped(emit: Emitter, value: Value, dtype: DType) -> Value:
-    """The value in the range of an integer type."""
+    """The value in the range of an integer type, or rounded to half."""
+    if dtype == DType.FP16:
+        return rounded_to_half(emit, value)
     spare = 32 - dtype.bit_width
     if spare == 0 or not dtype.is_int:
         return value
@@ -62,7 +80,7 @@ _SIMPLE: dict[tuple[str, str], str] = {
     ("sqrt", "float"): "fsqrt",
     ("trunc", "float"): "ftrunc",
 }
-_OVERFLOWS = ("add", "sub", "mul", "div")
+_OVERFLOWS = ("add", "sub", "mul", "div", "exp2", "log2", "sin", "sqrt")
 _SWAPPED = {
     **{op: op for op in ("add", "mul", "and", "or", "xor", "eq", "ne", "fadd", "fmul", "feq", "fne")},
     **{op: op for op in ("max", "min", "maxu", "minu")},
@@ -111,7 +129,7 @@ def _negated(emit: Emitter, node: IROp, values: list[Value]) -> Value:
 
 
 def _reciprocal(emit: Emitter, node: IROp, values: list[Value]) -> Value:
-    return emit.operate("frdiv", values[0], _ONE)
+    return wrapped(emit, emit.operate("frdiv", values[0], _ONE), node.dtype)
 
 
 def _where(emit: Emitter, node: IROp, values: list[Value]) -> Value:
@@ -148,7 +166,9 @@ def _cast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     if dtype.is_bool:
         return emit.operate("fne" if source.is_float else "ne", value, Constant(0))
     if dtype.is_float:
-        return emit.operate("u2f" if source == DType.UINT32 else "i2f", value)
+        if not source.is_float:
+            value = emit.operate("u2f" if source == DType.UINT32 else "i2f", value)
+        return wrapped(emit, value, dtype)
     if source.is_float:
         value = emit.operate("f2i", value)
     elif dtype.min_value <= source.min_value and source.max_value <= dtype.max_value:
@@ -159,7 +179,7 @@ def _cast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
 def _bitcast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     if node.dtype.is_bool and not node.srcs[0].dtype.is_bool:
         return emit.operate("ne", values[0], Constant(0))
-    return wrapped(emit, values[0], node.dtype)
+    return from_bits(emit, to_bits(emit, values[0], node.srcs[0].dtype), node.dtype)
 
 
 _SPECIAL: dict[str, Callable[[Emitter, IROp, list[Value]], Value]] = {

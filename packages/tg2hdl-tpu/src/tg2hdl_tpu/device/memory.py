@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_tpu.device.arithmetic import wrapped
+from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
 from tg2hdl_tpu.device.code import Label, Place, Rows
 from tg2hdl_tpu.device.emitter import (
     CROSSBAR,
@@ -72,9 +72,7 @@ def _extracted(emit: Emitter, word: Value, address: Value, dtype: DType) -> Valu
     if not narrow:
         return word
     byte = emit.operate("shr", word, _bit(emit, address, narrow))
-    if dtype.is_bool:
-        return emit.operate("ne", emit.operate("and", byte, Constant(255)), Constant(0))
-    return wrapped(emit, byte, dtype)
+    return from_bits(emit, byte, dtype)
 
 
 def _fetch(emit: Emitter, slot: int, row: Value, into: Rows) -> None:
@@ -227,7 +225,8 @@ def store(emit: Emitter, slot: int, dtype: DType, address: Value, value: Value, 
     if narrow:
         bit = _bit(emit, address, narrow)
         mask = (1 << (32 >> narrow)) - 1
-        value = emit.operate("shl", emit.operate("and", value, Constant(mask)), bit)
+        bits = emit.operate("and", to_bits(emit, value, dtype), Constant(mask))
+        value = emit.operate("shl", bits, bit)
         ones = emit.operate("shl", Constant(mask), bit)
         clear = emit.operate("xor", ones, Constant(-1))
     row, lane = _split(emit, address, narrow)

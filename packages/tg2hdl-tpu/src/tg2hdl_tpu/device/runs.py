@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_tpu.device.arithmetic import wrapped
+from tg2hdl_tpu.device.arithmetic import from_bits, to_bits
 from tg2hdl_tpu.device.code import Place, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR, EXTERNAL, Constant, Emitter, Value, Vector
 from tg2hdl_tpu.device.memory import elements_of_word
@@ -144,10 +144,7 @@ def _unpacked(emit: Emitter, fetched: Rows, result: Vector, dtype: DType, per_wo
     width = 32 // per_word
     bit = Vector(emit.code.constant(lane % per_word * width), False, 0)
     value = emit.operate("shr", result, bit, level=emit.depth)
-    if dtype.is_bool:
-        value = emit.operate("ne", emit.operate("and", value, Constant(255)), Constant(0))
-        return value
-    narrow = wrapped(emit, value, dtype)
+    narrow = from_bits(emit, value, dtype)
     assert isinstance(narrow, Vector)
     return narrow
 
@@ -164,7 +161,7 @@ def store_run(
         return False
     words = -(-block.rows // per_word)
     if per_word > 1:
-        data = _packed(emit, value, block, per_word)
+        data = _packed(emit, to_bits(emit, value, dtype), block, per_word)
     elif gate is None and isinstance(value, Vector) and value.rows.count == block.rows and not value.uniform:
         data = value.rows
         if block.ragged:  # the last row is not the value's own

@@ -40,7 +40,7 @@ class TINYTPURenderer(SequentialRenderer):
             dtypes.bool,
             *(dtypes.int8, dtypes.int16, dtypes.int32),
             *(dtypes.uint8, dtypes.uint16, dtypes.uint32),
-            dtypes.float32,
+            *(dtypes.float16, dtypes.float32),
         }
 
     def render(self, uops: list[Any]) -> str:

@@ -1,0 +1,59 @@
+"""Half precision: numbers are kept as FP32, rounded to half after each operation.
+
+FP32 has more than twice the digits of half, so that sums, products, quotients and roots are rounded as if once.
+"""
+
+from __future__ import annotations
+
+from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
+
+__all__ = ["half_bits", "half_from_bits", "rounded_to_half"]
+
+_MAGNITUDE = Constant(0x7FFFFFFF)
+_SIGN = Constant(-(1 << 31))
+_INFINITY = Constant(0x7F800000)
+_SMALLEST_NORMAL = Constant(0x38800000)  # 2^-14
+_BEYOND = Constant(0x47800000)  # 2^16
+_THREE_QUARTERS = Constant(0x3F400000)  # numbers near it are 2^-24 apart, as those below 2^-14 are in half
+_SCALE = Constant(0x77800000)  # 2^112, the difference of the exponents' offsets
+_STEPS = Constant(0x4B800000)  # 2^24
+
+
+def _magnitude(emit: Emitter, value: Value) -> Value:
+    return emit.operate("fadd", emit.operate("and", value, _MAGNITUDE), Constant(0))  # one NaN
+
+
+def rounded_to_half(emit: Emitter, value: Value) -> Value:
+    """The nearest half of an FP32 number, as FP32."""
+    size = _magnitude(emit, value)
+    odd = emit.operate("and", emit.operate("shr", size, Constant(13)), Constant(1))
+    up = emit.operate("add", emit.operate("add", size, Constant(0xFFF)), odd)
+    normal: Value = emit.operate("and", up, Constant(-(1 << 13)))
+    inside = emit.operate("lt", normal, _BEYOND)
+    normal = emit.select(inside, normal, emit.operate("max", normal, _INFINITY))
+    small = emit.operate("fsub", emit.operate("fadd", size, _THREE_QUARTERS), _THREE_QUARTERS)
+    result = emit.select(emit.operate("lt", size, _SMALLEST_NORMAL), small, normal)
+    return emit.operate("or", result, emit.operate("and", value, _SIGN))
+
+
+def half_bits(emit: Emitter, value: Value) -> Value:
+    """The 16 bits of a half that is kept as FP32."""
+    size = _magnitude(emit, value)
+    normal: Value = emit.operate("sub", emit.operate("shr", size, Constant(13)), Constant(0x1C000))
+    special = emit.operate("or", emit.operate("and", normal, Constant(0x3FF)), Constant(0x7C00))
+    normal = emit.select(emit.operate("lt", normal, Constant(0x7C00)), normal, special)
+    small = emit.operate("f2i", emit.operate("fmul", size, _STEPS))
+    bits = emit.select(emit.operate("lt", size, _SMALLEST_NORMAL), small, normal)
+    return emit.operate("or", bits, emit.operate("shr", emit.operate("and", value, _SIGN), Constant(16)))
+
+
+def half_from_bits(emit: Emitter, bits: Value) -> Value:
+    """A half as FP32."""
+    size = emit.operate("and", bits, Constant(0x7FFF))
+    wide = emit.operate("shl", size, Constant(13))
+    special = emit.operate("or", wide, _INFINITY)
+    number = emit.select(
+        emit.operate("lt", size, Constant(0x7C00)), emit.operate("fmul", wide, _SCALE), special
+    )
+    sign = emit.operate("shl", emit.operate("and", bits, Constant(0x8000)), Constant(16))
+    return emit.operate("or", number, sign)

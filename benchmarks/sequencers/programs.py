@@ -1,9 +1,10 @@
-"""All test programs of several kernels with `schedule="overlap"`: every bit compared, cycles with and without it.
+"""All test programs of several kernels with `schedule="overlap"` and `"dataflow"`: every bit compared, cycles of each.
 
     python benchmarks/sequencers/programs.py             simulate up to 20,000 cycles each; a few minutes
     python benchmarks/sequencers/programs.py --random 40 --seed 1    random programs of tinygrad operations instead
 
-Results of the test programs go to programs.json beside this file.
+Under `dataflow` three inputs follow each other: latency and interval must be those predicted. Results go to
+programs.json and random_programs.json beside this file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,9 @@ def measure(name: str, model: Any, inputs: tuple[Any, ...]) -> dict[str, Any] | 
     if cycles[1] > cycles[0]:
         sys.exit(f"{name}: {cycles[1]} cycles with overlap, {cycles[0]} without")
     simulated = cycles[1] <= LONGEST
+    stream = None
     if simulated:
+        stream = _stream(name, captured)
         with np.errstate(all="ignore"):
             found = compare_with_hardware(model, *inputs, options=overlap, engine="levelized")
         if found.mismatches:
@@ -56,8 +60,33 @@ def measure(name: str, model: Any, inputs: tuple[Any, ...]) -> dict[str, Any] | 
         "overlap": cycles[1],
         "policy": design.sequencer.policy,
         "notes": list(design.sequencer.notes),
+        "dataflow": stream,
         "simulated": simulated,
     }
+
+
+def _stream(name: str, captured: Any) -> list[int] | str:
+    """Latency and interval of runs that follow each other, as predicted and as simulated; why there are none else."""
+    from run import check_streams
+
+    from tg2hdl_ir.errors import Tg2hdlError
+    from tg2hdl_top import CompileOptions, compile_program
+
+    try:
+        design = compile_program(captured.program, CompileOptions(multipliers=4, schedule="dataflow"))
+    except Tg2hdlError as error:
+        return str(error).splitlines()[0]
+    if not design.sequencer.interval:
+        return "; ".join(design.sequencer.notes) or "serial"
+    if any(port.serves.keeps_state for port in design.ports):
+        return "not simulated: runs depend on each other"
+    time = design.timeline()
+    figures = SimpleNamespace(design=design, predicted_cycles=time.latency, predicted_interval=time.interval)
+    with np.errstate(all="ignore"):
+        wrong = check_streams(figures)
+    if wrong:
+        sys.exit(f"WRONG: {name}, dataflow: {wrong}")
+    return [time.latency, time.interval]
 
 
 def main() -> None:
@@ -77,14 +106,19 @@ def main() -> None:
         row = measure(name, model, inputs)
         if row is not None:
             rows.append(row)
-            print(name, row["kernels"], row["serial"], row["overlap"], row["policy"], flush=True)
+            found = row["dataflow"] if isinstance(row["dataflow"], list) else ""
+            print(name, row["kernels"], row["serial"], row["overlap"], row["policy"], found, flush=True)
     ratio = math.exp(sum(math.log(row["overlap"] / row["serial"]) for row in rows) / len(rows))
     simulated = sum(row["simulated"] for row in rows)
-    print(f"{len(rows)} programs, {simulated} simulated, 0 different, geometric mean {ratio:.3f}")
-    if not options.random:
-        date = datetime.datetime.now(datetime.UTC).date().isoformat()
-        record = {"date": date, "versions": versions(), "geometric_mean": round(ratio, 3), "rows": rows}
-        (HERE / "programs.json").write_text(json.dumps(record, indent=1) + "\n")
+    streamed = sum(isinstance(row["dataflow"], list) for row in rows)
+    print(
+        f"{len(rows)} programs, {simulated} simulated, {streamed} with dataflow, 0 different, "
+        f"geometric mean {ratio:.3f}"
+    )
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    record = {"date": date, "versions": versions(), "geometric_mean": round(ratio, 3), "rows": rows}
+    file = "random_programs.json" if options.random else "programs.json"
+    (HERE / file).write_text(json.dumps(record, indent=1) + "\n")
 
 
 def _random(count: int, seed: int) -> dict[str, tuple[Any, tuple[Any, ...]]]:

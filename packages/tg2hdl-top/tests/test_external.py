@@ -13,13 +13,15 @@ from amaranth.sim import Simulator
 
 from tg2hdl_ir.errors import CapacityError, InputError, PluginError
 from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_top.external.budget import larger_part
 from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
 from tg2hdl_top.external.plan import memory_image
 from tg2hdl_top.external.sdram.model import SdramModel
 from tg2hdl_top.external.sdram.rules import SdramRules
-from tg2hdl_top.testing import I8, I32, buffer, gemv, simulate, words
+from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, simulate, words
 
 SIZES = (18, 16, 18)
 MODELS = (
@@ -356,4 +358,38 @@ def test_refusals():
     text = str(caught.value)
     assert "55,296 bits are needed on the chip even with the smallest tiles, and there are 10,000" in text
     assert "w0 (weight): 64,000 bits" in text
+    assert "inputs, outputs and activations stay on the chip: 18,432 bits in whole blocks" in text
     assert "choose a part with at least 55,296 bits" in text
+    # The figure is exact: so much suffices, and nothing less.
+    assert compile_program(network((2000, 4))[0], options(55_296)).streams_weights
+    with pytest.raises(CapacityError, match="55,296 bits are needed"):
+        compile_program(network((2000, 4))[0], options(55_295))
+
+
+def test_activations_that_do_not_fit_are_refused_with_figures():
+    """They are never outside: the error says what they take, what there is, and a part that has it."""
+    size = 40_000
+    buffers = (
+        buffer("x", "input", size=size, dtype=I8),
+        buffer("t", "temporary", size=size),
+        buffer("y", "output", size=size, dtype=I32),
+    )
+    calls = (
+        KernelCall(elementwise("mul", 1, size), (1, 0)),
+        KernelCall(elementwise("add", 1, size), (2, 1)),
+    )
+    buffers = (replace(buffers[0], dtype=I32), *buffers[1:])
+    program = ProgramIR("wide", buffers, calls, (2,))
+    with pytest.raises(CapacityError) as caught:
+        compile_program(program, options(500_000, target="ecp5"))
+    needed = 3 * -(-size * 32 // 18432) * 18432
+    text = str(caught.value)
+    assert (
+        f"{needed:,} bits are needed on the chip even with the smallest tiles, and there are 500,000" in text
+    )
+    assert f"inputs, outputs and activations stay on the chip: {needed:,} bits in whole blocks" in text
+    assert "t (temporary): 1,280,000 bits" in text
+    parts = {t.name: t.bram * t.bram_bits for t in registry().targets() if t.family == "ecp5"}
+    assert max(parts.values()) < needed
+    assert "(ecp5-85k, the largest known one of ecp5, has 3,833,856)" in text
+    assert "such as ecp5-45k (1,990,656)" in larger_part(options(target="ecp5"), 1_900_000)

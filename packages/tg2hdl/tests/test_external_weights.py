@@ -1,6 +1,7 @@
 """Weights in memory outside the chip, from the front door: command, image, memory map, report, refusals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
-from tg2hdl_host import MemoryImage, WrongDesignError
+from tg2hdl.device_folder import write_device_folder
+from tg2hdl.serve import open_line
+from tg2hdl_host import Device, MemoryImage, UnfitInputError, WrongDesignError
+from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError
 
 RNG = np.random.default_rng(1)
@@ -26,8 +30,8 @@ example_inputs = (np.zeros((1, 40), np.int8),)
 
 
 class Model:
-    def __init__(self):
-        self.w = Tensor(W)
+    def __init__(self, w=W):
+        self.w = Tensor(w)
 
     def __call__(self, x):
         return x.cast("int32") @ self.w.cast("int32")
@@ -76,6 +80,41 @@ def test_an_image_belongs_to_its_design(accelerator, tmp_path):
     other = tg2hdl.compile(Model(), X, options=options)
     with pytest.raises(WrongDesignError, match="load the image that was written with this design"):
         image.check(other.design.identity)
+
+
+def test_the_host_writes_an_sdram(tmp_path):
+    """Over the serial line, through the controller, into the chip: weights of another model show that they arrive."""
+    other = RNG.integers(-128, 128, W.shape).astype(np.int8)
+    options = tg2hdl.CompileOptions(
+        multipliers=4,
+        weights="external",
+        on_chip_bits=19_000,
+        ports=("uart",),
+        memory_port="sdram",
+        memory=tg2hdl.SdramModel(columns=64),
+    )
+    mine = tg2hdl.compile(Model(), X, options=options, name="net")
+    further = tg2hdl.compile(Model(other), X, options=options, name="net")
+    write_device_folder(mine, tmp_path, vectors=1)
+    with Device(open_line(mine.design), files=read_files(tmp_path), timeout=60) as device:
+        with pytest.raises(UnfitInputError, match="weights are not loaded: memory_image"):
+            device(X)
+        further.save_memory_image(tmp_path / "further.img")
+        with pytest.raises(WrongDesignError, match="load the image that was written with this design"):
+            device.load_image(tmp_path / "further.img")
+        image = MemoryImage.load(tmp_path / "memory.img")
+        with pytest.raises(
+            UnfitInputError, match=r"an image of 6 bytes, and the memory .* takes [\d,]+ bytes"
+        ):
+            device.load_image(replace(image, contents=b"abcdef"))
+        foreign = further.memory_image().tobytes()
+        device.load_image(replace(image, contents=foreign))
+        for x in (X, X[:, ::-1].copy()):
+            np.testing.assert_array_equal(device(x), x.astype(int) @ other)
+        assert device.counters["cycles"] == mine.predicted_cycles
+        device.load_image(tmp_path / "memory.img")
+        np.testing.assert_array_equal(device(X), X.astype(int) @ W)
+        assert device.counters["error"] == 0
 
 
 def test_a_part_that_holds_all(accelerator):

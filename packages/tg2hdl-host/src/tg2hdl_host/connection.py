@@ -79,8 +79,8 @@ def connect(
         for ``/dev/spidev0.0`` of Linux, or ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote,
         behind its serial line or SPI.
     design : path, optional
-        Such a folder: the device must hold this design, whose weights are loaded where they are loadable, and results
-        have the model's structure.
+        Such a folder: the device must hold this design, whose weights and memory image are loaded where they can be,
+        and results have the model's structure.
     baud : int, optional
         Bits per second; those of the folder, else 1,000,000. SPI takes a tenth of the clock of the design.
     timeout : float, optional
@@ -110,6 +110,7 @@ def connect(
     weights = None
     if folder and (folder / "weights.npz").is_file():
         weights = dict(np.load(folder / "weights.npz", allow_pickle=False))
+    image = folder / "memory.img" if folder and (folder / "memory.img").is_file() else None
     url, stop = _simulated(folder) if simulated and folder else (device, lambda: None)
     timeout = timeout or (60.0 if simulated else 1.0)
     try:
@@ -118,7 +119,15 @@ def connect(
             transport = open_spi(url, baud or SPEED)
         else:
             transport = SerialTransport(url, baud or (files or {}).get("baud") or BAUD)
-        return Device(transport, files=files, weights=weights, timeout=timeout, on_close=stop)
+        return Device(
+            transport,
+            files=files,
+            weights=weights,
+            image=image,
+            holds_image=simulated,
+            timeout=timeout,
+            on_close=stop,
+        )
     except BaseException:
         stop()
         raise

@@ -140,6 +140,11 @@ class Description:
         """Weights that the host loads."""
         return tuple(b for b in self.buffers.values() if b.role == "weight" and b.writes)
 
+    @property
+    def memory(self) -> Buffer | None:
+        """The memory outside the chip, where the host can write it."""
+        return next((b for b in self.buffers.values() if b.role == "image"), None)
+
 
 def read_files(folder: Path) -> dict[str, Any]:
     """Contents of ``device.json`` in a folder that `tg2hdl build` wrote."""

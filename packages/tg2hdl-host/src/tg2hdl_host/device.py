@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +16,7 @@ from tg2hdl_host import protocol
 from tg2hdl_host.border import Border
 from tg2hdl_host.description import Buffer, Description, restored
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongDesignError
+from tg2hdl_host.image import MemoryImage
 from tg2hdl_host.link import Fault, Link, Transport
 from tg2hdl_host.protocol import Request
 
@@ -39,6 +41,10 @@ class Device:
         Contents of ``device.json``; the device must hold this design.
     weights : mapping of str to array, optional
         Written before the first run.
+    image : path, optional
+        File of the memory outside the chip; written before the first run where the design can.
+    holds_image : bool
+        Whether that memory has its contents already, as in a simulation.
     timeout : float
         Seconds to wait for an answer.
     attempts : int
@@ -64,6 +70,8 @@ class Device:
         *,
         files: Mapping[str, Any] | None = None,
         weights: Mapping[str, Any] | None = None,
+        image: str | PathLike[str] | None = None,
+        holds_image: bool = False,
         timeout: float = 1.0,
         attempts: int = 6,
         on_close: Callable[[], None] = lambda: None,
@@ -80,6 +88,11 @@ class Device:
             }
             self._output_borders = [Border.parse(data) for data in borders["outputs"]]
             self._missing = {b.name for b in self.description.weights}
+            memory = self.description.memory
+            if memory is not None and not holds_image:
+                self._missing.add(memory.name)
+                if image is not None:
+                    self.load_image(image)
             if weights:
                 self.load_weights(weights)
         except BaseException:
@@ -161,7 +174,7 @@ class Device:
             raise UnfitInputError(
                 f"weights are not loaded: {', '.join(sorted(self._missing))}",
                 stage="write weights",
-                hint="call load_weights first, or connect with the folder that `tg2hdl build` wrote",
+                hint="call load_weights or load_image first, or connect with the folder that `tg2hdl build` wrote",
             )
         encoded = [self._encoded(x) for x in batch]
         done, attempts = 0, 0
@@ -286,6 +299,29 @@ class Device:
             requests += protocol.write(buffer.address, buffer.encode(value), f"write {name}")
         self._perform(requests)
         self._missing -= set(weights)
+
+    def load_image(self, image: MemoryImage | str | PathLike[str]) -> None:
+        """Write the memory outside the chip, from an image or its file.
+
+        Raises
+        ------
+        UnfitInputError
+            For a file that is no image, cut or damaged, and for a design that cannot write its memory.
+        WrongDesignError
+            For the image of another design.
+        """
+        image = image if isinstance(image, MemoryImage) else MemoryImage.load(image)
+        image.check(self.description.identity)
+        memory = self.description.memory
+        if memory is None or memory.size != len(image.contents):
+            room = "cannot be written here" if memory is None else f"takes {memory.size:,} bytes"
+            raise UnfitInputError(
+                f"an image of {len(image.contents):,} bytes, and the memory outside the chip {room}",
+                stage="memory image",
+                hint="build the design with --memory-port sdram, or load it through the bus of that memory",
+            )
+        self._perform(protocol.write(memory.address, image.contents, "memory image"))
+        self._missing.discard(memory.name)
 
     def set_variable(self, name: str, value: int) -> None:
         """Set a run-time variable, from the next run on."""

@@ -23,7 +23,7 @@ from tg2hdl_lower.memory.array import MemoryArray, plan_array, union_of_roles
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
 from tg2hdl_lower.sharing.arbiter import HeldOperands
-from tg2hdl_top.external.memory_port import check_memory
+from tg2hdl_top.external.memory_port import check_memory, image_buffer
 from tg2hdl_top.external.plan import ExternalPlan, plan_external
 from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
@@ -364,6 +364,9 @@ def _host_shape(design: Design, order: Sequence[int]) -> HostShape:
         replace(b, title=buffers[b.name].name, role=buffers[b.name].role, shape=buffers[b.name].shape)
         for b in shape.buffers
     ]
+    if design.external is not None:
+        image = image_buffer(design.external, buffers)
+        described += [] if image is None else [image]
     shape = replace(
         shape,
         buffers=tuple(described),

@@ -19,7 +19,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
 from tg2hdl_top.external.loader import TileLoader
-from tg2hdl_top.external.memory_port import MemoryPort, memory_port, simulated_memory
+from tg2hdl_top.external.memory_port import IMAGE, MemoryPort, memory_port, simulated_memory
 from tg2hdl_top.external.plan import image_beats
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
@@ -209,6 +209,14 @@ class TopModule(Component):
             loader.data.eq(port.data),
             port.ready.eq(loader.ready),
         ]
+        if port.writes:
+            host, write = self._host_of_image(), port.memory_write
+            m.d.comb += [
+                write.valid.eq(host.wen),
+                write.address.eq(host.waddr),
+                write.data.eq(host.wdata),
+                host.ready.eq(write.ready),
+            ]
         if self._simulates_memory:
             m.submodules.external_memory = memory = simulated_memory(
                 plan, image_beats(self.design), port.bus.signature
@@ -271,6 +279,14 @@ class TopModule(Component):
                 if hasattr(host.variables, variable.name):
                     port = getattr(core.variables, variable.name)
                     m.d.comb += port.eq(getattr(host.variables, variable.name))
+
+    def _host_of_image(self) -> Any:
+        """Interface to the image of the host port that writes it."""
+        for port in self.ports:
+            for buffer in port.serves.buffers:
+                if buffer.role == IMAGE:
+                    return getattr(port.design.buffers, buffer.name)
+        raise AssertionError("every host port member is served")
 
     def _host_of(self, memory: MemoryPlan, member: str) -> Any:
         """Interface to a buffer of the host port that has a member for it."""

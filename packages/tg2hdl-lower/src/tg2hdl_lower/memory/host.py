@@ -48,6 +48,8 @@ class HostBuffer:
         Of the program's buffer.
     shape : tuple of int
         In the program.
+    waits : bool
+        Whether a write is held until `ready`.
     """
 
     name: str
@@ -61,6 +63,7 @@ class HostBuffer:
     title: str = ""
     role: str = ""
     shape: tuple[int, ...] = ()
+    waits: bool = False
 
     @classmethod
     def of(cls, memory: MemoryPlan) -> HostBuffer:
@@ -97,6 +100,8 @@ class HostBuffer:
             lanes = self.layout.lanes if by_element else 1
             width = self.dtype.bit_width if by_element else self.width
             members |= {"wen": Out(lanes), "waddr": Out(address), "wdata": Out(width)}
+            if self.waits:
+                members["ready"] = In(1)
         if self.reads:
             members |= {"raddr": Out(address), "rdata": In(self.width)}
         return wiring.Signature(members)

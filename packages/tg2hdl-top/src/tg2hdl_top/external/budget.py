@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.families import family_named
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.sequencer import sequencer_named
@@ -12,7 +13,7 @@ from tg2hdl_top.sequencer import sequencer_named
 if TYPE_CHECKING:
     from tg2hdl_top.design import Design
 
-__all__ = ["check_schedule", "on_chip_bits", "on_chip_budget", "too_large"]
+__all__ = ["check_schedule", "larger_part", "on_chip_bits", "on_chip_budget", "too_large"]
 
 
 def on_chip_budget(options: CompileOptions) -> int:
@@ -56,9 +57,25 @@ def too_large(design: Design, taken: int, budget: int) -> CapacityError:
     """The error for a design whose memories do not fit."""
     block = family_named(design.options.target).memory.block_bits
     largest = sorted(design.built_memories, key=lambda m: -m.area.bram)[:3]
+    fewer = "compile with fewer multipliers: words are narrower then, and memories have fewer copies; or "
+    narrow = all(memory.layout.lanes == 1 for memory in design.built_memories)
     return CapacityError(
         f"the memories take {taken:,} bits in whole blocks, and there are {budget:,}",
         where=f"design {design.program.name}",
         notes=tuple(f"{m.name}: {m.area.bram * block:,} bits for {len(m.ports)} read ports" for m in largest),
-        hint="compile with fewer multipliers: words are narrower then, and memories have fewer copies",
+        hint=("" if narrow else fewer) + larger_part(design.options, taken),
     )
+
+
+def larger_part(options: CompileOptions, bits: int) -> str:
+    """A hint: the smallest part of the family with so much memory."""
+    parts = {t.name: t.bram * t.bram_bits for t in registry().targets() if t.family == options.target}
+    large = {name: size for name, size in parts.items() if size >= bits}
+    if large:
+        name = min(large, key=lambda part: large[part])
+        return f"choose a part with at least {bits:,} bits of memory, such as {name} ({large[name]:,})"
+    text = f"choose a part with at least {bits:,} bits of memory"
+    if parts:
+        name = max(parts, key=lambda part: parts[part])
+        text += f" ({name}, the largest known one of {options.target}, has {parts[name]:,})"
+    return text

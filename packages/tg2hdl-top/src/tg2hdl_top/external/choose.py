@@ -12,6 +12,7 @@ from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import RING
 from tg2hdl_top.element_types import element_types
+from tg2hdl_top.external.budget import larger_part
 from tg2hdl_top.external.tiles import Tiling, tilings, with_tiles
 from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.options import CompileOptions
@@ -171,13 +172,15 @@ class _Places:
         least = resident + self._rings(tilings)
         largest = sorted(self.bits, key=lambda n: -self.bits[n])[:3]
         named = {n: self.program.buffers[n] for n in (*largest, *self.fixed)}
+        staying = self._blocks(b for n, b in self.bits.items() if self.program.buffers[n].role != "weight")
         return CapacityError(
             f"{least:,} bits are needed on the chip even with the smallest tiles, and there are {self.budget:,}",
             where=f"program {self.program.name}",
-            notes=tuple(
+            notes=(f"inputs, outputs and activations stay on the chip: {staying:,} bits in whole blocks",)
+            + tuple(
                 f"{b.name} ({b.role}): {self.bits[n]:,} bits"
                 + (f"; {self.fixed[n]}" if n in self.fixed else "")
                 for n, b in named.items()
             ),
-            hint=f"choose a part with at least {least:,} bits of memory, or make the model smaller",
+            hint=f"{larger_part(self.options, least)}, or make the model smaller",
         )

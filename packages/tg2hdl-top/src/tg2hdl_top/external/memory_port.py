@@ -6,7 +6,7 @@ The three are made of a model of the memory, and registered together by `tg2hdl_
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amaranth import Module
@@ -14,10 +14,13 @@ from amaranth.hdl import Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import InputError, PluginError
 from tg2hdl_ir.plugins.descriptors import Factory, made_by, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
+from tg2hdl_lower.memory.host import HostBuffer
+from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_top.external.memory_model import ExternalMemory
 
 if TYPE_CHECKING:
@@ -25,16 +28,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDRESS_BITS",
+    "IMAGE",
     "BeatTimes",
     "MemoryPort",
     "SimulatedMemory",
     "beat_times",
     "check_memory",
+    "image_buffer",
     "memory_port",
     "simulated_memory",
 ]
 
 ADDRESS_BITS = 32
+IMAGE = "image"
+"""Role of the image as a buffer that the host writes."""
+_WORDS = {8: DType.UINT8, 16: DType.UINT16, 32: DType.UINT32, 64: DType.UINT64}
 
 
 class MemoryPort(Component):
@@ -48,8 +56,6 @@ class MemoryPort(Component):
         Of the image.
     bus : dict of str to Member
         The bus, as its master drives it.
-    further : dict of str to Member, optional
-        Other members of `outside`.
 
     Members
     -------
@@ -63,16 +69,24 @@ class MemoryPort(Component):
         A beat.
     ready : In(1)
         It is taken.
+    memory_write : Out(Signature)
+        Only where `writes`: writes a word while no run reads: `valid`, `address` (beats from the image on), `data`, and
+        `ready` when it is written.
+
+    Attributes
+    ----------
+    writes : bool
+        Whether a host can write the image through the port.
     """
 
     name = ""
+    writes = False
 
     def __init__(
         self,
         model: ExternalMemory,
         beats: int,
         bus: dict[str, wiring.Member],
-        further: dict[str, wiring.Member] | None = None,
     ) -> None:
         self.model = model
         self.beats = beats
@@ -80,17 +94,18 @@ class MemoryPort(Component):
             self.name: Out(wiring.Signature(bus)),
             "memory_base": In(ADDRESS_BITS),
             "memory_failed": Out(1),
-            **(further or {}),
         }
-        super().__init__(
-            {
-                "outside": Out(wiring.Signature(outside)),
-                "start": In(1),
-                "valid": Out(1),
-                "data": Out(model.bits),
-                "ready": In(1),
-            }
-        )
+        members: dict[str, wiring.Member] = {
+            "outside": Out(wiring.Signature(outside)),
+            "start": In(1),
+            "valid": Out(1),
+            "data": Out(model.bits),
+            "ready": In(1),
+        }
+        if self.writes:
+            write = {"valid": In(1), "ready": Out(1), "address": In(ADDRESS_BITS), "data": In(model.bits)}
+            members["memory_write"] = Out(wiring.Signature(write))
+        super().__init__(members)
 
     @property
     def bus(self) -> wiring.PureInterface:
@@ -176,6 +191,17 @@ def memory_port(plan: ExternalPlan, *, simulated: bool = False) -> MemoryPort:
     return found
 
 
+def image_buffer(plan: ExternalPlan, taken: Collection[str]) -> HostBuffer | None:
+    """The image as a host writes it, where the port can; its name is none of those that are taken."""
+    if not plan.tiles or not _class(registry().memory_port(plan.port).port, MemoryPort).writes:
+        return None
+    bits, beats, name = plan.model.bits, plan.beats, "memory_image"
+    while name in taken:
+        name += "_"
+    dtype, layout = _WORDS[bits], Layout((beats,), (1,))
+    return HostBuffer(name, beats, bits, True, False, 0, layout, dtype, name, IMAGE, (beats,), waits=True)
+
+
 def simulated_memory(plan: ExternalPlan, words: Sequence[int], bus: wiring.Signature) -> SimulatedMemory:
     """Memory behind the port of a design."""
     made = _class(registry().memory_port(plan.port).memory, SimulatedMemory)
@@ -192,8 +218,6 @@ def beat_times(plan: ExternalPlan) -> BeatTimes:
 def _class(factory: Factory, base: type) -> Any:
     found = resolve(factory)
     if not (isinstance(found, type) and issubclass(found, base)):
-        from tg2hdl_ir.errors import PluginError
-
         raise PluginError(
             f"{found!r} is not a subclass of {base.__name__}",
             hint="correct the descriptor in the plugin that registers it",

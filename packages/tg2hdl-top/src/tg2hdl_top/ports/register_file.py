@@ -93,7 +93,8 @@ class RegisterFile(wiring.Component):
         ]
         begins = first.any()
         state = _State(m, self, len(windows))
-        writers, readers = self._writers(m), self._readers(m)
+        waiting = Signal()
+        writers, readers = self._writers(m, waiting), self._readers(m)
         writable, readable = _any(hit[n] for n in writers), _any(hit[n] for n in readers)
         size = Signal(range(4))  # log2 of the bytes of an element
         for n, w in enumerate(windows):
@@ -135,7 +136,7 @@ class RegisterFile(wiring.Component):
 
         m.d.sync += bus.ready.eq(0)
         with m.FSM():
-            with m.State("IDLE"), m.If(bus.valid & ~bus.ready):
+            with m.State("IDLE"), m.If(bus.valid & ~bus.ready & ~waiting):
                 m.next = "DECODE"
             with m.State("DECODE"):
                 m.next = "IDLE"
@@ -168,7 +169,7 @@ class RegisterFile(wiring.Component):
                         m.next = "TAKE"
                 with m.Else():
                     self._read_register(m, address, text, state, answer)
-            with m.State("PUT"):
+            with m.State("PUT"), m.If(~waiting):
                 m.d.comb += put.eq((size != 3) | half)
                 m.d.sync += [piece.eq(piece + 1), low.eq(data)]
                 with m.If((put & put_last) | (piece == last_piece)):
@@ -198,18 +199,31 @@ class RegisterFile(wiring.Component):
                 m.next = "IDLE"
         return m
 
-    def _writers(self, m: Module) -> dict[int, ElementWriter]:
-        found = {}
+    def _writers(self, m: Module, waiting: Signal) -> dict[int, ElementWriter]:
+        """Writers of the buffers; `waiting` is high while one that may wait holds an element."""
+        found, held = {}, []
         for n, window in enumerate(self.map.windows):
             if window.buffer.writes:
                 m.submodules[f"write_{window.buffer.name}"] = writer = ElementWriter(window.buffer)
                 host = getattr(self.design.buffers, window.buffer.name)
-                m.d.comb += [
-                    host.wen.eq(writer.wen),
-                    host.waddr.eq(writer.waddr),
-                    host.wdata.eq(writer.wdata),
-                ]
+                if window.buffer.waits:
+                    held.append(host.wen)
+                    with m.If(host.ready):
+                        m.d.sync += host.wen.eq(0)
+                    with m.If(writer.wen):
+                        m.d.sync += [
+                            host.wen.eq(1),
+                            host.waddr.eq(writer.waddr),
+                            host.wdata.eq(writer.wdata),
+                        ]
+                else:
+                    m.d.comb += [
+                        host.wen.eq(writer.wen),
+                        host.waddr.eq(writer.waddr),
+                        host.wdata.eq(writer.wdata),
+                    ]
                 found[n] = writer
+        m.d.comb += waiting.eq(_any(held))
         return found
 
     def _readers(self, m: Module) -> dict[int, ElementReader]:

@@ -7,14 +7,14 @@ from amaranth.hdl import unsigned
 from amaranth.lib.memory import Memory
 
 from tg2hdl_top.external.memory_port import SimulatedMemory
-from tg2hdl_top.external.sdram.controller import ACTIVATE, READ, ROW_BITS
+from tg2hdl_top.external.sdram.controller import ACTIVATE, READ, ROW_BITS, WRITE
 from tg2hdl_top.external.sdram.model import BURST, SdramModel
 
 __all__ = ["SdramChip"]
 
 
 class SdramChip(SimulatedMemory):
-    """Opens rows and reads bursts; its contents are the image from address 0 on."""
+    """Opens rows, reads bursts and writes words; its contents are the image from address 0 on."""
 
     model: SdramModel
 
@@ -27,13 +27,21 @@ class SdramChip(SimulatedMemory):
         rows = Array(Signal(ROW_BITS, name=f"row{n}") for n in range(4))
         code = Cat(pins.we_n, pins.cas_n, pins.ras_n)
         columns = (model.columns - 1).bit_length()
+        place = Signal(ROW_BITS + 2 + columns)
+        store = array.write_port()
+        m.d.comb += [
+            place.eq(Cat(pins.a[:columns], pins.ba, rows[pins.ba])),
+            store.addr.eq(place),
+            store.data.eq(pins.dq_o),
+            store.en.eq((code == WRITE) & (place < len(words))),
+        ]
         word, left = Signal(range(len(words))), Signal(range(BURST + 1))
         with m.If(left != 0):
             m.d.sync += [left.eq(left - 1), word[:3].eq(word[:3] + 1)]
         with m.If(code == ACTIVATE):
             m.d.sync += rows[pins.ba].eq(pins.a)
         with m.If(code == READ):
-            m.d.sync += [word.eq(Cat(pins.a[:columns], pins.ba, rows[pins.ba])), left.eq(BURST)]
+            m.d.sync += [word.eq(place), left.eq(BURST)]
         m.d.comb += port.addr.eq(word)
         data = port.data
         for number in range(model.cas_latency - 1):

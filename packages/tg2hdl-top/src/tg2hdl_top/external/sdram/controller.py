@@ -6,7 +6,6 @@ from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.hdl import Value
-from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
@@ -31,11 +30,11 @@ class SdramReadPort(MemoryPort):
     Members
     -------
     outside : Out(Signature)
-        The pins of the chip as `sdram` (its clock is that of the design); `memory_write`, which writes a word while no
-        run reads: `valid`, `address` (bytes), `data`, and `ready` when it is written; `memory_base`, `memory_failed`.
+        The pins of the chip as `sdram` (its clock is that of the design), `memory_base` and `memory_failed`.
     """
 
     name = "sdram"
+    writes = True
     model: SdramModel
 
     def __init__(self, model: SdramModel, beats: int) -> None:
@@ -44,8 +43,7 @@ class SdramReadPort(MemoryPort):
             **{"we_n": Out(1, init=1), "ba": Out(2), "a": Out(ROW_BITS), "dqm": Out(model.beat_bytes)},
             **{"dq_o": Out(model.bits), "dq_oe": Out(1), "dq_i": In(model.bits)},
         }
-        write = {"valid": In(1), "ready": Out(1), "address": In(ADDRESS_BITS), "data": In(model.bits)}
-        super().__init__(model, beats, pins, {"memory_write": Out(wiring.Signature(write))})
+        super().__init__(model, beats, pins)
 
     def _place(self, word: Value) -> tuple[Value, Value, Value]:
         """Row, bank and column of a word."""
@@ -55,7 +53,7 @@ class SdramReadPort(MemoryPort):
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
-        m, model, pins, write = Module(), self.model, self.bus, self.outside.memory_write
+        m, model, pins, write = Module(), self.model, self.bus, self.memory_write
         cycles = model.cycles
         low = (model.beat_bytes - 1).bit_length()
         m.d.comb += [pins.cke.eq(1), pins.cs_n.eq(0), pins.dqm.eq(0)]
@@ -127,7 +125,9 @@ class SdramReadPort(MemoryPort):
                 pins.ba.eq(next_bank),
             ]
         to_do = Signal(4, init=8)
-        written_row, written_bank, written_column = self._place(write.address[low:])
+        written = Signal(ADDRESS_BITS - low)
+        m.d.comb += written.eq(self.outside.memory_base[low:] + write.address)
+        written_row, written_bank, written_column = self._place(written)
         with m.If(wait == 0), m.FSM(init="IDLE" if model.initialized else "POWER UP"):
             with m.State("POWER UP"):
                 command(PRECHARGE, ALL_BANKS, then=cycles(model.t_rp))

@@ -176,11 +176,13 @@ class _Places:
         return CapacityError(
             f"{least:,} bits are needed on the chip even with the smallest tiles, and there are {self.budget:,}",
             where=f"program {self.program.name}",
-            notes=(f"inputs, outputs and activations stay on the chip: {staying:,} bits in whole blocks",)
-            + tuple(
-                f"{b.name} ({b.role}): {self.bits[n]:,} bits"
-                + (f"; {self.fixed[n]}" if n in self.fixed else "")
-                for n, b in named.items()
+            notes=(
+                f"inputs, outputs and activations stay on the chip: {staying:,} bits in whole blocks",
+                *(
+                    f"{b.name} ({b.role}): {self.bits[n]:,} bits"
+                    + (f"; {self.fixed[n]}" if n in self.fixed else "")
+                    for n, b in named.items()
+                ),
             ),
             hint=f"{larger_part(self.options, least)}, or make the model smaller",
         )

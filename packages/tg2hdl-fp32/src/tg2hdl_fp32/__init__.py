@@ -16,6 +16,7 @@ _MODULES = {
     "exp2": ("Exp2", "FP32Exp2"),
     "float_to_float": ("FloatToFloat",),
     "float_to_int": ("OVERFLOWS", "FloatToInt"),
+    "float_value": ("FloatValue",),
     "fma": ("FP32Fma", "Fma"),
     "format": ("BF16", "FORMATS", "FP16", "FP32", "FP64", "FP8_E4M3", "FP8_E5M2", "Format", "format_by_name"),
     "iterative": ("IterativeDiv", "IterativeSqrt"),
@@ -35,6 +36,7 @@ _MODULES = {
     "stream": ("StreamCore",),
     "timing": ("PROFILES",),
     "to_integral": ("RoundToIntegral",),
+    "typed": ("Typed", "connect"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -122,11 +122,12 @@ class Core(wiring.Component):
         self.profile = profile if profile is not None else "balanced" if stages is None else "custom"
         self._cuts = self._place_cuts(stages)
         members: dict[str, Any] = {
-            name: In(shape) for name, shape in zip(self.operands, self.operand_shapes(), strict=True)
+            name: In(Shape.cast(shape))
+            for name, shape in zip(self.operands, self.operand_shapes(), strict=True)
         }
         if self.dynamic:
             members["rm"] = In(3)
-        members |= {"en": In(1, init=1), "result": Out(self.result_shape())}
+        members |= {"en": In(1, init=1), "result": Out(Shape.cast(self.result_shape()))}
         if flags:
             members["flags"] = Out(FLAGS)
         super().__init__(members)
@@ -149,13 +150,13 @@ class Core(wiring.Component):
         bounds = [0, *(c + 1 for c in self._cuts), len(self._segments)]
         return tuple(sum(self._segments[i:j]) + REGISTER for i, j in pairwise(bounds))
 
-    def operand_shapes(self) -> tuple[Shape, ...]:
-        """Shapes of the operands; bit patterns of the format unless an operation overrides it."""
-        return tuple(unsigned(self.format.width) for _ in self.operands)
+    def operand_shapes(self) -> tuple[Shape | Format, ...]:
+        """Shapes of the operands; the format unless an operation overrides it."""
+        return tuple(self.format for _ in self.operands)
 
-    def result_shape(self) -> Shape:
-        """Shape of the result; a bit pattern of the format unless an operation overrides it."""
-        return unsigned(self.format.width)
+    def result_shape(self) -> Shape | Format:
+        """Shape of the result; the format unless an operation overrides it."""
+        return self.format
 
     def tuned_stages(self, profile: str) -> int | None:
         """Return a measured number of stages for a profile, in place of the estimate, or None."""
@@ -187,7 +188,7 @@ class Core(wiring.Component):
         module = Module()
         trial = Pipeline(module)
         for name, shape in zip(self.operands, self.operand_shapes(), strict=True):
-            trial[name] = _port(name, shape)
+            trial[name] = _port(name, Shape.cast(shape))
         trial.rm = _port("rm", unsigned(3)) if self.dynamic else Const(self._static_mode(), 3)
         self.datapath(trial)
         _discard(module)

@@ -4,7 +4,7 @@ __all__ = ["FloatToFloat"]
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux, Shape, Value, unsigned
+from amaranth.hdl import Cat, Const, Mux, Value
 
 from .classes import begin_class, end_class
 from .constants import at_most, below, constant_minus
@@ -41,9 +41,9 @@ class FloatToFloat(Core):
         self.result_format = result
         super().__init__(format, **parameters)
 
-    def result_shape(self) -> Shape:
-        """Bit pattern of the other format."""
-        return unsigned(self.result_format.width)
+    def result_shape(self) -> Format:
+        """The other format."""
+        return self.result_format
 
     def datapath(self, p: Pipeline) -> None:
         """Describe the conversion."""

@@ -16,15 +16,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from amaranth.hdl import Const, Shape, ShapeCastable, unsigned
 from amaranth.lib import data
 
 from .errors import FloatParameterError, FloatTypeError, one_of
+from .float_value import FloatValue
 from .modes import RoundingMode
 
 
 @dataclass(frozen=True)
-class Format:
+class Format(ShapeCastable):
     """A binary floating-point format: sign, biased exponent, fraction.
+
+    It is a shape of Amaranth too: ``Signal(FP32, init=1.5)`` and ports ``In(FP32)`` refuse to be assigned or connected
+    to values of another format; see `FloatValue`.
 
     Parameters
     ----------
@@ -128,6 +133,29 @@ class Format:
     def layout(self) -> data.StructLayout:
         """Amaranth layout of a value: ``fraction``, ``exponent``, ``sign``, from bit 0."""
         return data.StructLayout({"fraction": self.fraction, "exponent": self.exponent, "sign": 1})
+
+    # What Amaranth asks of a shape.
+
+    def as_shape(self) -> Shape:
+        """Bits of a value."""
+        return unsigned(self.width)
+
+    def const(self, init: Any) -> Const:
+        """Return a constant: a float is rounded to nearest, an int is a bit pattern, None is +0."""
+        if isinstance(init, FloatValue):
+            raise FloatTypeError(f"a constant of {self} must be a float or an int, not {init!r}")
+        pattern = self.encode(init) if isinstance(init, float | Fraction) else init or 0
+        if not 0 <= pattern <= self.sign_mask * 2 - 1:
+            raise FloatParameterError(f"{init!r} is no pattern of {self}; give a float, or {self.width} bits")
+        return Const(pattern, self.width)
+
+    def __call__(self, target: Any) -> FloatValue:
+        """Return bits as a value of this format."""
+        return FloatValue(self, target)
+
+    def from_bits(self, raw: int) -> int:
+        """Return what Amaranth's simulator shows of a value: its bit pattern."""
+        return raw
 
     def is_nan(self, bits: int) -> bool:
         """Tell whether a pattern is a NaN."""

@@ -5,7 +5,7 @@ __all__ = ["IterativeDiv", "IterativeSqrt"]
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -96,13 +96,13 @@ class _Iterative(wiring.Component):
             members["flags"] = Out(FLAGS)
         super().__init__(members)
 
-    def operand_shapes(self) -> tuple[Shape, ...]:
+    def operand_shapes(self) -> tuple[Format, ...]:
         """Shapes of the operands."""
-        return tuple(unsigned(self.format.width) for _ in self.operands)
+        return tuple(self.format for _ in self.operands)
 
-    def result_shape(self) -> Shape:
+    def result_shape(self) -> Format:
         """Shape of the result."""
-        return unsigned(self.format.width)
+        return self.format
 
     @property
     @abstractmethod

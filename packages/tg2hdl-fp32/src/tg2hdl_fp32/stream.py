@@ -4,7 +4,7 @@ __all__ = ["StreamCore"]
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -35,10 +35,10 @@ class StreamCore(wiring.Component):
         if not isinstance(core, Core):
             raise FloatTypeError(f"core must be a core, such as Add(FP32), not {core!r}")
         self.core = core
-        inputs: dict[str, Any] = dict(zip(core.operands, core.operand_shapes(), strict=True))
+        inputs: dict[str, Any] = dict(zip(core.operands, map(Shape.cast, core.operand_shapes()), strict=True))
         if core.dynamic:
             inputs["rm"] = 3
-        outputs: dict[str, Any] = {"result": core.result_shape()}
+        outputs: dict[str, Any] = {"result": Shape.cast(core.result_shape())}
         if core.has_flags:
             outputs["flags"] = core.flags.shape()
         super().__init__(

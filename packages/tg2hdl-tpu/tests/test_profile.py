@@ -58,16 +58,19 @@ def test_units_and_waits_by_cycle(profile):
 
 
 def test_every_cycle_is_counted_once(profile):
-    config = Config(lanes=4, rows=2, columns=2, vmem_rows=32, xmem_rows=64)
+    config = Config(lanes=4, rows=2, columns=2, vmem_rows=32, xmem_rows=64, float=True, float_lanes=1)
+    waits = set()
     for one in [profile, *(profile_bundle(random_bundle(seed, config, traps=seed > 3)) for seed in range(6))]:
         facts = one.facts()
         assert sum(facts["where"].values()) == facts["cycles"]
         assert sum(spot["cycles"] for spot in facts["hot"]) == facts["cycles"]
         assert facts["where"].get("rows issued", 0) == facts["rows"]
+        waits |= set(facts["where"])
         for unit, counts in facts["units"].items():
             assert counts["busy"] + sum(counts["waits"].values()) <= facts["cycles"], unit
             mine = [e for e in events(one) if e.unit == unit]
             assert all(a.start + a.cycles <= b.start for a, b in pairwise(mine)), unit
+    assert {"waiting for a unit that takes rows in parts", "waiting for a row that is being loaded"} <= waits
 
 
 def test_mix_hot_spots_and_roofline(profile):

@@ -162,7 +162,8 @@ def bench_facts(measured: Sequence[Measured], config: Config, engine: str) -> di
 
 def bench_table(measured: Sequence[Measured], config: Config, engine: str) -> str:
     """Return the figures as a table in Markdown."""
-    depth = (config.read_registers, config.pre_registers, config.alu_registers, config.reduce_registers)
+    names = ("issue", "read", "pre", "alu", "reduce")
+    depth = [getattr(config, f"{name}_registers") for name in names]
     lines = [
         f"4x4 int8 and 16 lanes, pipeline registers {', '.join(map(str, depth))}"
         f" (a row is written {config.latency} cycles after its issue), engine {engine}.",

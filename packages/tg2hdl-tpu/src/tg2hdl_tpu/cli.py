@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_tpu.assembler import assemble, assemble_lines
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
@@ -27,18 +27,24 @@ def tpu() -> None:
     """Programs of the tensor processor: assemble, run, inspect."""
 
 
-def _config(path: Path | None) -> Config:
-    return Config.from_json(path.read_text()) if path else Config()
+def _config(name: str | None) -> Config:
+    if name == "ecp5":
+        return Config.ecp5()
+    if name and not Path(name).is_file():
+        raise InputError(f"no file is named {name}", where="--config", hint="name a JSON file, or ecp5")
+    return Config.from_json(Path(name).read_text()) if name else Config()
 
 
-def _bundle(path: Path, config: Path | None) -> Bundle:
+def _bundle(path: Path, config: str | None) -> Bundle:
     if path.suffix == ".tasm":
         return assemble(path.read_text(), _config(config), name=str(path))
     return Bundle.load(path)
 
 
 _with_config = click.option(
-    "--config", type=_FILE, help="JSON file with parameters of the machine, for TASM."
+    "--config",
+    metavar="FILE|ecp5",
+    help="JSON file with parameters of the machine; ecp5 is one for these FPGAs.",
 )
 
 
@@ -52,7 +58,7 @@ _with_config = click.option(
     type=click.Path(allow_dash=True),
     help="Write results as JSON; - for standard output.",
 )
-def run_command(program: Path, config: Path | None, limit: int, json_file: str | None) -> None:
+def run_command(program: Path, config: str | None, limit: int, json_file: str | None) -> None:
     """Run a program (.tasm, or a bundle) on the simulator in software; prints outputs and cycles."""
     result = run_bundle(_bundle(program, config), limit=limit)
     outputs = {name: rows.tolist() for name, rows in result.outputs.items()}
@@ -80,7 +86,7 @@ def run_command(program: Path, config: Path | None, limit: int, json_file: str |
 @click.option(
     "-o", "--output", type=_OUT, required=True, help="Bundle; binary if it ends in .tpu, else text."
 )
-def assemble_command(program: Path, config: Path | None, output: Path) -> None:
+def assemble_command(program: Path, config: str | None, output: Path) -> None:
     """Assemble a program into a bundle."""
     assemble(program.read_text(), _config(config), name=str(program)).save(output)
 
@@ -111,7 +117,7 @@ def disassemble_command(bundle: Path, output: Path | None) -> None:
 def profile_command(
     program: Path,
     arguments: tuple[str, ...],
-    config: Path | None,
+    config: str | None,
     limit: int,
     top: int,
     json_file: str | None,
@@ -156,7 +162,7 @@ def profile_command(
 )
 @click.option("-o", "--output", type=_OUT, help="Write the table to a file too.")
 def bench_command(
-    config: Path | None, only: tuple[str, ...], engine: str, json_file: str | None, output: Path | None
+    config: str | None, only: tuple[str, ...], engine: str, json_file: str | None, output: Path | None
 ) -> None:
     """Measure 11 kernels, each checked against numpy: elements per cycle, and the geometric means."""
     from tg2hdl_tpu.bench import bench, bench_facts, bench_table
@@ -187,7 +193,7 @@ def bench_command(
     "--json", "json_file", type=click.Path(allow_dash=True), help="Write figures; - for standard output."
 )
 def build_command(
-    config: Path | None, part: str, speed: int, seeds: int, no_place: bool, json_file: str | None
+    config: str | None, part: str, speed: int, seeds: int, no_place: bool, json_file: str | None
 ) -> None:
     """Synthesize, place and route a tensor core, without pins and external memory: clock and cells."""
     try:
@@ -217,7 +223,7 @@ def build_command(
 @tpu.command("isa")
 @_with_config
 @click.option("--c-header", is_flag=True, help="Print the parameters and codes as a C header instead.")
-def isa_command(config: Path | None, c_header: bool) -> None:
+def isa_command(config: str | None, c_header: bool) -> None:
     """Print the page of instructions: encoding, cycles, meaning."""
     if c_header:
         from tg2hdl_tpu.csource import generated_header

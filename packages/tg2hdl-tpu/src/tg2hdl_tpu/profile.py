@@ -34,6 +34,7 @@ _ROW_WAITS = {
     4: "a row that is being stored",
     5: "the write port",
     7: "the DMA channel",
+    9: "a unit that takes rows in parts",
 }
 _EXECUTE, _HALT = 1, 5
 _SXU_WAITS = {

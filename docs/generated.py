@@ -13,13 +13,16 @@ from tg2hdl_ir.pipeline import PIPELINE
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.page import isa_page
 
 HERE = Path(__file__).parent / "reference"
 
 
 def write_pages(app: Sphinx) -> None:
     """Write the generated pages before the sources are read."""
-    for name, text in {"hooks": _hooks(), "errors": _errors(), "built-in": _built_in()}.items():
+    pages = {"hooks": _hooks(), "errors": _errors(), "built-in": _built_in(), "instructions": _instructions()}
+    for name, text in pages.items():
         page = HERE / f"{name}.md"
         if not page.exists() or page.read_text() != text:
             page.write_text(text)
@@ -89,6 +92,10 @@ def _built_in() -> str:
     ]
     lines += [f"| `{u.name}` | `{u.op}` | {u.latency} | {u.ii} |" for u in plugins.units()]
     return "\n".join([*lines, ""])
+
+
+def _instructions() -> str:
+    return isa_page(Config(float=True, functions=True, divide=True))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

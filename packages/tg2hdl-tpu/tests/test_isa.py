@@ -1,4 +1,6 @@
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -105,3 +107,33 @@ def test_the_page_has_every_instruction():
         assert f"| `{opcode.name}` | {opcode.code} |" in page
     assert "`fadd`" not in isa_page(Config())
     assert len(VECTOR_OPS) <= 128 - 32
+
+
+ADDED = """
+import numpy as np
+from tg2hdl_tpu import vector_ops
+vector_ops.VECTOR_OPS += (
+    vector_ops.VectorOp(
+        "andn", "a and not b", "ua & ~ub", lambda a, b, c, k: a & ~b, lambda lane: lane.a & ~lane.b
+    ),
+)
+vector_ops.BY_NAME["andn"] = vector_ops.VECTOR_OPS[-1]
+from tg2hdl_sim import SimulationModel, open_simulation
+from tg2hdl_tpu import Config, assemble, disassemble, run_bundle
+from tg2hdl_tpu.hardware.alu import Alu
+from tg2hdl_tpu.page import isa_page
+bundle = assemble("andn v[1], v[0], #12\\nhalt\\n.vmem 0 = 7 -1\\n.out r vmem 1 1")
+assert run_bundle(bundle).outputs["r"][0, :2].tolist() == [3, ~12]
+assert "andn     v[1], v[0], #12" in disassemble(bundle)
+assert "a and not b" in isa_page(Config())
+with open_simulation(SimulationModel(Alu()), engine="amaranth") as simulation:
+    simulation.set("a", 7)
+    simulation.set("b", 12)
+    simulation.set("chosen", 1 << [op.name for op in vector_ops.VECTOR_OPS if not op.is_long].index("andn"))
+    assert simulation.get("result") == 3
+"""
+
+
+def test_an_operation_is_added_by_one_entry():
+    # In a process of its own: the tables are made when they are imported.
+    subprocess.run([sys.executable, "-c", ADDED], check=True)

@@ -35,8 +35,9 @@ class VectorOp:
         The result of one lane as a C expression of type int32_t or uint32_t; empty where Python evaluates `numpy`.
     numpy : callable
         The same on int32 arrays: ``numpy(a, b, c, k)``.
-    hardware : str
-        Method of `hardware.alu.Alu` that builds it; by default its name.
+    hardware : callable or str
+        Builds it for one lane: takes a `hardware.alu.Alu` (`a`, `b`, `c` are signed, `ua` and `ub` unsigned, `k`) and
+        returns up to 32 bits.  Or the method of `Alu` that does, by default that of its name: these share units.
     reads_b, reads_c, uses_k : bool
         Whether it has a second operand, the old destination, a parameter.
     part : str
@@ -47,7 +48,7 @@ class VectorOp:
     summary: str
     c: str
     numpy: Callable[[Rows, Rows, Rows, int], Rows]
-    hardware: str = ""
+    hardware: str | Callable[[Any], Any] = ""
     reads_b: bool = True
     reads_c: bool = False
     uses_k: bool = False
@@ -165,9 +166,11 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
         "ua < ub ? ua : ub",
         lambda a, b, c, k: np.minimum(_u(a), _u(b)).view(np.int32),
     ),
-    VectorOp("and", "bitwise and", "ua & ub", lambda a, b, c, k: a & b, "and_"),
-    VectorOp("or", "bitwise or", "ua | ub", lambda a, b, c, k: a | b, "or_"),
-    VectorOp("xor", "bitwise exclusive or", "ua ^ ub", lambda a, b, c, k: a ^ b),
+    VectorOp("and", "bitwise and", "ua & ub", lambda a, b, c, k: a & b, lambda lane: lane.a & lane.b),
+    VectorOp("or", "bitwise or", "ua | ub", lambda a, b, c, k: a | b, lambda lane: lane.a | lane.b),
+    VectorOp(
+        "xor", "bitwise exclusive or", "ua ^ ub", lambda a, b, c, k: a ^ b, lambda lane: lane.a ^ lane.b
+    ),
     VectorOp(
         "shl", "a << (b mod 32)", "ua << (ub & 31)", lambda a, b, c, k: (_u(a) << (_u(b) & 31)).view(np.int32)
     ),

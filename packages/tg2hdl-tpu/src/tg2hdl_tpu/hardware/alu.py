@@ -85,7 +85,8 @@ class Alu(wiring.Component):
         groups: dict[int, tuple[list[Any], Any]] = {}
         for op in SHORT:
             if op.name not in _LATE:
-                value = getattr(self, op.hardware or op.name)()
+                build = op.hardware
+                value = build(self) if callable(build) else getattr(self, build or op.name)()
                 groups.setdefault(id(value), ([], value))[0].append(self._is[op.name])
         pairs = [(_any(conditions), value) for conditions, value in groups.values()]
         # Factors of at most 18 bits, as multipliers have them.
@@ -195,15 +196,6 @@ class Alu(wiring.Component):
         return self._picked
 
     min = maxu = minu = max
-
-    def and_(self) -> Value:
-        return self.a & self.b
-
-    def or_(self) -> Value:
-        return self.a | self.b
-
-    def xor(self) -> Value:
-        return self.a ^ self.b
 
     def shl(self) -> Value:
         return self._shifted

@@ -85,6 +85,21 @@ def test_a_clock_suits_the_baud_rate(family, source, baud):
     assert abs(found.frequency * 1e6 / divisor / baud - 1) < 0.01
 
 
+@pytest.mark.parametrize("wanted", [41, 57, 81, 99, 121])
+def test_a_slightly_slower_clock_keeps_the_usual_baud_rate(wanted):
+    for family, source in (("ecp5", 25.0), ("gowin", 27.0)):
+        found = bitstream._settings(family, source, wanted, None).frequency
+        assert bitstream.baud_for(found)[0] == 2_000_000
+        assert 0.9 * wanted < found <= wanted
+
+
+def test_a_clock_that_was_asked_for_is_kept():
+    assert bitstream._settings("gowin", 27.0, 81.0, None, asked=True).frequency == 81.0
+    with pytest.raises(InputError, match="makes no suitable clock"):  # too slow for this rate
+        bitstream._settings("ecp5", 25.0, 9.0, 2_000_000)
+    assert bitstream.baud_for(bitstream._settings("ecp5", 25.0, 9.0, None).frequency)[0] < 2_000_000
+
+
 def test_a_baud_rate_that_no_clock_makes_is_refused(tmp_path):
     with pytest.raises(InputError, match="no suitable clock of 100 MHz") as caught:
         bitstream.build_bitstream(design(), "ulx3s-85f", tmp_path, clock=100.0, baud=40_000_000)

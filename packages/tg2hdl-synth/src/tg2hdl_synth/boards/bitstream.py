@@ -91,6 +91,19 @@ def baud_for(clock: float, wanted: int | None = None) -> tuple[int, int]:
     )
 
 
+def _settings(
+    family: str, source: float, wanted: float, baud: int | None, *, asked: bool = False
+) -> PllSettings:
+    """The fastest clock for a baud rate: the highest one, as links limit small designs, unless a clock is `asked`."""
+    try:
+        if not asked or baud:
+            return pll_settings(family, source, wanted, lambda clock: _has_baud(clock, baud or _BAUDS[0]))
+    except InputError:
+        if baud:
+            raise
+    return pll_settings(family, source, wanted, lambda clock: _has_baud(clock, None))
+
+
 def _has_baud(clock: float, wanted: int | None) -> bool:
     try:
         baud_for(clock, wanted)
@@ -164,7 +177,7 @@ def build_bitstream(
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
         source = platform.default_clk_frequency / 1e6
-        settings = pll_settings(part.family, source, wanted, lambda clock: _has_baud(clock, baud))
+        settings = _settings(part.family, source, wanted, baud, asked=clock is not None)
         if best is not None and settings.frequency < best.clock * _WORTH:
             break
         progress(f"{chosen.name} at {settings.frequency:.4g} MHz, run {run} of at most {_RUNS}")

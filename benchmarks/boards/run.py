@@ -5,8 +5,8 @@
     python benchmarks/boards/run.py    only writes table.md again
 
 Models: int8_mlp is that of examples/digits, cnn that of the benchmark table (8x8 images, two convolutions).  Rows that
-were measured are replaced in table.json, and table.md is written from it.  The clock is that of the bitstream, Fmax what
-place and route reached for it; with --clock there is one run, which aims at this clock.
+were measured are replaced in table.json, and table.md is written from it.  The clock is that of the bitstream, Fmax
+what place and route reached for it; with --clock there is one run, which aims at this clock.
 """
 
 from __future__ import annotations

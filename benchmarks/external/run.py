@@ -3,6 +3,7 @@
     python benchmarks/external/run.py                  predicted cycles
     python benchmarks/external/run.py --simulate       and simulated ones, every bit compared with numpy or tinygrad
     python benchmarks/external/run.py --only mlp       some of the rows; the others stay as they were
+    python benchmarks/external/run.py --cells          cells of each port alone, after Yosys' synthesis for an ECP5
 
 The memory is that of `MemoryModel()`: 32 bits a cycle, 24 cycles of latency, 12 of every 780 cycles lost to refreshes;
 and of `SdramModel()`: a chip of 16 bits at 100 MHz.
@@ -15,6 +16,8 @@ import argparse
 import datetime
 import json
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -143,6 +146,26 @@ def measure(case: Case, *, simulate: bool) -> dict[str, Any]:
     return row
 
 
+def port_cells(name: str) -> dict[str, Any]:
+    """Cells of a port for an image of 2 MB, without place and route."""
+    from amaranth.back import rtlil
+
+    from tg2hdl_ir.plugins.descriptors import resolve
+    from tg2hdl_ir.plugins.registry import registry
+    from tg2hdl_sim.yosys import run_yosys
+    from tg2hdl_top.external.memory_port import check_memory
+
+    model = check_memory(name, None)
+    port = resolve(registry().memory_port(name).port)(model, (2 << 20) // model.beat_bytes)
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        (work / "port.il").write_text(rtlil.convert(port, emit_src=False))
+        run_yosys("read_rtlil port.il\nsynth_ecp5 -top top\ntee -q -o stat.json stat -json\n", work)
+        cells = Counter(json.loads((work / "stat.json").read_text())["design"]["num_cells_by_type"])
+    luts = cells["LUT4"] + 2 * cells["CCU2C"] + 4 * cells["TRELLIS_DPR16X4"]
+    return {"port": name, "bits": model.bits, "luts": luts, "ffs": cells["TRELLIS_FF"]}
+
+
 def table(record: dict[str, Any]) -> str:
     """Markdown of the results."""
     lines = [
@@ -164,6 +187,15 @@ def table(record: dict[str, Any]) -> str:
             f"{r['tiles']} | {r['runs']} / {r['cores']} | {r['port']} | {r['cycles']:,} | {r['of_port']:.1%} | "
             f"{r['of_multipliers']:.1%} | {'=' if r['simulated'] else ''} |"
         )
+    if record.get("cells"):
+        lines += [
+            "",
+            "Cells of the ports alone for an image of 2 MB (`--cells`), after synthesis for an ECP5:",
+            "",
+            "| port | bits | LUTs | flip-flops |",
+            "|---|---|---|---|",
+            *(f"| {c['port']} | {c['bits']} | {c['luts']:,} | {c['ffs']:,} |" for c in record["cells"]),
+        ]
     tools = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     return "\n".join([*lines, "", f"{record['date']}, {tools}"]) + "\n"
 
@@ -174,12 +206,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--simulate", action="store_true", help="simulate too, and compare every bit")
+    parser.add_argument("--cells", action="store_true", help="count the cells of the ports instead")
     parser.add_argument("--only", default="", help="part of the names of cases to measure")
     options = parser.parse_args()
     from tg2hdl.bench import versions
 
-    known = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
-    rows = {row["case"]: row for row in known}
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {"rows": []}
+    if options.cells:
+        names = ("axi4", "wishbone", "wishbone-pipelined", "sdram")
+        record = known | {"cells": [port_cells(name) for name in names]}
+        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
+        RESULTS.with_suffix(".md").write_text(table(record))
+        return
+    rows = {row["case"]: row for row in known["rows"]}
     for case in CASES:
         if options.only.lower() not in case.key.lower():
             continue
@@ -187,7 +226,7 @@ def main() -> None:
         print(case.key, row["cycles"], row["of_port"], row["of_multipliers"], flush=True)
         date = datetime.datetime.now(datetime.UTC).date().isoformat()
         kept = [rows[c.key] for c in CASES if c.key in rows]
-        record = {"date": date, "versions": versions(), "rows": kept}
+        record = known | {"date": date, "versions": versions(), "rows": kept}
         RESULTS.write_text(json.dumps(record, indent=1) + "\n")
         RESULTS.with_suffix(".md").write_text(table(record))
 

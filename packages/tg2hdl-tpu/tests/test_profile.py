@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_tpu import Config
+from tg2hdl_tpu import Config, timeline
 from tg2hdl_tpu.assembler import assemble_lines
 from tg2hdl_tpu.cli import tpu
 from tg2hdl_tpu.profile import UNITS, Event, events, profile_bundle, profile_script
@@ -98,21 +98,32 @@ def test_the_trace_for_chrome(profile):
     assert max(e["ts"] + e["dur"] for e in slices) == 2 * profile.cycles
 
 
+def test_a_trace_that_no_browser_shows_is_refused(profile, monkeypatch):
+    monkeypatch.setattr(timeline, "MOST_EVENTS", 40)
+    assert chrome_trace([profile])
+    with pytest.raises(InputError, match="a timeline of more than 40 events"):
+        chrome_trace([profile, profile])
+
+
 SCRIPT = """
 import sys
-from tg2hdl_tpu import assemble, run_bundle
+from tg2hdl_tpu import Machine, assemble, run_bundle
 for count in (1, 2):
     run_bundle(assemble(f"add v[8], v[0], #{sys.argv[1]}, n={count}\\nhalt"))
+machine = Machine()
+machine.name = "k"
+machine.load_bundle(assemble("halt"))
+machine.run()
 """
 
 
 def test_a_script(tmp_path):
     path = tmp_path / "s.py"
     path.write_text(SCRIPT)
-    assert [p.cycles for p in profile_script(path, ("7",))] == [4, 5]
-    assert [p.cycles for p in profile_script(path, ("7",), limit=3)] == [3, 3]
+    assert [p.cycles for p in profile_script(path, ("7",))] == [4, 5, 2]
+    assert [p.cycles for p in profile_script(path, ("7",), limit=3)] == [3, 3, 2]
     found = CliRunner().invoke(tpu, ["profile", str(path), "7", "--json", "-"])
-    assert [run["name"] for run in json.loads(found.stdout)] == ["run 1", "run 2"]
+    assert [run["name"] for run in json.loads(found.stdout)] == ["run 1", "run 2", "run 3: k"]
     path.write_text("")
     with pytest.raises(InputError, match="the script ran no program"):
         profile_script(path)

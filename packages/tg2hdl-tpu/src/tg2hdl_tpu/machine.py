@@ -160,6 +160,8 @@ class Machine:
         The tile of the matrix unit.
     program : tuple of int
         Instruction words.
+    name : str
+        Of the program, for profiles.
 
     Raises
     ------
@@ -169,6 +171,7 @@ class Machine:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config = config or Config()
+        self.name = ""
         self._library, _ = _library(config)
         size = int(self._library.tpu_size())
         # Aligned for the vectors that the compiler uses.

@@ -298,7 +298,8 @@ def recorded(limit: int) -> Iterator[list[Profile]]:
         self: Machine, *, limit: int = 10_000_000, trace: int = 0, streamed: Region | None = None
     ) -> Result:
         result = run(self, limit=limit, trace=max(trace, at_most), streamed=streamed)
-        found.append(Profile(f"run {len(found) + 1}", self.config, self.program, (), result))
+        name = f"run {len(found) + 1}" + (f": {self.name}" if self.name else "")
+        found.append(Profile(name, self.config, self.program, (), result))
         return result
 
     at_most = limit

@@ -7,15 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.profile import UNITS, Profile, events
 
 __all__ = ["chrome_trace", "timeline_page"]
 
+#: Events of one trace: some 30 MB.
+MOST_EVENTS = 200_000
+
 
 def chrome_trace(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Return a trace in the format of Chrome, with a microsecond for each cycle; runs follow one another."""
+    """Return a trace in the format of Chrome, with a microsecond for each cycle; runs follow one another.
+
+    Raises
+    ------
+    InputError
+        When a browser would not show so many events.
+    """
     found: list[dict[str, Any]] = []
-    start, programs, runs = 0, [], []
+    start, total, programs, runs = 0, 0, [], []
     for pid, profile in enumerate(profiles, 1):
         found.append({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": profile.name}})
         for tid, unit in enumerate(UNITS):
@@ -24,7 +34,15 @@ def chrome_trace(profiles: Sequence[Profile]) -> dict[str, Any]:
                 {"ph": "M", "pid": pid, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}
             )
         texts = [profile.text(pc) for pc in range(len(profile.program))]
-        for event in events(profile):
+        recorded = events(profile)
+        total += len(recorded)
+        if total > MOST_EVENTS:
+            raise InputError(
+                f"a timeline of more than {MOST_EVENTS:,} events",
+                where=profile.name,
+                hint="profile fewer cycles of each run with --limit, or a smaller input",
+            )
+        for event in recorded:
             known = 0 <= event.pc < len(texts)
             text = texts[event.pc] if known else "no instruction"
             arguments: dict[str, Any] = {"pc": event.pc, "instruction": text}

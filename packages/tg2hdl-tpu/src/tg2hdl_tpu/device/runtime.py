@@ -73,6 +73,7 @@ class LoadedKernel:
         starts = {meta.idx: row for meta, row in zip(metas, first, strict=True)}
         try:
             if self.options.engine == "isa":
+                _machine().name = self.kernel.name
                 result = program.run(starts)
             else:
                 sizes = {m.idx: -(-len(b) // ROW_BYTES) for m, b in zip(metas, buffers, strict=True)}

@@ -126,6 +126,19 @@ def test_words_rules_and_times(name: str):
     assert this.rules.reads == 3 * -(-beats // 8)
 
 
+def test_an_address_that_is_no_page_gives_no_words():
+    async def bench(this: Bench) -> None:
+        this.ctx.set(this.port.outside.memory_base, this.port.model.page_bytes + 16)
+        this.ctx.set(this.port.start, 1)
+        for _ in range(300):
+            await this.cycle()
+            this.ctx.set(this.port.start, 0)
+            assert not this.ctx.get(this.port.valid)
+        assert this.ctx.get(this.port.outside.memory_failed)
+
+    Bench(replace(SOON, initialized=True), 50).run(bench)
+
+
 def test_bandwidth():
     """A megabyte, by the times that the test above compares with the controller."""
     for model in (SdramModel(), SdramModel(clock=143.0), SdramModel(cas_latency=2)):

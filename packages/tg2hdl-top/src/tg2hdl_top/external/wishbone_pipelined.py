@@ -50,7 +50,7 @@ class WishbonePipelinedReadPort(MemoryPort):
             asked.eq(bus.stb & ~bus.stall),
             queue.w_data.eq(bus.dat_r),
             queue.w_en.eq(bus.cyc & bus.ack),
-            self.valid.eq(queue.r_rdy),
+            self.valid.eq(queue.r_rdy & ~self.outside.memory_failed),
             self.data.eq(queue.r_data),
             taken.eq(self.valid & self.ready),
             queue.r_en.eq(taken),

@@ -109,7 +109,7 @@ class SdramReadPort(MemoryPort):
         m.d.comb += [
             queue.w_data.eq(data),
             queue.w_en.eq(flight[0]),
-            self.valid.eq(queue.r_rdy),
+            self.valid.eq(queue.r_rdy & ~self.outside.memory_failed),
             self.data.eq(queue.r_data),
             taken.eq(self.valid & self.ready),
             queue.r_en.eq(taken),

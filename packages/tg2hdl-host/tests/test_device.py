@@ -188,6 +188,40 @@ def test_spi_gives_the_same_results(delay):
     assert closed == [1]
 
 
+def test_garbled_spi_gives_no_wrong_result(monkeypatch):
+    """Bytes change in both directions; the clock counts exchanges, so that every run of this test is the same."""
+    faults = results = errors = now = 0
+
+    def garbled(data, rng):
+        nonlocal faults
+        hits = [rng.random() < 0.004 for _ in data]
+        faults += sum(hits)
+        return bytes(rng.randrange(256) if hit else byte for byte, hit in zip(data, hits, strict=True))
+
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    for seed in range(40):
+        rng = random.Random(seed)
+        monkeypatch.setattr("tg2hdl_host.link.secrets.randbits", rng.getrandbits)
+        slave = Spi(FakeDevice(), delay=seed % 5)
+
+        def exchange(data, slave=slave, rng=rng):
+            nonlocal now
+            now += 1
+            return garbled(slave(garbled(data, rng)), rng)
+
+        batch = inputs(12, seed)
+        try:
+            found = Device(SpiTransport("spi", exchange, lambda: None), timeout=20, attempts=20).run(batch)
+        except tg2hdl_host.HostError:
+            errors += 1
+            continue
+        assert np.array_equal(found, [result(x) for x in batch])
+        results += len(found)
+    assert faults > 300
+    assert errors < 10
+    assert results > 300
+
+
 def test_a_silent_spi_is_an_error_that_names_the_stage():
     transport = SpiTransport("spi:0.0", lambda data: b"\xff" * len(data), lambda: None)
     with pytest.raises(LinkError, match=r"spi:0\.0: no answer") as caught:

@@ -2,13 +2,17 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth import Elaboratable, Module, Signal, signed
+from amaranth.back import rtlil
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_synth.boards.definitions import BOARDS
 from tg2hdl_synth.boards.pll import pll_settings
 from tg2hdl_synth.parts import part_named
@@ -303,6 +307,50 @@ def test_a_logic_cell_of_an_ice40_may_hold_both():
     found = usage_by_part({"modules": {"top": {"cells": cells}}}, "ice40", design())
     assert found["port uart"] == {"LUT": 2, "FF": 1, "DSP": 0, "RAM": 0}
     assert found["multipliers"] == {"LUT": 0, "FF": 0, "DSP": 1, "RAM": 0}
+
+
+class Products(Elaboratable):
+    """As many signed products as there are pairs of widths."""
+
+    def __init__(self, *widths):
+        self.pairs = [(Signal(signed(a)), Signal(signed(b)), Signal(signed(a + b))) for a, b in widths]
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [result.eq(a * b) for a, b, result in self.pairs]
+        return m
+
+    def rtlil(self):
+        return rtlil.convert(self, ports=[port for pair in self.pairs for port in pair], emit_src=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "widths", "soft"),
+    [
+        ("ice40-up5k", [(8, 8)] * 8, 0),
+        ("ice40-up5k", [(8, 8)] * 11, 3),
+        ("ecp5-25k", [(8, 8)] * 30, 2),
+        ("gw1nr-9c", [(8, 8)] * 40, 0),  # two products of 9 bits for one of 18
+        ("gw1nr-9c", [(8, 8)] * 43, 3),
+        ("gw1nr-9c", [(16, 16)] * 21, 1),
+    ],
+)
+def test_products_beyond_the_multipliers_are_made_of_luts(part, widths, soft):
+    commands = bitstream._excess_products(Products(*widths).rtlil(), part_named(part)).split()
+    assert commands[:2] == ["proc", "booth"][: 2 * bool(soft)]
+    assert len(set(commands[2:])) == soft
+
+
+def test_products_of_luts_are_products(tmp_path):
+    """Proved by Yosys for all factors."""
+    (tmp_path / "top.il").write_text(Products((5, 5), (6, 4)).rtlil())
+    commands = bitstream._excess_products(
+        (tmp_path / "top.il").read_text(), replace(part_named("gw1nr-9c"), dsp=0)
+    )
+    assert len(commands.split()) == 4
+    script = f"read_rtlil top.il\nequiv_opt -assert {commands.splitlines()[1]}\n"
+    script += "design -load postopt\nselect -assert-none t:$mul\n"
+    run_yosys(script, tmp_path)
 
 
 @pytest.mark.slow

@@ -23,6 +23,8 @@ from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import design_fits
 from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.rtlil import read_rtlil
+from tg2hdl_synth.soft_multipliers import products, soft_products
 from tg2hdl_top import Design, TopModule
 
 __all__ = ["Bitstream", "baud_for", "build_bitstream", "check_board"]
@@ -218,6 +220,15 @@ def _check_fits(design: Design, board: BoardDef, progress: Callable[[str], None]
         )
 
 
+def _excess_products(rtlil: str, part: TargetDef) -> str:
+    """Commands of Yosys that build products of LUTs, so that the rest fits the part's multipliers."""
+    modules = read_rtlil(rtlil)
+    narrow = all(max(product.widths) <= 9 for product in products(modules))
+    blocks = 2 * part.dsp if part.family == "gowin" and narrow else part.dsp
+    soft = [f"{p.module}/{p.name}" for p in soft_products(modules, blocks)]
+    return f"proc\nbooth {' '.join(soft)}\n" if soft else ""
+
+
 def _run(
     design: Design,
     board: BoardDef,
@@ -237,6 +248,10 @@ def _run(
             synth_opts="-no-rw-check" + (_DSP_OF_ICE40 if family == "ice40" and part.dsp else ""),
             script_after_read=_NO_LUT_RAM if family == "ice40" else "",
             nextpnr_opts=f"{_NEXTPNR} --freq {settings.frequency:g}" if family == "gowin" else _NEXTPNR,
+        )
+        reading = "read_rtlil top.il\n"
+        plan.files["top.ys"] = plan.files["top.ys"].replace(
+            reading, reading + _excess_products(plan.files["top.il"], part)
         )
         plan.extract(str(work)) if hasattr(plan, "extract") else plan.execute_local(
             str(work), run_script=False

@@ -9,7 +9,7 @@ import numpy as np
 
 from tg2hdl_ir.errors import CapacityError
 
-__all__ = ["LANES", "ROWS", "Image", "image"]
+__all__ = ["GUARD", "LANES", "ROWS", "ROW_BYTES", "Image", "image"]
 
 LANES = 16
 ROW_BYTES = 4 * LANES

@@ -15,18 +15,19 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.code import Program
-from tg2hdl_tpu.device.image import LANES, ROW_BYTES, ROWS, image
+from tg2hdl_tpu.device.image import GUARD, LANES, ROW_BYTES, ROWS, image
 from tg2hdl_tpu.device.lower import compile_kernel
 from tg2hdl_tpu.device.options import DeviceOptions
 from tg2hdl_tpu.isa import FIELDS, Trap, encode, is_illegal
 from tg2hdl_tpu.machine import Machine, Result
+from tg2hdl_tpu.vector_ops import PARTS
 
 __all__ = ["CONFIG", "LoadedKernel", "compiled"]
 
 #: The machine of the device.
 CONFIG = Config(lanes=LANES, imem_depth=1 << 15, xmem_rows=ROWS, float=True, functions=True, divide=True)
-#: External memory of simulated hardware, for the tensors of one kernel.
-HARDWARE = replace(CONFIG, xmem_rows=1 << 16)
+#: Rows of external memory of simulated hardware, for the tensors of one kernel.
+_HARDWARE_ROWS = 1 << 16
 _LIMIT = 1 << 40
 _HEADER = "; options "
 
@@ -134,10 +135,12 @@ def _machine() -> Machine:
 
 
 @cache
-def _hardware(engine: str) -> Any:
+def _hardware(engine: str, parts: frozenset[str]) -> Any:
+    """Machine with the optional parts that a program uses."""
     from tg2hdl_tpu.hardware.simulate import Hardware
 
-    return Hardware(HARDWARE, engine=engine)
+    has = {part: part in parts for part in PARTS}
+    return Hardware(replace(CONFIG, xmem_rows=_HARDWARE_ROWS, **has), engine=engine)
 
 
 def _on_hardware(
@@ -145,20 +148,21 @@ def _on_hardware(
 ) -> Result:
     """Run on simulated hardware, into whose memory the rows of the buffers are copied."""
     total = sum(sizes.values())
-    if total + 128 > HARDWARE.xmem_rows:
+    if total + 2 * GUARD > _HARDWARE_ROWS:
         raise CapacityError(
-            f"{total} rows of tensors; the simulated hardware has {HARDWARE.xmem_rows}", hint="use engine=isa"
+            f"{total} rows of tensors; the simulated hardware has {_HARDWARE_ROWS}", hint="use engine=isa"
         )
     memory = image().rows
-    places, at = {}, 64
+    places, at = {}, GUARD
     for slot, size in sizes.items():
         places[slot] = at
         at += size
     regions = [Region("vmem", 0, program.constants)] if len(program.constants) else []
     regions += [Region("xmem", places[s], memory[starts[s] : starts[s] + n]) for s, n in sizes.items()]
     words = _placed(program, [encode(i) for i in program.instructions], places)
-    hardware = _hardware(engine)
-    result: Result = hardware.run_bundle(Bundle(HARDWARE, tuple(words), tuple(regions)), limit=1 << 40)
+    hardware = _hardware(engine, program.parts)
+    bundle = Bundle(hardware.config, tuple(words), tuple(regions))
+    result: Result = hardware.run_bundle(bundle, limit=1 << 40)
     for slot in written:
         count = sizes[slot]
         rows = hardware.simulation.read_memory("xmem", places[slot], count)

@@ -106,11 +106,17 @@ def test_mnist_is_trained_quantized_and_simulated():
     demo = load_demo("mlp", 96)
     with demo.accelerator.session("auto", runs=96) as session:
         result = run_images(demo, session)
-    assert result.golden_images == 96
+    assert result.golden_images == result.numpy_images == 96
     assert result.reference_accuracy > 0.85
     assert abs(result.hardware_accuracy - result.reference_accuracy) <= 2 / 96
     assert [k.macs for k in result.kernels] == [784 * 128, 128 * 10]
     assert result.cycles_per_image < 1.05 * (784 * 128 + 128 * 10) / 16
+    wrong = replace(demo, images=demo.images[:1], numpy_reference=lambda x: demo.numpy_reference(x) + 1)
+    with (
+        demo.accelerator.session("auto", runs=96) as session,
+        pytest.raises(SimulationError, match="and numpy differ"),
+    ):
+        run_images(wrong, session)
 
 
 def test_command(tmp_path):

@@ -51,12 +51,15 @@ class DemoModel:
     labels : ndarray
     reference_accuracy : float
         Accuracy of the float network in numpy on the same images.
+    numpy_reference : callable, optional
+        The result of an image in numpy.
     """
 
     accelerator: Accelerator
     images: np.ndarray
     labels: np.ndarray
     reference_accuracy: float
+    numpy_reference: Callable[[np.ndarray], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,8 @@ class DemoResult:
     ----------
     reference_accuracy, hardware_accuracy : float
         Share of correct answers, of the float network and of the simulated hardware.
-    images, golden_images, tinygrad_images : int
-        Simulated images, and those that were compared with the golden model and with tinygrad's interpreter.
+    images, golden_images, tinygrad_images, numpy_images : int
+        Simulated images, and those that were compared with the golden model, tinygrad's interpreter and numpy.
     kernels : tuple of KernelSummary
     simulated_kernel_cycles : tuple of int
     predicted_cycles, cycles_per_image : int
@@ -88,6 +91,7 @@ class DemoResult:
     images: int
     golden_images: int
     tinygrad_images: int
+    numpy_images: int
     kernels: tuple[KernelSummary, ...]
     simulated_kernel_cycles: tuple[int, ...]
     predicted_cycles: int
@@ -155,7 +159,7 @@ def _load_mnist(name: str, images: int, options: CompileOptions) -> DemoModel:
     )
     scores = models.run(layers, pixels)
     inputs = np.concatenate([q.quantize_input(image)[0] for image in pixels])
-    return DemoModel(accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)))
+    return DemoModel(accelerator, inputs, labels, float(np.mean(scores.argmax(1) == labels)), q.reference)
 
 
 def run_images(
@@ -183,6 +187,8 @@ def run_images(
         if number < tinygrad_images:
             expected = interpreted_outputs(accelerator.captured, x)[0]
             _check(accelerator, number, "tinygrad", same_bits(result.output, expected))
+        if demo.numpy_reference is not None:
+            _check(accelerator, number, "numpy", same_bits(result.output, demo.numpy_reference(x)))
         if result.cycles.compute != predicted:
             raise SimulationError(
                 f"image {number} took {result.cycles.compute} cycles, {predicted} were predicted",
@@ -201,6 +207,7 @@ def run_images(
         images=len(demo.images),
         golden_images=len(demo.images),
         tinygrad_images=min(tinygrad_images, len(demo.images)),
+        numpy_images=0 if demo.numpy_reference is None else len(demo.images),
         kernels=accelerator.kernels,
         simulated_kernel_cycles=result.cycles.kernels,
         predicted_cycles=accelerator.predicted_cycles,

@@ -47,7 +47,7 @@ Examples:
 @click.option(
     "--tinygrad-images",
     type=int,
-    help="How many of them tinygrad's interpreter computes too: 5 unless given, of MNIST 1 (seconds each).",
+    help="How many of them tinygrad's interpreter computes too: 5 unless given, of MNIST none (half a minute each).",
 )
 @click.option("-o", "--output", default="build/demo", show_default=True, help="Folder for the files.")
 @click.option(
@@ -89,7 +89,7 @@ def demo(
             continue
         with stage(progress, f"{name}: building the simulation") as report:
             session = loaded.accelerator.session(engine, runs=images, progress=report)
-        compared = (5 if DEMO_MODELS[name] == "digits" else 1) if tinygrad_images is None else tinygrad_images
+        compared = (5 if DEMO_MODELS[name] == "digits" else 0) if tinygrad_images is None else tinygrad_images
         with session, progress_bar(progress, f"{name}: simulating", images) as advance:
             result = run_images(loaded, session, tinygrad_images=compared, advance=advance)
         with stage(progress, f"{name}: writing files"):
@@ -139,12 +139,16 @@ def _print(console: Console, result: DemoResult) -> None:
     per_second = f"{result.cycles_per_second:,.0f} cycles per second"
     speed = f"{result.simulated_cycles:,} cycles in {result.seconds:.2f} s: {per_second}"
     reference, hardware = f"{result.reference_accuracy:.2%}", f"{result.hardware_accuracy:.2%}"
-    golden, tinygrad = result.golden_images, result.tinygrad_images
+    golden, tinygrad, numpy = result.golden_images, result.tinygrad_images, result.numpy_images
+    same = f"golden model {golden} of {result.images} images" + (
+        f", numpy {numpy} of {numpy}" if numpy else ""
+    )
+    same += f", tinygrad {tinygrad} of {tinygrad}" if tinygrad else ""
     lines = Table.grid(padding=(0, 2))
     for label, text in (
         ("accuracy", f"float reference {reference}, hardware {hardware}"),
         ("images", f"{result.images}"),
-        ("same bits", f"golden model {golden} of {result.images} images, tinygrad {tinygrad} of {tinygrad}"),
+        ("same bits", same),
         (
             "host",
             f"{result.load_cycles} cycles to load an image, {result.readback_cycles} to read its result",

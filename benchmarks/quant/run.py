@@ -1,8 +1,9 @@
 """Accuracy of quantized models on real data, beside float and ONNX Runtime's static quantization.
 
 ``python benchmarks/quant/run.py`` trains the models, quantizes and compiles them, and writes ``accuracy.json`` and
-``accuracy.md``; with names of models only their rows are made anew.  ``--pnr`` also places and routes their designs
-(nextpnr, one seed; minutes each).  Trained weights are kept in ``weights``.
+``accuracy.md``; with names of models only their rows are made anew, with ``--settings`` only these columns of them.
+``--pnr`` also places and routes their designs (nextpnr, one seed; minutes each).  Trained weights are kept in
+``weights``.
 Training needs a device of tinygrad that computes, e.g. ``DEV=CPU`` with clang.
 """
 
@@ -35,7 +36,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "int8": {},
     "int8, multiplier": {"requantization": "multiplier"},
     "int8, per tensor": {"per_channel": False},
+    "int8, affine": {"activations": "affine"},
+    "int8, equalized": {"equalization": "cross-layer"},
     "4-bit weights": {"weight_bits": 4},
+    "4-bit, equalized": {"weight_bits": 4, "equalization": "cross-layer"},
     "4-bit, compensated": {"weight_bits": 4, "weight_rounding": "compensated"},
     "4-bit, powers of two": {"weight_bits": 4, "requantization": "shift"},
     "ternary weights": {"weight_bits": 2},
@@ -61,7 +65,9 @@ WANTED = {
 """Largest loss of int8 and of 4-bit weights (points)."""
 
 
-def measure(name: str, place: bool, accuracy_only: bool) -> dict[str, Any]:
+def measure(
+    name: str, place: bool, accuracy_only: bool, settings: list[str], known: dict[str, Any]
+) -> dict[str, Any]:
     data, make, epochs = MODELS[name]
     x, test, y, labels = DATA[data]()
     model = trained(name, make, x, y, epochs, FOLDER / "weights")
@@ -77,8 +83,16 @@ def measure(name: str, place: bool, accuracy_only: bool) -> dict[str, Any]:
         "float": accuracy,
         "settings": {},
     }
+    if settings and known:
+        if known["float"] != accuracy:
+            raise RuntimeError(
+                f"{name}: these weights have {accuracy:.2%} in float, the row {known['float']:.2%}"
+            )
+        row = known
     models = {}
     for setting, options in SETTINGS.items():
+        if settings and setting not in settings:
+            continue
         q = models[setting] = tg2hdl.quantize(model, x[:CALIBRATION], **options)
         parts = [q.evaluate(part) for part in np.array_split(test, 8)]
         found = np.concatenate(parts).reshape(len(test), -1).argmax(1)
@@ -87,6 +101,8 @@ def measure(name: str, place: bool, accuracy_only: bool) -> dict[str, Any]:
             "agreement": float((found == floats).mean()),
             "warnings": list(q.report.warnings),
         }
+    if settings:
+        return row
     row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
     if accuracy_only:
         return row
@@ -187,6 +203,7 @@ def versions() -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", help="names of models; all without")
+    parser.add_argument("--settings", nargs="*", default=[], choices=SETTINGS, help="only these columns")
     parser.add_argument("--pnr", action="store_true", help="place and route the designs too")
     parser.add_argument("--accuracy", action="store_true", help="leave out the hardware")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
@@ -195,8 +212,10 @@ def main() -> None:
     path, made_by = arguments.output / "accuracy.json", versions()
     known = {row["model"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
     for name in arguments.models or MODELS:
-        known[name] = row = measure(name, arguments.pnr, arguments.accuracy)
-        print(name, f"float {row['float']:.4f}", f"ONNX Runtime {row['onnxruntime']}", flush=True)
+        known[name] = row = measure(
+            name, arguments.pnr, arguments.accuracy, arguments.settings, known.get(name, {})
+        )
+        print(name, f"float {row['float']:.4f}", f"ONNX Runtime {row.get('onnxruntime')}", flush=True)
         print("   ", {k: round(v["accuracy"], 4) for k, v in row["settings"].items()}, flush=True)
         rows = [known[n] for n in MODELS if n in known]
         path.write_text(json.dumps({"versions": made_by, "rows": rows}, indent=1) + "\n")

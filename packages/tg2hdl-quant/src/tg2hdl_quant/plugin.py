@@ -17,6 +17,12 @@ _WEIGHT_ROUNDINGS = (
     ("nearest", "each weight to the nearest code"),
     ("compensated", "codes of weights that take up the errors of each other in the sums on samples (GPTQ)"),
 )
+_EQUALIZATIONS = (
+    (
+        "cross-layer",
+        "scales of the channels between layers, which balance their ranges with those of the weights",
+    ),
+)
 
 
 @hookimpl
@@ -36,5 +42,9 @@ def tg2hdl_quantizers() -> list[QuantizerDef]:
         *(
             QuantizerDef(name, description, round_weights=f"tg2hdl_quant.weight_rounding:{name}")
             for name, description in _WEIGHT_ROUNDINGS
+        ),
+        *(
+            QuantizerDef(name, description, equalize=f"tg2hdl_quant.equalization:{name.replace('-', '_')}")
+            for name, description in _EQUALIZATIONS
         ),
     ]

@@ -29,9 +29,9 @@ def check_quantizer(method: QuantizerDef) -> None:
         Naming the method and the first rule that it breaks.
     """
     label = f"quantizer {method.name}"
-    factories = (method.quantize, method.calibrate, method.round_weights)
+    factories = (method.quantize, method.calibrate, method.round_weights, method.equalize)
     assert any(f is not None for f in factories), (
-        f"{label}: it has neither quantize nor calibrate nor round_weights"
+        f"{label}: it has neither quantize, calibrate, round_weights nor equalize"
     )
     if method.quantize is not None:
         _check_quantize(label, resolve(method.quantize))
@@ -39,6 +39,8 @@ def check_quantizer(method: QuantizerDef) -> None:
         _check_calibrate(label, resolve(method.calibrate))
     if method.round_weights is not None:
         _check_round_weights(label, resolve(method.round_weights))
+    if method.equalize is not None:
+        _check_equalize(label, resolve(method.equalize))
 
 
 def _arrays() -> dict[str, Any]:
@@ -128,3 +130,17 @@ def _check_round_weights(label: str, round_weights: Callable[..., Any]) -> None:
             assert abs(found).max() <= limit, f"{label}: {what} have codes beyond {limit}"
             assert what != "codes" or np.array_equal(found, codes), f"{label}: weights that are codes change"
             assert np.array_equal(found, round_weights(*given)), f"{label}: a second call differs"
+
+
+def _check_equalize(label: str, equalize: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(0)
+    for activations in (rng.uniform(1e-6, 1e6, 20), np.zeros(20), np.arange(20.0)):
+        weights = rng.uniform(0, 3, 20) * (np.arange(20) % 3 > 0)
+        kept = activations.copy(), weights.copy()
+        factors = np.asarray(equalize(activations, weights))
+        unchanged = np.array_equal(activations, kept[0]) and np.array_equal(weights, kept[1])
+        assert unchanged, f"{label}: it changes its arguments"
+        assert factors.shape == (20,), f"{label}: 20 channels have factors of shape {factors.shape}"
+        positive = np.isfinite(factors).all() and factors.min() > 0
+        assert positive, f"{label}: factors that are not positive numbers"
+        assert np.array_equal(factors, equalize(activations, weights)), f"{label}: a second call differs"

@@ -37,6 +37,8 @@ _NOT_IN_FILES = (
     "allow_float",
     "bias_correction",
     "weight_rounding",
+    "activations",
+    "equalization",
     "internal_bits",
     "output_bits",
     "multiplier_bits",

@@ -460,6 +460,10 @@ class QuantizerDef:
         ``(weights, scale, limit, inputs) -> codes``: whole numbers within ``+-limit`` for weights of shape (groups,
         outputs, terms), with `scale` of shape (groups, outputs, 1); `inputs` are what the weights were multiplied with
         on samples, of shape (groups, rows, terms).  Deterministic.
+    equalize : Factory, optional
+        ``(activations, weights) -> factors``: what each channel between layers is divided by, and the weights that read
+        it multiplied with; from the largest magnitudes of each channel on samples and of those weights.  Positive,
+        deterministic.
     """
 
     name: str
@@ -467,6 +471,7 @@ class QuantizerDef:
     quantize: Factory | None = None
     calibrate: Factory | None = None
     round_weights: Factory | None = None
+    equalize: Factory | None = None
 
 
 @dataclass(frozen=True)

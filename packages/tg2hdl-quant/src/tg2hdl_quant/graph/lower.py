@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph, TensorNode
+from tg2hdl_quant.graph.equalization import channel_factors, equalization_method
 from tg2hdl_quant.graph.features import feeds_only_weights, has_feature_scales
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.integer_bounds import weighted_bounds
@@ -22,7 +23,7 @@ from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.scales import activation_scale, weight_scales
 from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan
-from tg2hdl_quant.graph.values import Sum, Value, integer_type
+from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["Lowering"]
@@ -70,6 +71,7 @@ class Lowering:
         self._range_of = range_of
         self._options = options
         self._rounding = rounding
+        self._equalize = equalization_method(options.equalization)
         self._builder = GraphBuilder()
         self._names = layer_names(plan)
         self._values: dict[int, Value] = {}
@@ -247,7 +249,10 @@ class Lowering:
         source = self._value(node.sources[0])
         dtype = self._builder.nodes[source.node].dtype
         made = self._builder.reduce("max", source.node, node.arg, dtype, node.label)
-        return Value(made, source.scale, source.low, source.high, source.offset)
+        scale = source.scale
+        if scale.size > 1:
+            scale = compact(np.broadcast_to(scale, self._graph.nodes[node.sources[0]].shape).max(node.arg))
+        return Value(made, scale, source.low, source.high, source.offset)
 
     def _function(self, number: int) -> Value:
         function = self._plan.functions[number]
@@ -338,12 +343,22 @@ class Lowering:
 
     def _is_affine(self, number: int) -> bool:
         """Whether a stored tensor has a zero point."""
-        return (
-            self._options.activations == "affine"
-            and self._options.bits <= 8
-            and self._plan.roles.get(number) == {OPERAND}
-            and feeds_only_weights(self._plan, number, _BEFORE_WEIGHTS)
+        chosen = self._options.activations == "affine" and self._options.bits <= 8
+        return chosen and self._feeds_only_weights(number)
+
+    def _feeds_only_weights(self, number: int) -> bool:
+        return self._plan.roles.get(number) == {OPERAND} and feeds_only_weights(
+            self._plan, number, _BEFORE_WEIGHTS
         )
+
+    def _factors(self, number: int) -> Array:
+        """What an equalization method divides the channels of a tensor by; one number without."""
+        channels = self._observed[number].channels
+        if self._equalize is None or channels is None or channels.size == 1:
+            return np.ones(())
+        if self._graph.nodes[number].shape[0] != 1 or not self._feeds_only_weights(number):
+            return np.ones(())
+        return channel_factors(self._plan, number, channels, self._equalize, self._options.is_shift)
 
     def _affine_scale(self, number: int, bits: int) -> tuple[Array, Array, int]:
         """Scale, value of code 0, and the largest code, so that the codes span what samples had, and zero has one."""
@@ -369,7 +384,14 @@ class Lowering:
         unsigned = max(smallest, clip[0]) >= 0
         scale, low, high = self._scale(number, self._bits(number), unsigned)
         offset: Array = np.zeros(())
-        if not unsigned and self._is_affine(number):
+        factors = self._factors(number) if clip[0] in (0, -np.inf) and clip[1] == np.inf else np.ones(())
+        if factors.size > 1:
+            observed = self._observed[number]
+            assert observed.channels is not None
+            bound = float((observed.channels / factors.reshape(-1)).max())
+            scale = activation_scale(np.array([bound]), bound, high, low, self._options.is_shift)
+            total = total.times(1 / factors, total.shape)
+        elif not unsigned and self._is_affine(number):
             one, offset, high = self._affine_scale(number, self._bits(number))
             scale, low = float(one), 0
             total = Sum(total.terms, total.offset - offset, total.shape)
@@ -382,7 +404,7 @@ class Lowering:
         far = sum(t.reach * float(np.abs(t.scale).max()) for t in total.terms) + 4 * scale * max(high, -low)
         total = Sum(total.terms, np.clip(total.offset, -far, far), total.shape)
         made = requantize(self._builder, total, scale, low, high, self._options, self._where_name(number))
-        return self._keep(number, "activation", Value(made, np.asarray(scale), low, high, offset))
+        return self._keep(number, "activation", Value(made, np.asarray(scale * factors), low, high, offset))
 
     def _where_name(self, number: int) -> str:
         return f"layer {self._names[number]}"
@@ -562,7 +584,7 @@ class Lowering:
         weights = _of_rank(weight_node.arg.astype(np.float64), rank)
         float_weights, taken_up = weights, np.ones(())
         if value.scale.size > 1:
-            taken_up = _of_rank(value.scale, rank)
+            taken_up = compact(np.broadcast_to(_of_rank(value.scale, rank), shape))
             weights = weights * taken_up
         name = self._names[number]
         bits = self._options.layers.get(name, self._options.weights)

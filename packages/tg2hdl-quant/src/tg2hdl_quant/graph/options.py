@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["REQUANTIZATIONS", "ROUNDINGS", "QuantizeOptions"]
+__all__ = ["ACTIVATIONS", "REQUANTIZATIONS", "ROUNDINGS", "QuantizeOptions"]
 
 ACTIVATIONS = ("symmetric", "affine")
 REQUANTIZATIONS = ("shift", "multiplier")
@@ -59,6 +59,9 @@ class QuantizeOptions:
     weight_rounding : str
         Name of a registered method that chooses the codes of weights: ``nearest``, or ``compensated``, which looks at
         the samples.
+    equalization : str, optional
+        Name of a registered method, such as ``cross-layer``: channels between layers have scales of their own, which
+        the weights that read them take up.
     bias_correction : bool
         Add to each output channel of a layer what rounding of its weights took from its mean on the samples.
     input_scales : {"auto", "one"}
@@ -83,6 +86,7 @@ class QuantizeOptions:
     internal_bits: int = 12
     output_bits: int = 16
     weight_rounding: str = "nearest"
+    equalization: str | None = None
     bias_correction: bool = False
     input_scales: str = "auto"
     seed: int = 0

@@ -32,6 +32,8 @@ class Observed:
         Some of them, chosen at random, with the smallest and the largest.
     low, high : float
         The smallest and the largest of all.
+    channels : ndarray, optional
+        Largest magnitude of each element of axis 1, of tensors of two and four axes.
     lows, highs : ndarray, optional
         Of each element of an input.
     """
@@ -39,6 +41,7 @@ class Observed:
     values: npt.NDArray[np.float64]
     low: float
     high: float
+    channels: npt.NDArray[np.float64] | None = None
     lows: npt.NDArray[np.float64] | None = None
     highs: npt.NDArray[np.float64] | None = None
 
@@ -60,11 +63,15 @@ def observe(
     step = max(1, min(count, _CHUNK_ELEMENTS // size, 64))
     kept: dict[int, list[npt.NDArray[Any]]] = {n: [] for n in wanted}
     bounds = {n: (np.inf, -np.inf) for n in wanted}
+    channels: dict[int, Any] = {}
     for start in range(0, count, step):
         chunk = [s[start : start + step] for s in samples]
         values = evaluate_nodes(graph, chunk, wanted)
         share = max(1, _KEPT * len(chunk[0]) // count)
         for number in wanted:
+            if values[number].ndim in (3, 5):
+                axes = (0, 1, *range(3, values[number].ndim))
+                channels[number] = np.maximum(channels.get(number, 0.0), np.abs(values[number]).max(axes))
             flat = np.asarray(values[number], np.float64).reshape(-1)
             if graph.nodes[number].op != "input":
                 flat = flat[np.abs(flat) < MASKED]
@@ -87,9 +94,9 @@ def observe(
         node = graph.nodes[number]
         if node.op == "input":
             array = np.asarray(samples[node.arg], np.float64)
-            found[number] = Observed(values_kept, low, high, array.min(0), array.max(0))
+            found[number] = Observed(values_kept, low, high, None, array.min(0), array.max(0))
         else:
-            found[number] = Observed(values_kept, low, high)
+            found[number] = Observed(values_kept, low, high, channels.get(number))
     return found
 
 

@@ -19,7 +19,7 @@ from tg2hdl.quantized_file import save_quantized
 from tg2hdl.quantized_onnx import QuantizedFile, write_quantized_onnx
 from tg2hdl.width_search import WidthSearch, search_widths
 from tg2hdl_ir.errors import InputError
-from tg2hdl_quant.graph import REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
+from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
 
 __all__ = ["quantize_command"]
 
@@ -69,6 +69,8 @@ Examples:
 @click.option(
     "--weight-rounding", default="nearest", show_default=True, help="Method that chooses codes of weights."
 )
+@click.option("--activations", type=click.Choice(ACTIVATIONS), default="symmetric", show_default=True)
+@click.option("--equalization", metavar="METHOD", help="Balance the channels between layers: cross-layer.")
 @click.option(
     "--search", is_flag=True, help="Search widths of weights by layer, and print a table; writes no model."
 )

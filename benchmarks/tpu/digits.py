@@ -121,7 +121,8 @@ def main() -> None:
     lines = [
         "# Digits, int8 64-32-10: the processor and a generated design",
         "",
-        f"`python benchmarks/tpu/digits.py --area -o benchmarks/tpu/digits.md`; {len(images)} images, {right} right;",
+        f"`python benchmarks/tpu/digits.py{' --area' if arguments.area else ''} -o benchmarks/tpu/digits.md`;"
+        f" {len(images)} images, {right} right;",
         "every score of both is that of numpy. 2,368 products an image; both have 16 multipliers at work.",
         "",
         "| | processor, no pipeline registers | processor, `Config.ecp5()` | generated |",

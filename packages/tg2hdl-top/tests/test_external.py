@@ -16,7 +16,7 @@ from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
-from tg2hdl_top.external.budget import larger_part
+from tg2hdl_top.external.budget import larger_part, too_large
 from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
 from tg2hdl_top.external.plan import memory_image
 from tg2hdl_top.external.sdram.model import SdramModel
@@ -392,4 +392,11 @@ def test_activations_that_do_not_fit_are_refused_with_figures():
     parts = {t.name: t.bram * t.bram_bits for t in registry().targets() if t.family == "ecp5"}
     assert max(parts.values()) < needed
     assert "(ecp5-85k, the largest known one of ecp5, has 3,833,856)" in text
+    small, _ = network((18, 70))
+    for multipliers, fewer in ((1, False), (4, True)):
+        design = compile_program(small, CompileOptions(multipliers=multipliers))
+        text = str(too_large(design, 40_000, 30_000))
+        assert "the memories take 40,000 bits in whole blocks, and there are 30,000" in text
+        assert ("compile with fewer multipliers" in text) == fewer
+        assert "choose a part with at least 40,000 bits of memory" in text
     assert "such as ecp5-45k (1,990,656)" in larger_part(options(target="ecp5"), 1_900_000)

@@ -117,6 +117,8 @@ def main() -> None:
     )
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     record = {"date": date, "versions": versions(), "geometric_mean": round(ratio, 3), "rows": rows}
+    if options.random:
+        record = {"random": options.random, "seed": options.seed, **record}
     file = "random_programs.json" if options.random else "programs.json"
     (HERE / file).write_text(json.dumps(record, indent=1) + "\n")
 

@@ -13,7 +13,7 @@ CONFIGS = {
     "plain": Config(**SMALL),
     "deep": Config(
         **SMALL | {"rows": 4, "columns": 4}, issue_registers=1, read_registers=1, pre_registers=3, alu_registers=5,
-        reduce_registers=3, float=True, functions=True, divide=True, float_stages=8, float_lanes=1,
+        reduce_registers=3, float=True, functions=True, float_stages=8, float_lanes=1,
         memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from tg2hdl_tpu.vector_ops import BY_NAME
 
 __all__ = ["random_bundle", "random_instruction"]
 
+_LARGEST = 3
+"""What address registers hold at most, unless a program may trap."""
 _ROWS = 24
 """Rows that programs mostly use, so that they meet each other's results."""
 
@@ -28,8 +31,17 @@ def random_instruction(rng: random.Random, config: Config, *, traps: bool) -> In
     """Return one instruction that is not scalar; with `traps` it may fail when it runs."""
     while True:
         candidate = _candidate(rng, config, traps=traps)
-        if problem(candidate, config) is None:
+        if problem(candidate, config) is None and (traps or _stays_inside(candidate, config)):
             return candidate
+
+
+def _stays_inside(i: Instruction, config: Config) -> bool:
+    """Whether the addresses are good for whatever the registers hold in a program that does not trap."""
+    for value in (0, _LARGEST):
+        moved = {name: getattr(i, name) + value for name in ("dst", "a", "b") if getattr(i, f"{name}_reg")}
+        if problem(replace(i, dst_reg=0, a_reg=0, b_reg=0, **moved), config) is not None:
+            return False
+    return True
 
 
 def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
@@ -83,7 +95,7 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
         dst_reg=rng.choice((0, 0, 1)),
         dst_stride=rng.choice((0, 1, 1, 1, -1, 3)),
         a=(max(row - 4, 0) if gathers else row) * per_row + rng.randrange(per_row),
-        a_reg=register,
+        a_reg=0 if gathers else register,
         a_stride=0 if gathers else rng.choice((0, 1, 1, 1, -1, 2)),
         b=b,
         b_reg=0 if constant else rng.choice((0, 0, 1)),
@@ -101,11 +113,21 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
     )
 
 
-def _scalars(rng: random.Random) -> list[Instruction]:
+def _scalars(rng: random.Random, *, traps: bool) -> list[Instruction]:
     target = rng.randrange(1, 4)
     return [
-        Instruction("set", dst_reg=target, a_reg=rng.choice((0, 0, target)), b=rng.randrange(4)),
-        *([Instruction("lda", dst_reg=7, a=rng.randrange(_ROWS), k=0)] if rng.random() < 0.1 else []),
+        Instruction(
+            "set",
+            dst_reg=target,
+            a_reg=rng.choice((0, 0, target)) if traps else 0,
+            b=rng.randrange(_LARGEST + 1),
+        ),
+        # A random word may be beyond an address register.
+        *(
+            [Instruction("lda", dst_reg=7, a=rng.randrange(_ROWS), k=0)]
+            if traps and rng.random() < 0.1
+            else []
+        ),
     ]
 
 
@@ -117,7 +139,7 @@ def random_bundle(seed: int, config: Config, *, length: int = 40, traps: bool = 
     while len(program) < min(length, config.imem_depth - 8):
         choice = rng.random()
         if choice < 0.12:
-            program += _scalars(rng)
+            program += _scalars(rng, traps=traps)
         elif choice < 0.17 and open_loops < 2:
             program.append(Instruction("loop", b=rng.randrange(1, 4)))
             program.append(random_instruction(rng, config, traps=traps))
@@ -141,7 +163,6 @@ def random_bundle(seed: int, config: Config, *, length: int = 40, traps: bool = 
             program.append(random_instruction(rng, config, traps=traps))
     program += [Instruction("end")] * open_loops + [Instruction("halt")]
     if not traps:
-        program = [i for i in program if i.op != "lda"]  # a random word may be beyond an address register
         program = [
             Instruction("halt") if i.op in ("jump", "bz", "bnz", "bneg") and i.dst >= len(program) else i
             for i in program

@@ -5,38 +5,36 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import (
-    BudgetError,
-    CapacityError,
-    InputError,
-    IRVerificationError,
-    PluginError,
-    SimulationError,
-    Tg2hdlError,
-    ToolMissingError,
-    UnsupportedError,
-)
-from tg2hdl_ir.nodes import (
-    BufferMeta,
-    IRBufLoad,
-    IRBufStore,
-    IRConst,
-    IRCounter,
-    IROp,
-    IRRegLoad,
-    IRRegStore,
-    IRStatement,
-    IRValue,
-    IRVariable,
-    KernelIR,
-    LoopIR,
-    RegisterMeta,
-)
-from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
-
 if TYPE_CHECKING:
+    from tg2hdl_ir.dtype import DType
+    from tg2hdl_ir.errors import (
+        BudgetError,
+        CapacityError,
+        InputError,
+        IRVerificationError,
+        PluginError,
+        SimulationError,
+        Tg2hdlError,
+        ToolMissingError,
+        UnsupportedError,
+    )
     from tg2hdl_ir.golden import evaluate, evaluate_program
+    from tg2hdl_ir.nodes import (
+        BufferMeta,
+        IRBufLoad,
+        IRBufStore,
+        IRConst,
+        IRCounter,
+        IROp,
+        IRRegLoad,
+        IRRegStore,
+        IRStatement,
+        IRValue,
+        IRVariable,
+        KernelIR,
+        LoopIR,
+        RegisterMeta,
+    )
     from tg2hdl_ir.parser import parse_kernel, parse_program
     from tg2hdl_ir.plugins.descriptors import (
         Area,
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     from tg2hdl_ir.plugins.hookspecs import hookimpl
     from tg2hdl_ir.plugins.registry import Registry, registry, use_registry
     from tg2hdl_ir.printer import format_kernel, format_program
+    from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
     from tg2hdl_ir.verifier import verify
 
 __all__ = [
@@ -109,6 +108,39 @@ __all__ = [
 ]
 
 _LAZY = {
+    "tg2hdl_ir.dtype": ("DType",),
+    "tg2hdl_ir.errors": (
+        "BudgetError",
+        "CapacityError",
+        "InputError",
+        "IRVerificationError",
+        "PluginError",
+        "SimulationError",
+        "Tg2hdlError",
+        "ToolMissingError",
+        "UnsupportedError",
+    ),
+    "tg2hdl_ir.nodes": (
+        "BufferMeta",
+        "IRBufLoad",
+        "IRBufStore",
+        "IRConst",
+        "IRCounter",
+        "IROp",
+        "IRRegLoad",
+        "IRRegStore",
+        "IRStatement",
+        "IRValue",
+        "IRVariable",
+        "KernelIR",
+        "LoopIR",
+        "RegisterMeta",
+    ),
+    "tg2hdl_ir.program": (
+        "KernelCall",
+        "ProgramBuffer",
+        "ProgramIR",
+    ),
     "tg2hdl_ir.golden": ("evaluate", "evaluate_program"),
     "tg2hdl_ir.parser": ("parse_kernel", "parse_program"),
     "tg2hdl_ir.plugins.descriptors": (

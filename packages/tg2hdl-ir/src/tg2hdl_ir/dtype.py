@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import ml_dtypes
-import numpy as np
-
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.rounding import round_to_format
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
 __all__ = ["DType"]
@@ -103,14 +101,17 @@ class DType:
         UnsupportedError
             For a float format that neither numpy nor ml_dtypes knows, or an integer above 64 bits.
         """
-        if self.name in _NUMPY:
-            return _NUMPY[self.name]
+        import numpy as np
+
+        known = _numpy_types()
+        if self.name in known:
+            return known[self.name]
         if self.is_int and self.bit_width <= 64:
             bits = max(8, 1 << (self.bit_width - 1).bit_length())
             return np.dtype(f"{'int' if self.kind == 'int' else 'uint'}{bits}")
         raise UnsupportedError(
             f"no numpy type stores {self.name}",
-            hint="use one of " + ", ".join(sorted(_NUMPY)) + " at the borders of the design",
+            hint="use one of " + ", ".join(sorted(known)) + " at the borders of the design",
         )
 
     def wrap(self, value: int) -> int:
@@ -125,6 +126,10 @@ class DType:
         if self.is_float:
             if self.name == "fp64":
                 return int.from_bytes(struct.pack("<d", value), "little")
+            import numpy as np
+
+            from tg2hdl_ir.rounding import round_to_format
+
             with np.errstate(over="ignore"):
                 scalar = round_to_format(np.array(value, dtype=np.float64), self)
             return int(scalar.view(f"uint{self.bit_width}"))
@@ -133,6 +138,8 @@ class DType:
     def bits_to_const(self, bits: int) -> float | int | bool:
         """Value of a bit pattern; inverse of `const_to_bits`."""
         if self.is_float:
+            import numpy as np
+
             return float(np.array(bits, dtype=f"uint{self.bit_width}").view(self.numpy()))
         if self.is_bool:
             return bool(bits & 1)
@@ -140,6 +147,8 @@ class DType:
 
     def array_to_bits(self, array: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         """Bit patterns of an array of this type, as uint64 of the same shape."""
+        import numpy as np
+
         array = np.asarray(array, order="C")
         if self.is_float:
             return array.astype(self.numpy(), copy=False).view(f"uint{self.bit_width}").astype(np.uint64)
@@ -151,6 +160,8 @@ class DType:
         """Array of this type from bit patterns; inverse of `array_to_bits`."""
         if self.is_float:
             return bits.astype(f"uint{self.bit_width}").view(self.numpy())
+        import numpy as np
+
         if self.is_bool:
             return (bits & np.uint64(1)).astype(np.bool_)
         if self.kind == "int":
@@ -224,16 +235,26 @@ _MEMBERS: dict[str, DType] = {
 for _t in _MEMBERS.values():
     setattr(DType, _t.name.upper(), _t)
 
-_NUMPY: dict[str, np.dtype[Any]] = {
-    "bool": np.dtype(np.bool_),
-    **{n: np.dtype(n) for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
-    "fp8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "fp8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "fp16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "fp32": np.dtype(np.float32),
-    "fp64": np.dtype(np.float64),
-}
+
+@cache
+def _numpy_types() -> dict[str, np.dtype[Any]]:
+    """Numpy types by name; numpy is loaded at the first use, since it takes longer than all else a command needs."""
+    import ml_dtypes
+    import numpy as np
+
+    return {
+        "bool": np.dtype(np.bool_),
+        **{
+            n: np.dtype(n) for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+        },
+        "fp8_e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+        "fp8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+        "fp16": np.dtype(np.float16),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "fp32": np.dtype(np.float32),
+        "fp64": np.dtype(np.float64),
+    }
+
 
 _TINYGRAD = {
     "bool": "bool",

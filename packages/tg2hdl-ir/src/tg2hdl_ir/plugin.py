@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.ops import BUILTIN_OPS
 from tg2hdl_ir.plugins.descriptors import OpDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
@@ -12,4 +11,6 @@ __all__ = ["tg2hdl_ops"]
 @hookimpl
 def tg2hdl_ops() -> list[OpDef]:
     """Operations that every frontend may use."""
+    from tg2hdl_ir.ops import BUILTIN_OPS  # brings in numpy, which `tg2hdl --help` does not wait for
+
     return list(BUILTIN_OPS)

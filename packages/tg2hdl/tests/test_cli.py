@@ -44,7 +44,9 @@ def test_the_command_answers_without_loading_the_compiler(arguments):
     )
     command = [sys.executable, "-c", program, *arguments.split()]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    golden = " numpy" if arguments == "plugins list" else ""  # the ops that it counts bring their golden models
+    golden = (
+        " numpy" if arguments == "plugins list" else ""
+    )  # the ops that it counts bring their golden models
     assert result.stdout.endswith(f"LOADED{golden}\n")
 
 

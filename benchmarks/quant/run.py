@@ -101,10 +101,9 @@ def measure(
             "agreement": float((found == floats).mean()),
             "warnings": list(q.report.warnings),
         }
-    if settings:
-        return row
-    row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
-    if accuracy_only:
+    if "onnxruntime" not in row or not settings:
+        row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
+    if accuracy_only or settings:
         return row
     row["hardware"] = {
         kind: hardware(
@@ -147,8 +146,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
         "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
         "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
-        "`python benchmarks/quant/run.py`; rows with * by its version before requantization kept to 32 bits, "
-        "the depthwise one taken from what that run printed.",
+        "`python benchmarks/quant/run.py`; columns and rows with * by earlier versions "
+        "(before sums of 32 bits were requantized by dropping bits), the depthwise one from what that run printed.",
         "",
         "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",
         "|---|" + "---|" * (len(SETTINGS) + 5),

@@ -43,6 +43,8 @@ def test_golden_hardware_and_numpy_agree(model: object, samples: np.ndarray, req
         golden = accelerator.golden(sample)
         np.testing.assert_array_equal(golden, q.reference(*codes))
         np.testing.assert_array_equal(golden, q(*(Tensor(c) for c in codes)).numpy())
+    if (model is leaky) != (requantization == "shift"):
+        return  # two of the four are enough in hardware
     result = accelerator.simulate(samples[1])
     np.testing.assert_array_equal(result.output, q.reference(*q.quantize_input(samples[1])))
     assert result.cycles.compute == accelerator.predicted_cycles

@@ -463,6 +463,26 @@ def test_long_sums_need_no_wide_products(weight_bits: int) -> None:
     np.testing.assert_array_equal(accelerator.golden(samples[0]), q.reference(*q.quantize_input(samples[0])))
 
 
+def test_ternary_weights_take_no_multiplier() -> None:
+    rng = np.random.default_rng(17)
+    weight = rng.normal(size=(24, 6)).astype(np.float32)
+    samples = rng.normal(size=(50, 24)).astype(np.float32)
+    options = {"weight_bits": 2, "per_channel": False, "requantization": "shift"}
+    q = tg2hdl.quantize(lambda x: x @ Tensor(weight), samples, **options)
+    accelerator = tg2hdl.compile(q, samples[0], multipliers=4)
+    assert [k.multipliers for k in accelerator.kernels] == [0]
+    assert accelerator.predicted_cycles < 24 * 6 / 4 + 20
+    # One scale for all weights: the threshold above which a weight is one is half of it.
+    scale = q.quantized.outputs[0].scale.item() / q.quantized.inputs[0].scale.item()
+    ternary = (weight > scale / 2).astype(int) - (weight < -scale / 2)
+    assert {-1, 0, 1} == set(ternary.flat)
+    result = accelerator.simulate(samples[0])
+    np.testing.assert_array_equal(
+        result.output.reshape(-1), q.quantize_input(samples[0])[0].reshape(-1) @ ternary
+    )
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
 def test_refusals_of_labels_and_options() -> None:
     good = np.random.default_rng(15).normal(size=(10, 12)).astype(np.float32)
     assert "labels of float64 that are no class numbers" in _refused(good, labels=np.full(10, np.nan))

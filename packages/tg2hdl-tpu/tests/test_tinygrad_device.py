@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import CapacityError, InputError, UnsupportedError
 from tg2hdl_tpu.device.image import GUARD, Image
 from tg2hdl_tpu.device.options import DeviceOptions
@@ -117,6 +118,31 @@ def test_half_is_rounded_after_each_operation():
     found += on("TINYTPU", lambda f: (f * 2.0**-20).half(), F.reshape(-1))
     for n, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(ours, theirs, strict=True, err_msg=str(n))
+
+
+def test_bfloat16_is_rounded_after_each_operation():
+    brain = DType.BF16.numpy()
+    x = np.concatenate([F.reshape(-1), SPECIAL, [1 + 2.0**-8, 1 + 3 * 2.0**-8, 3.4e38]]).astype(np.float32)
+    a = x.astype(brain)
+    # Ties go to even, what is above a tie goes up: FP32 does not have the last bit of the first one.
+    integers = {
+        2**24 + 2**16 + 1: 2**24 + 2**17,
+        2**30 + 2**22: 2**30,
+        -(2**31): -(2**31),
+        257: 256,
+        259: 260,
+    }
+    with np.errstate(all="ignore"):
+        expected = [
+            a * a + a,
+            (a.astype(np.float32) * brain.type(1 / 3)).astype(brain),
+            list(integers.values()),
+        ]
+    found = on("TINYTPU", lambda t: [(y * y + y).float() for y in [t.bfloat16().contiguous()]], x)
+    found += on("TINYTPU", lambda t: (t.bfloat16().contiguous() / 3).float(), x)
+    found += on("TINYTPU", lambda t: t.bfloat16().float(), np.array(list(integers), np.int32))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, np.asarray(theirs).astype(np.float32))
 
 
 def test_a_tensor_larger_than_the_scratchpad():

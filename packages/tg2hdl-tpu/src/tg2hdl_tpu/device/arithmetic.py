@@ -8,13 +8,22 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IROp
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
-from tg2hdl_tpu.device.half import half_bits, half_from_bits, rounded_to_half
+from tg2hdl_tpu.device.half import (
+    brain_from_integer,
+    half_bits,
+    half_from_bits,
+    rounded_to_brain,
+    rounded_to_half,
+)
 
 __all__ = ["STORED", "constant", "from_bits", "operation", "to_bits", "wrapped"]
 
 #: Types that the machine computes with.
 STORED = tuple(
-    map(DType.from_name, ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp16", "fp32"))
+    map(
+        DType.from_name,
+        ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "fp16", "bf16", "fp32"),
+    )
 )
 
 _ONE = Constant(0x3F800000)
@@ -23,7 +32,7 @@ _SIGN = Constant(-(1 << 31))
 
 def constant(node: IRConst) -> Constant:
     """A literal."""
-    dtype = DType.FP32 if node.dtype == DType.FP16 else node.dtype
+    dtype = DType.FP32 if node.dtype.is_float else node.dtype
     bits = dtype.const_to_bits(node.value)
     if node.dtype.kind == "int" and bits >> (node.dtype.bit_width - 1):
         bits -= 1 << node.dtype.bit_width
@@ -39,18 +48,24 @@ def from_bits(emit: Emitter, bits: Value, dtype: DType) -> Value:
     """The value of the lowest bits of a word."""
     if dtype.is_bool:
         return emit.operate("ne", emit.operate("and", bits, Constant(255)), Constant(0))
+    if dtype == DType.BF16:
+        return emit.operate("shl", bits, Constant(16))
     return half_from_bits(emit, bits) if dtype == DType.FP16 else wrapped(emit, bits, dtype)
 
 
 def to_bits(emit: Emitter, value: Value, dtype: DType) -> Value:
     """A word whose lowest bits are those of the value."""
+    if dtype == DType.BF16:
+        return emit.operate("shr", value, Constant(16))
     return half_bits(emit, value) if dtype == DType.FP16 else value
 
 
 def wrapped(emit: Emitter, value: Value, dtype: DType) -> Value:
-    """The value in the range of an integer type, or rounded to half."""
+    """The value in the range of an integer type, or rounded to a short float."""
     if dtype == DType.FP16:
         return rounded_to_half(emit, value)
+    if dtype == DType.BF16:
+        return rounded_to_brain(emit, value)
     spare = 32 - dtype.bit_width
     if spare == 0 or not dtype.is_int:
         return value
@@ -166,6 +181,8 @@ def _cast(emit: Emitter, node: IROp, values: list[Value]) -> Value:
     if dtype.is_bool:
         return emit.operate("fne" if source.is_float else "ne", value, Constant(0))
     if dtype.is_float:
+        if dtype == DType.BF16 and source.is_int and source.bit_width == 32:
+            value = brain_from_integer(emit, value, signed=source.is_signed)
         if not source.is_float:
             value = emit.operate("u2f" if source == DType.UINT32 else "i2f", value)
         return wrapped(emit, value, dtype)

@@ -1,13 +1,13 @@
-"""Half precision: numbers are kept as FP32, rounded to half after each operation.
+"""Half and bfloat16: numbers are kept as FP32, rounded after each operation.
 
-FP32 has more than twice the digits of half, so that sums, products, quotients and roots are rounded as if once.
+FP32 has more than twice the digits of both, so that sums, products, quotients and roots are rounded as if once.
 """
 
 from __future__ import annotations
 
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value
 
-__all__ = ["half_bits", "half_from_bits", "rounded_to_half"]
+__all__ = ["brain_from_integer", "half_bits", "half_from_bits", "rounded_to_brain", "rounded_to_half"]
 
 _MAGNITUDE = Constant(0x7FFFFFFF)
 _SIGN = Constant(-(1 << 31))
@@ -34,6 +34,25 @@ def rounded_to_half(emit: Emitter, value: Value) -> Value:
     small = emit.operate("fsub", emit.operate("fadd", size, _THREE_QUARTERS), _THREE_QUARTERS)
     result = emit.select(emit.operate("lt", size, _SMALLEST_NORMAL), small, normal)
     return emit.operate("or", result, emit.operate("and", value, _SIGN))
+
+
+def rounded_to_brain(emit: Emitter, value: Value) -> Value:
+    """The nearest bfloat16 of an FP32 number, as FP32."""
+    size = _magnitude(emit, value)
+    odd = emit.operate("and", emit.operate("shr", size, Constant(16)), Constant(1))
+    up = emit.operate("add", emit.operate("add", size, Constant(0x7FFF)), odd)
+    rounded = emit.operate("and", up, Constant(-(1 << 16)))
+    return emit.operate("or", rounded, emit.operate("and", value, _SIGN))
+
+
+def brain_from_integer(emit: Emitter, value: Value, *, signed: bool) -> Value:
+    """An integer that FP32 has exactly, with the same nearest bfloat16."""
+    low = emit.operate("ne", emit.operate("and", value, Constant(255)), Constant(0))
+    short = emit.operate(
+        "or", emit.operate("and", value, Constant(-256)), emit.operate("shl", low, Constant(7))
+    )
+    offset = emit.operate("add", value, Constant(1 << 24)) if signed else value
+    return emit.select(emit.operate("ltu", offset, Constant(1 << 25 if signed else 1 << 24)), value, short)
 
 
 def half_bits(emit: Emitter, value: Value) -> Value:

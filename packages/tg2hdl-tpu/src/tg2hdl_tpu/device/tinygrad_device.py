@@ -35,12 +35,12 @@ class TINYTPURenderer(SequentialRenderer):
     compiler = TINYTPUCompiler()
 
     def supported_dtypes(self) -> set[TinygradDType]:
-        """Types of at most 32 bits; tinygrad computes others, except double, with them."""
+        """Types of at most 32 bits; tinygrad computes integers of 64 bits and fp8 with them."""
         return {
             dtypes.bool,
             *(dtypes.int8, dtypes.int16, dtypes.int32),
             *(dtypes.uint8, dtypes.uint16, dtypes.uint32),
-            *(dtypes.float16, dtypes.float32),
+            *(dtypes.float16, dtypes.bfloat16, dtypes.float32),
         }
 
     def render(self, uops: list[Any]) -> str:

@@ -12,6 +12,7 @@ from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim import compiler as cxx
+from tg2hdl_sim.levelized import engine
 from tg2hdl_sim.testing.designs import Combinational
 
 
@@ -96,3 +97,10 @@ def test_the_plugin_module_loads_no_hardware_library():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "amaranth" not in found.stdout
     assert "tinygrad" not in found.stdout
+
+
+def test_zig_compiles_c_without_its_cxx_library():
+    zig = cxx.Compiler(("python", "-m", "ziglang", "c++"), "zig")
+    levelized = cxx.shared_command(zig, ["model.c"], "model.so", base=engine.FLAGS)
+    assert levelized[:4] == ["python", "-m", "ziglang", "cc"]
+    assert cxx.shared_command(zig, ["model.cc"], "model.so")[:4] == ["python", "-m", "ziglang", "c++"]

@@ -111,8 +111,12 @@ def shared_command(
     base: Sequence[str] = FLAGS,
 ) -> list[str]:
     """Return the command line that compiles sources to a shared library."""
-    extra = ["-fno-sanitize=undefined"] if compiler.is_zig else []
-    return [*compiler.command, *base, *extra, *flags, *sources, "-o", output]
+    command, extra = list(compiler.command), list[str]()
+    if compiler.is_zig:
+        extra = ["-fno-sanitize=undefined"]
+        if "-std=gnu11" in base:
+            command[-1] = "cc"  # for C; as `c++` it builds its C++ library first, which takes minutes
+    return [*command, *base, *extra, *flags, *sources, "-o", output]
 
 
 def compile_shared(

@@ -1,6 +1,7 @@
 """The levelized engine without a C compiler, by Zig from an empty cache: ``python benchmarks/sim/zig.py``.
 
-CPU and wall seconds to open a small random design, the first and the second time.  Writes ``zig.json`` beside this file.
+CPU and wall seconds to open a small random design, the first and the second time.  Writes ``zig.json`` beside this
+file.
 """
 
 import json

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -246,6 +248,17 @@ def test_a_forecast_knows_the_compiled_model(monkeypatch, tmp_path):
     assert estimate_engines(model(Unseen()), cycles, cache=False)[0].engine == "amaranth"
     with open_simulation(model(Resettable()), expected_cycles=cycles) as sim:
         assert sim.engine == "levelized"
+
+
+@pytest.mark.parametrize("compiler", ["clang++", f"{sys.executable} -m ziglang c++"])
+def test_clang_and_zig_compile_the_levelized_engine(monkeypatch, tmp_path, compiler):
+    if "ziglang" in compiler:
+        pytest.importorskip("ziglang")
+    elif shutil.which(compiler) is None:
+        pytest.skip("no clang++")
+    monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler)
+    check_same(lambda: RandomDesign(0), "levelized", 0, steps=40)  # has vectors of 8 bytes
 
 
 def test_a_variable_names_the_engine_that_auto_takes(monkeypatch):

@@ -115,7 +115,8 @@ def shared_command(
     if compiler.is_zig:
         extra = ["-fno-sanitize=undefined"]
         if "-std=gnu11" in base:
-            command[-1] = "cc"  # for C; as `c++` it builds its C++ library first, which takes minutes
+            # As `c++` it builds its C++ library first, which takes minutes.
+            command = ["cc" if part == "c++" else part for part in command]
     return [*command, *base, *extra, *flags, *sources, "-o", output]
 
 

@@ -105,8 +105,9 @@ VECTORS(64)
     static inline vu##B bc##B(u##B x) { return x - (vu##B){0}; }
 SHORT(8)
 SHORT(16)
-// Compilers take these conversions apart element by element, so that the instruction is named where there is one.
-#if defined(__AVX2__) && (VECTOR == 8 || defined(__AVX512BW__))
+// GCC takes these conversions apart element by element, so that the instruction is named where there is one.  Clang
+// does not, and refuses to put 8 bytes in a vector register.
+#if defined(__AVX2__) && !defined(__clang__) && (VECTOR == 8 || defined(__AVX512BW__))
 #define CONVERSION(NAME, FROM, TO, INSTRUCTION) \
     static inline TO NAME(FROM x) { \
         TO r; \
@@ -123,7 +124,7 @@ static inline vu32 widen_vi8(vi8 x) { return (vu32)__builtin_convertvector(x, vi
 static inline vu32 widen_vu16(vu16 x) { return __builtin_convertvector(x, vu32); }
 static inline vu32 widen_vi16(vi16 x) { return (vu32)__builtin_convertvector(x, vi32); }
 #endif
-#if defined(__AVX512BW__) && defined(__AVX512VL__) && VECTOR >= 8
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && !defined(__clang__) && VECTOR >= 8
 #define SHORTENING(NAME, TO, INSTRUCTION) \
     static inline TO NAME(vu32 x) { \
         TO r; \
@@ -132,7 +133,7 @@ static inline vu32 widen_vi16(vi16 x) { return (vu32)__builtin_convertvector(x, 
     }
 SHORTENING(narrow8, vu8, "vpmovdb")
 SHORTENING(narrow16, vu16, "vpmovdw")
-#elif defined(__AVX2__) && VECTOR == 8
+#elif defined(__AVX2__) && !defined(__clang__) && VECTOR == 8
 #define SHORTENING(NAME, TO, PLACES, JOIN) \
     static inline TO NAME(vu32 x) { \
         const vi8_32 places = PLACES; \

@@ -41,6 +41,24 @@ def test_floats_are_the_same_bits_in_fewer_cycles(size, stride, padding, more):
     assert len(accelerator.kernels) == stride**2
 
 
+def test_phases_with_few_sums_share_a_kernel():
+    """More sums for each adder; the products that the shorter phases lack are zeros, also beside infinity."""
+    x, w = (RNG.normal(size=shape).astype(np.float32) for shape in ((1, 2, 4, 4), (2, 1, 3, 3)))
+    x[0, 1, 2, 1] = np.inf
+    weight = Tensor(w)
+    accelerator = tg2hdl.compile(
+        lambda x: x.conv_transpose2d(weight, stride=2, padding=1, output_padding=1),
+        x,
+        multipliers=4,
+    )
+    assert len(accelerator.kernels) < 4
+    program = accelerator.captured.program
+    whole = evaluate_program(program, {"x": x})[program.buffers[program.outputs[0]].name]
+    result = accelerator.simulate(x, engine="amaranth")
+    np.testing.assert_array_equal(result.output.view(np.uint32), whole.view(np.uint32))
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
 @pytest.mark.parametrize("weights", ["rom", "loadable"])
 def test_integers_on_hardware(weights):
     x, w = (RNG.integers(-100, 100, shape).astype(np.int8) for shape in ((1, 2, 4, 4), (2, 2, 3, 3)))

@@ -64,6 +64,9 @@ FEW_TILES = 2
 LONG = 3
 """Cycles of a unit from which on operations take turns on it where products do."""
 
+WORTH_A_CHAIN = 0.95
+"""Cycles that must be left where logic stands between the last and the first register of a unit in a recurrence."""
+
 WORTH_A_SLOWER_UNIT = 0.8
 """Cycles that must be left where a lower-latency unit is taken, whose clock may be that much slower."""
 
@@ -105,6 +108,7 @@ def plan_kernel(
     plan = planning.interleaved(flat)
     if plan.ii > 1 and not planning.waits_for_multipliers(plan):
         flat, plan = planning.warmed_up(flat, plan)
+    plan = planning.chaining(flat, plan)
     shorter = _lower_latency_units(plan, options)
     if shorter:
         units = replace(options, units={**options.units, **shorter})
@@ -143,6 +147,9 @@ class Planning:
     info : AxisInfo
     registers : dict of int to Interval
         Known ranges of registers.
+    chained : bool
+        Whether a sum of floats starts at zero by an AND straight before its unit and comes back without a register:
+        the shortest recurrence, with more logic between two registers.
     """
 
     info: AxisInfo
@@ -150,6 +157,7 @@ class Planning:
     memories: Memories
     options: LowerOptions
     shared: frozenset[str]
+    chained: bool = False
 
     @classmethod
     def of(
@@ -189,7 +197,7 @@ class Planning:
             for r in kernel.registers
             if (origin := r.idx if r.origin is None else r.origin) in registers
         }
-        kernel = clear_with_last(choose_initial_late(kernel))
+        kernel = clear_with_last(choose_initial_late(kernel), floats=not self.chained)
         flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
         flow = bind_products(replay_loads(flow), options.timing.product_latency)
         flow = bind_constant_products(flow)
@@ -232,8 +240,8 @@ class Planning:
     ) -> tuple[Dataflow, dict[int, int], Schedule, StepInterval]:
         """Nodes, delay lines, schedule, and what bounds its II; products take turns where they exceed the budget."""
         options, limit = self.options, self.options.budget
-        lined, lines = with_delay_lines(flow)
-        found = schedule(lined, options, ports, delays, lines, interval)
+        lined, lines = with_delay_lines(flow, single=self.chained)
+        found = schedule(lined, options, ports, delays, lines, interval, chained=self.chained)
         least = least_ii(lined, ports)
         slots = {found.placements[n.number].port for n in lined.all(Product, UnitProduct)}
         if limit is None or len(slots) + MultiplierBudget.of(lined, limit).private <= limit:
@@ -245,8 +253,8 @@ class Planning:
             budget = MultiplierBudget.of(flow, limit)
         if budget.least > limit:
             raise _too_few_multipliers(budget, flow.kernel.where)
-        lined, lines = with_delay_lines(flow)
-        found = schedule(lined, options, ports, delays, lines, interval, budget)
+        lined, lines = with_delay_lines(flow, single=self.chained)
+        found = schedule(lined, options, ports, delays, lines, interval, budget, chained=self.chained)
         return lined, lines, found, max(least, budget.interval)
 
     def waits_for_multipliers(self, plan: HardwarePlan) -> bool:
@@ -291,6 +299,22 @@ class Planning:
             return best
         described = " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
         return replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
+
+    def chaining(self, flat: KernelIR, plan: HardwarePlan) -> HardwarePlan:
+        """A plan with a shorter recurrence of float sums, if it takes much fewer cycles; the given one otherwise."""
+        limited = plan.ii > 1 and self.waits_for_multipliers(plan)
+        if not self.info.floats or len(plan.leaves) > 1 or limited:
+            return plan
+        least = _longest(plan) * WORTH_A_CHAIN
+        circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
+        waits = any(isinstance(plan.nodes[n], UnitOp) for n in circular)
+        if not waits or least < replace(plan, kernel=flat).steps({v.name: v.high for v in flat.variables}):
+            return plan
+        trial = replace(self, chained=True).interleaved(flat)
+        if _longest(trial) > least:
+            return plan
+        note = "a sum comes back to its unit without a register, as that takes fewer cycles"
+        return replace(trial, notes=(*trial.notes, note))
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
+from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
-from tg2hdl_ir.passes.phases import split_phases
+from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place_program
 
@@ -18,6 +21,9 @@ __all__ = ["with_best_forms"]
 
 WORTH_ANOTHER_FORM = 0.9
 """Largest ratio of cycles after to before, at which a kernel gets another form."""
+
+PHASES = 4
+"""Phases of a transposed convolution with strides of 2."""
 
 
 def with_best_forms(program: ProgramIR, options: CompileOptions) -> ProgramIR:
@@ -54,15 +60,32 @@ def _kernels(
     """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
     contents = {n: b.initial for n in fixed if (b := program.buffers[fixed[n]]).initial is not None}
     finite = frozenset(slot for slot, number in fixed.items() if _is_finite(program.buffers[number]))
-    form = split_phases(call.kernel, finite)
-    if form == (call.kernel,):
-        form = (with_constant_taps(call.kernel, contents),)
-    if form == (call.kernel,):
-        return form
-    parts = tuple(_called(call, canonicalize(kernel)) for kernel in form)
-    whole, other = replace(program, calls=(call,)), replace(program, calls=parts)
-    worth = _cycles(other, options) <= WORTH_ANOTHER_FORM * _cycles(whole, options)
-    return tuple(part.kernel for part in parts) if worth else (call.kernel,)
+    forms = phase_forms(call.kernel, finite, joined=_adds_wait(call.kernel, options))
+    if not forms and (other := with_constant_taps(call.kernel, contents)) is not call.kernel:
+        forms = [(other,)]
+    best: tuple[KernelIR, ...] = (call.kernel,)
+    least = math.inf
+    if forms:
+        least = WORTH_ANOTHER_FORM * _cycles(replace(program, calls=(call,)), options)
+    for form in forms:
+        parts = tuple(_called(call, canonicalize(kernel)) for kernel in form)
+        cycles = _cycles(replace(program, calls=parts), options)
+        if cycles <= least:
+            best, least = tuple(part.kernel for part in parts), cycles - 1
+    return best
+
+
+def _adds_wait(kernel: KernelIR, options: CompileOptions) -> bool:
+    """Whether each lane has too few sums of floats to hide the latency of their addition."""
+    info = analyze_axes(kernel)
+    outputs = math.prod(
+        loop.bound
+        for loop in kernel.loop_tree.walk()
+        if loop.counter is not None and isinstance(loop.bound, int) and loop.counter.axis in info.independent
+    )
+    return bool(info.floats) and outputs < recurrence_latency(kernel, options) * PHASES * (
+        options.multipliers or 1
+    )
 
 
 def _is_finite(buffer: ProgramBuffer) -> bool:

@@ -28,7 +28,7 @@ __all__ = ["clear_with_last"]
 
 
 @ir_pass("clear-with-last", "accumulators are cleared after their last addition")
-def clear_with_last(kernel: KernelIR) -> KernelIR:
+def clear_with_last(kernel: KernelIR, *, floats: bool = True) -> KernelIR:
     """Rewrite ``sum = where(first, 0, r) + x; r = sum`` to ``sum = r + x; r = where(last, 0, sum)``.
 
     The reset input of the register clears it without logic, and the adder reads the register directly.  Registers
@@ -38,6 +38,8 @@ def clear_with_last(kernel: KernelIR) -> KernelIR:
     ----------
     kernel : KernelIR
         Flattened, registers forwarded.
+    floats : bool
+        Whether sums of floats are cleared too.
     """
     homes: dict[int, set[int]] = {}
     leaves = list(leaf_paths(kernel.loop_tree))
@@ -45,7 +47,11 @@ def clear_with_last(kernel: KernelIR) -> KernelIR:
         for statement in path[-1].statements():
             if isinstance(statement, IRRegLoad | IRRegStore):
                 homes.setdefault(statement.reg, set()).add(number)
-    single = {r.idx for r in kernel.registers if r.size == 1 and len(homes.get(r.idx, ())) == 1}
+    single = {
+        r.idx
+        for r in kernel.registers
+        if r.size == 1 and len(homes.get(r.idx, ())) == 1 and (floats or not r.dtype.is_float)
+    }
     folder = Folder()
     cleared = {id(path[-1]): _clear_leaf(path, single, folder) for path in leaves}
     return replace(kernel, loop_tree=replace_leaves(kernel.loop_tree, cleared))

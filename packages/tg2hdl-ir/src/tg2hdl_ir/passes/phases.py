@@ -1,12 +1,15 @@
 """Phases: a kernel over a zero-stuffed input, as in a transposed convolution, becomes kernels that skip the zeros.
 
 Outputs at the same position modulo the distance of the elements use the same weights: each phase is a kernel that adds
-only their products.  The skipped products are zero and change no sum that starts at zero.
+only their products.  The skipped products are zero and change no sum that starts at zero.  Phases of an axis may stay
+in one kernel, which then has more independent sums: those with fewer weights than others add zeros.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
@@ -19,31 +22,54 @@ from tg2hdl_ir.nodes import (
     IROp,
     IRRegLoad,
     IRRegStore,
+    IRStatement,
     IRValue,
     KernelIR,
     LoopIR,
 )
+from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["split_phases"]
+__all__ = ["phase_forms"]
 
 MAX_PHASES = 16
 
 
-def split_phases(kernel: KernelIR, finite: frozenset[int]) -> tuple[KernelIR, ...]:
-    """One kernel for each phase; the kernel itself where nothing can be skipped.
+Taps = dict[IRCounter, tuple[IRCounter, Affine, int]]
+"""Counters of taps with the counter of the output, the address before its division, and the distance of elements."""
+
+
+def phase_forms(
+    kernel: KernelIR, finite: frozenset[int], *, joined: bool = False
+) -> list[tuple[KernelIR, ...]]:
+    """Kernels that skip the zeros: one for each phase, and with `joined` also forms that keep phases together.
 
     Parameters
     ----------
     finite : frozenset of int
         Slots whose elements are known to be finite: only their products with zero are zeros.
     """
+    taps = _taps(kernel, finite)
+    if not taps or math.prod(distance for _, _, distance in taps.values()) > MAX_PHASES:
+        return []
+    forms = []
+    for number in range(1 << len(taps) if joined else 1):
+        together = {tap: n for n, tap in enumerate(taps) if number >> n & 1}
+        firsts = [range(1 if tap in together else distance) for tap, (_, _, distance) in taps.items()]
+        if all(_positions(tap, *taps[tap]) for tap in together):
+            parts = (_phase(kernel, taps, phase, together) for phase in itertools.product(*firsts))
+            forms.append(tuple(parts))
+    return forms
+
+
+def _taps(kernel: KernelIR, finite: frozenset[int]) -> Taps:
+    """Loops over taps of a zero-stuffed input; none where nothing can be skipped."""
     load = _stuffed_load(kernel, finite)
     if load is None or load.gate is None:
-        return (kernel,)
+        return {}
     spaced = _spaced(load.gate)
     independent = analyze_axes(kernel).independent
     reduced = {
@@ -51,10 +77,10 @@ def split_phases(kernel: KernelIR, finite: frozenset[int]) -> tuple[KernelIR, ..
         for loop in kernel.loop_tree.walk()
         if loop.counter is not None and loop.axis_type == "reduce"
     }
-    taps: dict[IRCounter, tuple[IRCounter, Affine, int]] = {}
+    taps: Taps = {}
     for form, distance in spaced:
         if any(not isinstance(s, IRCounter) for s, _ in form.terms):
-            return (kernel,)
+            return {}
         counters = [s for s, c in form.terms if isinstance(s, IRCounter) and c % distance]
         outer = [c for c in counters if c.axis in independent]
         inner = [c for c in counters if c in reduced]
@@ -64,21 +90,16 @@ def split_phases(kernel: KernelIR, finite: frozenset[int]) -> tuple[KernelIR, ..
             or len(counters) != 2
             or outer[0] in (t[0] for t in taps.values())
         ):
-            return (kernel,)
+            return {}
         odd = all(form.coefficient(c) % 2 for c in counters)
         bounds = [outer[0].bound, inner[0].bound]
         if not odd or inner[0] in taps or not all(isinstance(b, int) and b >= distance for b in bounds):
-            return (kernel,)
+            return {}
         assert isinstance(outer[0].bound, int), "checked in the line before"
         if outer[0].bound % distance:
-            return (kernel,)
+            return {}
         taps[inner[0]] = outer[0], form, distance
-    if not taps:
-        return (kernel,)
-    phases = list(itertools.product(*(range(distance) for _, _, distance in taps.values())))
-    if len(phases) > MAX_PHASES:
-        return (kernel,)
-    return tuple(_phase(kernel, taps, phase) for phase in phases)
+    return taps
 
 
 def _stuffed_load(kernel: KernelIR, finite: frozenset[int]) -> IRBufLoad | None:
@@ -142,35 +163,82 @@ def _spaced(gate: IRValue) -> list[tuple[Affine, int]]:
     return list(found.items())
 
 
+def _first(tap: IRCounter, out: IRCounter, form: Affine, distance: int, position: int) -> int:
+    """First tap that meets an element, for outputs at a position modulo the distance."""
+    base = form.const + form.coefficient(out) * position
+    return next(n for n in range(distance) if (base + form.coefficient(tap) * n) % distance == 0)
+
+
+def _positions(tap: IRCounter, out: IRCounter, form: Affine, distance: int) -> tuple[int, int] | None:
+    """First tap of position 0, and its change from one position to the next; None where that is not constant."""
+    start, second, *others = (_first(tap, out, form, distance, n) for n in range(distance))
+    step = second - start
+    return (start, step) if all(f == start + n * step for n, f in enumerate(others, 2)) else None
+
+
 def _phase(
-    kernel: KernelIR, taps: dict[IRCounter, tuple[IRCounter, Affine, int]], phase: tuple[int, ...]
+    kernel: KernelIR, taps: Taps, phase: tuple[int, ...], together: Mapping[IRCounter, int]
 ) -> KernelIR:
-    """Kernel of the outputs at one position modulo each distance."""
+    """Kernel of the outputs at one position modulo each distance, or at all of them along the taps of `together`."""
     counters: dict[IRCounter, IRCounter] = {}
-    values: dict[IRCounter, tuple[int, int]] = {}
-    for (tap, (out, form, distance)), position in zip(taps.items(), phase, strict=True):
-        assert isinstance(out.bound, int), "checked by split_phases"
-        assert isinstance(tap.bound, int), "checked by split_phases"
-        base = form.const + form.coefficient(out) * position
-        first = next(n for n in range(distance) if (base + form.coefficient(tap) * n) % distance == 0)
-        counters[out] = IRCounter(out.bound // distance, out.depth, out.axis, out.dtype)
-        values[out] = distance, position
-        counters[tap] = IRCounter(-(-(tap.bound - first) // distance), tap.depth, tap.axis, tap.dtype)
-        values[tap] = distance, first
+    inner: dict[IRCounter, IRCounter] = {}
+    limits: dict[IRCounter, IRValue] = {}
     folder = Folder()
-    rewriter = Rewriter(folder, replace=lambda op: _divided(op, folder))
-    for old, new in counters.items():
-        distance, offset = values[old]
-        scaled = folder.op("mul", old.dtype, new, const_int(distance, old.dtype))
-        rewriter.memo[old] = folder.op("add", old.dtype, scaled, const_int(offset, old.dtype))
+
+    def scaled(counter: IRCounter, factor: int) -> IRValue:
+        return folder.op("mul", counter.dtype, counter, const_int(factor, counter.dtype))
+
+    def keep(statement: IRStatement, rebuilt: IRStatement) -> IRStatement:
+        """Elements beyond the last tap are zeros."""
+        if not isinstance(rebuilt, IRBufLoad) or not isinstance(statement, IRBufLoad):
+            return rebuilt
+        inside = [limit for tap, limit in limits.items() if _depends(statement.addr, tap)]
+        if not inside:
+            return rebuilt
+        alt = rebuilt.alt or IRConst(rebuilt.dtype.bits_to_const(0), rebuilt.dtype)
+        return replace(rebuilt, gate=folder.all_of(rebuilt.gate, *inside), alt=alt)
+
+    rewriter = Rewriter(folder, replace=lambda op: _divided(op, folder), change=keep)
+    free = 1 + max(loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter is not None)
+    for (tap, (out, form, distance)), position in zip(taps.items(), phase, strict=True):
+        assert isinstance(out.bound, int), "checked by phase_forms"
+        assert isinstance(tap.bound, int), "checked by phase_forms"
+        first = _first(tap, out, form, distance, position)
+        counters[out] = replace(out, bound=out.bound // distance)
+        place: IRValue = const_int(position, out.dtype)
+        start: IRValue = const_int(first, tap.dtype)
+        found = _positions(tap, out, form, distance) if tap in together else None
+        if found is not None:
+            inner[out] = turn = replace(out, bound=distance, axis=free + together[tap])
+            place, first = turn, min(found[0], found[0] + (distance - 1) * found[1])
+            start = folder.op("add", tap.dtype, const_int(found[0], tap.dtype), scaled(turn, found[1]))
+        counters[tap] = replace(tap, bound=-(-(tap.bound - first) // distance))
+        rewriter.memo[out] = folder.op("add", out.dtype, scaled(counters[out], distance), place)
+        rewriter.memo[tap] = folder.op("add", tap.dtype, scaled(counters[tap], distance), start)
+        if found is not None:
+            limits[tap] = folder.below(rewriter.memo[tap], tap.bound)
 
     def rebuilt(loop: LoopIR) -> LoopIR:
-        items = tuple(rebuilt(i) if isinstance(i, LoopIR) else rewriter.statement(i) for i in loop.items)
+        items = tuple(rebuilt(i) if isinstance(i, LoopIR) else rewriter.changed(i) for i in loop.items)
+        if loop.counter in inner:
+            items = (LoopIR.from_items(items, counter=inner[loop.counter], axis_type=loop.axis_type),)
         counter = loop.counter if loop.counter is None else counters.get(loop.counter, loop.counter)
         return LoopIR.from_items(items, counter=counter, axis_type=loop.axis_type)
 
-    name = f"{kernel.name}_phase{'_'.join(map(str, phase))}"
-    return verify(replace(kernel, loop_tree=rebuilt(kernel.loop_tree), name=name))
+    which = "_".join("all" if tap in together else str(n) for tap, n in zip(taps, phase, strict=True))
+    tree = number_depths(rebuilt(kernel.loop_tree))
+    return verify(replace(kernel, loop_tree=tree, name=f"{kernel.name}_phase{which}"))
+
+
+def _depends(value: IRValue, counter: IRCounter) -> bool:
+    seen: set[IRValue] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(operands(node))
+    return counter in seen
 
 
 def _divided(op: IROp, folder: Folder) -> IRValue | None:

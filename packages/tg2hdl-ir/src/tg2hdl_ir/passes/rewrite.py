@@ -111,7 +111,8 @@ class Rewriter:
                 assert isinstance(rebuilt, IRBufLoad | IRRegLoad), "a load must stay a load"
                 return rebuilt
 
-    def _changed(self, statement: IRStatement) -> IRStatement:
+    def changed(self, statement: IRStatement) -> IRStatement:
+        """Rebuilt form of a statement after `change`; what reads a load reads its changed form."""
         rebuilt = self.statement(statement)
         if self._change is None:
             return rebuilt
@@ -128,6 +129,6 @@ class Rewriter:
             new = self.value(counter)
             counter = new if isinstance(new, IRCounter) else counter
         items: list[IRItem] = [
-            self.loop(item) if isinstance(item, LoopIR) else self._changed(item) for item in loop.items
+            self.loop(item) if isinstance(item, LoopIR) else self.changed(item) for item in loop.items
         ]
         return LoopIR.from_items(tuple(items), counter=counter, axis_type=loop.axis_type)

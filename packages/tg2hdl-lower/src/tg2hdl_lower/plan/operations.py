@@ -84,7 +84,8 @@ class UnitOp(Operation):
         return self.unit.name
 
     def place(self, ready: Ready, rules: StageRules) -> Placement:
-        issue = ready.stage + (1 if ready.level else 0)
+        chained = rules.chained and self.number in rules.circular
+        issue = ready.stage + (1 if ready.level > chained else 0)
         # A unit has logic after its output register; in a recurrence a register there would cost a cycle of the II.
         after_register = self.latency and self.number in rules.circular
         return Placement(issue, issue + self.latency, 0 if after_register else rules.levels)

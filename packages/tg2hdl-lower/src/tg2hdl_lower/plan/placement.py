@@ -62,6 +62,8 @@ class StageRules:
         Whether the factors of a multiplier must come straight from a register or a memory.
     recurrent, circular : collection of int
         Nodes of a recurrence through logic alone, and of one through logic and units.
+    chained : bool
+        Whether one level of logic may stand before a unit of a recurrence, without a register after it.
     """
 
     levels: int
@@ -72,3 +74,4 @@ class StageRules:
     registered_factors: bool
     recurrent: Collection[int]
     circular: Collection[int]
+    chained: bool = False

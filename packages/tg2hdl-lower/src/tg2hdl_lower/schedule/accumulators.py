@@ -26,8 +26,13 @@ from tg2hdl_lower.schedule.dependences import reuse_period
 __all__ = ["accumulators", "with_delay_lines"]
 
 
-def with_delay_lines(flow: Dataflow) -> tuple[Dataflow, dict[int, int]]:
+def with_delay_lines(flow: Dataflow, *, single: bool = False) -> tuple[Dataflow, dict[int, int]]:
     """Make delay lines of register arrays in which each step writes the element that it reads: they need no index.
+
+    Parameters
+    ----------
+    single : bool
+        Also of single registers: the result of a unit is then its operand of the next step, without a register between.
 
     Returns
     -------
@@ -39,14 +44,14 @@ def with_delay_lines(flow: Dataflow) -> tuple[Dataflow, dict[int, int]]:
     for register in flow.kernel.registers:
         reads = [n for n in flow.all(RegisterRead) if n.register == register.idx]
         writes = [n for n in flow.all(RegisterWrite) if n.register == register.idx]
-        if register.size == 1 or len(reads) != 1 or len(writes) != 1:
+        if len(reads) != 1 or len(writes) != 1 or (register.size == 1 and not single):
             continue
         read, write = reads[0], writes[0]
         source = flow.nodes[write.value]
         same = read.leaf == write.leaf and read.index == write.index and write.gate is None
         # What a unit computes comes from its own register.
         from_unit = isinstance(source, UnitOp) and not isinstance(source, SharedOperation)
-        if same and from_unit and reuse_period(flow, read) == register.size:
+        if same and from_unit and (register.size == 1 or reuse_period(flow, read) == register.size):
             lines[register.idx] = register.size
             changed = {n.number: replace(n, index=None) for n in (read, write)}
             flow = flow.with_nodes(changed)

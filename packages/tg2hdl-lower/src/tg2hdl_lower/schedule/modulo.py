@@ -44,6 +44,8 @@ def schedule(
     lines: Mapping[int, int],
     interval: int = 1,
     budget: MultiplierBudget | None = None,
+    *,
+    chained: bool = False,
 ) -> Schedule:
     """Place every node.
 
@@ -55,6 +57,8 @@ def schedule(
         Least initiation interval.
     budget : MultiplierBudget, optional
         Products take turns to stay in it; without one each has a multiplier.
+    chained : bool
+        Whether one level of logic may stand before a unit of a recurrence.
 
     Raises
     ------
@@ -62,7 +66,7 @@ def schedule(
         When no II up to `options.max_ii` works.
     """
     edges = loop_edges(flow, lines) + memory_edges(flow, registers)
-    rules = _rules(flow, options, registers)
+    rules = replace(_rules(flow, options, registers), chained=chained)
     least = max(interval, least_ii(flow, ports).cycles, 1 if budget is None else budget.interval.cycles)
     for ii in range(least, options.max_ii + 1):
         turns = None if budget is None else Turns(ii, budget.multipliers(ii) or {})
@@ -151,7 +155,8 @@ class _Attempt:
             if number in rules.circular and isinstance(source, UnitOp) and node.number not in rules.circular:
                 # Only in the recurrence the logic after its last register counts as none.
                 depth = rules.levels
-            if depth and node.number in rules.recurrent and number not in rules.recurrent:
+            inside = rules.circular if rules.chained else rules.recurrent
+            if depth and node.number in inside and number not in inside:
                 # Operands that enter a recurrence come from registers: its stage has no slack for logic.
                 at, depth = at + 1, 0
             stage, level = max((stage, level), (at, depth))

@@ -113,9 +113,9 @@ def main() -> int:
         outcomes.append(found)
         first = " ".join(found["reason"].split())[:150]
         print(f"{found['outcome']:12s} {name:40s} {found['seconds']:6.1f} s  {first}", flush=True)
-        counts = {k: sum(o["outcome"] == k for o in outcomes) for k in OUTCOMES}
-        rest = [o for n, o in known.items() if n not in {x["program"] for x in outcomes}]
-        options.json.write_text(json.dumps({"counts": counts, "programs": outcomes + rest}, indent=1) + "\n")
+        programs = list((known | {o["program"]: o for o in outcomes}).values())
+        counts = {k: sum(o["outcome"] == k for o in programs) for k in OUTCOMES}
+        options.json.write_text(json.dumps({"counts": counts, "programs": programs}, indent=1) + "\n")
     print(", ".join(f"{sum(o['outcome'] == k for o in outcomes)} {k}" for k in OUTCOMES))
     return int(any(o["outcome"] in ("wrong", "failed") for o in outcomes))
 

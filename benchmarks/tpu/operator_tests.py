@@ -30,7 +30,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RELEASE = "0.12.0"
-OUTCOMES = ("passed", "skipped", "refused", "not the device", "too long", "failed", "wrong")
+OUTCOMES = ("passed", "skipped", "refused", "not the device", "too long", "failed", "wrong", "not run")
 
 
 class TooLongError(BaseException):
@@ -196,7 +196,8 @@ def main() -> int:
     if options.resume and options.json.exists():
         known = {o["test"]: o for o in json.loads(options.json.read_text())["outcomes"]}
     outcomes = []
-    for name in names(module):
+    every = names(module)
+    for name in every:
         if not options.select.search(name):
             if name in known:
                 outcomes.append(known[name])
@@ -212,7 +213,9 @@ def main() -> int:
         outcomes.append(outcome)
         if not options.no_record:
             rest = [o for n, o in known.items() if n not in {x["test"] for x in outcomes}]
-            record(options.json, outcomes + rest, source)
+            done = {o["test"]: o for o in outcomes + rest}
+            left = {"outcome": "not run", "reason": "no run has come to it", "seconds": 0}
+            record(options.json, [done.get(n, {"test": n} | left) for n in every], source)
     print(", ".join(f"{sum(o['outcome'] == k for o in outcomes)} {k}" for k in OUTCOMES))
     return int(any(o["outcome"] in ("wrong", "failed") for o in outcomes))
 

@@ -18,7 +18,7 @@ from tg2hdl_ir.plugins.registry import registry
 
 MODEL = "import numpy as np\ndef model(x): return x + 1\nexample_inputs = (np.zeros(4, np.int8),)\n"
 # Interactive or plain text by nature.
-NO_FIGURES = {"completion", "plugins", "report"}
+NO_FIGURES = {"completion", "plugins"}
 
 
 @pytest.fixture

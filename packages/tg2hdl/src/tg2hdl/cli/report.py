@@ -9,7 +9,7 @@ import click
 
 from tg2hdl.cli.common import compile_file, load_arrays, random_inputs, stage, with_model_options
 from tg2hdl.cli.families import ENGINE, PART, part_for
-from tg2hdl.cli.output import check_file, consoles
+from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.report import build_report, read_facts
 from tg2hdl.report.charts import plotly_script
 from tg2hdl.trace import write_trace
@@ -39,6 +39,7 @@ Examples:
 @click.option("--synth", is_flag=True, help="Synthesize, place and route.")
 @click.option("--part", type=PART, help="Part for --synth.  [default: ecp5-45k, or the first of --family]")
 @click.option("--seeds", default=1, show_default=True, help="Place-and-route runs for --synth.")
+@with_json
 def report(
     output: str | None,
     against: str | None,
@@ -50,6 +51,7 @@ def report(
     synth: bool,
     part: str | None,
     seeds: int,
+    json_file: str | None,
     **model_options: Any,
 ) -> None:
     """Write a report of a model: one HTML file that needs nothing else.
@@ -82,4 +84,5 @@ def report(
     if trace is not None:
         paths.append(write_trace(accelerator, trace, simulation))
     for path in paths:
-        click.echo(f"wrote {path}")
+        click.echo(f"wrote {path}", err=json_file == "-")
+    write_json(json_file, made.facts)

@@ -31,7 +31,11 @@ def by_unit(cells: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """Sum what is there several times."""
     units: dict[str, dict[str, int]] = {}
     for name, counts in cells.items():
-        name = "issue, pipeline registers" if name == "shared" else re.sub(r"(?<=lane)\d+$", "s", name)
+        name = (
+            "issue, pipeline registers"
+            if name == "shared"
+            else re.sub(r"\$\d+$", "", re.sub(r"(?<=lane)\d+$", "s", name))
+        )
         mine = units.setdefault(name, dict.fromkeys(KINDS, 0))
         for kind in KINDS:
             mine[kind] += counts.get(kind, 0)
@@ -64,12 +68,11 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def page(rows: dict[str, Any]) -> str:
     """Return the table as Markdown."""
-    lines = [
-        "# Area and clock of tensor cores",
-        "",
-        "Written by `python benchmarks/tpu/fit.py`: LFE5U, out of",
+    lines = ["# Area and clock of tensor cores", ""]
+    lines += [
+        "Written by `python benchmarks/tpu/fit.py`: LFE5U, out of context, without the external memory; the"
     ]
-    lines[-1] += " context, without the external memory; the slowest clock of nextpnr, for each seed."
+    lines += ["slowest clock of nextpnr, for each seed.  LUT counts sites, with those of carries."]
     for name, found in rows.items():
         clock = ", ".join(map(str, found["mhz"])) + " MHz" if found["mhz"] else "not placed"
         lines += ["", f"## {name}: {clock}", "", f"`{json.dumps(found['config'])}`", ""]

@@ -72,14 +72,15 @@ def main() -> int:
     parser.add_argument("--length", type=int, default=400)
     arguments = parser.parse_args()
     state: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if state.get("sources") != sources():
-        state = {"sources": sources(), "machines": {}}
     names = arguments.names or list(CONFIGS)
     end = time.monotonic() + arguments.seconds
     for name in names:
         config = CONFIGS[name]
-        empty = {"programs": 0, "instructions": 0, "cycles": 0, "different": 0, "ended": {}}
-        mine = state["machines"].setdefault(name, {"config": json.loads(config.to_json()), **empty})
+        mine = state.get(name, {})
+        if mine.get("sources") != sources():
+            mine = {"config": json.loads(config.to_json()), "sources": sources(), "ended": {}}
+            mine |= dict.fromkeys(("programs", "instructions", "cycles", "different"), 0)
+        state[name] = mine
         ended = Counter(mine["ended"])
         with Hardware(config, engine="levelized") as hardware:
             written = time.monotonic()
@@ -98,8 +99,8 @@ def main() -> int:
                     RESULTS.write_text(json.dumps(state, indent=1) + "\n")
         RESULTS.write_text(json.dumps(state, indent=1) + "\n")
         print(f"{name}: {mine}", flush=True)
-    different = sum(machine["different"] for machine in state["machines"].values())
-    total = sum(machine["instructions"] for machine in state["machines"].values())
+    different = sum(machine["different"] for machine in state.values())
+    total = sum(machine["instructions"] for machine in state.values())
     print(f"{total} instructions, {different} programs differ")
     return int(different > 0)
 

@@ -146,8 +146,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
         "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
         "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
-        "`python benchmarks/quant/run.py`; columns and rows with * by earlier versions "
-        "(before sums of 32 bits were requantized by dropping bits), the depthwise one from what that run printed.",
+        "`python benchmarks/quant/run.py`. Only the affine and equalized columns, the row of wine and the 4-bit design "
+        "for MNIST are of the present version; the other columns are of the one before it, rows with * of one still older, "
+        "the depthwise one from what that run printed.",
         "",
         "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",
         "|---|" + "---|" * (len(SETTINGS) + 5),

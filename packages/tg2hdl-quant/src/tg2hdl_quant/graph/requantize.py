@@ -195,6 +195,8 @@ def _by_multiplier(
         product = builder.cast(term.node, dtype)
         if dropped:
             product = builder.elementwise("SHR", product, builder.const(dropped, dtype), dtype=dtype)
+            if term.reach >> dropped < 1 << 15:
+                product = builder.cast(builder.cast(product, DType.INT16), dtype)
         if np.any(factor != 1):
             product = builder.elementwise("MUL", product, builder.const(factor, dtype), dtype=dtype)
         number = product if number is None else builder.elementwise("ADD", number, product, dtype=dtype)
@@ -240,6 +242,14 @@ def _narrow_sums(
     errors = [
         error + wrong * 2.0 ** -(n + bits) for bits, (n, error) in enumerate(zip(narrow, lost, strict=True))
     ]
+    dropped = max(0, terms[0].reach.bit_length() - 15) if len(terms) == 1 else 0
+    if (
+        0 < dropped <= shift
+        and lost[dropped] <= max(limit / 2048, 1 / 8)
+        and shift - dropped <= narrow[dropped]
+    ):
+        # 16 bits of the sum and a multiplier of 15: one hardware multiplier has both.
+        return shift - dropped, dropped
     dropped = 0
     if narrow[0] < shift:
         for tolerance in (1 / 8, 1 / 4):

@@ -147,7 +147,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
         "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
         "`python benchmarks/quant/run.py`. Only the affine and equalized columns, the row of wine and the 4-bit design "
-        "for MNIST are of the present version; the other columns are of the one before it, rows with * of one still older, "
+        "for MNIST are of the present version; other columns are of the one before it, rows with * still older, "
         "the depthwise one from what that run printed.",
         "",
         "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",

@@ -31,7 +31,7 @@ def check_quantizer(method: QuantizerDef) -> None:
     label = f"quantizer {method.name}"
     factories = (method.quantize, method.calibrate, method.round_weights, method.equalize)
     assert any(f is not None for f in factories), (
-        f"{label}: it has neither quantize, calibrate, round_weights nor equalize"
+        f"{label}: it has neither quantize nor calibrate nor round_weights nor equalize"
     )
     if method.quantize is not None:
         _check_quantize(label, resolve(method.quantize))

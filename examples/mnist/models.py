@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 from images import load_split
@@ -57,7 +58,7 @@ class Classifier:
             elif isinstance(layer, ReLU):
                 x = x.relu()
             elif isinstance(layer, MaxPool):
-                x = x.max_pool2d(2)
+                x = cast(Tensor, x.max_pool2d((2, 2)))  # a pair only with return_indices
             else:
                 x = x.flatten(1)
         return x

@@ -71,7 +71,7 @@ class Conv(Layer):
         for i, j in np.ndindex(size, size):
             found[:, :, i : i + height, j : j + width] += parts[..., i, j].transpose(0, 3, 1, 2)
         inside = slice(self.padding, -self.padding or None)
-        return found[:, :, inside, inside]
+        return np.asarray(found[:, :, inside, inside])
 
 
 class ReLU(Layer):
@@ -93,11 +93,11 @@ class MaxPool(Layer):
         windows = x.reshape(n, c, h // 2, 2, w // 2, 2)
         largest = windows.max((3, 5), keepdims=True)
         self.is_largest = windows == largest
-        return largest.reshape(n, c, h // 2, w // 2)
+        return np.asarray(largest.reshape(n, c, h // 2, w // 2))
 
     def backward(self, error: Array) -> Array:
         n, c, h, w = error.shape
-        return (self.is_largest * error[:, :, :, None, :, None]).reshape(n, c, 2 * h, 2 * w)
+        return np.asarray(self.is_largest * error[:, :, :, None, :, None]).reshape(n, c, 2 * h, 2 * w)
 
 
 class Flatten(Layer):

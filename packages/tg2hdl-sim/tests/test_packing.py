@@ -7,6 +7,7 @@ import random
 import pytest
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_sim import SimulationModel, open_batch, open_simulation
@@ -91,3 +92,33 @@ def test_packed_bits_are_right_for_each_input_of_a_batch(varying):
             for value, s in zip(shown, spare, strict=True)
         ]
         assert batch.get_each("held") == wanted
+
+
+class BitsOfOneTable(wiring.Component):
+    """Lanes that read bits of one memory, each at its own address, and extend them."""
+
+    def __init__(self):
+        super().__init__({"clear": In(1), **{f"o{k}": Out(9) for k in range(8)}})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = table = Memory(shape=1, depth=4, init=[0, 1, 1, 0])
+        m.d.comb += table.write_port().en.eq(self.clear)
+        for k in range(8):
+            port = table.read_port(domain="comb")
+            at, held = Signal(9, name=f"at{k}", init=11 * k), Signal(9, name=f"held{k}")
+            m.d.sync += at.eq(at + 5)
+            m.d.comb += port.addr.eq(at[3:5])
+            m.d.sync += held.eq((port.data.replicate(9) ^ at) + 3)
+            m.d.comb += getattr(self, f"o{k}").eq(held)
+        return m
+
+
+def test_lanes_that_read_bits_of_one_memory():
+    with open_simulation(SimulationModel(BitsOfOneTable()), "levelized") as sim:
+        for step in range(8):
+            sim.step(1)
+            places = [(11 * k + 5 * step) & 511 for k in range(8)]
+            extended = [511 if at >> 3 & 3 in (1, 2) else 0 for at in places]
+            expected = [((e ^ at) + 3) & 511 for e, at in zip(extended, places, strict=True)]
+            assert [sim.get(f"o{k}") for k in range(8)] == expected

@@ -76,7 +76,7 @@ def open_netlist(folder: Path, progress: Progress = lambda message: None) -> Sim
         run_tool("yosys", ["-q", "-s", "script.ys"], work, log="yosys.log")
         rtlil = (work / "simulated.il").read_text()
     elaboration = _Elaboration(rtlil, ports, SimpleNamespace(name=f"netlist of {name}"), len(module["cells"]))
-    model: Any = SimpleNamespace(elaboration=elaboration, name=elaboration.model.name)
+    model: Any = SimpleNamespace(elaboration=elaboration, name=elaboration.model.name, expected=None)
     return open_cxxrtl(model, progress=progress)
 
 

@@ -395,12 +395,14 @@ class Expressions:
             return f"(u{bits}){array}[{self.index_value(address)}]{lane}"
         if not unit.varies:
             size = memory.element
+            # A memory of one lane keeps bits as 0 and 1, lanes have them in all bits.
+            sign = "-(u32)" if memory.width == 1 and memory.form == "z" else ""
             if not self.has_vectors(address):
                 row = f"{array}[{self.index_value(address)}]"
                 if unit.place[1:] == SAME_LANE:
                     return f"LOAD_{size}_{bits}({row}[i])"
-                return f"PICK{bits}({row}{lane})"
-            return f"PICK_AT{bits}({array}[at_]{lane}, {self.value(address, 'z', 32, True)})"
+                return f"PICK{bits}({sign}{row}{lane})"
+            return f"PICK_AT{bits}({sign}{array}[at_]{lane}, {self.value(address, 'z', 32, True)})"
         if not self.varies(address):
             return self.widen(f"{array}[{self.index_value(address)}]{lane}[k]", memory.element, bits)
         where = self.value(address, "z", 32, True)

@@ -4,7 +4,8 @@ Every netlist has inputs, registers with enables and resets, memories with sever
 operators over words of 1 to 200 bits, signed and unsigned.  Outputs and memories must be equal after every step.  With
 ``--cxxrtl N``, the first N netlists run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file after each
 design, so that an interrupted run counts what it compared; ``--first`` continues, and adds to what was compared before.
-The C is compiled with -O0, which the comparison does not need faster.
+``--lanes`` makes each netlist 6 to 16 times, with state of its own and a memory that all read, so that the engine's
+loops over lanes are compared.  The C is compiled with -O0, which the comparison does not need faster.
 """
 
 import argparse
@@ -32,10 +33,10 @@ def shape(rng):
 
 
 class RandomNetlist(wiring.Component):
-    """One netlist; the same for the same seed."""
+    """One netlist; the same for the same seed, but for the first contents of the state of a lane."""
 
-    def __init__(self, seed):
-        self.seed = seed
+    def __init__(self, seed, lane=None):
+        self.seed, self.lane = seed, lane
         rng = random.Random(seed)
         self.shapes = [shape(rng) for _ in range(3)]
         members = {f"i{n}": In(s) for n, s in enumerate(self.shapes)}
@@ -45,6 +46,7 @@ class RandomNetlist(wiring.Component):
 
     def elaborate(self, platform):
         rng = random.Random(self.seed + 1)
+        contents = rng if self.lane is None else random.Random(f"{self.seed} {self.lane}")
         m = Module()
         values = [self.i0, self.i1, self.i2]
 
@@ -56,7 +58,7 @@ class RandomNetlist(wiring.Component):
         registers = []
         for number in range(3):
             s = shape(rng)
-            init = rng.getrandbits(s.width) - ((1 << s.width >> 1) if s.signed else 0)
+            init = contents.getrandbits(s.width) - ((1 << s.width >> 1) if s.signed else 0)
             reset_less = rng.random() < 0.3
             registers.append(Signal(s, init=init, reset_less=reset_less, name=f"r{number}"))
         values += registers
@@ -64,7 +66,7 @@ class RandomNetlist(wiring.Component):
             memory = Memory(
                 shape=unsigned(rng.choice([1, 8, 12, 33, 70])),
                 depth=rng.choice([1, 4, 8, 11]),
-                init=[rng.getrandbits(1) for _ in range(1)],
+                init=[contents.getrandbits(1) for _ in range(1)],
             )
             inner.submodules.memory = memory
             width = memory.shape.width
@@ -141,11 +143,45 @@ class RandomNetlist(wiring.Component):
         return m
 
 
+class RandomLanes(wiring.Component):
+    """Equal netlists that differ in their state: each reads its neighbour, and a memory of all at its own address."""
+
+    def __init__(self, seed):
+        self.seed = seed
+        rng = random.Random(seed)
+        self.lanes = [RandomNetlist(seed, lane) for lane in range(rng.choice([6, 7, 8, 13, 16]))]
+        self.width = rng.choice([1, 1, 8, 33])
+        first = self.lanes[0]
+        members = {"i0": In(first.shapes[0]), "en": In(1), "clear": In(1)}
+        super().__init__(members | {"all": Out(200), "last": Out(200), "sum": Out(200)})
+
+    def elaborate(self, platform):
+        rng = random.Random(self.seed + 2)
+        m = Module()
+        m.submodules.shared = shared = Memory(
+            shape=self.width, depth=8, init=[rng.getrandbits(self.width) for _ in range(8)]
+        )
+        last = self.lanes[-1]
+        write = shared.write_port()
+        m.d.comb += [write.addr.eq(last.o1), write.data.eq(last.o1 >> 1), write.en.eq(self.en)]
+        for number, lane in enumerate(self.lanes):
+            m.submodules[f"lane{number}"] = lane
+            read = shared.read_port(domain="comb")
+            wide = read.data.replicate(9) if self.width == 1 and self.seed % 2 else read.data
+            m.d.comb += [read.addr.eq(lane.o1), lane.en.eq(self.en), lane.clear.eq(self.clear)]
+            m.d.comb += [lane.i0.eq(self.i0), lane.i1.eq(self.lanes[number - 1].o1), lane.i2.eq(wide)]
+        together = self.lanes[0].o0.as_unsigned()
+        for lane in self.lanes[1:]:
+            together = together ^ lane.o0.as_unsigned()
+        m.d.comb += [self.all.eq(together), self.last.eq(last.o1), self.sum.eq(sum(n.o1 for n in self.lanes))]
+        return m
+
+
 class SideBySide(wiring.Component):
     """Several netlists; each has ports of its own."""
 
-    def __init__(self, seeds):
-        self.parts = [RandomNetlist(seed) for seed in seeds]
+    def __init__(self, seeds, kind=RandomNetlist):
+        self.parts = [kind(seed) for seed in seeds]
         super().__init__({f"p{k}": Out(part.signature) for k, part in enumerate(self.parts)})
 
     def elaborate(self, platform):
@@ -191,11 +227,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("netlists", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first")
+    parser.add_argument(
+        "--lanes", action="store_true", help="netlists of 6 to 16 equal lanes; writes random_lanes.json"
+    )
     parser.add_argument("--cxxrtl", type=int, default=0, help="so many on CXXRTL as well")
     arguments = parser.parse_args()
     levelized.FLAGS = unoptimized(levelized.FLAGS)
     compiler.FLAGS = unoptimized(compiler.FLAGS)
-    path = HERE / "random_netlists.json"
+    path = HERE / ("random_lanes.json" if arguments.lanes else "random_netlists.json")
+    kind, side_by_side = (RandomLanes, 2) if arguments.lanes else (RandomNetlist, SIDE_BY_SIDE)
     result = {"first seed": arguments.first, "netlists": 0, "also on CXXRTL": 0, "designs that differ": []}
     if arguments.first:
         result = json.loads(path.read_text())
@@ -203,9 +243,9 @@ def main() -> None:
             parser.error(f"the last run ended at {result['first seed'] + result['netlists']}")
     bad = result["designs that differ"]
     last = arguments.first + arguments.netlists
-    for first in range(arguments.first, last, SIDE_BY_SIDE):
-        seeds = range(first, min(first + SIDE_BY_SIDE, last))
-        model = SimulationModel(SideBySide(seeds))
+    for first in range(arguments.first, last, side_by_side):
+        seeds = range(first, min(first + side_by_side, last))
+        model = SimulationModel(SideBySide(seeds, kind))
         expected = trace(model, first, "amaranth")
         engines = ["levelized"]
         if result["also on CXXRTL"] < arguments.cxxrtl:

@@ -68,7 +68,8 @@ def plugin(flow, *targets):
 @pytest.mark.parametrize("target", tg2hdl_targets(), ids=lambda t: t.name)
 def test_parts_of_this_package(target):
     check_target(target)
-    assert target.family in FLOWS
+    # Gowin's parts are placed and routed for their boards only.
+    assert (target.family in FLOWS) == (target.family != "gowin")
 
 
 def test_flows_of_this_package():

@@ -13,7 +13,7 @@ from tg2hdl_synth import DesignTooLargeError, SynthesisError, synthesize, tools
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.parts import part_named
 
-PART_NAMES = ("ecp5-25k", "ecp5-45k", "ecp5-85k", "ice40-up5k", "ice40-hx8k")
+PART_NAMES = ("ecp5-25k", "ecp5-45k", "ecp5-85k", "ice40-up5k", "ice40-hx8k", "gw1nr-9c", "gw2ar-18c")
 CONTENTS = [(37 * n * n + 11 * n) % 256 for n in range(600)]
 
 

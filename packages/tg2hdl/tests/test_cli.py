@@ -163,7 +163,7 @@ REFUSED = [
         "bad input: --set goes without --data, --vcd and --check\n"
         "  hint: simulate one of the inputs by --data FILE.npy\n",
     ),
-    (("demo", "--images", "999"), "bad input: 999 images are asked for\n  hint: give 1 to 360\n"),
+    (("demo", "--images", "999"), "bad input: 999 images of digits are asked for\n  hint: give 1 to 360\n"),
 ]
 
 

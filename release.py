@@ -58,7 +58,7 @@ def packages(root: Path) -> list[Package]:
         needs = {}
         for requirement in [*project["dependencies"], *optional]:
             name, extras_and_range = re.match(r"([\w.-]+)(.*)", requirement).groups()
-            if (root / "packages" / name).is_dir():
+            if name != project["name"] and (root / "packages" / name).is_dir():
                 needs[name] = re.sub(r"\[.*?\]", "", extras_and_range)
         found[project["name"]] = Package(project["name"], path.parent, version(path.parent), needs)
     graph = {name: set(package.needs) for name, package in found.items()}

@@ -149,7 +149,7 @@ def test_bandwidth():
 
 
 def refused(text: str, *commands: tuple[int, ...], model: SdramModel | None = None) -> None:
-    """Commands (code, bank, address, cycles until the next), of which the last one breaks a rule."""
+    """Commands (code, bank, address, cycles until the next); the last one breaks a rule."""
     rules = SdramRules(model or SdramModel(initialized=True))
     rules.now = 100
 

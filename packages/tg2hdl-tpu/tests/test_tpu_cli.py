@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.cli import tpu
 
 PROGRAM = ".vmem 0 = 1 2 3\n add v[1], v[0], #10\n halt\n.out r vmem 1 1\n"
@@ -64,3 +65,11 @@ def test_build_synthesizes_the_configured_core(tmp_path, monkeypatch):
     assert "no file is named none.json" in str(invoke("build", "--config", "none.json").exception)
     assert invoke("build", "--no-place", "--seeds", "2").stdout == "Fmax 100 MHz\n"
     assert calls == [(8, "ecp5-85k", 6, 1, True), (16, "ecp5-45k", 6, 2, False)]
+
+
+@pytest.mark.parametrize("option", ["--json", "-o"])
+def test_a_file_that_cannot_be_written_is_an_error_before_the_work(option, tmp_path, monkeypatch):
+    monkeypatch.setattr("tg2hdl_tpu.bench.bench", lambda *a, **k: pytest.fail("the work began"))
+    result = CliRunner().invoke(tpu, ["bench", option, str(tmp_path / "missing" / "file")])
+    assert isinstance(result.exception, InputError)
+    assert result.exception.message == f"cannot write {tmp_path / 'missing' / 'file'}"

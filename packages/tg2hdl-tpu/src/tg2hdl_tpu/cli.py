@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +22,28 @@ from tg2hdl_tpu.page import isa_page
 __all__ = ["tpu"]
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_OUT = click.Path(dir_okay=False, path_type=Path)
+
+
+class _OutputFile(click.Path):
+    """A file to write, or - for standard output; that it can be written is checked before the work."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        target = Path(os.fsdecode(path))
+        if str(path) != "-" and not os.access(
+            target if target.exists() else target.resolve().parent, os.W_OK
+        ):
+            raise InputError(f"cannot write {target}", hint="give a file in a folder that exists")
+        return path
+
+
+def _say(message: str) -> None:
+    """Progress, for people only."""
+    if sys.stderr.isatty():
+        click.echo(message, err=True)
+
+
+_OUT = _OutputFile(dir_okay=False, path_type=Path)
 
 
 @click.group()
@@ -55,7 +79,7 @@ _with_config = click.option(
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(allow_dash=True),
+    type=_OutputFile(allow_dash=True),
     help="Write results as JSON; - for standard output.",
 )
 def run_command(program: Path, config: str | None, limit: int, json_file: str | None) -> None:
@@ -110,7 +134,7 @@ def disassemble_command(bundle: Path, output: Path | None) -> None:
 @click.option("--limit", default=1_000_000, show_default=True, help="Cycles of a run that are profiled.")
 @click.option("--top", default=10, show_default=True, help="Hot spots to print.")
 @click.option(
-    "--json", "json_file", type=click.Path(allow_dash=True), help="Write figures; - for standard output."
+    "--json", "json_file", type=_OutputFile(allow_dash=True), help="Write figures; - for standard output."
 )
 @click.option("--trace", type=_OUT, help="Write a trace for Perfetto and chrome://tracing.")
 @click.option("--html", type=_OUT, help="Write the timeline as one HTML page.")
@@ -158,7 +182,7 @@ def profile_command(
     help="isa: the simulator in software; else the netlist: auto, levelized, cxxrtl, verilator, amaranth.",
 )
 @click.option(
-    "--json", "json_file", type=click.Path(allow_dash=True), help="Write JSON; - for standard output."
+    "--json", "json_file", type=_OutputFile(allow_dash=True), help="Write JSON; - for standard output."
 )
 @click.option("-o", "--output", type=_OUT, help="Write the table to a file too.")
 def bench_command(
@@ -168,7 +192,7 @@ def bench_command(
     from tg2hdl_tpu.bench import bench, bench_facts, bench_table
 
     machine = _config(config)
-    found = bench(machine, only=only, engine=engine, progress=lambda name: click.echo(name, err=True))
+    found = bench(machine, only=only, engine=engine, progress=_say)
     table = bench_table(found, machine, engine)
     if json_file != "-":
         click.echo(table, nl=False)
@@ -190,7 +214,7 @@ def bench_command(
 )
 @click.option("--no-place", is_flag=True, help="Stop at the netlist: cells and no clock.")
 @click.option(
-    "--json", "json_file", type=click.Path(allow_dash=True), help="Write figures; - for standard output."
+    "--json", "json_file", type=_OutputFile(allow_dash=True), help="Write figures; - for standard output."
 )
 def build_command(
     config: str | None, part: str, speed: int, seeds: int, no_place: bool, json_file: str | None
@@ -211,7 +235,7 @@ def build_command(
         seeds,
         name="tensor_core",
         place=not no_place,
-        progress=lambda message: click.echo(message, err=True),
+        progress=_say,
     )
     if json_file != "-":
         click.echo(result.format())

@@ -25,10 +25,10 @@ from tg2hdl_sim.sources import source
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
+from designs import speed  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 LEVELS = ("-O0", "-O1", "-O2")
-SECONDS, RUNS = 0.3, 3
 JSON, TABLE = HERE / "optimization.json", HERE / "optimization.md"
 random = np.random.default_rng(0)
 
@@ -86,20 +86,6 @@ def measure(accelerator) -> dict:
                     "speed": round(speed(simulation, len(accelerator.kernels)), 2),
                 }
     return found
-
-
-def speed(simulation, kernels: int) -> float:
-    """Million cycles per CPU second."""
-    best = 0.0
-    for _ in range(RUNS):
-        begin, cycles = time.process_time(), simulation.cycles
-        while time.process_time() - begin < SECONDS:
-            simulation.set("start", 1)
-            simulation.step()
-            simulation.set("start", 0)
-            simulation.run_until(f"kernel_done__{kernels - 1}")
-        best = max(best, (simulation.cycles - cycles) / (time.process_time() - begin) / 1e6)
-    return best
 
 
 def table(result: dict) -> str:

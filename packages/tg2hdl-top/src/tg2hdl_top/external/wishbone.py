@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth import Const, Module, Signal
 from amaranth.hdl import Mux
 from amaranth.lib.wiring import In, Out
@@ -11,7 +13,16 @@ from tg2hdl_top.external.memory_model import MemoryModel
 from tg2hdl_top.external.memory_port import ADDRESS_BITS, MemoryPort
 from tg2hdl_top.external.modelled_memory import ModelledMemory
 
-__all__ = ["WishboneMemory", "WishboneReadPort", "WishboneTimes"]
+__all__ = ["WishboneMemory", "WishboneReadPort", "WishboneTimes", "read_signals"]
+
+
+def read_signals(model: MemoryModel) -> dict[str, Any]:
+    """Signals of a master that only reads, in either mode; `adr` counts words."""
+    low = (model.beat_bytes - 1).bit_length()
+    return {
+        **{"cyc": Out(1), "stb": Out(1), "we": Out(1), "adr": Out(ADDRESS_BITS - low)},
+        **{"sel": Out(model.beat_bytes), "dat_r": In(model.bits), "ack": In(1), "err": In(1)},
+    }
 
 
 class WishboneReadPort(MemoryPort):
@@ -21,13 +32,7 @@ class WishboneReadPort(MemoryPort):
     model: MemoryModel
 
     def __init__(self, model: MemoryModel, beats: int) -> None:
-        low = (model.beat_bytes - 1).bit_length()
-        bus = {
-            **{"cyc": Out(1), "stb": Out(1), "we": Out(1), "adr": Out(ADDRESS_BITS - low)},
-            **{"sel": Out(model.beat_bytes), "cti": Out(3), "bte": Out(2)},
-            **{"dat_r": In(model.bits), "ack": In(1), "err": In(1)},
-        }
-        super().__init__(model, beats, bus)
+        super().__init__(model, beats, {**read_signals(model), "cti": Out(3), "bte": Out(2)})
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

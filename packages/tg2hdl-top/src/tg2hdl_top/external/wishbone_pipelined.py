@@ -6,11 +6,12 @@ from collections import deque
 
 from amaranth import Module, Signal
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from tg2hdl_top.external.memory_model import MemoryModel
 from tg2hdl_top.external.memory_port import ADDRESS_BITS, BeatTimes, MemoryPort
 from tg2hdl_top.external.modelled_memory import ModelledMemory
+from tg2hdl_top.external.wishbone import read_signals
 
 __all__ = ["WishbonePipelinedMemory", "WishbonePipelinedReadPort", "WishbonePipelinedTimes"]
 
@@ -25,13 +26,7 @@ class WishbonePipelinedReadPort(MemoryPort):
     model: MemoryModel
 
     def __init__(self, model: MemoryModel, beats: int) -> None:
-        low = (model.beat_bytes - 1).bit_length()
-        bus = {
-            **{"cyc": Out(1), "stb": Out(1), "we": Out(1), "adr": Out(ADDRESS_BITS - low)},
-            **{"sel": Out(model.beat_bytes), "stall": In(1)},
-            **{"dat_r": In(model.bits), "ack": In(1), "err": In(1)},
-        }
-        super().__init__(model, beats, bus)
+        super().__init__(model, beats, {**read_signals(model), "stall": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""

@@ -3,6 +3,8 @@
     python benchmarks/sequencers/run.py                  predicted cycles
     python benchmarks/sequencers/run.py --simulate       and simulated ones, every bit compared with the golden model
     python benchmarks/sequencers/run.py --only lenet     some of the rows; the others stay as they were
+    python benchmarks/sequencers/run.py --synth --policy overlap --policy dataflow --only "mlp int8 x128"
+                                                         place and route of designs compiled for an ECP5
 
 Models are those of benchmarks/workloads.py, and a LeNet. Results go to sequencers.json and sequencers.md beside this
 file.
@@ -36,6 +38,7 @@ GOALS = {
     ("layernorm fp32 16x64", 0): (2300, 1100),
 }
 """Latency with `overlap` and interval with `dataflow` (cycles) that were aimed at."""
+FMAX_GOAL = 170
 
 CASES = (
     *(("cnn int8", multipliers) for multipliers in (9, 36, 144)),
@@ -167,6 +170,26 @@ def check_streams(accelerator: Any) -> str:
     return "" if not any(gap % accelerator.predicted_interval for gap in gaps) else f"intervals {gaps}"
 
 
+def place(name: str, multipliers: int, policy: str, seeds: int, part: str) -> dict[str, Any]:
+    """Fmax and cells of a model compiled for an ECP5 with a policy, and its cycles."""
+    import tg2hdl
+
+    model, inputs = model_of(name)
+    options = tg2hdl.CompileOptions(multipliers=multipliers or None, schedule=policy, target="ecp5")
+    accelerator = tg2hdl.compile(model, *inputs, options=options)
+    cycles = {"latency": accelerator.predicted_cycles, "interval": accelerator.predicted_interval}
+    print(name, multipliers, policy, cycles, flush=True)
+
+    def report(text: str) -> None:
+        if ":" not in text:  # not every pass of a tool
+            print(" ", text, flush=True)
+
+    found = accelerator.synthesize(part, seeds=seeds, progress=report).to_dict()
+    kept = ("part", "fmax_mhz", "fmax_range_mhz", "seeds", "comb", "ff", "dsp", "bram", "critical_path")
+    print(name, multipliers, policy, found["fmax_mhz"], found["fmax_range_mhz"], flush=True)
+    return cycles | {key: found[key] for key in kept}
+
+
 def table(record: dict[str, Any]) -> str:
     """Markdown of the results."""
     lines = [
@@ -189,8 +212,42 @@ def table(record: dict[str, Any]) -> str:
             f"{found[1]['latency']:,}{goals[0]} | {found[2]['latency']:,} | {found[2]['interval']:,}{goals[1]} | "
             f"{memory} | {mark} |"
         )
+    lines += [
+        "",
+        "## Compiled for an ECP5",
+        "",
+        "Written by `python benchmarks/sequencers/run.py --synth --policy POLICY`: Fmax in MHz by place and route, the",
+        f"median over the seeds. Aimed at: {FMAX_GOAL} MHz in the rows of MLP x128, CNN x144 and attention.",
+        "",
+        "| model | multipliers | policy | latency | interval | Fmax | seeds | COMB | FF | DSP | BRAM | slowest path |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        for policy in POLICIES:
+            if placed := row[policy].get("ecp5"):
+                lines.append(_placed_row(row, policy, placed))
     tools = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     return "\n".join([*lines, "", f"{record['date']}, {tools}"]) + "\n"
+
+
+def _placed_row(row: dict[str, Any], policy: str, placed: dict[str, Any]) -> str:
+    low, high = placed["fmax_range_mhz"]
+    cells = " | ".join(f"{placed[kind]:,}" for kind in ("comb", "ff", "dsp", "bram"))
+    path = placed["critical_path"]
+    ends = " to ".join(dict.fromkeys((path[0]["what"], path[-1]["what"]))) if path else ""
+    return (
+        f"| {row['model']} | {row['multipliers'] or ''} | {policy} | {placed['latency']:,} | "
+        f"{placed['interval']:,} | {placed['fmax_mhz']:.0f} | {low:.0f}-{high:.0f} | {cells} | {ends} |"
+    )
+
+
+def _record(rows: dict[tuple[str, int], dict[str, Any]]) -> None:
+    from tg2hdl.bench import versions
+
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    record = {"date": date, "versions": versions(), "rows": [rows[case] for case in CASES if case in rows]}
+    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
+    RESULTS.with_suffix(".md").write_text(table(record))
 
 
 def main() -> None:
@@ -200,22 +257,33 @@ def main() -> None:
     )
     parser.add_argument("--simulate", action="store_true", help="simulate too, and compare every bit")
     parser.add_argument("--only", default="", help="part of the names of models to measure")
+    parser.add_argument("--synth", action="store_true", help="place and route instead")
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="with --synth; all without")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of place and route")
+    parser.add_argument("--part", default="ecp5-45k", help="ECP5 to place on")
     options = parser.parse_args()
-    from tg2hdl.bench import versions
 
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for name, multipliers in CASES:
-        if options.only not in f"{name} x{multipliers}":
-            continue
-        found[name, multipliers] = row = measure(name, multipliers, simulate=options.simulate)
-        latencies = [row[policy]["latency"] for policy in POLICIES]
-        print(name, multipliers, *latencies, row["dataflow"]["interval"], flush=True)
     known = json.loads(RESULTS.read_text())["rows"] if RESULTS.is_file() else []
-    rows = {(row["model"], row["multipliers"]): row for row in known} | found
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "rows": [rows[case] for case in CASES if case in rows]}
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-    RESULTS.with_suffix(".md").write_text(table(record))
+    rows = {(row["model"], row["multipliers"]): row for row in known}
+    chosen = [case for case in CASES if options.only in f"{case[0]} x{case[1]}"]
+    if not chosen:
+        sys.exit(f"no model is named like {options.only!r}")
+    for case in chosen:
+        if options.synth:
+            for policy in options.policy or POLICIES:
+                placed = place(*case, policy, options.seeds, options.part)
+                rows[case][policy]["ecp5"] = placed
+                _record(rows)
+            continue
+        row = measure(*case, simulate=options.simulate)
+        for policy in POLICIES:
+            if placed := rows.get(case, {}).get(policy, {}).get("ecp5"):
+                row[policy]["ecp5"] = placed
+        rows[case] = row
+        print(
+            *case, *(row[policy]["latency"] for policy in POLICIES), row["dataflow"]["interval"], flush=True
+        )
+        _record(rows)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import pytest
 from tinygrad import Tensor, TinyJit, Variable, nn
 from tinygrad.helpers import GlobalCounters
 
-from tg2hdl_backend import capture
+from tg2hdl_backend import capture, example_values
 from tg2hdl_backend.testing import compare_with_interpreter
+from tg2hdl_backend.tinygrad_adapter.model_inputs import spec_of
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.golden import evaluate_program
@@ -376,3 +377,29 @@ def test_gradients_of_the_user_stay():
     kept = [p.grad for p in parameters]
     capture(step, X)
     assert all(p.grad is k for p, k in zip(parameters, kept, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "bool"])
+def test_contents_of_example_tensors(dtype):
+    filled, empty = Tensor([1, 0]).cast(dtype), Tensor.empty(2, dtype=dtype)
+    variable = Variable("n", 1, 4).bind(2)
+    found = example_values([filled, empty, empty + 1, Tensor.ones(2, dtype=dtype), variable, [3]])
+    values = [None if value is None else value.astype(int).tolist() for value in found]
+    assert values == [[1, 0], None, None, [1, 1], [3]]
+    assert found[0].dtype == spec_of("x", filled).dtype.numpy()
+
+
+def test_contents_of_short_floats():
+    value = Tensor(np.array([0x3F80, 0xC000], np.uint16)).bitcast("bfloat16")
+    (found,) = example_values([value])
+    assert (found.dtype.name, found.astype(float).tolist()) == ("bfloat16", [1, -2])
+
+
+def test_an_example_that_tinygrad_cannot_compute(monkeypatch):
+    monkeypatch.setattr(Tensor, "realize", lambda self: 1 / 0)
+    with pytest.raises(InputError) as error:
+        example_values([Tensor([1])])
+    assert str(error.value) == (
+        "bad input: tinygrad cannot compute an example input: ZeroDivisionError: division by zero\n"
+        "  hint: give a numpy array in its place, or take random inputs"
+    )

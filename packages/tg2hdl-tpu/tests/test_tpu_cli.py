@@ -36,6 +36,25 @@ def test_assemble_and_disassemble(source, tmp_path):
         assert invoke("run", tmp_path / name).output == invoke("run", source).output
 
 
+def test_assemble_disassemble_and_isa_as_json(source, tmp_path):
+    assembled = json.loads(invoke("assemble", source, "-o", tmp_path / "p.tpu", "--json", "-").stdout)
+    assert assembled.pop("bundle") == str(tmp_path / "p.tpu")
+    assert json.loads(invoke("disassemble", tmp_path / "p.tpu", "--json").stdout) == assembled
+    assert [i["text"].split() for i in assembled["instructions"]] == [
+        ["add", "v[1],", "v[0],", "#10"],
+        ["halt"],
+    ]
+    assert assembled["data"] == [{"memory": "vmem", "start": 0, "rows": 1}]
+    assert assembled["outputs"] == [{"name": "r", "memory": "vmem", "start": 1, "rows": 1}]
+    assert assembled["config"]["lanes"] == 16
+    invoke("isa", "--json", tmp_path / "isa.json")
+    isa = json.loads((tmp_path / "isa.json").read_text())
+    codes = {i["name"]: i["code"] for i in isa["instructions"]}
+    # The opcode is the lowest field of a word.
+    assert [int(i["word"], 16) & 0x7F for i in assembled["instructions"]] == [codes["add"], codes["halt"]]
+    assert isa["fields"][0]["width"] == 7
+
+
 def test_a_trap_is_an_error(source):
     source.write_text("end")
     result = invoke("run", source)

@@ -1,6 +1,8 @@
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 
 import click
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import tg2hdl
-from tg2hdl.cli import cli
+from tg2hdl.cli import cli, main
 from tg2hdl_ir.plugins.descriptors import CommandDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
@@ -21,8 +23,17 @@ example_inputs = (np.zeros((2, 5), np.int8),)
 
 
 def call(*arguments, cwd=None):
-    command = [sys.executable, "-W", "error", "-m", "tg2hdl", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    """Run the command in this process; a new one would import the compiler each time."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["tg2hdl", *arguments])
+        if cwd is not None:
+            patch.chdir(cwd)
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
@@ -32,7 +43,9 @@ def folder(tmp_path):
 
 
 def test_version():
-    assert call("--version").stdout == f"tg2hdl, version {tg2hdl.__version__}\n"
+    command = [sys.executable, "-W", "error", "-m", "tg2hdl", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"tg2hdl, version {tg2hdl.__version__}\n", "")
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", "plugins list"])
@@ -101,15 +114,67 @@ def test_compile_says_which_lanes_it_chose_and_why(folder):
 def test_simulate_prints_the_result_and_its_cycles(folder):
     np.save(folder / "x.npy", np.arange(10, dtype=np.int8).reshape(2, 5))
     result = call("simulate", "model.py", "--data", "x.npy", "--engine", "amaranth", cwd=folder)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "inputs: x.npy\n")
     assert "every bit equals the golden model\n285\n" in result.stdout
 
 
 def test_simulate_compares_with_tinygrad(folder):
     np.save(folder / "x.npy", np.arange(10, dtype=np.int8).reshape(2, 5))
     result = call("simulate", "model.py", "--data", "x.npy", "--engine", "amaranth", "--check", cwd=folder)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "inputs: x.npy\n")
     assert "output against tinygrad: all 1 elements are equal\n" in result.stdout
+
+
+EXAMPLES = """
+import numpy as np
+from tinygrad import Tensor
+def model(x, y): return (x.cast("int32") * y).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("examples", "options", "source", "result"),
+    [
+        ("np.int8([1, 2, 3]), np.int8([4, 5, 6])", (), "example_inputs of model.py", 32),
+        ("Tensor([1, 2], dtype='int8'), Tensor.ones(2, dtype='int8')", (), "example_inputs of model.py", 3),
+        ("np.int8([1, 2, 3]), np.zeros(3, np.int8)", (), "example_inputs of model.py", 0),
+        (
+            "Tensor.empty(3, dtype='int8'), np.ones(3, np.int8)",
+            (),
+            "example_inputs of model.py; random, seed 0 for tensors without contents",
+            "drawn.sum()",
+        ),
+        (
+            "Tensor.empty(3, dtype='int8'), np.zeros(3, np.int8)",
+            (),
+            "random, seed 0 (example_inputs of model.py has no values but zeros)",
+            "(drawn * other).sum()",
+        ),
+        (
+            "np.int8([1, 2, 3]), np.int8([4, 5, 6])",
+            ("--seed", "0"),
+            "random, seed 0",
+            "(drawn * other).sum()",
+        ),
+    ],
+)
+def test_simulate_says_which_inputs_it_ran(tmp_path, examples, options, source, result):
+    (tmp_path / "model.py").write_text(f"{EXAMPLES}example_inputs = ({examples})\n")
+    arguments = ["simulate", str(tmp_path / "model.py"), "--engine", "amaranth", *options]
+    done = CliRunner().invoke(cli, arguments)
+    rng = np.random.default_rng(0)
+    drawn, other = (rng.integers(-128, 127, 3, np.int8, endpoint=True).astype(int) for _ in range(2))
+    if isinstance(result, str):
+        result = eval(result, {"drawn": drawn, "other": other})
+    assert done.stderr == f"inputs: {source}\n"
+    assert done.stdout.endswith(f"every bit equals the golden model\n{result}\n")
+
+
+def test_data_and_a_seed_contradict_each_other(folder):
+    done = CliRunner().invoke(cli, ["simulate", str(folder / "model.py"), "--data", "x.npy", "--seed", "1"])
+    assert str(done.exception) == (
+        "bad input: --data goes without --seed, which is for random inputs\n  hint: leave one of them out"
+    )
 
 
 def test_simulate_runs_a_set_in_batches(folder):

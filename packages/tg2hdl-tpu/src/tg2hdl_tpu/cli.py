@@ -14,10 +14,10 @@ from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_tpu.assembler import assemble, assemble_lines
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.disassembler import disassemble
+from tg2hdl_tpu.disassembler import bundle_facts, disassemble
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.machine import run_bundle
-from tg2hdl_tpu.page import isa_page
+from tg2hdl_tpu.page import isa_facts, isa_page
 
 __all__ = ["tpu"]
 
@@ -72,16 +72,29 @@ _with_config = click.option(
 )
 
 
+_with_json = click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    is_flag=False,
+    flag_value="-",
+    type=_OutputFile(allow_dash=True, dir_okay=False),
+    help="Write the figures as JSON, - for standard output; then nothing else is printed there.",
+)
+
+
+def _write_json(json_file: str | None, facts: Any) -> None:
+    """Write figures where ``--json`` says, if it does."""
+    if json_file:
+        with click.open_file(json_file, "w") as file:
+            file.write(json.dumps(facts, indent=2) + "\n")
+
+
 @tpu.command("run")
 @click.argument("program", type=_FILE)
 @_with_config
 @click.option("--limit", default=10_000_000, show_default=True, help="Cycles after which the run ends.")
-@click.option(
-    "--json",
-    "json_file",
-    type=_OutputFile(allow_dash=True),
-    help="Write results as JSON; - for standard output.",
-)
+@_with_json
 def run_command(program: Path, config: str | None, limit: int, json_file: str | None) -> None:
     """Run a program (.tasm, or a bundle) on the simulator in software; prints outputs and cycles."""
     result = run_bundle(_bundle(program, config), limit=limit)
@@ -91,15 +104,8 @@ def run_command(program: Path, config: str | None, limit: int, json_file: str | 
             for row in rows:
                 click.echo(f"{name}: {' '.join(map(str, row))}")
         click.echo(f"cycles {result.cycles}, instructions {result.instructions}, rows {result.rows}")
-    if json_file:
-        facts = {
-            "trap": result.trap.name.lower(),
-            "pc": result.pc,
-            "cycles": result.cycles,
-            "outputs": outputs,
-        }
-        with click.open_file(json_file, "w") as file:
-            file.write(json.dumps(facts) + "\n")
+    facts = {"trap": result.trap.name.lower(), "pc": result.pc, "cycles": result.cycles, "outputs": outputs}
+    _write_json(json_file, facts)
     if result.trap is not Trap.NONE:
         raise click.ClickException(f"trap {result.trap.name.lower()} at instruction {result.pc}")
 
@@ -110,21 +116,27 @@ def run_command(program: Path, config: str | None, limit: int, json_file: str | 
 @click.option(
     "-o", "--output", type=_OUT, required=True, help="Bundle; binary if it ends in .tpu, else text."
 )
-def assemble_command(program: Path, config: str | None, output: Path) -> None:
+@_with_json
+def assemble_command(program: Path, config: str | None, output: Path, json_file: str | None) -> None:
     """Assemble a program into a bundle."""
-    assemble(program.read_text(), _config(config), name=str(program)).save(output)
+    bundle = assemble(program.read_text(), _config(config), name=str(program))
+    bundle.save(output)
+    _write_json(json_file, {"bundle": str(output), **bundle_facts(bundle)})
 
 
 @tpu.command("disassemble")
 @click.argument("bundle", type=_FILE)
 @click.option("-o", "--output", type=_OUT, help="TASM; by default standard output.")
-def disassemble_command(bundle: Path, output: Path | None) -> None:
+@_with_json
+def disassemble_command(bundle: Path, output: Path | None, json_file: str | None) -> None:
     """Turn a bundle into TASM."""
-    text = disassemble(Bundle.load(bundle), name=str(bundle))
+    found = Bundle.load(bundle)
+    text = disassemble(found, name=str(bundle))
     if output:
         output.write_text(text)
-    else:
+    elif json_file != "-":
         click.echo(text, nl=False)
+    _write_json(json_file, bundle_facts(found))
 
 
 @tpu.command("profile", context_settings={"ignore_unknown_options": True})
@@ -133,9 +145,7 @@ def disassemble_command(bundle: Path, output: Path | None) -> None:
 @_with_config
 @click.option("--limit", default=1_000_000, show_default=True, help="Cycles of a run that are profiled.")
 @click.option("--top", default=10, show_default=True, help="Hot spots to print.")
-@click.option(
-    "--json", "json_file", type=_OutputFile(allow_dash=True), help="Write figures; - for standard output."
-)
+@_with_json
 @click.option("--trace", type=_OUT, help="Write a trace for Perfetto and chrome://tracing.")
 @click.option("--html", type=_OUT, help="Write the timeline as one HTML page.")
 def profile_command(
@@ -163,9 +173,7 @@ def profile_command(
         found = [profile_bundle(bundle, name=program.name, lines=lines, limit=limit)]
     if json_file != "-":
         click.echo("\n".join(format_profile(run, top=top) for run in found), nl=False)
-    if json_file:
-        with click.open_file(json_file, "w") as file:
-            file.write(json.dumps([run.facts() for run in found], indent=2) + "\n")
+    _write_json(json_file, [run.facts() for run in found])
     if trace:
         trace.write_text(json.dumps(chrome_trace(found)) + "\n")
     if html:
@@ -181,9 +189,7 @@ def profile_command(
     show_default=True,
     help="isa: the simulator in software; else the netlist: auto, levelized, cxxrtl, verilator, amaranth.",
 )
-@click.option(
-    "--json", "json_file", type=_OutputFile(allow_dash=True), help="Write JSON; - for standard output."
-)
+@_with_json
 @click.option("-o", "--output", type=_OUT, help="Write the table to a file too.")
 def bench_command(
     config: str | None, only: tuple[str, ...], engine: str, json_file: str | None, output: Path | None
@@ -198,9 +204,7 @@ def bench_command(
         click.echo(table, nl=False)
     if output:
         output.write_text(table)
-    if json_file:
-        with click.open_file(json_file, "w") as file:
-            file.write(json.dumps(bench_facts(found, machine, engine), indent=2) + "\n")
+    _write_json(json_file, bench_facts(found, machine, engine))
 
 
 @tpu.command("build")
@@ -213,9 +217,7 @@ def bench_command(
     "--seeds", default=1, show_default=True, help="Runs of place and route; the clock is the median."
 )
 @click.option("--no-place", is_flag=True, help="Stop at the netlist: cells and no clock.")
-@click.option(
-    "--json", "json_file", type=_OutputFile(allow_dash=True), help="Write figures; - for standard output."
-)
+@_with_json
 def build_command(
     config: str | None, part: str, speed: int, seeds: int, no_place: bool, json_file: str | None
 ) -> None:
@@ -239,19 +241,21 @@ def build_command(
     )
     if json_file != "-":
         click.echo(result.format())
-    if json_file:
-        with click.open_file(json_file, "w") as file:
-            file.write(json.dumps(result.to_dict(), indent=2) + "\n")
+    _write_json(json_file, result.to_dict())
 
 
 @tpu.command("isa")
 @_with_config
 @click.option("--c-header", is_flag=True, help="Print the parameters and codes as a C header instead.")
-def isa_command(config: str | None, c_header: bool) -> None:
+@_with_json
+def isa_command(config: str | None, c_header: bool, json_file: str | None) -> None:
     """Print the page of instructions: encoding, cycles, meaning."""
-    if c_header:
-        from tg2hdl_tpu.csource import generated_header
+    machine = _config(config)
+    if json_file != "-":
+        if c_header:
+            from tg2hdl_tpu.csource import generated_header
 
-        click.echo(generated_header(_config(config)), nl=False)
-    else:
-        click.echo(isa_page(_config(config)), nl=False)
+            click.echo(generated_header(machine), nl=False)
+        else:
+            click.echo(isa_page(machine), nl=False)
+    _write_json(json_file, isa_facts(machine))

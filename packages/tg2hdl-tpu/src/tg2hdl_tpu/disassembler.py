@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import GATHER, PRE, REDUCE, XLU, Instruction, decode, problem
 
-__all__ = ["disassemble", "format_instruction"]
+__all__ = ["bundle_facts", "disassemble", "format_instruction"]
 
 
 def disassemble(bundle: Bundle, *, name: str = "bundle") -> str:
@@ -46,6 +48,22 @@ def disassemble(bundle: Bundle, *, name: str = "bundle") -> str:
         lines.append(f"{label:8}{format_instruction(instruction, config, size=len(program))}".rstrip())
     lines += [f".out {o.name} {o.space} {o.start} {o.count}" for o in bundle.outputs]
     return "\n".join([*lines, ""])
+
+
+def bundle_facts(bundle: Bundle) -> dict[str, Any]:
+    """Return the machine, the instructions and the regions of a bundle as plain data."""
+    size = len(bundle.program)
+    return {
+        "config": asdict(bundle.config),
+        "instructions": [
+            {"word": f"{w:032x}", "text": format_instruction(decode(w), bundle.config, size=size)}
+            for w in bundle.program
+        ],
+        "data": [{"memory": r.space, "start": r.start, "rows": len(r.rows)} for r in bundle.data],
+        "outputs": [
+            {"name": o.name, "memory": o.space, "start": o.start, "rows": o.count} for o in bundle.outputs
+        ],
+    }
 
 
 def _memory(space: str, address: int, register: int, stride: int = 1) -> str:

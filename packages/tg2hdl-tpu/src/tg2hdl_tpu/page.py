@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import FIELDS, OPCODES, Opcode, Trap
 
-__all__ = ["isa_page"]
+__all__ = ["isa_facts", "isa_page"]
 
 
 def _cycles(opcode: Opcode, config: Config) -> str:
@@ -25,22 +28,41 @@ def _cycles(opcode: Opcode, config: Config) -> str:
     }.get(opcode.name, "1; 2 if taken" if opcode.name.startswith("b") else "1")
 
 
+def isa_facts(config: Config) -> dict[str, Any]:
+    """Return instructions, fields and traps as plain data; the page shows the same."""
+    instructions = [
+        {
+            "name": opcode.name,
+            "code": opcode.code,
+            "cycles": _cycles(opcode, config),
+            "meaning": opcode.summary,
+            "fields": list(opcode.uses),
+            "vector": opcode.op is not None,
+        }
+        for opcode in OPCODES.values()
+        if opcode.op is None or not opcode.op.is_long or getattr(config, opcode.op.part)
+    ]
+    return {
+        "config": asdict(config),
+        "instructions": instructions,
+        "fields": [asdict(f) for f in FIELDS.values()],
+        "traps": {trap.name.lower(): trap.value for trap in Trap if trap},
+    }
+
+
 def isa_page(config: Config) -> str:
     """Return the page as Markdown."""
+    facts = isa_facts(config)
     lines = ["# Instructions", "", f"For the machine `{config.to_json()}`.", "", "## Table", ""]
     lines += ["| instruction | code | cycles | meaning | fields |", "|---|---|---|---|---|"]
-    for opcode in OPCODES.values():
-        if opcode.op is not None and opcode.op.is_long and not getattr(config, opcode.op.part):
-            continue
-        fields = "all of a vector instruction" if opcode.op else ", ".join(opcode.uses)
-        meaning = opcode.summary.replace("|", "\\|")
-        lines.append(
-            f"| `{opcode.name}` | {opcode.code} | {_cycles(opcode, config)} | {meaning} | {fields} |"
-        )
+    for found in facts["instructions"]:
+        fields = "all of a vector instruction" if found["vector"] else ", ".join(found["fields"])
+        meaning = found["meaning"].replace("|", "\\|")
+        lines.append(f"| `{found['name']}` | {found['code']} | {found['cycles']} | {meaning} | {fields} |")
     lines += ["", "## Fields", "", "| field | bits | signed | meaning |", "|---|---|---|---|"]
     for f in FIELDS.values():
         bits = f"{f.low + f.width - 1}:{f.low}"
         lines.append(f"| `{f.name}` | {bits} | {'yes' if f.signed else 'no'} | {f.summary} |")
     lines += ["", "## Traps", ""]
-    lines += [f"{trap.value}. {trap.name.lower()}" for trap in Trap if trap]
+    lines += [f"{value}. {name}" for name, value in facts["traps"].items()]
     return "\n".join([*lines, ""])

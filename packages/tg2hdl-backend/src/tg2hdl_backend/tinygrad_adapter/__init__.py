@@ -4,7 +4,7 @@ from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buff
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
 from tg2hdl_backend.tinygrad_adapter.default_device import choose_when_needed
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
-from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, example_values
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
 from tg2hdl_backend.tinygrad_adapter.schedule import schedule_of
 from tg2hdl_backend.tinygrad_adapter.uop_table import format_uops, pretty_print_uops
@@ -17,6 +17,7 @@ __all__ = [
     "analyze_buffers",
     "capture",
     "choose_when_needed",
+    "example_values",
     "format_uops",
     "linearize",
     "own_result",

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
+from tinygrad.uop.ops import Ops, UOp
 
+from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
-__all__ = ["TensorSpec", "check_arity", "numpy_of", "spec_of", "tinygrad_dtype"]
+__all__ = ["TensorSpec", "check_arity", "example_values", "numpy_of", "spec_of", "tinygrad_dtype"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,45 @@ def numpy_of(value: Any) -> npt.NDArray[Any]:
     """Numpy array of a tensor, an array or a scalar."""
     if isinstance(value, Tensor):
         dtype = DType.from_tinygrad(value.dtype)
+        if dtype.is_float and dtype.numpy().itemsize < 4:
+            # Python's buffers have no name for the short float formats.
+            value = value.bitcast(f"uint{8 * dtype.numpy().itemsize}")
         return np.frombuffer(value.contiguous().realize().data(), dtype.numpy()).reshape(value.shape)
     return np.asarray(value)
+
+
+def example_values(examples: Sequence[Any]) -> list[npt.NDArray[Any] | None]:
+    """Contents of example inputs, bound Variables left out; None for one without any, as `Tensor.empty` makes.
+
+    Raises
+    ------
+    InputError
+        When tinygrad cannot compute one.
+    """
+    return [_contents(example) for example in examples if not isinstance(example, UOp)]
+
+
+def _contents(example: Any) -> npt.NDArray[Any] | None:
+    if isinstance(example, Tensor):
+        graph = example.uop.toposort()
+        stored = {u.src[0] for u in graph if u.op in _STORES}
+        if any(u.op is Ops.BUFFER and u not in stored and not _has_contents(u) for u in graph):
+            return None
+    try:
+        return numpy_of(example)
+    except Exception as error:
+        raise InputError(
+            f"tinygrad cannot compute an example input: {type(error).__name__}: {error}",
+            hint="give a numpy array in its place, or take random inputs",
+        ) from error
+
+
+_STORES = {op for name in ("STORE", "ASSIGN") if (op := getattr(Ops, name, None)) is not None}
+
+
+def _has_contents(uop: UOp) -> bool:
+    buffer = single_buffer(uop).base
+    return bool(buffer.is_allocated()) or str(buffer.device).startswith(("DISK", "TINYFS"))
 
 
 def spec_of(name: str, example: Any) -> TensorSpec:

@@ -22,18 +22,20 @@ from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
 from tg2hdl.random_inputs import random_inputs as random_arrays
+from tg2hdl_backend import example_values
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
 
 __all__ = [
     "compile_file",
     "kernel_table",
-    "load_arrays",
     "load_set",
     "output_folder",
     "progress_bar",
     "random_inputs",
+    "run_inputs",
     "stage",
+    "with_input_options",
     "with_model_options",
 ]
 
@@ -232,9 +234,61 @@ def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]
     return random_arrays(accelerator.captured.inputs, seed)
 
 
-def load_arrays(paths: tuple[str, ...]) -> tuple[np.ndarray, ...]:
-    """Arrays of numpy files."""
-    return tuple(map(_load, paths))
+def with_input_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options ``--data`` and ``--seed``, which `run_inputs` takes."""
+    for option in (
+        click.option("--seed", type=click.IntRange(0), help="Random inputs of this seed."),
+        click.option(
+            "--data",
+            multiple=True,
+            metavar="FILE.npy",
+            help="Contents of an input; once per parameter.  [default: the values of `example_inputs`]",
+            shell_complete=_complete_file,
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def run_inputs(
+    file: ModelFile,
+    examples: tuple[Any, ...],
+    accelerator: Accelerator,
+    data: tuple[str, ...],
+    seed: int | None,
+    console: Console,
+) -> tuple[np.ndarray, ...]:
+    """Inputs of a run; says on `console` where they are from.
+
+    They are those of ``--data``, or random where ``--seed`` is given, or the values of the file's ``example_inputs``.
+    Zeros alone stand for shapes: then, and where a tensor has no contents, they are random with seed 0.
+    """
+    if data and seed is not None:
+        raise InputError(
+            "--data goes without --seed, which is for random inputs", hint="leave one of them out"
+        )
+    if data:
+        arrays = tuple(map(_load, data))
+        _say_inputs(console, ", ".join(data))
+        return arrays
+    arrays = random_inputs(accelerator, seed or 0)
+    drawn = f"random, seed {seed or 0}"
+    if seed is not None or examples is not file.example_inputs or file.path.suffix != ".py":
+        _say_inputs(console, drawn)
+        return arrays
+    declared = f"example_inputs of {file.path.name}"
+    values = example_values(examples)
+    known = [value for value in values if value is not None]
+    if not any(map(np.any, known)):
+        _say_inputs(console, f"{drawn} ({declared} has no values but zeros)")
+        return arrays
+    empty = "" if len(known) == len(values) else f"; {drawn} for tensors without contents"
+    _say_inputs(console, declared + empty)
+    return tuple(a if v is None else v for a, v in zip(arrays, values, strict=True))
+
+
+def _say_inputs(console: Console, source: str) -> None:
+    console.print(f"inputs: {source}", highlight=False, markup=False, soft_wrap=True)
 
 
 def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import compile_file, load_arrays, random_inputs, stage, with_model_options
+from tg2hdl.cli.common import compile_file, run_inputs, stage, with_input_options, with_model_options
 from tg2hdl.cli.families import ENGINE, PART, part_for
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.report import build_report, read_facts
@@ -18,7 +18,7 @@ __all__ = ["report"]
 
 _EPILOG = """\b
 Examples:
-  tg2hdl report model.py -o report.html            plan, memories, and a simulated run of random inputs
+  tg2hdl report model.py -o report.html            plan, memories, and a simulated run
   tg2hdl report model.py --synth --part ecp5-45k   area by kernel, Fmax and critical path too
   tg2hdl report model.py --multipliers 16 --against report.json -o wider.html
   tg2hdl report model.py --trace run.trace.json    a trace for ui.perfetto.dev
@@ -29,10 +29,7 @@ Examples:
 @with_model_options
 @click.option("-o", "--output", metavar="FILE.html", help="The report.  [default: NAME.report.html]")
 @click.option("--against", metavar="FILE.json", help="Compare with an earlier report: the .json beside it.")
-@click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random inputs."
-)
+@with_input_options
 @click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate a run.")
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option("--trace", metavar="FILE.json", help="Write the run as a trace for Perfetto or Chrome.")
@@ -44,7 +41,7 @@ def report(
     output: str | None,
     against: str | None,
     data: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     simulate: bool,
     engine: str,
     trace: str | None,
@@ -67,9 +64,9 @@ def report(
     if trace is not None:
         check_file(trace)
     with stage(console, f"compiling {model_options['model']}"):
-        file, _, accelerator = compile_file(**model_options)
+        file, examples, accelerator = compile_file(**model_options)
     target = target or Path(f"{file.label}.report.html")
-    values = load_arrays(data) if data else random_inputs(accelerator, seed)
+    values = run_inputs(file, examples, accelerator, data, seed, console)
     simulation = synthesis = None
     if simulate:
         with stage(console, "simulating") as say:

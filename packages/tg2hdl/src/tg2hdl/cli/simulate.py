@@ -14,11 +14,11 @@ from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
 from tg2hdl.cli.common import (
     compile_file,
-    load_arrays,
     load_set,
     progress_bar,
-    random_inputs,
+    run_inputs,
     stage,
+    with_input_options,
     with_model_options,
 )
 from tg2hdl.cli.families import ENGINE
@@ -31,7 +31,8 @@ __all__ = ["simulate"]
 
 _EPILOG = """\b
 Examples:
-  tg2hdl simulate model.py                       random inputs, the quickest engine
+  tg2hdl simulate model.py                       the values of `example_inputs`, the quickest engine
+  tg2hdl simulate model.py --seed 1              random inputs
   tg2hdl simulate model.py --data x.npy          inputs from numpy files, one per parameter
   tg2hdl simulate model.py --set inputs.npz -o outputs.npz   many inputs, several at once
   tg2hdl simulate model.py --vcd run.vcd         a waveform; run.fst for GTKWave's compressed format
@@ -41,10 +42,7 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @with_model_options
-@click.option("--data", multiple=True, metavar="FILE.npy", help="Contents of an input; once per parameter.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random inputs."
-)
+@with_input_options
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")
 @click.option(
     "--set",
@@ -65,7 +63,7 @@ Examples:
 @with_json
 def simulate(
     data: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     engine: str,
     many: str | None,
     output: str | None,
@@ -89,11 +87,11 @@ def simulate(
             hint="simulate one of the inputs by --data FILE.npy",
         )
     with stage(progress, f"compiling {model_options['model']}"):
-        _, _, accelerator = compile_file(**model_options)
+        file, examples, accelerator = compile_file(**model_options)
     if many is not None:
         sets = load_set(many, accelerator)
     else:
-        sets = [load_arrays(data) if data else random_inputs(accelerator, seed)]
+        sets = [run_inputs(file, examples, accelerator, data, seed, progress)]
     results = _simulate(accelerator, sets, engine, vcd, progress)
     result, cycles = results[-1], results[-1].cycles
     table = Table("kernel", title=f"{accelerator.name} on {result.engine}", title_justify="left")

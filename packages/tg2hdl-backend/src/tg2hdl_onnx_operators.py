@@ -132,6 +132,10 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("QLinearSigmoid", 1, "qlinear_sigmoid", ()),
         ("QLinearWhere", 1, "qlinear_where", ()),
     ),
+    ("com.microsoft", "code_reductions"): (
+        ("QLinearAveragePool", 1, "qlinear_average_pool", ()),
+        ("QLinearSoftmax", 1, "qlinear_softmax", ()),
+    ),
     ("com.microsoft", "quantization"): (
         ("QuantizeLinear", 1, "quantize_linear", ()),
         ("DequantizeLinear", 1, "dequantize_linear", ()),

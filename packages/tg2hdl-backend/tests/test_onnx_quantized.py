@@ -187,6 +187,55 @@ def test_operators_of_the_runtime(tmp_path, operator):
     assert (got == expected).mean() > 0.98
 
 
+POOL = {"kernel_shape": [2, 2], "strides": [2, 2]}
+REDUCTIONS = {
+    "average": ("QLinearAveragePool", POOL, U8, (2, 3, 8, 6), 0.02, (0.02, 7)),
+    "average of uneven windows": (
+        "QLinearAveragePool",
+        {**POOL, "kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "ceil_mode": 1},
+        I8,
+        (2, 3, 8, 7),
+        0.021,
+        (0.013, 7),
+    ),
+    "average with padding": (
+        "QLinearAveragePool",
+        {**POOL, "pads": [1, 1, 1, 1], "count_include_pad": 1},
+        U8,
+        (1, 2, 7, 7),
+        0.021,
+        (0.013, 7),
+    ),
+    "average, channels last": (
+        "QLinearAveragePool",
+        {**POOL, "channels_last": 1},
+        I8,
+        (1, 6, 8, 3),
+        0.02,
+        (0.02, 7),
+    ),
+    "global average": ("QLinearGlobalAveragePool", {"channels_last": 0}, U8, (9, 40, 2, 2), 0.02, (0.02, 21)),
+    "softmax": ("QLinearSoftmax", {"axis": 1, "opset": 13}, U8, (3, 9, 4), 0.05, (1 / 256, 0)),
+    "softmax of all axes": ("QLinearSoftmax", {"axis": 1, "opset": 11}, I8, (3, 5, 4), 0.1, (1 / 256, -128)),
+}
+
+
+@pytest.mark.parametrize("row", REDUCTIONS.values(), ids=REDUCTIONS)
+def test_averages_and_softmax_of_codes(tmp_path, row):
+    """With equal scales a fourth of the averages of four lies in the middle of two codes."""
+    operator, attributes, dtype, shape, scale, (y_scale, y_zero) = row
+    limits = np.iinfo(dtype)
+    weights = {"xs": number(scale), "xz": number(limits.min + 100, dtype)}
+    weights |= {"ys": number(y_scale), "yz": number(y_zero, dtype)}
+    the_node = node(operator, ["x", "xs", "xz", "ys", "yz"], ["y"], domain="com.microsoft", **attributes)
+    opsets = {"": 17, "com.microsoft": 1}
+    path = write(
+        tmp_path / "q.onnx", [the_node], [("x", dtype, shape)], [("y", dtype, None)], weights, opsets
+    )
+    x = np.random.default_rng(4).integers(limits.min, limits.max + 1, shape, dtype=dtype)
+    np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], runtime(path, x=x)[0])
+
+
 def test_quantization_in_hardware(tmp_path):
     path = qdq_net(tmp_path / "q.onnx")
     x = RNG.normal(size=(4, 6)).astype(F) * 2

@@ -14,6 +14,7 @@ from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, t
 from tg2hdl_backend.onnx.operators.convolution import conv, gemm
 from tg2hdl_backend.onnx.operators.declared import declared_codes, declared_values, known_quantizer
 from tg2hdl_backend.onnx.operators.quantization import (
+    Factor,
     _factor,
     _requantized,
     _shifted,
@@ -21,6 +22,7 @@ from tg2hdl_backend.onnx.operators.quantization import (
     matmul_integer,
 )
 from tg2hdl_backend.onnx.tensors import sizes_of
+from tg2hdl_ir.tensors import Quantizer
 
 __all__ = [
     "dynamic_quantize_matmul",
@@ -131,13 +133,18 @@ def qlinear_leaky_relu(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
 
 
 def qlinear_global_average_pool(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
-    """Mean over the image, requantized."""
+    """Mean over the image, requantized by one factor."""
     x_scale, x_zero, y_scale, y_zero = given
     axes = tuple(range(1, x.ndim - 1)) if node.attribute("channels_last", 0) else tuple(range(2, x.ndim))
     total = _shifted(x, scalar(node, 2, x_zero)).sum(axes, keepdim=True)
-    count = int(np.prod([sizes_of(x)[a] for a in axes]))
-    mean = divide(total.cast(dtypes.float32), float(count)) * scalar(node, 1, x_scale)
-    return _code(node, 3, mean, y_scale, y_zero)
+    count = np.float32(np.prod([sizes_of(x)[a] for a in axes]))
+    known = node.known(1), node.known(3)
+    if known[0] is None or known[1] is None:
+        return _requantized(node, total, Factor(divide(x_scale, y_scale * float(count)), None), 4, y_zero)
+    number = (known[0] / (known[1] * count)).astype(np.float32).reshape(())
+    limits = (dtypes.int32.min, dtypes.int32.max)
+    steps = Quantizer(number, np.zeros((), np.int64), *limits) if number > 0 else None
+    return _requantized(node, total, Factor(float(number), steps), 4, y_zero)
 
 
 def qlinear_concat(node: OnnxNode, y_scale: Tensor, y_zero: Tensor, *parts: Any) -> Tensor:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
-from tg2hdl_backend.onnx.operators.arithmetic import wide
+from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, wide
 from tg2hdl_backend.onnx.tensors import sizes_of
 
-__all__ = ["conv", "gemm", "global_lp_pool", "lp_pool", "matmul", "window_padding"]
+__all__ = ["average_of_windows", "conv", "gemm", "global_lp_pool", "lp_pool", "matmul", "window_padding"]
 
 
 def window_padding(
@@ -68,22 +70,46 @@ def gemm(node: OnnxNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tenso
     return result.cast(a.dtype)
 
 
-def lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
-    """The p-norm of each window."""
+class _Windows(NamedTuple):
+    """Windows in the last axes, padded with zeros, and how many elements of the data each has."""
+
+    tensor: Tensor
+    elements: npt.NDArray[np.float32]
+
+
+def _windows(node: OnnxNode, x: Tensor) -> _Windows:
     kernel = node.attribute("kernel_shape")
-    rank, p = len(kernel), node.attribute("p", 2)
+    rank, sizes = len(kernel), sizes_of(x)[2:]
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
-    padding = window_padding(node, sizes_of(x)[2:], kernel, strides, dilations)
+    padding = window_padding(node, sizes, kernel, strides, dilations)
+    axes = list(zip(sizes, kernel, strides, dilations, padding, strict=True))
     if node.attribute("ceil_mode", 0):
         padding = [
             (before, after + _beyond(size + before + after, k, s, d, before + size))
-            for (before, after), size, k, s, d in zip(
-                padding, sizes_of(x)[2:], kernel, strides, dilations, strict=True
-            )
+            for size, k, s, d, (before, after) in axes
         ]
-    padded = x.abs().pad(((0, 0), (0, 0), *padding))
+    padded = x.pad(((0, 0), (0, 0), *padding))
     windows = padded._pool(tuple(kernel), tuple(strides), tuple(dilations))
-    return _norm(windows, p, tuple(range(-rank, 0)), False)
+    elements = np.ones((), np.float32)
+    for (size, k, s, d, (before, _)), count in zip(axes, sizes_of(windows)[2:], strict=False):
+        places = np.arange(count)[:, None] * s - before + np.arange(k) * d
+        elements = np.multiply.outer(elements, ((places >= 0) & (places < size)).sum(1, dtype=np.float32))
+    return _Windows(windows, elements)
+
+
+def average_of_windows(node: OnnxNode, x: Tensor) -> Tensor:
+    """Mean of each window, of the data alone unless padding counts."""
+    windows, elements = _windows(node, x)
+    total = windows.sum(tuple(range(2 - x.ndim, 0)))
+    size = float(np.prod(node.attribute("kernel_shape")))
+    if node.attribute("count_include_pad", 0) or (elements == size).all():
+        return divide(total, size)
+    return divide(total, constant(node, elements))
+
+
+def lp_pool(node: OnnxNode, x: Tensor) -> Tensor:
+    """The p-norm of each window."""
+    return _norm(_windows(node, x.abs()).tensor, node.attribute("p", 2), tuple(range(2 - x.ndim, 0)), False)
 
 
 def _beyond(length: int, kernel: int, stride: int, dilation: int, data: int) -> int:

@@ -26,7 +26,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-PLACEHOLDER = "https://tg2hdl.example"
 UNRELEASED = " (unreleased)"
 
 
@@ -106,16 +105,22 @@ def bump(root: Path, name: str, segment: str) -> None:
 
 
 def build(found: list[Package], target: Path, url: str) -> None:
-    """Build wheel and source archive of each package, with links that work on an index page, and check them."""
-    if not url.startswith("https://") or url == PLACEHOLDER:
+    """Build wheel and source archive of each package, with links that work on an index page, and check them.
+
+    The repository promises no address; what is released has the given one.
+    """
+    url = url.rstrip("/")
+    if not re.fullmatch(r"https://[^/\s]+\.[^/\s]+(/[^\s]*)?", url) or url.endswith(
+        (".example", "example.com")
+    ):
         raise ReleaseError(f"--url {url} is not the project's address")
     for package in found:
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work) / package.name
             shutil.copytree(package.folder, folder, ignore=shutil.ignore_patterns("__pycache__", "dist"))
-            for file in ("README.md", "pyproject.toml"):
-                path = folder / file
-                path.write_text(absolute(path.read_text().replace(PLACEHOLDER, url), package.name, url))
+            readme, project = folder / "README.md", folder / "pyproject.toml"
+            readme.write_text(absolute(readme.read_text(), package.name, url))
+            project.write_text(project.read_text() + urls(package.name, url))
             command = [
                 sys.executable,
                 "-m",
@@ -130,6 +135,14 @@ def build(found: list[Package], target: Path, url: str) -> None:
             ]
             subprocess.run(command, cwd=folder, check=True, capture_output=True)
         check_files(package, target)
+
+
+def urls(name: str, url: str) -> str:
+    """Table of addresses for a package's metadata: places of the repository, which exist where `url` does."""
+    return (
+        f'\n[project.urls]\nHomepage = "{url}/packages/{name}"\nDocumentation = "{url}/docs"\n'
+        f'Changelog = "{url}/packages/{name}/CHANGELOG.md"\n'
+    )
 
 
 def absolute(text: str, name: str, url: str) -> str:
@@ -157,8 +170,6 @@ def check_files(package: Package, target: Path) -> None:
     for wanted in ("Summary", "License-Expression", "Requires-Python", "Author", "Keywords", "Project-URL"):
         if not metadata[wanted]:
             raise ReleaseError(f"{wheel.name} has no {wanted}")
-    if PLACEHOLDER in str(metadata):
-        raise ReleaseError(f"{wheel.name} has the address {PLACEHOLDER}")
     if re.search(r"\]\((?!https?:|#|mailto:)", str(metadata.get_payload())):
         raise ReleaseError(f"the README of {package.name} has links that an index cannot follow")
     for ending in ("CHANGELOG.md", "LICENSE", "py.typed"):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import email
+import glob
 import importlib.util
 import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from pathlib import Path
 
 import pytest
 from environments import ROOT
@@ -50,10 +54,21 @@ def test_the_documented_way(copy):
         ["git", "push"],
     ], done.stderr
     assert len(list((copy / "dist").iterdir())) == 4
+    with zipfile.ZipFile(copy / "dist/tg2hdl_ir-0.2.0-py3-none-any.whl") as wheel:
+        metadata = email.message_from_bytes(wheel.read("tg2hdl_ir-0.2.0.dist-info/METADATA"))
+    addresses = [address.split(", ")[1] for address in metadata.get_all("Project-URL")]
+    assert all((ROOT / address.removeprefix(f"{URL}/")).exists() for address in addresses)
+    assert len(addresses) == 3
+
+
+def test_the_repository_promises_no_address():
+    for file in ROOT.glob("packages/*/pyproject.toml"):
+        assert "urls" not in tomllib.loads(file.read_text())["project"]
 
 
 def test_what_does_not_fit_is_refused(copy):
-    assert "is not the project's address" in release(copy, "build", "--url", "https://tg2hdl.example").stderr
+    for url in ("https://tg2hdl.example", "http://git.invalid/tg2hdl", "git.invalid", "https:///x"):
+        assert f"--url {url} is not the project's address" in release(copy, "build", "--url", url).stderr
     path = copy / "packages/tg2hdl-quant/pyproject.toml"
     text = path.read_text()
     path.write_text(text.replace("tg2hdl-ir>=0.2,<0.3", "tg2hdl-ir>=0.1,<0.2"))
@@ -92,3 +107,19 @@ def test_links_lead_to_the_project(link, wanted):
     sys.modules["release"] = module
     spec.loader.exec_module(module)
     assert module.absolute(link, "p", URL) == wanted
+
+
+def test_hatch_tests_a_package_in_its_own_folder():
+    root = tomllib.loads((ROOT / "hatch.toml").read_text())["envs"]["hatch-test"]
+    files = [*ROOT.glob("packages/*/hatch.toml"), ROOT / "examples/plugin-sigmoid/hatch.toml"]
+    assert len(files) == len(list(ROOT.glob("packages/*/pyproject.toml"))) + 1
+    for file in files:
+        environment = tomllib.loads(file.read_text())["envs"]["hatch-test"]
+        assert environment["matrix"] == [{"python": root["matrix"][0]["python"]}]
+        members = {
+            Path(found).resolve()
+            for pattern in environment["workspace"]["members"]
+            for found in glob.glob(str(file.parent / pattern))
+        }
+        assert {file.parent, *(p.parent for p in ROOT.glob("packages/*/pyproject.toml"))} <= members
+    assert len({file.read_text() for file in files[:-1]}) == 1

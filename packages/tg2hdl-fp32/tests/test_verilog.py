@@ -20,6 +20,7 @@ CORES = [
     ["int_to_float", "--format", "BF16", "--set", "width=12", "--set", "signed=false"],
     ["compare", "--format", "FP16", "--set", "predicate=le"],
     ["float_to_float", "--format", "FP32", "--set", "result=BF16"],
+    ["fma", "--format", "fp8_e4m3", "--profile", "fast"],
 ]
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from amaranth.back import rtlil
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_sim.yosys import run_yosys
 from tg2hdl_synth.boards.definitions import BOARDS
 from tg2hdl_synth.boards.pll import pll_settings
@@ -20,11 +22,12 @@ from tg2hdl_synth.parts import part_named
 pytest.importorskip("amaranth_boards")
 
 from tg2hdl_synth.boards import bitstream
+from tg2hdl_synth.boards.memory_pins import REGISTERS_IN_PADS
 from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
-from tg2hdl_top import CompileOptions, compile_program
-from tg2hdl_top.testing import layer
+from tg2hdl_top import CompileOptions, SdramModel, compile_program
+from tg2hdl_top.testing import I8, buffer, gemv, layer
 
 
 @pytest.mark.parametrize("wanted", np.linspace(12, 220, 60))
@@ -351,6 +354,90 @@ def test_products_of_luts_are_products(tmp_path):
     script = f"read_rtlil top.il\nequiv_opt -assert {commands.splitlines()[1]}\n"
     script += "design -load postopt\nselect -assert-none t:$mul\n"
     run_yosys(script, tmp_path)
+
+
+def with_external_weights(memory_port="sdram", memory=None):
+    """Products with a matrix that is in memory outside the chip."""
+    matrix = np.random.default_rng(1).integers(-128, 128, (16, 18)).astype(np.int8)
+    buffers = [buffer("x", "input", size=18, dtype=I8)]
+    buffers += [buffer("w", "weight", matrix.reshape(-1), matrix.size, I8), buffer("y", "output", size=16)]
+    program = ProgramIR("outside", tuple(buffers), (KernelCall(gemv(16, 18, vector=I8), (2, 1, 0)),), (2,))
+    options = CompileOptions(
+        multipliers=2,
+        weights="external",
+        on_chip_bits=2000,
+        ports=("uart",),
+        memory_port=memory_port,
+        memory=memory,
+    )
+    made = compile_program(program, options)
+    assert made.streams_weights
+    return made
+
+
+def test_a_memory_that_a_board_does_not_have_is_refused(tmp_path):
+    for memory_port, board, text in (
+        ("sdram", "icebreaker-up5k", r"port 'sdram', and icebreaker-up5k has no SDRAM that is supported"),
+        ("axi4", "ulx3s-12f", r"port 'axi4', and ulx3s-12f has an SDRAM"),
+    ):
+        with pytest.raises(InputError, match=text) as caught:
+            bitstream.build_bitstream(with_external_weights(memory_port), board, tmp_path)
+        assert 'memory_port="sdram" for a board with one, such as ulx3s-85f' in caught.value.hint
+    wide = with_external_weights(memory=SdramModel(bits=32))
+    with pytest.raises(InputError, match="has other pins than the model of the memory") as caught:
+        bitstream.build_bitstream(wide, "ulx3s-12f", tmp_path)
+    assert caught.value.notes == ("dq: 16 for 32",)
+
+
+def test_a_design_runs_at_the_clock_of_its_memory(tmp_path, monkeypatch):
+    runs = Runs(120.0, 99.0)
+    monkeypatch.setattr(bitstream, "_run", runs)
+    monkeypatch.setattr(bitstream, "_check_fits", lambda *arguments: None)
+    assert bitstream.build_bitstream(with_external_weights(), "ulx3s-12f", tmp_path).clock == 100.0
+    assert runs.aims == [100.0]
+    with pytest.raises(SynthesisError, match=r"does not hold: 99.0 MHz of 100.0 MHz") as caught:
+        bitstream.build_bitstream(with_external_weights(), "ulx3s-12f", tmp_path / "missed")
+    assert (
+        caught.value.hint
+        == "compile with a memory at a slower clock, e.g. memory=tg2hdl.SdramModel(clock=97)"
+    )
+    for memory, clock, text, other in (
+        (None, 80.0, "100 MHz: clock=80 does not suit it", 80),
+        (SdramModel(clock=97.3), None, "97.3 MHz: a PLL that makes 96.875 MHz", 96.875),  # 25 * 31 / 8
+    ):
+        with pytest.raises(InputError, match=text) as caught:
+            bitstream.build_bitstream(
+                with_external_weights(memory=memory), "ulx3s-12f", tmp_path, clock=clock
+            )
+        assert caught.value.hint == f"compile with memory=tg2hdl.SdramModel(clock={other})"
+
+
+def test_the_pins_of_an_sdram(tmp_path):
+    """The sites of the manufacturer's constraints for the ULX3S; no register or inverter between port and pad."""
+    platform, made = resolve(registry().board("ulx3s-12f").platform)(), with_external_weights()
+    with bitstream.tool_environment("ecp5", tmp_path):
+        top = bitstream._OnBoard(bitstream.TopModule(made), pll_settings("ecp5", 25.0, 100.0), 50)
+        plan = platform.prepare(top, name="top", script_after_synth=REGISTERS_IN_PADS)
+    sites = dict(re.findall(r'LOCATE COMP "(sdram_0__[^"]+)" SITE "(\w+)"', plan.files["top.lpf"]))
+    assert len(sites) == 1 + 1 + 4 + 2 + 13 + 16 + 2
+    expected = {"clk": "F19", "cs": "P20", "ba[1]": "N20", "a[10]": "N19", "dq[0]": "J16", "dq[15]": "J17"}
+    for name, site in expected.items():
+        assert (
+            sites[f"sdram_0__{name}__io" if "[" not in name else f"sdram_0__{name.replace('[', '__io[')}"]
+            == site
+        )
+    assert "setattr -set syn_useioff 1 @outputs @inputs" in plan.files["top.ys"]
+
+
+@pytest.mark.slow
+def test_a_bitstream_with_an_sdram(tmp_path):
+    """All registers at the pins are in the pads: 3 of the command, 15 of the address, 16 of the data in and out."""
+    found = bitstream.build_bitstream(with_external_weights(), "ulx3s-12f", tmp_path)
+    assert found.clock == 100.0 <= found.fmax
+    placed = json.loads((tmp_path / "synthesis" / "run1" / "top.pnr.json").read_text())
+    cells = placed["modules"]["top"]["cells"].values()
+    assert sum(cell["type"] in {"IOLOGIC", "SIOLOGIC"} for cell in cells) == 3 + 15 + 16 + 1  # and the clock
+    assert sum(cell["type"] == "TRELLIS_IO" for cell in cells) == 39 + 3
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_the_rules_refuse():
     refused("t_rp is violated", open_row, (READ, 0, 1024, 10), (ACTIVATE, 0, 6, 1))
     refused("t_wr or a burst is violated", open_row, (WRITE, 0, 0, 1), (READ, 0, 0, 3), (PRECHARGE, 0, 0, 1))
     refused("a burst is violated", open_row, (READ, 0, 0, 7), (READ, 0, 8, 1))
-    refused("a write while the chip drives", open_row, (READ, 0, 0, 9), (WRITE, 0, 0, 1))
+    refused("data while the chip drives", open_row, (READ, 0, 0, 9), (WRITE, 0, 0, 1))
     refused("refresh while a row is open", open_row, (REFRESH, 0, 0, 1))
     refused(
         "t_rfc is violated: activate is allowed from cycle 107 on", (REFRESH, 0, 0, 6), (ACTIVATE, 0, 0, 1)

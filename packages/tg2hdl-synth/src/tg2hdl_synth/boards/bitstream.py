@@ -18,6 +18,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
+from tg2hdl_synth.boards.memory_pins import REGISTERS_IN_PADS, check_memory, connect_memory
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
 from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
@@ -160,22 +161,17 @@ def build_bitstream(
     ToolMissingError
         When a wheel is not installed.
     InputError
-        For an unknown board, or a design without the port ``uart``.
+        For an unknown board, a design without the port ``uart``, or one with a memory that the board does not have.
     """
     chosen = check_board(board)
     if not any(port.kind == "uart" for port in design.ports):
         raise InputError(
             f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
         )
-    if design.streams_weights:
-        raise InputError(
-            f"{chosen.name} has no controller for memory outside the chip here, and weights of design "
-            f"{design.program.name} are there",
-            hint='compile with weights="rom", or connect the design to a memory controller of your own',
-        )
     part = part_named(chosen.part)
+    clock = _clock(design, chosen, clock)
     _check_fits(design, chosen, progress)
-    wanted, best, missed, limit = clock or chosen.first_clock, None, "", ""
+    wanted, best, missed, limit, reached = clock or chosen.first_clock, None, "", "", 0.0
     for run in range(1, _RUNS + 1):
         platform: Any = resolve(chosen.platform)()
         source = platform.default_clk_frequency / 1e6
@@ -188,6 +184,7 @@ def build_bitstream(
         if result.fmax >= settings.frequency:
             best = result
         else:
+            reached = 0.98 * result.fmax
             missed = f"{result.fmax:.1f} MHz of {settings.frequency:.1f} MHz"
             limit = result.limit
         if clock is not None or (best is not None and missed):
@@ -199,11 +196,34 @@ def build_bitstream(
             f"the timing does not hold: {missed}",
             where=f"{design.program.name} on {chosen.name}",
             notes=(f"the slowest path is in {limit}",) if limit else (),
-            hint="ask for a slower clock" + ("" if clock else " with clock="),
+            hint=f"compile with a memory at a slower clock, e.g. memory=tg2hdl.SdramModel(clock={reached:.0f})"
+            if design.streams_weights
+            else "ask for a slower clock" + ("" if clock else " with clock="),
         )
     path = folder / f"{chosen.name}{best.path.suffix}"
     shutil.copyfile(best.path, path)
     return replace(best, path=path)
+
+
+def _clock(design: Design, board: BoardDef, wanted: float | None) -> float | None:
+    """The clock at which the design must run, if any; that of the memory where it is the memory's."""
+    platform: Any = resolve(board.platform)()
+    clock = check_memory(design, board, platform)
+    if clock is None:
+        return wanted
+    settings = pll_settings(part_named(board.part).family, platform.default_clk_frequency / 1e6, clock)
+    if wanted not in (None, clock) or abs(settings.frequency - clock) > _TOLERANCE * clock / 10:
+        other = (
+            f"clock={wanted:g}"
+            if wanted not in (None, clock)
+            else f"a PLL that makes {settings.frequency:g} MHz"
+        )
+        raise InputError(
+            f"the design counts the times of a memory at {clock:g} MHz: {other} does not suit it",
+            where=f"design {design.program.name}",
+            hint=f"compile with memory=tg2hdl.SdramModel(clock={wanted or settings.frequency:g})",
+        )
+    return clock
 
 
 def _check_fits(design: Design, board: BoardDef, progress: Callable[[str], None]) -> None:
@@ -247,6 +267,7 @@ def _run(
             name="top",
             synth_opts="-no-rw-check" + (_DSP_OF_ICE40 if family == "ice40" and part.dsp else ""),
             script_after_read=_NO_LUT_RAM if family == "ice40" else "",
+            script_after_synth=REGISTERS_IN_PADS if design.streams_weights else "",
             nextpnr_opts=f"{_NEXTPNR} --freq {settings.frequency:g}" if family == "gowin" else _NEXTPNR,
         )
         reading = "read_rtlil top.il\n"
@@ -312,4 +333,6 @@ class _OnBoard(Elaboratable):
             tx.o.eq(top.uart.tx),
             top.uart.divisor.eq(self._divisor),
         ]
+        if top.memory_port is not None:
+            connect_memory(m, platform, top)
         return m

@@ -21,9 +21,12 @@ class ExternalMemory(ABC):
     ----------
     bits : int
         Width of a beat, a power of two from 8 on.
+    clock : float, optional
+        MHz at which the design must run, where its cycles are times of the memory.
     """
 
     bits: int
+    clock: float | None = None
 
     @property
     def beat_bytes(self) -> int:

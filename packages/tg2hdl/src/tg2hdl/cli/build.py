@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,12 @@ def build(
 
         check_board(board)
     model_options["ports"] = model_options["ports"] or ("uart",)
+    if clock is not None and model_options["memory_port"] is not None:
+        from tg2hdl_top.external.memory_port import check_memory
+
+        memory = check_memory(model_options["memory_port"], None)
+        if memory.clock is not None:  # its times are counted in cycles
+            model_options["memory"] = replace(memory, clock=clock)  # type: ignore[type-var]
     with stage(progress, f"compiling {model_options['model']}"):
         file, _, accelerator = compile_file(**model_options)
     console.print(

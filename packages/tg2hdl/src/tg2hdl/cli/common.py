@@ -164,6 +164,7 @@ def compile_file(
     part: str | None = None,
     on_chip_bits: int | None = None,
     memory_port: str | None = None,
+    memory: Any = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)), keep_float)
@@ -184,6 +185,7 @@ def compile_file(
         "ports": ports or None,
         "on_chip_bits": on_chip_bits,
         "memory_port": memory_port,
+        "memory": memory,
     }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(

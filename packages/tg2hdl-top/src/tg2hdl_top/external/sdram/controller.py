@@ -57,7 +57,9 @@ class SdramReadPort(MemoryPort):
         cycles = model.cycles
         low = (model.beat_bytes - 1).bit_length()
         m.d.comb += [pins.cke.eq(1), pins.cs_n.eq(0), pins.dqm.eq(0)]
-        m.d.sync += [Cat(pins.we_n, pins.cas_n, pins.ras_n).eq(0b111), pins.dq_oe.eq(0)]
+        # No register at the pins keeps its value, so that it can be part of its pad.
+        m.d.sync += [Cat(pins.we_n, pins.cas_n, pins.ras_n).eq(0b111), pins.dq_o.eq(write.data)]
+        m.d.sync += [pins.a.eq(0), pins.ba.eq(0)]
 
         power_up = 0 if model.initialized else cycles(model.power_up)
         wait = Signal(range(max(power_up, model.settle, BURST) + 1), init=power_up)
@@ -128,7 +130,7 @@ class SdramReadPort(MemoryPort):
         written = Signal(ADDRESS_BITS - low)
         m.d.comb += written.eq(self.outside.memory_base[low:] + write.address)
         written_row, written_bank, written_column = self._place(written)
-        with m.If(wait == 0), m.FSM(init="IDLE" if model.initialized else "POWER UP"):
+        with m.If(wait == 0), m.FSM(init="IDLE" if model.initialized else "POWER UP") as steps:
             with m.State("POWER UP"):
                 command(PRECHARGE, ALL_BANKS, then=cycles(model.t_rp))
                 m.next = "PREPARE"
@@ -155,7 +157,6 @@ class SdramReadPort(MemoryPort):
                     m.next = "WRITE"
             with m.State("WRITE"):
                 command(WRITE, written_column | AUTO_PRECHARGE, written_bank, then=model.write_cycles)
-                m.d.sync += [pins.dq_o.eq(write.data), pins.dq_oe.eq(1)]
                 m.d.comb += write.ready.eq(1)
                 m.next = "IDLE"
             with m.State("OPEN"):
@@ -185,5 +186,7 @@ class SdramReadPort(MemoryPort):
                 command(REFRESH, 0, then=cycles(model.t_rfc))
                 m.d.sync += due.eq(0)
                 m.next = "OPEN"
+        # Driven since the row was opened: one register enables all pads, which is too slow for half a cycle.
+        m.d.sync += pins.dq_oe.eq(steps.ongoing("WRITE"))
         self._failure(m, Const(0))
         return m

@@ -82,8 +82,8 @@ class SdramRules:
                 raise self._broken(f"command {code:03b} is unknown")
             self._after(self.ready, self.waits_for, code)
             getattr(self, f"_{_NAMES[code]}")(bank, address, written)
-        elif written is not None:
-            raise self._broken("data without a write command")
+        if written is not None and any(cycle >= self.now for cycle in self.output):
+            raise self._broken("data while the chip drives the data pins")
         if self.mode is not None and self.now - self.refreshed > self.model.refresh * self.model.clock / 1000:
             raise self._broken(f"the latest refresh was in cycle {self.refreshed}")
         self.now += 1
@@ -146,8 +146,6 @@ class SdramRules:
         bank, word = self._access(number, address, WRITE)
         if written is None:
             raise self._broken("a write without data")
-        if any(cycle >= self.now for cycle in self.output):
-            raise self._broken("a write while the chip drives the data pins")
         self.contents[word] = written
         self._ends(bank, self.now + self._cycles("t_wr"), address)
 

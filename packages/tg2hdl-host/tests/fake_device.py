@@ -15,7 +15,12 @@ class FakeDevice:
     """Holds ``y = sum(x) * [1, 2, 3]`` of eight bytes; `state` adds all results before."""
 
     def __init__(
-        self, *, identity: int = 0x1122334455667788, state: bool = False, weights: bool = False
+        self,
+        *,
+        identity: int = 0x1122334455667788,
+        state: bool = False,
+        weights: bool = False,
+        packet_run: bool = False,
     ) -> None:
         buffers = [["x", "input", "int8", [1, 8], 0x80, "w"]]
         buffers += [["w", "weight", "int32", [3], 0x90, "w"]] if weights else []
@@ -30,6 +35,7 @@ class FakeDevice:
                 "outputs": ["y"],
                 "state": state,
                 "variables": [],
+                "packet_run": packet_run,
             }
         ).encode()
         self.memory = bytearray(0x100) + text + bytes(-len(text) % 4)
@@ -71,6 +77,10 @@ class FakeDevice:
                 if 0 <= self.silent_from <= address:
                     return b""
                 data = bytes(self.memory[address : address + 4 * count])
+            elif operation == 4:
+                self.memory[0x80:0x88] = body[8:]
+                code = self.start(address)
+                data = bytes(self.memory[0xA0:0xAC]) if not code else bytes(12)
             elif address == 0x18:
                 code = self.start(int.from_bytes(body[8:12], "little"))
             else:

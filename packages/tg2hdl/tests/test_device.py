@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +191,24 @@ def test_accesses_out_of_order_or_range_are_refused_and_change_nothing(small, tm
         assert refused(device, beyond).startswith("a buffer is accessed")
         assert device.counters["error"] == 4  # the first one stays
         assert same_bits(device(batch[0]), small.golden(batch[0]))
+
+
+def test_a_run_in_one_packet(small, tmp_path):
+    """It gives the results of three requests; what is refused changes nothing."""
+    batch = example(3)
+    with opened(small, tmp_path, attempts=1) as device:
+        assert device.description.packet_run
+        data = [device.description.buffers["x"].encode(x) for x in batch]
+        size = device.description.buffers["output"].size
+        assert refused(device, [protocol.run(1, data[0], size)]).startswith("another run")
+        assert refused(device, [protocol.run(0, data[0][:-4], size)]).startswith("a buffer is accessed")
+        assert refused(device, [protocol.run(0, data[0] + bytes(4), size)]).startswith("a buffer is accessed")
+        assert device.counters["runs"] == 0
+        found = device._perform([protocol.run(n, text, size) for n, text in enumerate(data)])
+        assert found == b"".join(small.golden(x).tobytes() for x in batch)
+        device.description = replace(device.description, packet_run=False)
+        assert all(same_bits(y, small.golden(x)) for x, y in zip(batch, device.run(batch), strict=True))
+        assert (device.counters["runs"], device.counters["link_errors"]) == (6, 0)
 
 
 class Disturbed:

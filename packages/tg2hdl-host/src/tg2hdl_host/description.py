@@ -77,6 +77,8 @@ class Description:
     variables : mapping of str to (low, high)
     keeps_state : bool
         Whether a run depends on the runs before it.
+    packet_run : bool
+        Whether one packet may hold an input and start its run, and its reply the output.
     structure : Any
         What the model returns, as in `restored`.
     """
@@ -90,6 +92,7 @@ class Description:
     outputs: tuple[str, ...]
     variables: Mapping[str, tuple[int, int]]
     keeps_state: bool
+    packet_run: bool
     structure: Any
     files: Mapping[str, Any]
 
@@ -125,6 +128,7 @@ class Description:
                 outputs=outputs,
                 variables={name: (low, high) for name, low, high in data["variables"]},
                 keeps_state=data["state"],
+                packet_run=data.get("packet_run", False),
                 structure=files.get("structure", structure),
                 files=files,
             )

@@ -195,12 +195,16 @@ class Device:
                     raise fault.error(self._link.transport.name, attempts) from None
 
     def _requests(self, batch: Sequence[list[Request]], runs: int, resumes: bool) -> Iterator[Request]:
+        names = list(dict.fromkeys(self.description.outputs))
         for number, writes in enumerate(batch):
             if not resumes:
                 yield from writes
                 count = (runs + number) & 0xFFFFFFFF
+                if self.description.packet_run:
+                    yield protocol.run(count, writes[0].data, self.description.buffers[names[0]].size)
+                    continue
                 yield from protocol.write(_START, count.to_bytes(4, "little"), "run")
-            for name in dict.fromkeys(self.description.outputs):
+            for name in names:
                 buffer = self.description.buffers[name]
                 yield from protocol.read(buffer.address, buffer.size, f"read {name}")
 
@@ -212,7 +216,7 @@ class Device:
         data = bytearray()
         found: dict[str, npt.NDArray[Any]] = {}
         for request, reply in self._link.exchange(requests, extra=self.description.cycles / _SLOWEST_CLOCK):
-            if not request.stage.startswith("read "):
+            if not request.answer:
                 continue
             data += reply
             name = order[len(found)]

@@ -13,12 +13,13 @@ __all__ = [
     "Reply",
     "Request",
     "read",
+    "run",
     "synchronize",
     "write",
 ]
 
 _END, _ESC, _ESC_END, _ESC_ESC = 0xC0, 0xDB, 0xDC, 0xDD
-_WRITE, _READ, _SYNC = 1, 2, 3
+_WRITE, _READ, _SYNC, _RUN = 1, 2, 3, 4
 MAX_WORDS = 255
 BUFFER_BYTES = 2000
 """Requests that may wait in the device; it holds 2,047 bytes."""
@@ -37,6 +38,8 @@ class Request:
         Of a write.
     stage : str
         What it belongs to, for errors.
+    answer : int
+        Words of the reply.
     """
 
     operation: int
@@ -44,6 +47,7 @@ class Request:
     count: int
     data: bytes
     stage: str
+    answer: int = 0
 
     @property
     def size(self) -> int:
@@ -60,8 +64,7 @@ class Request:
 
     def answered_by(self, reply: Reply) -> bool:
         """Whether a reply has the form of one to this request."""
-        words = 4 * self.count if self.operation == _READ else 0
-        length = 0 if reply.code == SEQUENCE_CODE else words
+        length = 0 if reply.code == SEQUENCE_CODE else 4 * self.answer
         return reply.operation == self.operation | 0x80 and len(reply.data) == length
 
 
@@ -88,10 +91,13 @@ def write(address: int, data: bytes, stage: str) -> list[Request]:
 def read(address: int, size: int, stage: str) -> list[Request]:
     """Requests that read at least so many bytes."""
     words = -(-size // 4)
-    return [
-        Request(_READ, address + 4 * first, min(MAX_WORDS, words - first), b"", stage)
-        for first in range(0, words, MAX_WORDS)
-    ]
+    parts = ((first, min(MAX_WORDS, words - first)) for first in range(0, words, MAX_WORDS))
+    return [Request(_READ, address + 4 * first, count, b"", stage, count) for first, count in parts]
+
+
+def run(number: int, data: bytes, size: int) -> Request:
+    """The request that writes the words of the input, starts the run with a number, and reads the output's bytes."""
+    return Request(_RUN, number, len(data) // 4, data, "run", -(-size // 4))
 
 
 def synchronize() -> Request:

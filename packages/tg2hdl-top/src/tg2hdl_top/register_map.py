@@ -12,13 +12,15 @@ from amaranth import Shape
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
 
-__all__ = ["MAGIC", "REGISTERS", "Access", "Register", "RegisterMap", "Window", "element_bytes"]
+__all__ = ["MAGIC", "MAX_WORDS", "REGISTERS", "Access", "Register", "RegisterMap", "Window", "element_bytes"]
 
 MAGIC = 0x48324754
 """``TG2H`` in the first register."""
 VERSION = 1
 _VARIABLES = 0x40
 _WORD = 4
+MAX_WORDS = 255
+"""Words of a packet."""
 
 
 class Access:
@@ -160,6 +162,14 @@ class RegisterMap:
         return tuple(found)
 
     @property
+    def packet_run(self) -> tuple[Window, Window] | None:
+        """The only input and the only output, where each fits into one packet: those of the operation RUN."""
+        inputs = [w for w in self.windows if w.buffer.role == "input" and w.buffer.writes]
+        outputs = [w for w in self.windows if w.buffer.name in self.serves.outputs and w.buffer.reads]
+        pairs = [(a, b) for a in inputs for b in outputs if max(a.words, b.words) <= MAX_WORDS]
+        return pairs[0] if len(inputs) == len(outputs) == len(pairs) == 1 and self.serves.control else None
+
+    @property
     def description_address(self) -> int:
         """Where the description begins: after the buffers."""
         end = max((w.address + w.span for w in self.windows), default=self._registers_end)
@@ -191,6 +201,7 @@ class RegisterMap:
             "buffers": windows,
             "outputs": [self._title(name) for name in shape.outputs],
             "state": shape.keeps_state,
+            "packet_run": self.packet_run is not None,
             "variables": [[v.name, v.low, v.high] for v in shape.variables],
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,13 +11,14 @@ from tg2hdl_top.ports.packets import (
     CHECK,
     HEADER,
     OP_READ,
+    OP_RUN,
     OP_SYNC,
     OP_WRITE,
     PacketReceiver,
     PacketSender,
 )
 from tg2hdl_top.ports.register_file import RegisterFile
-from tg2hdl_top.register_map import Access
+from tg2hdl_top.register_map import REGISTERS, Access, RegisterMap
 
 __all__ = ["BUFFER_BYTES", "CODE_SEQUENCE", "PacketBridge"]
 
@@ -25,6 +26,7 @@ BUFFER_BYTES = 2048
 """Requests that may be on their way, with their checks (bytes)."""
 CODE_SEQUENCE = 0x80
 """Code of a reply to a request that has another number than the next one: nothing was done."""
+_START = next(register.address for register in REGISTERS if register.name == "START")
 
 
 class PacketBridge(wiring.Component):
@@ -63,7 +65,8 @@ class PacketBridge(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
         m = Module()
-        m.submodules.receiver = receiver = PacketReceiver(BUFFER_BYTES)
+        runs = RegisterMap(self._serves).packet_run
+        m.submodules.receiver = receiver = PacketReceiver(BUFFER_BYTES, runs=runs is not None)
         m.submodules.sender = sender = PacketSender()
         m.submodules.registers = registers = RegisterFile(self._serves, waits=True)
         wiring.connect(m, wiring.flipped(self.design), registers.design)
@@ -84,7 +87,8 @@ class PacketBridge(wiring.Component):
         left, skip = Signal(8), Signal(range(4 * 255 + CHECK + 1))
         number, word, code = Signal(range(max(HEADER, 5))), Signal(32), Signal(8)
         reply, reply_bytes = Signal(32), Signal(range(5))
-        m.d.comb += [bus.address.eq(address), bus.data.eq(word), bus.write.eq(operation == OP_WRITE)]
+        m.d.comb += [bus.address.eq(address), bus.data.eq(word)]
+        is_run = operation == OP_RUN if runs else Const(0)
         here = receiver.available
         with m.FSM():
             with m.State("HEADER"):
@@ -103,12 +107,20 @@ class PacketBridge(wiring.Component):
                     m.d.sync += expected.eq(sequence + 1)
                 with m.Elif(sequence != expected):
                     m.d.sync += code.eq(CODE_SEQUENCE)
-                    with m.If(operation == OP_WRITE):
+                    with m.If((operation == OP_WRITE) | is_run):
                         m.d.sync += skip.eq((count << 2) + CHECK)
                 with m.Else():
                     m.d.sync += expected.eq(expected + 1)
                     with m.If((operation == OP_WRITE) & (count != 0)):
                         m.next = "GATHER"
+                    if runs:
+                        with m.If(is_run):
+                            m.d.sync += [address.eq(runs[0].address), outside.eq(0)]
+                            m.next = "GATHER"
+                        with m.If(is_run & (count != runs[0].words)):
+                            m.d.sync += [code.eq(Access.ORDER), skip.eq((count << 2) + CHECK)]
+                            m.d.sync += left.eq(runs[1].words)
+                            m.next = "SKIP"
             with m.State("GATHER"), m.If(here):  # a word of a write
                 m.d.comb += receiver.take.eq(1)
                 m.d.sync += [word.eq(Cat(word[8:], receiver.out)), number.eq(number + 1)]
@@ -116,7 +128,7 @@ class PacketBridge(wiring.Component):
                     m.d.sync += number.eq(0)
                     m.next = "WRITE"
             with m.State("WRITE"):
-                m.d.comb += bus.valid.eq(~outside & (code == 0))
+                m.d.comb += [bus.valid.eq(~outside & (code == 0)), bus.write.eq(1)]
                 with m.If(bus.ready | ~bus.valid):
                     with m.If(bus.valid):
                         m.d.sync += code.eq(bus.code)
@@ -125,6 +137,18 @@ class PacketBridge(wiring.Component):
                     m.d.sync += [address.eq(address + 4), left.eq(left - 1)]
                     m.next = "GATHER"
                     with m.If(left == 1):
+                        m.next = "SKIP"
+                        if runs:
+                            with m.If(is_run):
+                                m.next = "START"
+            if runs:
+                with m.State("START"):
+                    m.d.comb += [bus.valid.eq(code == 0), bus.write.eq(1)]
+                    m.d.comb += [bus.address.eq(_START), bus.data.eq(header[32:])]
+                    with m.If(bus.ready | ~bus.valid):
+                        with m.If(bus.valid):
+                            m.d.sync += code.eq(bus.code)
+                        m.d.sync += [address.eq(runs[1].address), left.eq(runs[1].words)]
                         m.next = "SKIP"
             with m.State("SKIP"), m.If(here):  # the check, and the data of a request that is not executed
                 m.d.comb += receiver.take.eq(1)
@@ -138,7 +162,7 @@ class PacketBridge(wiring.Component):
                     m.d.sync += [reply.eq(reply >> 8), reply_bytes.eq(reply_bytes - 1)]
                     with m.If(reply_bytes == 1):
                         m.next = "CODE"
-                        with m.If((operation == OP_READ) & (left != 0) & (code != CODE_SEQUENCE)):
+                        with m.If(((operation == OP_READ) | is_run) & (left != 0) & (code != CODE_SEQUENCE)):
                             m.next = "READ"
             with m.State("READ"):
                 m.d.comb += bus.valid.eq(~outside & (code == 0))

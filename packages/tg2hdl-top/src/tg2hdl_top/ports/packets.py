@@ -4,8 +4,11 @@ A packet is followed by the byte END. In it END is sent as ESC ESC_END and ESC a
 receiver finds the next packet after any disturbance. Its last four bytes are the CRC-32 of those before, lowest byte
 first. The bytes before:
 
-    request   sequence (2)  operation (1)  count (1)  address (4)  data (4 x count, of a write)
-    reply     sequence (2)  operation | 0x80 (1)  data (4 x count, of a read)  code (1)
+    request   sequence (2)  operation (1)  count (1)  address (4)  data (4 x count, of WRITE and RUN)
+    reply     sequence (2)  operation | 0x80 (1)  data (of READ and RUN)  code (1)
+
+RUN writes the input, writes its address to START, and reads the output: for designs of one input and one output of at
+most 255 words each. Its reply has the words of the output, zeros from the first access on that was refused.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ __all__ = [
     "ESC_END",
     "ESC_ESC",
     "OP_READ",
+    "OP_RUN",
     "OP_SYNC",
     "OP_WRITE",
     "PacketReceiver",
@@ -29,7 +33,7 @@ __all__ = [
 ]
 
 END, ESC, ESC_END, ESC_ESC = 0xC0, 0xDB, 0xDC, 0xDD
-OP_WRITE, OP_READ, OP_SYNC = 1, 2, 3
+OP_WRITE, OP_READ, OP_SYNC, OP_RUN = 1, 2, 3, 4
 HEADER, CHECK = 8, 4
 
 
@@ -40,6 +44,8 @@ class PacketReceiver(wiring.Component):
     ----------
     size : int
         Bytes that it holds; a power of two.
+    runs : bool
+        Whether RUN is a request.
 
     Members
     -------
@@ -54,8 +60,8 @@ class PacketReceiver(wiring.Component):
         A request was dropped, for one cycle.
     """
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, *, runs: bool = False) -> None:
+        self._size, self._runs = size, runs
         super().__init__(
             {
                 "byte": In(8),
@@ -111,7 +117,8 @@ class PacketReceiver(wiring.Component):
         with m.If(keep & (count == 2)):
             m.d.sync += operation.eq(plain)
         with m.If(keep & (count == 3)):
-            m.d.sync += wanted.eq(HEADER + CHECK + Mux(operation == OP_WRITE, plain << 2, 0))
+            has_data = operation.matches(OP_WRITE, *(OP_RUN,) * self._runs)
+            m.d.sync += wanted.eq(HEADER + CHECK + Mux(has_data, plain << 2, 0))
         m.d.sync += self.dropped.eq(0)
         with m.If(ends):
             m.d.sync += [count.eq(0), wanted.eq(HEADER + CHECK), bad.eq(0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from amaranth.sim import Simulator
 
 from tg2hdl_ir.errors import CapacityError, InputError, PluginError
 from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
@@ -364,6 +365,32 @@ def test_refusals():
     assert compile_program(network((2000, 4))[0], options(55_296)).streams_weights
     with pytest.raises(CapacityError, match="55,296 bits are needed"):
         compile_program(network((2000, 4))[0], options(55_295))
+
+
+@dataclass(frozen=True)
+class Slow(MemoryModel):
+    """A memory of a plugin."""
+
+    latency: int = 40
+
+
+def test_a_design_with_the_memory_of_a_plugin_is_read_back():
+    definition = replace(registry().memory_port("axi4"), name="slow", model=Slow)
+
+    class Plugin:
+        tg2hdl_memory_ports = staticmethod(hookimpl(lambda: [definition]))
+
+    with registry().extended(Plugin):
+        design = compile_program(network()[0], options(memory_port="slow", memory=Slow(latency=50)))
+        text = design.to_json()
+        found = Design.from_json(text)
+        assert found.external is not None
+        assert found.external.model == Slow(latency=50)
+        assert found.to_json() == text
+    with pytest.raises(
+        InputError, match=r"test_external:Slow' is not of tg2hdl_ir, tg2hdl_lower, tg2hdl_top"
+    ):
+        Design.from_json(text)
 
 
 def test_activations_that_do_not_fit_are_refused_with_figures():

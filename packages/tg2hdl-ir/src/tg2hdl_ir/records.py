@@ -2,7 +2,7 @@
 
 An object that is used twice is written once, so that nodes that compare by identity are shared as before.  Arithmetic
 units and lowerings are written by name and looked up in the registry.  Reading makes objects of the named packages
-only and runs none of their code.
+and of installed plugins' memories only, and runs none of their methods.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import ml_dtypes  # noqa: F401  its dtypes by name
 import numpy as np
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["PACKAGES", "read_record", "write_record"]
@@ -63,7 +63,8 @@ def read_record(text: str | bytes) -> Any:
     Raises
     ------
     InputError
-        For text that is damaged, of another format, or that names other classes than dataclasses of `PACKAGES`.
+        For text that is damaged, of another format, or that names other classes than dataclasses of `PACKAGES` and the
+        models of `tg2hdl_memory_ports`.
     """
     try:
         record = json.loads(text)
@@ -125,14 +126,23 @@ def _encode(value: object, numbers: dict[int, int]) -> Any:
 
 def _class(name: str, test: Callable[[Any], bool]) -> Any:
     module, _, qualified = name.partition(":")
+    found: Any = _memory_models().get(name) if module.split(".")[0] not in PACKAGES else None
+    if found is not None and test(found):
+        return found
     if module.split(".")[0] not in PACKAGES or not all(part.isidentifier() for part in qualified.split(".")):
         raise ValueError(f"class {name!r} is not of {', '.join(PACKAGES)}")
-    found: Any = importlib.import_module(module)
+    found = importlib.import_module(module)
     for part in qualified.split("."):
         found = getattr(found, part)
     if not (isinstance(found, type) and test(found)):
         raise ValueError(f"{name!r} is not a class of records")
     return found
+
+
+def _memory_models() -> dict[str, type]:
+    """Memories outside the chip that plugins bring, by the names of their classes."""
+    made = (type(resolve(port.model)()) for port in registry().memory_ports())
+    return {f"{cls.__module__}:{cls.__qualname__}": cls for cls in made}
 
 
 def _made(entry: list[Any], objects: list[Any]) -> Any:

@@ -419,7 +419,7 @@ class MemoryPortDef:
         Subclass of `tg2hdl_top.external.memory_port.BeatTimes`: the same as a prediction.
     model : Factory
         ``() -> tg2hdl_top.external.memory_model.ExternalMemory``: the memory unless the user gives another of its type.
-        Designs can be saved where it is a class of tg2hdl_top.
+        A dataclass; a design is read back where the plugin is installed.
     """
 
     name: str

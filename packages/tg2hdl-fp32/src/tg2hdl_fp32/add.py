@@ -2,13 +2,10 @@
 
 __all__ = ["Add", "FP32Add", "Sub"]
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .comparing import compare_halves, magnitude_order
-from .core import Core
-from .format import FP32
+from .core import Core, OfFP32
 from .modes import RoundingMode
 from .pipeline import Pipeline
 from .rounding import round_and_pack
@@ -171,10 +168,5 @@ class Sub(Add):
         return True
 
 
-class FP32Add(Add):
+class FP32Add(OfFP32, Add):
     """``a + b`` of FP32 patterns; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

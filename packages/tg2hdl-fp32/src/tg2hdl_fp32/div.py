@@ -2,12 +2,9 @@
 
 __all__ = ["Div", "FP32FDiv"]
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Mux
 
-from .core import Core
-from .format import FP32
+from .core import Core, OfFP32
 from .normalizing import normalize_operand
 from .pipeline import Pipeline
 from .rounding import round_and_pack
@@ -160,10 +157,5 @@ class Div(Core):
             p.lowered = (p.power + Mux(first, bias, bias - 1)).as_signed()
 
 
-class FP32FDiv(Div):
+class FP32FDiv(OfFP32, Div):
     """:class:`Div` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

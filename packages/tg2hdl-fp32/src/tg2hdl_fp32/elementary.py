@@ -1,8 +1,9 @@
 """What the elementary functions share: their parameters, and the evaluation of a quadratic table."""
 
-__all__ = ["ElementaryCore", "evaluate", "flushes", "limbs"]
+__all__ = ["ElementaryCore", "evaluate", "falling_table", "flushes", "limbs"]
 
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from .modes import RoundingMode
 from .multiplier import multiply
 from .pipeline import Pipeline
 from .rom import lookup
-from .tables import QuadraticTable
+from .tables import QuadraticTable, fit
 from .timing import add_delay, lut_delay
 
 
@@ -49,6 +50,22 @@ class ElementaryCore(Core):
         if parameters.get("flags", False):
             raise FloatParameterError(f"{name} has no exception flags; use flags=False")
         super().__init__(format, **parameters)
+
+
+def falling_table(format: Format, function: Callable[[int], int], binades: int) -> QuadraticTable:
+    """Return the coefficients of a function that falls from 1, for operands from 1 on in some binades."""
+    wide = format.significand > 11
+    index = 8 if wide else 4
+    fraction = format.significand + 4
+    return fit(
+        function,
+        [(Fraction(1 + k), Fraction(1 + k, 1 << index), 1 << index) for k in range(binades)],
+        delta=format.fraction - index,
+        fraction=fraction,
+        slope_bits=format.significand - 6 if wide else format.significand,
+        exact=(0,),
+        limit=(1 << fraction) - 1,
+    )
 
 
 def limbs(target: str) -> str:

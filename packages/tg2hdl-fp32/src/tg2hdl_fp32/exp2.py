@@ -4,13 +4,13 @@ __all__ = ["Exp2", "FP32Exp2"]
 
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, signed
 
 from . import functions
+from .core import OfFP32
 from .elementary import ElementaryCore, evaluate, flushes
-from .format import FP32, Format
+from .format import Format
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
@@ -151,10 +151,5 @@ def _shift_right(p: Pipeline, steps: int) -> None:
             p.cut()
 
 
-class FP32Exp2(Exp2):
+class FP32Exp2(OfFP32, Exp2):
     """:class:`Exp2` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

@@ -2,13 +2,10 @@
 
 __all__ = ["FP32Fma", "Fma"]
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .carry_save import add_three
-from .core import Core
-from .format import FP32
+from .core import Core, OfFP32
 from .modes import RoundingMode
 from .multiplier import multiply
 from .pipeline import Pipeline
@@ -211,10 +208,5 @@ class Fma(Core):
         p.cut()
 
 
-class FP32Fma(Fma):
+class FP32Fma(OfFP32, Fma):
     """``a * b + c`` of FP32 patterns; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

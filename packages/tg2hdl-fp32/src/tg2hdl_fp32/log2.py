@@ -9,10 +9,11 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
+from .core import OfFP32
 from .elementary import ElementaryCore, evaluate
-from .format import FP32, Format
+from .format import Format
 from .leading_product import low_bits, multiply_leading
-from .normalizing import normalize_operand
+from .normalizing import normalize_operand, normalize_unpacked
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
 from .tables import QuadraticTable, fit
@@ -98,13 +99,7 @@ class Log2(ElementaryCore):
         x = unpack(f, p.a, subnormals=self.subnormals)
         p.is_nan = x.is_nan | x.sign & ~x.is_zero
         p.is_zero, p.is_inf = x.is_zero, x.is_inf
-        p.field = (x.exponent - f.bias).as_signed()
-        p.significand = x.significand
-        p.significand_places = Const(0, 1)
-        p.delay(lut_delay(2.5))
-        if self.subnormals:
-            normalize_operand(p, "significand", f.significand)
-        p.cut()
+        normalize_unpacked(p, x, f, subnormals=self.subnormals)
         p.power = (p.field - p.significand_places).as_signed()
         # Exactly 3/2 belongs to the upper half, where w is -1/4.
         p.high = p.significand[-2]
@@ -166,10 +161,5 @@ def _leading_zeros(value: Any) -> Any:
     return count[: (width - 1).bit_length()]
 
 
-class FP32Log2(Log2):
+class FP32Log2(OfFP32, Log2):
     """:class:`Log2` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

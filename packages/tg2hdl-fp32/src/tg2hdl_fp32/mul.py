@@ -2,13 +2,10 @@
 
 __all__ = ["FP32Mul", "Mul"]
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .classes import begin_class, end_class
-from .core import Core
-from .format import FP32
+from .core import Core, OfFP32
 from .multiplier import multiply
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
@@ -192,10 +189,5 @@ class Mul(Core):
         return value
 
 
-class FP32Mul(Mul):
+class FP32Mul(OfFP32, Mul):
     """``a * b`` of FP32 patterns; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

@@ -1,13 +1,15 @@
 """Normalization of subnormal operands, two levels of the shift to a stage."""
 
-__all__ = ["normalize_operand"]
+__all__ = ["normalize_operand", "normalize_unpacked"]
 
 from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
+from .format import Format
 from .pipeline import Pipeline
 from .timing import lut_delay
+from .unpacked import Unpacked
 
 
 def normalize_operand(p: Pipeline, name: str, width: int, *, hold: str | None = None) -> None:
@@ -54,6 +56,17 @@ def normalize_operand(p: Pipeline, name: str, width: int, *, hold: str | None = 
         count.append(p[f"{name}_last"])
     count += [p[f"{name}_by{unit}"] for unit in reversed(units)]
     p[f"{name}_places"] = Cat(*count)
+
+
+def normalize_unpacked(p: Pipeline, x: Unpacked, format: Format, *, subnormals: bool) -> None:
+    """Set ``p.field``, the exponent without bias, ``p.significand`` and its ``p.significand_places``, and cut."""
+    p.field = (x.exponent - format.bias).as_signed()
+    p.significand = x.significand
+    p.significand_places = Const(0, 1)
+    p.delay(lut_delay(2.5))
+    if subnormals:
+        normalize_operand(p, "significand", format.significand)
+    p.cut()
 
 
 def _any_of_units(value: Value, unit: int) -> Value:

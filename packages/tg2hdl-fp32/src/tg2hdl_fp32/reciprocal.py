@@ -2,18 +2,17 @@
 
 __all__ = ["FP32Reciprocal", "Reciprocal"]
 
-from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
 from . import functions
-from .elementary import ElementaryCore, evaluate, flushes
-from .format import FP32, Format
+from .core import OfFP32
+from .elementary import ElementaryCore, evaluate, falling_table, flushes
+from .format import Format
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
-from .tables import QuadraticTable, fit
+from .tables import QuadraticTable
 from .timing import add_delay, lut_delay, reduce_delay
 from .unpacked import unpack
 
@@ -21,18 +20,7 @@ from .unpacked import unpack
 @cache
 def table(format: Format) -> QuadraticTable:
     """Return the coefficients for a format."""
-    wide = format.significand > 11
-    index = 8 if wide else 4
-    fraction = format.significand + 4
-    return fit(
-        functions.reciprocal,
-        [(Fraction(1), Fraction(1, 1 << index), 1 << index)],
-        delta=format.fraction - index,
-        fraction=fraction,
-        slope_bits=format.significand - 6 if wide else format.significand,
-        exact=(0,),
-        limit=(1 << fraction) - 1,
-    )
+    return falling_table(format, functions.reciprocal, binades=1)
 
 
 class Reciprocal(ElementaryCore):
@@ -109,10 +97,5 @@ class Reciprocal(ElementaryCore):
         )
 
 
-class FP32Reciprocal(Reciprocal):
+class FP32Reciprocal(OfFP32, Reciprocal):
     """:class:`Reciprocal` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

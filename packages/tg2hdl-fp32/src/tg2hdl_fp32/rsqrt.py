@@ -2,19 +2,18 @@
 
 __all__ = ["FP32Rsqrt", "Rsqrt"]
 
-from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from amaranth.hdl import Cat, Const
 
 from . import functions
-from .elementary import ElementaryCore, evaluate
-from .format import FP32, Format
-from .normalizing import normalize_operand
+from .core import OfFP32
+from .elementary import ElementaryCore, evaluate, falling_table
+from .format import Format
+from .normalizing import normalize_unpacked
 from .pipeline import Pipeline
 from .rounding_known import choose_special, round_chosen
-from .tables import QuadraticTable, fit
+from .tables import QuadraticTable
 from .timing import add_delay, lut_delay
 from .unpacked import unpack
 
@@ -22,18 +21,7 @@ from .unpacked import unpack
 @cache
 def table(format: Format) -> QuadraticTable:
     """Return the coefficients for a format."""
-    wide = format.significand > 11
-    index = 8 if wide else 4
-    fraction = format.significand + 4
-    return fit(
-        functions.rsqrt,
-        [(Fraction(1 + k), Fraction(1 + k, 1 << index), 1 << index) for k in range(2)],
-        delta=format.fraction - index,
-        fraction=fraction,
-        slope_bits=format.significand - 6 if wide else format.significand,
-        exact=(0,),
-        limit=(1 << fraction) - 1,
-    )
+    return falling_table(format, functions.rsqrt, binades=2)
 
 
 class Rsqrt(ElementaryCore):
@@ -52,13 +40,7 @@ class Rsqrt(ElementaryCore):
         p.sign = x.sign
         p.is_nan = x.is_nan | x.sign & ~x.is_zero
         p.is_zero, p.is_inf = x.is_zero, x.is_inf
-        p.field = (x.exponent - f.bias).as_signed()
-        p.significand = x.significand
-        p.significand_places = Const(0, 1)
-        p.delay(lut_delay(2.5))
-        if self.subnormals:
-            normalize_operand(p, "significand", f.significand)
-        p.cut()
+        normalize_unpacked(p, x, f, subnormals=self.subnormals)
         p.power = (p.field - p.significand_places).as_signed()
         after_address = p.mark() + 1
         index = Cat(p.significand[coefficients.delta : -1], p.field[0] ^ p.significand_places[0])
@@ -88,10 +70,5 @@ class Rsqrt(ElementaryCore):
         )
 
 
-class FP32Rsqrt(Rsqrt):
+class FP32Rsqrt(OfFP32, Rsqrt):
     """:class:`Rsqrt` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

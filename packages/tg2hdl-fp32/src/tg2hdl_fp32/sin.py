@@ -9,8 +9,9 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from .carry_save import add_three, save_carries
+from .core import OfFP32
 from .elementary import limbs
-from .format import FP32, Format
+from .format import Format
 from .functions import two_over_pi
 from .leading_product import low_bits
 from .logic_table import select
@@ -172,10 +173,5 @@ def _multiply_top(p: Pipeline, window: Value, significand: Value) -> None:
             p[name] = select(Cat(narrow, digits), [(i % limit) * (i // limit) % limit for i in index])
 
 
-class FP32Sin(Sin):
+class FP32Sin(OfFP32, Sin):
     """:class:`Sin` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

@@ -6,7 +6,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
-from .format import FP32, Format
+from .core import OfFP32
+from .format import Format
 from .pipeline import Pipeline
 from .quarter_wave import QuarterWave
 from .timing import add_delay, lut_delay, reduce_delay
@@ -89,10 +90,5 @@ class SinTurns(QuarterWave):
         return p.is_small, p.lifted, p.field
 
 
-class FP32SinTurns(SinTurns):
+class FP32SinTurns(OfFP32, SinTurns):
     """:class:`SinTurns` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

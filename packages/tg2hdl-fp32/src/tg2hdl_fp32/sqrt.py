@@ -3,14 +3,12 @@
 __all__ = ["FP32Sqrt", "Sqrt"]
 
 from math import isqrt
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Value
 
-from .core import Core
-from .format import FP32
+from .core import Core, OfFP32
 from .logic_table import select
-from .normalizing import normalize_operand
+from .normalizing import normalize_unpacked
 from .pipeline import Pipeline
 from .rounding import round_and_pack
 from .timing import add_delay, lut_delay, reduce_delay
@@ -38,13 +36,7 @@ class Sqrt(Core):
         p.invalid = x.is_signaling | x.sign & ~x.is_zero & ~x.is_nan
         p.is_zero = x.is_zero
         p.is_inf = x.is_inf
-        p.field = (x.exponent - f.bias).as_signed()
-        p.significand = x.significand
-        p.significand_places = Const(0, 1)
-        p.delay(lut_delay(2.5))
-        if self.subnormals:
-            normalize_operand(p, "significand", f.significand)
-        p.cut()
+        normalize_unpacked(p, x, f, subnormals=self.subnormals)
 
         # Pairs of radicand bits, first the two before the point; an odd exponent doubles the radicand.
         odd = p.field[0] ^ p.significand_places[0]
@@ -107,10 +99,5 @@ class Sqrt(Core):
         p.remainder = Cat(remainder, Const(0, known + 2))[: known + 2].as_signed()
 
 
-class FP32Sqrt(Sqrt):
+class FP32Sqrt(OfFP32, Sqrt):
     """:class:`Sqrt` of FP32; combinational unless a profile is given."""
-
-    def __init__(self, **parameters: Any) -> None:
-        if "stages" not in parameters:
-            parameters.setdefault("profile", "comb")
-        super().__init__(FP32, **parameters)

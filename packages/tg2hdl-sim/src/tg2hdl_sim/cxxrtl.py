@@ -7,14 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim import yosys
+from tg2hdl_sim.adapter import adapter, library_key
 from tg2hdl_sim.model import CLOCK, Elaboration
 from tg2hdl_sim.native import CompiledEngine
-from tg2hdl_sim.sources import source, sources_digest
-from tg2hdl_sim.version import __version__
+from tg2hdl_sim.sources import source
 
 __all__ = ["generate", "open_cxxrtl"]
 
@@ -85,25 +84,23 @@ def generate(elaboration: Elaboration, directory: Path, *, wave: bool) -> None:
     if fast:
         code = specialize(code)
         (directory / "design.cc").write_text(code)
-    fields = "".join(
-        f"    case {index}: return field_of(top.{mangle(name)}); \\\n"
+    fields = {
+        index: f"top.{mangle(name)}"
         for index, (name, port) in enumerate(elaboration.ports.items())
         if port.width
-    )
-    storages = ""
+    }
+    storages = {}
     for index, memory in enumerate(elaboration.memories):
         name = "memory_" + mangle(".".join(memory.path))
         if re.search(rf"\b{name} \{{", code):
-            storages += f"    case {index}: return storage_of(top.{name}); \\\n"
+            storages[index] = f"top.{name}"
     (directory / "model.cc").write_text(
         f"{source('cxxrtl_runtime.h')}\n"
         '#include "design.cc"\n'
         "#define TG_TOP tg_design::p_top\n"
         f"#define TG_CLOCK top.{mangle(CLOCK)}\n"
         + ("#define TG_FAST\n" if fast else "")
-        + ("#define TG_WAVE\n" if wave else "")
-        + f"#define TG_PORTS \\\n{fields}\n#define TG_MEMORIES \\\n{storages}\n"
-        + f"{source('cxxrtl_model.h')}\n{source('harness.h')}"
+        + adapter("cxxrtl", fields, storages, wave=wave)
     )
 
 
@@ -132,20 +129,7 @@ def recipe(
 ) -> tuple[str, Callable[[Path], Path]]:
     """Return the cache key of a model, and the function that builds it in a directory."""
     compiler = cxx.find_compiler()
-    key = content_key(
-        "cxxrtl",
-        __version__,
-        sources_digest(),
-        yosys.yosys_version(),
-        SCRIPT,
-        compiler.identity,
-        *compiler.command,
-        *cxx.FLAGS,
-        str(wave),
-        repr([(memory.path, memory.info.name) for memory in elaboration.memories]),
-        repr(list(elaboration.ports)),
-        elaboration.rtlil,
-    )
+    key = library_key("cxxrtl", elaboration, compiler, wave, SCRIPT)
     return key, partial(_build, elaboration, compiler, wave, progress)
 
 

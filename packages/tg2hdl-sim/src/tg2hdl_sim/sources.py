@@ -14,6 +14,7 @@ NAMES = (
     "harness.h",
     "levelized.h",
     "levelized_interface.h",
+    "model.h",
     "verilator_model.h",
 )
 

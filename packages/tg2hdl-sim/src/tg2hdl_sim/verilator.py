@@ -10,14 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 from tg2hdl_sim import compiler as cxx
 from tg2hdl_sim import yosys
+from tg2hdl_sim.adapter import adapter, library_key
 from tg2hdl_sim.model import Elaboration
 from tg2hdl_sim.native import CompiledEngine
-from tg2hdl_sim.sources import source, sources_digest
-from tg2hdl_sim.version import __version__
 
 __all__ = ["open_verilator", "verilator_version"]
 
@@ -80,19 +78,19 @@ def _adapter(elaboration: Elaboration, directory: Path, *, wave: bool) -> str:
     root = (directory / "verilated" / "Vtop___024root.h").read_text()
     arrays = re.findall(r"VlUnpacked<.*> (?:top__DOT__)(\w+);", root)
     memories = {_decode(name): name for name in arrays}
-    fields = storages = ""
-    for index, (name, info) in enumerate(elaboration.ports.items()):
-        if info.width:
-            fields += f"    case {index}: return field_of(top.{ports[name]}); \\\n"
-    for index, memory in enumerate(elaboration.memories):
-        name = ".".join(memory.path)
-        if name in memories:
-            storages += f"    case {index}: return storage_of(top.rootp->top__DOT__{memories[name]}); \\\n"
-    return (
-        '#include "Vtop.h"\n#include "Vtop___024root.h"\n'
-        + ("#define TG_WAVE\n" if wave else "")
-        + f"#define TG_PORTS \\\n{fields}\n#define TG_MEMORIES \\\n{storages}\n"
-        + f"{source('verilator_model.h')}\n{source('harness.h')}"
+    fields = {
+        index: f"top.{ports[name]}"
+        for index, (name, info) in enumerate(elaboration.ports.items())
+        if info.width
+    }
+    names = [".".join(memory.path) for memory in elaboration.memories]
+    storages = {
+        index: f"top.rootp->top__DOT__{memories[name]}"
+        for index, name in enumerate(names)
+        if name in memories
+    }
+    return '#include "Vtop.h"\n#include "Vtop___024root.h"\n' + adapter(
+        "verilator", fields, storages, wave=wave
     )
 
 
@@ -131,21 +129,8 @@ def recipe(
 ) -> tuple[str, Callable[[Path], Path]]:
     """Return the cache key of a model, and the function that builds it in a directory."""
     compiler = cxx.find_compiler()
-    key = content_key(
-        "verilator",
-        __version__,
-        sources_digest(),
-        yosys.yosys_version(),
-        str(verilator_version()),
-        SCRIPT + SPLIT,
-        *OPTIONS,
-        compiler.identity,
-        *compiler.command,
-        *cxx.FLAGS,
-        str(wave),
-        repr([memory.path for memory in elaboration.memories]),
-        repr(list(elaboration.ports)),
-        elaboration.rtlil,
+    key = library_key(
+        "verilator", elaboration, compiler, wave, str(verilator_version()), SCRIPT + SPLIT, *OPTIONS
     )
     return key, partial(_build, elaboration, compiler, wave, progress)
 

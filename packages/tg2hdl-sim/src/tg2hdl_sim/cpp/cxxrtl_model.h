@@ -4,7 +4,6 @@
 #include <cxxrtl/cxxrtl_vcd.h>
 #include <cstdio>
 #endif
-#include <cstdint>
 
 #if defined(_MSC_VER)
 #define TG_NOINLINE __declspec(noinline)
@@ -13,16 +12,6 @@
 #endif
 
 namespace {
-
-struct Field {
-    void *data;
-    size_t bytes, chunks;
-};
-
-struct Memory {
-    void *data;
-    size_t stride, chunks;
-};
 
 template <size_t Bits>
 Field field_of(cxxrtl::value<Bits> &value) {
@@ -39,7 +28,7 @@ Memory storage_of(cxxrtl::memory<Width> &memory) {
     return Memory{memory.data[0].data, sizeof(cxxrtl::value<Width>), cxxrtl::value<Width>::chunks};
 }
 
-struct Model {
+struct Model : NoWave {
 #ifdef TG_FAST
     static const bool edge_settles = false;
 #else
@@ -72,19 +61,7 @@ struct Model {
 #endif
     }
 
-    Field port(uint32_t index) {
-        switch (index) {
-            TG_PORTS
-        }
-        return Field{nullptr, 0, 0};
-    }
-
-    Memory memory(uint32_t index) {
-        switch (index) {
-            TG_MEMORIES
-        }
-        return Memory{nullptr, 0, 0};
-    }
+    TG_LOOKUP
 
 #ifdef TG_WAVE
     bool open_wave(const char *path) {
@@ -116,10 +93,6 @@ struct Model {
         flush();
         fclose(file);
     }
-#else
-    bool open_wave(const char *) { return false; }
-    void wave(uint64_t, bool) {}
-    void close_wave() {}
 #endif
 };
 

@@ -2,19 +2,8 @@
 #ifdef TG_WAVE
 #include <verilated_vcd_c.h>
 #endif
-#include <cstdint>
 
 namespace {
-
-struct Field {
-    void *data;
-    size_t bytes, chunks;
-};
-
-struct Memory {
-    void *data;
-    size_t stride, chunks;
-};
 
 template <class T>
 Field field_of(T &port) {
@@ -26,7 +15,7 @@ Memory storage_of(VlUnpacked<T, Depth> &memory) {
     return Memory{&memory[0], sizeof(T), (sizeof(T) + 3) / 4};
 }
 
-struct Model {
+struct Model : NoWave {
     static const bool edge_settles = true;
     VerilatedContext context;
     Vtop top;
@@ -50,19 +39,7 @@ struct Model {
 
     void settle() { top.eval(); }
 
-    Field port(uint32_t index) {
-        switch (index) {
-            TG_PORTS
-        }
-        return Field{nullptr, 0, 0};
-    }
-
-    Memory memory(uint32_t index) {
-        switch (index) {
-            TG_MEMORIES
-        }
-        return Memory{nullptr, 0, 0};
-    }
+    TG_LOOKUP
 
 #ifdef TG_WAVE
     bool open_wave(const char *path) {
@@ -81,10 +58,6 @@ struct Model {
     }
 
     void close_wave() { writer.close(); }
-#else
-    bool open_wave(const char *) { return false; }
-    void wave(uint64_t, bool) {}
-    void close_wave() {}
 #endif
 };
 

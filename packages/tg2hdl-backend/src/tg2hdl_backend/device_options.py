@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
-from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.target_options import POSITIVE, TargetOptions, engine_names
 
 __all__ = ["DeviceOptions"]
 
 
 @dataclass(frozen=True)
-class DeviceOptions:
+class DeviceOptions(TargetOptions):
     """Options of the device HDL.
 
     Parameters
@@ -37,70 +37,26 @@ class DeviceOptions:
     patience: int = 20
     units: tuple[tuple[str, str], ...] = ()
 
-    @classmethod
-    def parse(cls, text: str) -> DeviceOptions:
-        """Read ``name=value`` pairs that are separated by commas.
+    device: ClassVar[str] = "HDL"
 
-        Raises
-        ------
-        InputError
-            For an unknown option or value.
-        """
-        options = cls()
-        for item in filter(None, text.split(",")):
-            name, separator, value = item.partition("=")
-            allowed = _allowed()
-            if name not in allowed:
-                raise InputError(
-                    f"unknown device option {name!r}",
-                    where=f"DEV=HDL::{text}",
-                    hint="allowed: " + ", ".join(f"{n}={v}" for n, v in allowed.items()),
-                )
-            if name == "unit":
-                options = replace(options, units=(*options.units, _unit(value, text)))
-                continue
-            change: dict[str, Any] = {name: _value(name, value if separator else "", text)}
-            options = replace(options, **change)
-        return options
+    @classmethod
+    def allowed(cls) -> dict[str, str]:
+        """Engines by name, positive integers, and units by op."""
+        return {
+            "engine": engine_names("auto", "golden"),
+            **dict.fromkeys(("multipliers", "clock_mhz", "patience"), POSITIVE),
+            "unit": "OP=UNIT",
+        }
+
+    def changed(self, name: str, value: str) -> Self | None:
+        """These with another value of an option, or with one more unit."""
+        if name != "unit":
+            return super().changed(name, value)
+        op, _, unit = value.partition("=")
+        if not op or not unit:
+            return None
+        registry().check_units({op: unit})
+        return replace(self, units=(*self.units, (op, unit)))
 
     def __str__(self) -> str:
-        default = DeviceOptions()
-        items = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "units" and getattr(self, f.name) != getattr(default, f.name)
-        ]
-        return ",".join([*items, *(f"unit={op}={unit}" for op, unit in self.units)])
-
-
-def _allowed() -> dict[str, str]:
-    engines = "|".join(["auto", "golden", *sorted(engine.name for engine in registry().simulators())])
-    return {
-        "engine": engines,
-        **dict.fromkeys(("multipliers", "clock_mhz", "patience"), "1, 2, ..."),
-        "unit": "OP=UNIT",
-    }
-
-
-def _value(name: str, value: str, text: str) -> str | int:
-    if name == "engine" and value in _allowed()["engine"].split("|"):
-        return value
-    if name == "engine" or not value.isdecimal() or int(value) < 1:
-        raise _bad_value(name, value, text)
-    return int(value)
-
-
-def _unit(value: str, text: str) -> tuple[str, str]:
-    op, _, unit = value.partition("=")
-    if not op or not unit:
-        raise _bad_value("unit", value, text)
-    registry().check_units({op: unit})
-    return op, unit
-
-
-def _bad_value(name: str, value: str, text: str) -> InputError:
-    return InputError(
-        f"device option {name} cannot be {value!r}",
-        where=f"DEV=HDL::{text}",
-        hint=f"allowed: {_allowed()[name]}",
-    )
+        return ",".join(filter(None, [super().__str__(), *(f"unit={op}={unit}" for op, unit in self.units)]))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from amaranth.lib import wiring
 
 from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
+from tg2hdl_backend.cycles import Cycles
 from tg2hdl_backend.netlist_size import design_model
 from tg2hdl_ir.errors import ToolMissingError, UnsupportedError
 from tg2hdl_lower.memory.words import from_words, to_words
@@ -31,29 +32,16 @@ __all__ = ["Run", "Runner", "expected_cycles"]
 
 
 @dataclass(frozen=True)
-class Run:
-    """Result of one run.
+class Run(Cycles):
+    """Result and clock cycles of one run.
 
     Parameters
     ----------
     outputs : tuple of ndarray
         Flat results in the order of the program's outputs.
-    load, compute, readback : int
-        Clock cycles to write the inputs, from start to done, and to read the outputs.
-    kernels : tuple of int
-        Clock cycles that each kernel adds: from the end of those before it to its own.
     """
 
     outputs: tuple[npt.NDArray[Any], ...]
-    load: int
-    compute: int
-    readback: int
-    kernels: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        """All clock cycles."""
-        return self.load + self.compute + self.readback
 
 
 class Runner:
@@ -138,11 +126,9 @@ class Runner:
         """
         design = self.design
         loads = {n: to_words(p, design.memory(n).dtype.bit_width) for n, p in design.loads(inputs).items()}
-        read, load, compute, readback, kernels = self._execute(
-            self._simulation, self._drivers, self._loaded, loads, variables or {}
-        )
+        read, cycles = self._execute(self._simulation, self._drivers, self._loaded, loads, variables or {})
         outputs = tuple(map(self._unpacked, design.program.outputs, read))
-        return Run(outputs, load, compute, readback, kernels)
+        return Run(*cycles, outputs)
 
     def run_batch(
         self,
@@ -189,17 +175,14 @@ class Runner:
     ) -> list[Run]:
         drivers = [open_driver(port, batch) for port in self.design.ports]
         loads = stacked_words(self.design, inputs, batch.size)
-        read, load, compute, readback, kernels = self._execute(batch, drivers, self._batch_loaded, loads, {})
+        read, cycles = self._execute(batch, drivers, self._batch_loaded, loads, {})
         return [
             Run(
+                *cycles,
                 tuple(
                     self._unpacked(n, words[:, k])
                     for n, words in zip(self.design.program.outputs, read, strict=True)
                 ),
-                load,
-                compute,
-                readback,
-                kernels,
             )
             for k in range(len(inputs))
         ]
@@ -211,8 +194,8 @@ class Runner:
         loaded: dict[int, npt.NDArray[Any]],
         loads: Mapping[int, npt.NDArray[Any]],
         variables: Mapping[str, int],
-    ) -> tuple[list[npt.NDArray[Any]], int, int, int, tuple[int, ...]]:
-        """Run once; returns the words of the outputs and the clock cycles, as `Run` has them."""
+    ) -> tuple[list[npt.NDArray[Any]], tuple[int, int, int, tuple[int, ...]]]:
+        """Run once; returns the words of the outputs and the clock cycles, as `Cycles` has them."""
         design, load = self.design, 0
         for number, words in loads.items():
             memory = design.memory(number)
@@ -229,7 +212,7 @@ class Runner:
         latest = tuple(accumulate(ends, max))
         kernels = tuple(end - start for start, end in zip((0, *latest), latest, strict=False))
         # The last write lands in the cycle after done, which counts as readback.
-        return outputs, load, compute, 1 + simulation.cycles - before, kernels
+        return outputs, (load, compute, 1 + simulation.cycles - before, kernels)
 
     def kept(self) -> dict[str, npt.NDArray[Any]]:
         """Words of the memories that keep state until the next run."""

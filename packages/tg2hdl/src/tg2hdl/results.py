@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tg2hdl_backend.cycles import Cycles
+
 __all__ = ["Cycles", "KernelSummary", "SimulationResult"]
 
 
@@ -44,29 +46,6 @@ class KernelSummary:
     def ratio(self) -> float | None:
         """``cycles x multipliers / MACs``: 1.0 when every multiplier is always busy; None without MACs."""
         return self.cycles * self.multipliers / self.macs if self.macs else None
-
-
-@dataclass(frozen=True)
-class Cycles:
-    """Clock cycles of a run.
-
-    Parameters
-    ----------
-    load, compute, readback : int
-        Writing the inputs through the host ports, from start to done, and reading the outputs.
-    kernels : tuple of int
-        Clock cycles of each kernel, in execution order; their sum is `compute`.
-    """
-
-    load: int
-    compute: int
-    readback: int
-    kernels: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        """All clock cycles."""
-        return self.load + self.compute + self.readback
 
 
 @dataclass(frozen=True, eq=False)

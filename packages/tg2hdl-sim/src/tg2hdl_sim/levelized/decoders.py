@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tg2hdl_sim.levelized.nodes import Design
-from tg2hdl_sim.levelized.operands import CONST, Operand, bits_of, constant, constant_value, replace, width_of
+from tg2hdl_sim.levelized.operands import CONST, Operand, bits_of, constant, constant_value, width_of
 from tg2hdl_sim.levelized.simplify import evaluation_order, tidy
 
 __all__ = ["merge_decoders"]
@@ -49,14 +49,7 @@ def merge_decoders(design: Design) -> None:
             values |= {n: bits_of(decoded, value, 1) for value, n in compared.items()}
     if not values:
         return
-    for node in nodes:
-        node.ins = [replace(operand, values.get) for operand in node.ins]
-    for name, operand in design.outputs.items():
-        design.outputs[name] = replace(operand, values.get)
-    for write in design.writes:
-        write.address, write.data, write.enable = (
-            replace(operand, values.get) for operand in (write.address, write.data, write.enable)
-        )
+    design.substitute(values)
     tidy(design)
 
 

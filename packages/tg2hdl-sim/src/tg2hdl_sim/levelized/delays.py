@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from tg2hdl_sim.levelized.cuts import WORD
 from tg2hdl_sim.levelized.nodes import Design
-from tg2hdl_sim.levelized.operands import Operand, bits_of, concat, replace
+from tg2hdl_sim.levelized.operands import Operand, bits_of, concat
 from tg2hdl_sim.levelized.simplify import evaluation_order, tidy
 
 __all__ = ["merge_delays"]
@@ -50,14 +50,7 @@ def merge_delays(design: Design, alone: Collection[int], varying: Collection[int
                 _merge(design, part, width, values)
     if not values:
         return False
-    for node in design.nodes:
-        node.ins = [replace(operand, values.get) for operand in node.ins]
-    for name, operand in design.outputs.items():
-        design.outputs[name] = replace(operand, values.get)
-    for write in design.writes:
-        write.address, write.data, write.enable = (
-            replace(operand, values.get) for operand in (write.address, write.data, write.enable)
-        )
+    design.substitute(values)
     tidy(design)
     return True
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tg2hdl_sim.levelized.operands import Operand
+from tg2hdl_sim.levelized.operands import Operand, replace
 
 __all__ = ["Design", "MemorySegment", "Node", "Write"]
 
@@ -94,3 +95,14 @@ class Design:
         """Add a node and return its number."""
         self.nodes.append(Node(op, ins, width, data))
         return len(self.nodes) - 1
+
+    def substitute(self, values: Mapping[int, Operand]) -> None:
+        """Replace nodes by values wherever they are read."""
+        for node in self.nodes:
+            node.ins = [replace(operand, values.get) for operand in node.ins]
+        for name, operand in self.outputs.items():
+            self.outputs[name] = replace(operand, values.get)
+        for write in self.writes:
+            write.address, write.data, write.enable = (
+                replace(operand, values.get) for operand in (write.address, write.data, write.enable)
+            )

@@ -22,7 +22,6 @@ from tg2hdl_sim.levelized.operands import (
     concat,
     constant,
     part,
-    replace,
     sign_extend,
 )
 from tg2hdl_sim.levelized.simplify import evaluation_order, tidy
@@ -285,14 +284,7 @@ class _Packer:
             number: concat(piece for operand in pieces for piece in operand)
             for number, pieces in values.items()
         }
-        for node in design.nodes:
-            node.ins = [replace(operand, wholes.get) for operand in node.ins]
-        for name, operand in design.outputs.items():
-            design.outputs[name] = replace(operand, wholes.get)
-        for write in design.writes:
-            write.address, write.data, write.enable = (
-                replace(operand, wholes.get) for operand in (write.address, write.data, write.enable)
-            )
+        design.substitute(wholes)
         for word in plan.words:
             if word.op == "ff":
                 design.nodes[word.node].ins = [self._next(word)]

@@ -20,7 +20,7 @@ from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import why_one_run, with_banks
-from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
+from tg2hdl_top.sequencer.base import Arrangement, SequencerComponent
 from tg2hdl_top.sequencer.offsets import NoRoomError, Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
 from tg2hdl_top.sequencer.overlap import OverlapSequencer, windows_of
@@ -29,14 +29,14 @@ from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 __all__ = ["DataflowSequencer"]
 
 
-class DataflowSequencer(Sequencer):
+class DataflowSequencer(OverlapSequencer):
     """The policy ``dataflow``."""
 
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:
         """Take the smallest interval; one run at a time where runs depend on each other."""
-        single = OverlapSequencer().arrange("overlap", plans, memories, sharing)
+        single = super().arrange("overlap", plans, memories, sharing)
         if not single.plan.starts:
             return single
         family, times = family_named(plans[0].family), times_of(plans, memories)
@@ -72,11 +72,6 @@ class DataflowSequencer(Sequencer):
             return (plan.interval or plan.latency, plan.latency), sum(plan.starts)
 
         return best_orders(plans, orders, cost)
-
-    def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
-        """Each kernel starts at its time."""
-        ends = tuple(start + count for start, count in zip(plan.starts, cycles, strict=True))
-        return Timeline(plan.starts, ends, interval=plan.interval)
 
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
         """A counter of the cycles of a slot, and a flag for each slot that a run spans."""

@@ -59,7 +59,7 @@ class OverlapSequencer(Sequencer):
     def predict(self, cycles: Sequence[int], plan: SequencerPlan) -> Timeline:
         """Each kernel starts at its time."""
         ends = tuple(start + count for start, count in zip(plan.starts, cycles, strict=True))
-        return Timeline(plan.starts, ends, interval=plan.latency)
+        return Timeline(plan.starts, ends, interval=plan.interval or plan.latency)
 
     def component(self, kernels: int, plan: SequencerPlan) -> SequencerComponent:
         """A counter, and a compared register for each start and for each end of a window."""

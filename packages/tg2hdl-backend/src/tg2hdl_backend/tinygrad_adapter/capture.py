@@ -12,9 +12,9 @@ from tinygrad.uop.ops import UOp
 
 from tg2hdl_backend.tinygrad_adapter.fold_constants import FoldedProgram, fold_constants
 from tg2hdl_backend.tinygrad_adapter.initial_state import with_initial_state
-from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, spec_of
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, model_name, spec_of
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
-from tg2hdl_backend.tinygrad_adapter.trace import plain_function, trace
+from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.program import ProgramIR
@@ -114,13 +114,7 @@ def capture(
     UnsupportedError
         For a construct without hardware.
     """
-    if not callable(model):
-        raise InputError(
-            f"a model of type {type(model).__name__} cannot be called",
-            hint="pass a function of Tensors, or an object with __call__",
-        )
-    function = plain_function(model)
-    names = check_arity(function, example_inputs)
+    function, names = called_function(model, example_inputs)
     # A model from a file has names of its own, which need not be Python's.
     names = getattr(function, "input_names", names)
     examples = [

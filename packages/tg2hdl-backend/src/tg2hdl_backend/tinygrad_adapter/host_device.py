@@ -12,20 +12,11 @@ from tinygrad.helpers import DEBUG, DEV, NOOPT
 
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
 
-__all__ = ["HostAllocator", "HostDevice", "HostProgram", "shows_kernels"]
+__all__ = ["HostAllocator", "HostDevice", "HostMemory", "HostProgram", "shows_kernels"]
 
 
-class HostAllocator(Allocator):  # type: ignore[type-arg]
-    """Buffers in host memory; a kernel's memories are filled from them and read back."""
-
-    def _alloc(self, size: int, options: Any) -> memoryview:
-        return memoryview(bytearray(size))
-
-    def _free(self, opaque: memoryview, options: Any) -> None:
-        pass
-
-    def _as_buffer(self, src: memoryview) -> memoryview:
-        return src
+class HostMemory(Allocator):  # type: ignore[type-arg]
+    """Buffers that are bytes of this process; a subclass says whose."""
 
     def _copyin(self, dest: memoryview, src: memoryview) -> None:
         dest[:] = src.cast("B") if src.format != "B" or src.ndim != 1 else src
@@ -38,6 +29,19 @@ class HostAllocator(Allocator):  # type: ignore[type-arg]
 
     def _offset(self, buf: memoryview, size: int, offset: int) -> memoryview:
         return buf[offset : offset + size]
+
+
+class HostAllocator(HostMemory):
+    """Buffers in host memory; a kernel's memories are filled from them and read back."""
+
+    def _alloc(self, size: int, options: Any) -> memoryview:
+        return memoryview(bytearray(size))
+
+    def _free(self, opaque: memoryview, options: Any) -> None:
+        pass
+
+    def _as_buffer(self, src: memoryview) -> memoryview:
+        return src
 
 
 class HostProgram(ABC):

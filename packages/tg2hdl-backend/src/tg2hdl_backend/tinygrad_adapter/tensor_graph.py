@@ -14,16 +14,15 @@ from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.dialect import scalar_dtype
 from tg2hdl_backend.tinygrad_adapter.model_inputs import (
-    check_arity,
     model_name,
     numpy_of,
     spec_of,
     tinygrad_dtype,
 )
 from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of
-from tg2hdl_backend.tinygrad_adapter.trace import plain_function, reachable_tensors, result_graph
+from tg2hdl_backend.tinygrad_adapter.trace import called_function, reachable_tensors, result_graph
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, GraphBuilder, TensorGraph
 
 __all__ = ["tensor_graph"]
@@ -45,13 +44,7 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
     UnsupportedError
         For an operation that a graph of tensors cannot express, such as an update in place.
     """
-    if not callable(model):
-        raise InputError(
-            f"a model of type {type(model).__name__} cannot be called",
-            hint="pass a function of Tensors, or an object with __call__",
-        )
-    function = plain_function(model)
-    names = check_arity(function, example_inputs)
+    function, names = called_function(model, example_inputs)
     specs = [spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)]
     device = default_device()
     arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype), device=device) for s in specs]

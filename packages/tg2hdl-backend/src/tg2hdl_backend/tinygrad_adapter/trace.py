@@ -17,12 +17,13 @@ from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
-from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, model_name, tinygrad_dtype
+from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, forget_unfinished, origins_of
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = [
     "Trace",
+    "called_function",
     "flat_tensors",
     "plain_function",
     "reachable_tensors",
@@ -147,6 +148,23 @@ def plain_function(model: Any) -> Any:
     """The function inside a TinyJit; other models unchanged."""
     inner = getattr(model, "fxn", None)
     return inner if type(model).__name__.lstrip("_") == "TinyJit" and inner is not None else model
+
+
+def called_function(model: Any, example_inputs: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
+    """The function of a model and the names of its arguments.
+
+    Raises
+    ------
+    InputError
+        When it cannot be called, or not with as many inputs.
+    """
+    if not callable(model):
+        raise InputError(
+            f"a model of type {type(model).__name__} cannot be called",
+            hint="pass a function of Tensors, or an object with __call__",
+        )
+    function = plain_function(model)
+    return function, check_arity(function, example_inputs)
 
 
 def reachable_tensors(model: Any) -> dict[str, Tensor]:

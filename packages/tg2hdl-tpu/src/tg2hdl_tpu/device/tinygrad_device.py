@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tinygrad.device import Allocator
 from tinygrad.dtype import DType as TinygradDType
 from tinygrad.dtype import dtypes
 
-from tg2hdl_backend.tinygrad_adapter.host_device import HostDevice, HostProgram, shows_kernels
+from tg2hdl_backend.tinygrad_adapter.host_device import HostDevice, HostMemory, HostProgram, shows_kernels
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialCompiler, SequentialRenderer
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 from tg2hdl_tpu.device.image import image
@@ -66,7 +65,7 @@ class TINYTPUProgram(HostProgram):
         return result.cycles / (self.kernel.options.clock_mhz * 1e6)
 
 
-class _ImageAllocator(Allocator):  # type: ignore[type-arg]
+class _ImageAllocator(HostMemory):
     """Buffers in external memory; no view of them is given out, since freed rows are used again."""
 
     def _alloc(self, size: int, options: Any) -> memoryview:
@@ -74,18 +73,6 @@ class _ImageAllocator(Allocator):  # type: ignore[type-arg]
 
     def _free(self, opaque: memoryview, options: Any) -> None:
         image().give_back(opaque)
-
-    def _copyin(self, dest: memoryview, src: memoryview) -> None:
-        dest[:] = src.cast("B") if src.format != "B" or src.ndim != 1 else src
-
-    def _copyout(self, dest: memoryview, src: memoryview) -> None:
-        dest[:] = src
-
-    def _map(self, buf: memoryview) -> memoryview:
-        return buf
-
-    def _offset(self, buf: memoryview, size: int, offset: int) -> memoryview:
-        return buf[offset : offset + size]
 
 
 class TINYTPUDevice(HostDevice):

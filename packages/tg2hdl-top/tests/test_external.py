@@ -18,8 +18,8 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.external.budget import larger_part, too_large
+from tg2hdl_top.external.image import describe_image, memory_image
 from tg2hdl_top.external.memory_model import ExternalMemory, MemoryModel
-from tg2hdl_top.external.plan import memory_image
 from tg2hdl_top.external.sdram.model import SdramModel
 from tg2hdl_top.external.sdram.rules import SdramRules
 from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, simulate, words
@@ -146,7 +146,7 @@ def test_image_as_described():
     program, matrices = network()
     design = compile_program(program, options(memory=MODELS[0]))
     assert design.external is not None
-    described, image = design.external.describe(design), memory_image(design).tobytes()
+    described, image = describe_image(design), memory_image(design).tobytes()
     assert described["bytes"] == len(image)
     found: dict[str, list[Any]] = {}
     for tile in described["tiles"]:

@@ -20,8 +20,9 @@ from tg2hdl_ir.records import read_record, write_record
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import MemoryArray, plan_array, union_of_roles
+from tg2hdl_lower.memory.choose import plan_memory
 from tg2hdl_lower.memory.host import HostShape
-from tg2hdl_lower.memory.plan import MemoryPlan, Slot, plan_memory
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.external.memory_port import check_memory, image_buffer
 from tg2hdl_top.external.plan import ExternalPlan, plan_external
@@ -29,7 +30,7 @@ from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan, need_identity, overlaps_runs, plan_ports
 from tg2hdl_top.repeats import Repeats
-from tg2hdl_top.repeats.table import format_runs
+from tg2hdl_top.repeats.table import run_columns
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import SequencerPlan, Sharing, Timeline, sequencer_named
 
@@ -222,7 +223,12 @@ class Design:
         lines += [f"  memory {memory.format()}" for memory in self.buffers if not memory.role.streamed]
         lines += [f"  array {array.format()}" for array in self.arrays]
         if self.repeats_cores:
-            lines += [f"  {line}" for line in format_runs(self)]
+            calls = self.program.calls
+            columns = run_columns(self.cores, calls, self.memories, self.arrays)
+            lines += [
+                f"  {columns.format(run, core, calls[run], self.memories)}"
+                for run, core in enumerate(self.cores)
+            ]
         lines += [plan.format() for plan in self.core_plans]
         return "\n".join(lines)
 

@@ -18,9 +18,9 @@ from tg2hdl_lower.emit.connect_memory import Selection
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.sharing.connect import connect_shared
 from tg2hdl_top.design import Design
+from tg2hdl_top.external.image import image_beats
 from tg2hdl_top.external.loader import TileLoader
 from tg2hdl_top.external.memory_port import IMAGE, MemoryPort, memory_port, simulated_memory
-from tg2hdl_top.external.plan import image_beats
 from tg2hdl_top.joining import join_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import HostPort, build_port

@@ -243,7 +243,7 @@ class Accelerator:
         InputError
             When all weights are on the chip.
         """
-        from tg2hdl_top.external.plan import memory_image
+        from tg2hdl_top.external.image import memory_image
 
         return memory_image(self.design)
 

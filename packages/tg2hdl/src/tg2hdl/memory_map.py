@@ -13,6 +13,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import Layout
 from tg2hdl_top import Design, MemoryPlan
+from tg2hdl_top.external.image import describe_image
 
 __all__ = ["MemoryEntry", "MemoryMap"]
 
@@ -159,7 +160,7 @@ class MemoryMap(Sequence[MemoryEntry]):
         loads = [e.name for e in self._entries if e.write_ports]
         results = [self._design.program.buffers[n].name for n in self._design.program.outputs]
         external = self._design.external
-        streams = {"external_memory": external.describe(self._design)} if external and external.tiles else {}
+        streams = {"external_memory": describe_image(self._design)} if external and external.tiles else {}
         return streams | {
             "memories": [{**asdict(e), "bits": e.bits} for e in self._entries],
             "load_order": [n for n in loads if self._role(n) == "weight"]

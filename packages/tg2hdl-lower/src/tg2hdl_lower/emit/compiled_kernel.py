@@ -9,8 +9,8 @@ from tg2hdl_lower.component import Component
 from tg2hdl_lower.emit.connect_memory import HostAccess, connect_memory
 from tg2hdl_lower.emit.core import KernelCore
 from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.choose import plan_memory
 from tg2hdl_lower.memory.host import HostShape
-from tg2hdl_lower.memory.plan import plan_memory
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.planner import plan_kernel

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from amaranth import Module
+from amaranth.hdl import Value
 
 from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef, made_by
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.memory.plan import ArrayStyle, MemoryPlan
 from tg2hdl_lower.memory.use import MemoryUse
 
-if TYPE_CHECKING:
-    from amaranth import Module
-    from amaranth.hdl import Value
-
-    from tg2hdl_lower.memory.plan import MemoryPlan
-
 __all__ = ["ArrayStyle", "BuiltMemory", "MemoryKind", "choose_kind", "kind_named"]
-
-
-@dataclass(frozen=True)
-class ArrayStyle:
-    """How an array of words is written down.
-
-    Parameters
-    ----------
-    ram_style : str
-        Attribute of that name; empty leaves it to synthesis.
-    address_register : bool
-        The first cycle of the read latency is a register at the address, and the array is read combinationally.
-    """
-
-    ram_style: str = ""
-    address_register: bool = False
-
-    def __str__(self) -> str:
-        register = ", address registers" if self.address_register else ""
-        return f"ram_style {self.ram_style or 'left to synthesis'}{register}"
 
 
 class BuiltMemory(ABC):

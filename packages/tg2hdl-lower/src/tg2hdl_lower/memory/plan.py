@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
@@ -10,17 +10,34 @@ from amaranth import unsigned
 from amaranth.lib.memory import MemoryData
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
-from tg2hdl_lower.memory.kind import ArrayStyle, choose_kind, kind_named
+from tg2hdl_ir.plugins.descriptors import Area
 from tg2hdl_lower.memory.layout import Layout, joined_lanes
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
-from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
-__all__ = ["MemoryPlan", "Slot", "plan_memory"]
+__all__ = ["ArrayStyle", "MemoryPlan", "Slot"]
 
 Slot = tuple[int, int]
 """Kernel of a design, and buffer of that kernel."""
+
+
+@dataclass(frozen=True)
+class ArrayStyle:
+    """How an array of words is written down.
+
+    Parameters
+    ----------
+    ram_style : str
+        Attribute of that name; empty leaves it to synthesis.
+    address_register : bool
+        The first cycle of the read latency is a register at the address, and the array is read combinationally.
+    """
+
+    ram_style: str = ""
+    address_register: bool = False
+
+    def __str__(self) -> str:
+        register = ", address registers" if self.address_register else ""
+        return f"ram_style {self.ram_style or 'left to synthesis'}{register}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +91,6 @@ class MemoryPlan:
         """Size and role, without its banks."""
         return MemoryUse(self.layout.words, self.word_width, self.role, self.read_latency)
 
-    def with_ports(
-        self, ports: tuple[int, ...], routes: tuple[tuple[Slot, int, int], ...], family: FamilyDef
-    ) -> MemoryPlan:
-        """The memory with other read ports, at their cost."""
-        kind = kind_named(self.kind)
-        area, style = kind.area(self.use, family, len(ports)), kind.style(self.use, len(ports))
-        return replace(self, ports=ports, routes=routes, area=area, style=style)
-
     @property
     def word_width(self) -> int:
         """Bits of a word."""
@@ -119,51 +128,3 @@ class MemoryPlan:
             f"{self.word_width} bits{banks}, {len(self.ports)} read ports, latency {self.read_latency}, "
             f"{self.style}{initial}; " + ", ".join(users)
         )
-
-
-def plan_memory(
-    name: str,
-    plans: list[HardwarePlan],
-    slots: tuple[Slot, ...],
-    role: MemoryRole,
-    family: FamilyDef,
-    contents: npt.NDArray[Any] | None = None,
-    array: MemoryRole | None = None,
-) -> MemoryPlan:
-    """Choose the kind of the memory that kernels share as these slots; they agree on its layout.
-
-    Parameters
-    ----------
-    array : MemoryRole, optional
-        Role of the whole array of which the memory is a region.
-    """
-    kernel, buffer = slots[0]
-    plan = plans[kernel]
-    dtype, layout = plan.storage[buffer], plan.layouts[buffer]
-    use = MemoryUse.of(layout, dtype.bit_width, array or role, plan.read_latency)
-    ports = {p.number for k, b in slots for p in plans[k].ports if p.reads and p.buffer == b}
-    ports |= {0} if role.host_reads else set()
-    name_of_kind = choose_kind(use, family)
-    kind = kind_named(name_of_kind)
-    latency = use.latency + kind.extra_latency(use, family)
-    for k, b in slots:
-        if plans[k].latencies[b] != latency and any(p.reads and p.buffer == b for p in plans[k].ports):
-            raise InputError(
-                f"memory {name!r} is of kind {name_of_kind!r} with a latency of {latency} cycles, "
-                f"but kernel {k} was planned for {plans[k].latencies[b]}",
-                hint="plan the kernels of a design together with compile_program, or pass roles= to plan_kernel",
-            )
-    return MemoryPlan(
-        name,
-        dtype,
-        layout,
-        name_of_kind,
-        slots,
-        role,
-        tuple(sorted(ports)),
-        latency,
-        kind.bank_words(use, family),
-        kind.area(use, family, len(ports)),
-        kind.style(use, len(ports)),
-        contents,
-    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amaranth import Module
 from amaranth.hdl import Value
@@ -22,9 +22,7 @@ from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostBuffer
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_top.external.memory_model import ExternalMemory
-
-if TYPE_CHECKING:
-    from tg2hdl_top.external.plan import ExternalPlan
+from tg2hdl_top.external.plan import ExternalPlan
 
 __all__ = [
     "ADDRESS_BITS",

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_ir.errors import CapacityError
 from tg2hdl_lower.memory.array import RING, MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_lower.memory.words import to_words
 from tg2hdl_top.external.memory_model import ExternalMemory
 from tg2hdl_top.external.tiles import ROLE
 
-if TYPE_CHECKING:
-    from tg2hdl_top.design import Design
-
-__all__ = ["ExternalPlan", "StreamedTile", "image_beats", "memory_image", "plan_external"]
+__all__ = ["ExternalPlan", "StreamedTile", "plan_external"]
 
 
 @dataclass(frozen=True)
@@ -90,34 +83,6 @@ class ExternalPlan:
         """Tiles that must have arrived before each run starts."""
         return [sum(tile.run <= run for tile in self.tiles) for run in range(runs)]
 
-    def describe(self, design: Design) -> dict[str, Any]:
-        """The layout of the image, as plain data."""
-        tiles = []
-        for tile in self.tiles:
-            memory = design.memory(tile.buffer)
-            tiles.append(
-                {
-                    "tile": design.program.buffers[tile.buffer].name,
-                    "offset": tile.offset,
-                    "words": tile.words,
-                    "word_bits": memory.word_width,
-                    "word_bytes": tile.beats * self.model.beat_bytes,
-                    "element_bits": memory.dtype.bit_width,
-                    "dims": list(memory.layout.dims),
-                    "split": list(memory.layout.split),
-                }
-            )
-        return {
-            "port": self.port,
-            "identity": design.identity,
-            "beat_bits": self.model.bits,
-            "bytes": self.bytes,
-            "alignment": self.model.alignment,
-            "layout": "words of each tile in the order of their addresses, little-endian, padded to whole beats; the "
-            "position of elements in words as in `memories`",
-            "tiles": tiles,
-        }
-
     def format(self) -> list[str]:
         """Lines for the printed design."""
         lines = [
@@ -181,37 +146,3 @@ def plan_external(
             hint="choose a larger memory, or make the model smaller",
         )
     return ExternalPlan(port, model, tuple(tiles), tuple(notes))
-
-
-def memory_image(design: Design) -> npt.NDArray[np.uint8]:
-    """Bytes of the external memory, from the address on that the design is given.
-
-    Raises
-    ------
-    InputError
-        When the design streams nothing.
-    """
-    plan = design.external
-    if plan is None or not plan.tiles:
-        raise InputError(
-            "the design has no weights in external memory",
-            where=f"design {design.program.name}",
-            hint="all of them are on the chip: there is nothing to load",
-        )
-    parts = []
-    for tile in plan.tiles:
-        memory, contents = design.memory(tile.buffer), design.program.buffers[tile.buffer].initial
-        packed = memory.layout.pack(np.asarray(contents).astype(memory.dtype.numpy()), memory.dtype)
-        words = to_words(packed, memory.dtype.bit_width).reshape(tile.words, -1)
-        octets = np.ascontiguousarray(words.astype("<u8")).view(np.uint8).reshape(tile.words, -1)
-        width = tile.beats * plan.model.beat_bytes
-        octets = np.pad(octets, ((0, 0), (0, max(0, width - octets.shape[1]))))[:, :width]
-        parts.append(octets.reshape(-1))
-    return np.concatenate(parts)
-
-
-def image_beats(design: Design) -> list[int]:
-    """The image of a design as beats of its port."""
-    assert design.external is not None, "it has tiles"
-    beats = memory_image(design).reshape(-1, design.external.model.beat_bytes)
-    return [int.from_bytes(row.tobytes(), "little") for row in beats]

@@ -101,7 +101,8 @@ class MemoryRuns:
 
     def _found(self, table: RunTable) -> dict[str, dict[Slot, Selection]]:
         """What each core reaches of each memory, by memory and slot."""
-        columns = run_columns(self.design)
+        design = self.design
+        columns = run_columns(design.cores, design.program.calls, design.memories, design.arrays)
         for (core, name), column in columns.variables.items():
             self.m.d.comb += getattr(self.cores[core].variables, name).eq(table.add(column))
         found: dict[str, dict[Slot, Selection]] = {}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tg2hdl_lower.memory.plan import Slot
+from tg2hdl_ir.program import KernelCall
+from tg2hdl_lower.memory.array import MemoryArray
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 
-if TYPE_CHECKING:
-    from tg2hdl_top.design import Design
-
-__all__ = ["Column", "RunColumns", "format_runs", "run_columns"]
+__all__ = ["Column", "RunColumns", "run_columns"]
 
 Column = tuple[int | None, ...]
 """A value for each run of the design; None where its core does not use it."""
@@ -35,31 +33,40 @@ class RunColumns:
     regions: dict[Slot, Column]
     active: dict[tuple[int, int, str], Column]
 
+    def format(self, run: int, core: int, call: KernelCall, memories: Mapping[int, MemoryPlan]) -> str:
+        """One line for a run: its core and what it reaches."""
+        parts = [f"{name}={c[run]}" for (of, name), c in self.variables.items() if of == core]
+        parts += [f"b{idx}={memories[n].name}" for idx, n in call.slots.items()]
+        return f"run {run}: core {core}, {', '.join(parts)}"
 
-def run_columns(design: Design) -> RunColumns:
-    """The table of a design."""
-    place = {
-        name: (array.memory.name, array.region(name)) for array in design.arrays for name in array.members
-    }
+
+def run_columns(
+    cores: Sequence[int],
+    calls: Sequence[KernelCall],
+    memories: Mapping[int, MemoryPlan],
+    arrays: Sequence[MemoryArray],
+) -> RunColumns:
+    """The table of a design, from the core and the call of each run."""
+    place = {name: (array.memory.name, array.region(name)) for array in arrays for name in array.members}
     variables: dict[tuple[int, str], dict[int, int]] = {}
     regions: dict[Slot, dict[int, int]] = {}
-    memories: dict[Slot, dict[int, str]] = {}
-    for run, (core, call) in enumerate(zip(design.cores, design.program.calls, strict=True)):
+    reached: dict[Slot, dict[int, str]] = {}
+    for run, (core, call) in enumerate(zip(cores, calls, strict=True)):
         for name, value in call.values:
             variables.setdefault((core, name), {})[run] = value
         for idx, buffer in call.slots.items():
-            name = design.memory(buffer).name
+            name = memories[buffer].name
             memory, region = place.get(name, (name, 0))
-            memories.setdefault((core, idx), {})[run] = memory
+            reached.setdefault((core, idx), {})[run] = memory
             if name in place:
                 regions.setdefault((core, idx), {})[run] = region
     active = {
         (core, idx, memory): {run: int(each == memory) for run, each in used.items()}
-        for (core, idx), used in memories.items()
+        for (core, idx), used in reached.items()
         if len(set(used.values())) > 1
         for memory in dict.fromkeys(used.values())
     }
-    runs = len(design.cores)
+    runs = len(cores)
 
     def column(values: dict[int, int]) -> Column:
         return tuple(values.get(run) for run in range(runs))
@@ -69,13 +76,3 @@ def run_columns(design: Design) -> RunColumns:
         {key: column(values) for key, values in regions.items()},
         {key: column(values) for key, values in active.items()},
     )
-
-
-def format_runs(design: Design) -> Iterator[str]:
-    """One line for each run: its core and what it reaches."""
-    columns = run_columns(design)
-    for run, core in enumerate(design.cores):
-        parts = [f"{name}={c[run]}" for (of, name), c in columns.variables.items() if of == core]
-        call = design.program.calls[run]
-        parts += [f"b{idx}={design.memory(n).name}" for idx, n in call.slots.items()]
-        yield f"run {run}: core {core}, {', '.join(parts)}"

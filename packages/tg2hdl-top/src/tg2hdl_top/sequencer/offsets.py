@@ -9,6 +9,7 @@ from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.choose import with_ports
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
@@ -144,7 +145,7 @@ class _Search:
             ports = tuple(sorted(self.ports[number]))
             routes = tuple((slot, port, to) for (slot, port), to in self.routes[number].items() if port != to)
             if ports != memory.ports or routes:
-                memory = memory.with_ports(ports, routes, self.family)
+                memory = with_ports(memory, ports, routes, self.family)
             memories.append(memory)
         return Offsets(self.starts, self.uses, memories)
 

@@ -1,0 +1,77 @@
+"""The kind of a memory, with its ports and its cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
+from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan
+
+__all__ = ["plan_memory", "with_ports"]
+
+
+def plan_memory(
+    name: str,
+    plans: list[HardwarePlan],
+    slots: tuple[Slot, ...],
+    role: MemoryRole,
+    family: FamilyDef,
+    contents: npt.NDArray[Any] | None = None,
+    array: MemoryRole | None = None,
+) -> MemoryPlan:
+    """Choose the kind of the memory that kernels share as these slots; they agree on its layout.
+
+    Parameters
+    ----------
+    array : MemoryRole, optional
+        Role of the whole array of which the memory is a region.
+    """
+    kernel, buffer = slots[0]
+    plan = plans[kernel]
+    dtype, layout = plan.storage[buffer], plan.layouts[buffer]
+    use = MemoryUse.of(layout, dtype.bit_width, array or role, plan.read_latency)
+    ports = {p.number for k, b in slots for p in plans[k].ports if p.reads and p.buffer == b}
+    ports |= {0} if role.host_reads else set()
+    name_of_kind = choose_kind(use, family)
+    kind = kind_named(name_of_kind)
+    latency = use.latency + kind.extra_latency(use, family)
+    for k, b in slots:
+        if plans[k].latencies[b] != latency and any(p.reads and p.buffer == b for p in plans[k].ports):
+            raise InputError(
+                f"memory {name!r} is of kind {name_of_kind!r} with a latency of {latency} cycles, "
+                f"but kernel {k} was planned for {plans[k].latencies[b]}",
+                hint="plan the kernels of a design together with compile_program, or pass roles= to plan_kernel",
+            )
+    return MemoryPlan(
+        name,
+        dtype,
+        layout,
+        name_of_kind,
+        slots,
+        role,
+        tuple(sorted(ports)),
+        latency,
+        kind.bank_words(use, family),
+        kind.area(use, family, len(ports)),
+        kind.style(use, len(ports)),
+        contents,
+    )
+
+
+def with_ports(
+    memory: MemoryPlan,
+    ports: tuple[int, ...],
+    routes: tuple[tuple[Slot, int, int], ...],
+    family: FamilyDef,
+) -> MemoryPlan:
+    """The memory with other read ports, at their cost."""
+    kind = kind_named(memory.kind)
+    area, style = kind.area(memory.use, family, len(ports)), kind.style(memory.use, len(ports))
+    return replace(memory, ports=ports, routes=routes, area=area, style=style)

@@ -191,7 +191,7 @@ class _Verifier:
                 self.fail(text, access, hint)
 
     def outside(self, address: IRValue, depth: int) -> tuple[str, str | None] | None:
-        """Addresses of which some lie outside in some run, whatever the data is, and what would help."""
+        """Accesses that are out of bounds in some run whatever the data is, and a hint."""
         form = self.affine.of(address)
         counters = {loop.counter for loop in self.path}
         if form is None or any(isinstance(s, IRCounter) and s not in counters for s, _ in form.terms):

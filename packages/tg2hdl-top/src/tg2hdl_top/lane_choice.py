@@ -42,13 +42,13 @@ MAX_CHOICE = 64
 """Maximum inputs (elements) of one lane multiplexer: a larger one would be larger than a multiplier."""
 
 WORTH_TURNS = 0.85
-"""Largest ratio of cycles after to before, at which lanes whose products take turns are worth their multiplexers."""
+"""Largest ratio of cycles after to before at which lanes with time-shared multipliers are worth their multiplexers."""
 
 TURNS_OVERHEAD = 40
-"""Cycles that a run takes longer where units take turns: each has one more, and a result may wait for its turn."""
+"""Extra cycles of a run with time-shared units: one more latency each, and a result may wait for its slot."""
 
 MAX_TURNS = 12
-"""Choices of lanes whose products take turns that are looked at."""
+"""Candidates for lanes with time-shared multipliers that are evaluated."""
 
 _accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
 """Of the kernels that are alive: a kernel is placed for itself before it is placed in its program."""
@@ -167,7 +167,7 @@ class LaneChooser:
         return replace(best, why=self._why(best, fewest)) if budget > 1 or best.lanes else best
 
     def _in_turns(self, best: LaneChoice, busiest: int) -> LaneChoice:
-        """More lanes, whose products take turns on the multipliers, where that takes much fewer cycles."""
+        """More lanes on time-shared multipliers, where that takes much fewer cycles."""
         limit = self.options.budget
         if limit is None or busiest < 2 or limit < 2:
             return best
@@ -185,7 +185,7 @@ class LaneChooser:
         return best
 
     def _turns(self, lanes: dict[int, int]) -> int:
-        """Cycles of a step, by the turns that its products take on the multipliers."""
+        """Cycles of a step, as its products share the multipliers in time."""
         limit = self.options.budget
         if limit is None:
             return 1

@@ -136,7 +136,7 @@ def _uses(statement: object, register: int) -> bool:
 
 
 def _chain(kernel: KernelIR, result: IRRegLoad, fixed: FixedValues) -> _Chain:
-    """The longest chain of affine operations of weights on a result, all of which nothing else reads."""
+    """The longest chain of affine operations with weights on a result; its values have no other reader."""
     users: dict[IRValue, list[IRValue | None]] = {}
     seen: set[IRValue] = set()
     for statement in kernel.loop_tree.statements():

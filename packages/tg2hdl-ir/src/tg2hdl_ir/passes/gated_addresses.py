@@ -126,7 +126,7 @@ class _UnderGate:
 
 
 def _sum(a: _Quotient, b: _Quotient, sign: int) -> _Quotient | None:
-    """Sum or difference of which one is whole: it moves into the quotient of the other."""
+    """Sum or difference with one integral operand, which moves into the quotient of the other."""
     if b.shift and (a.shift or sign < 0):
         return None
     if b.shift:

@@ -31,7 +31,7 @@ def plan_memory(
     Parameters
     ----------
     array : MemoryRole, optional
-        Role of the whole array of which the memory is a region.
+        Role of the array, where the memory is a region of one.
     """
     kernel, buffer = slots[0]
     plan = plans[kernel]

@@ -11,7 +11,7 @@ from tg2hdl_ir.errors import InputError
 __all__ = ["ExternalMemory", "MemoryModel"]
 
 _PAGE = 4096
-"""Bytes of which no AXI burst crosses a multiple."""
+"""Boundary that no AXI burst crosses (bytes)."""
 
 
 class ExternalMemory(ABC):
@@ -36,7 +36,7 @@ class ExternalMemory(ABC):
     @property
     @abstractmethod
     def alignment(self) -> int:
-        """Bytes of which the address of an image is a multiple."""
+        """Alignment of the address of an image (bytes)."""
 
     @property
     @abstractmethod

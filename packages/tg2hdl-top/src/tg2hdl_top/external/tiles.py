@@ -29,7 +29,7 @@ class Tiling:
 
 
 def tilings(program: ProgramIR, call: KernelCall, weights: Collection[int]) -> list[Tiling]:
-    """All ways to cut a call so that each run reads a tile of each of these buffers; most runs last."""
+    """Partitions of a call in which each run reads one tile of each of these buffers; those with the most runs last."""
     slots = [idx for idx, n in call.slots.items() if n in weights]
     if not slots or call.host_variables:
         return []

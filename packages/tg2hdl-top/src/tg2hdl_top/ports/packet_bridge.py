@@ -23,7 +23,7 @@ from tg2hdl_top.register_map import REGISTERS, Access, RegisterMap
 __all__ = ["BUFFER_BYTES", "CODE_SEQUENCE", "PacketBridge"]
 
 BUFFER_BYTES = 2048
-"""Requests that may be on their way, with their checks (bytes)."""
+"""Requests that may be in flight, with their checks (bytes)."""
 CODE_SEQUENCE = 0x80
 """Code of a reply to a request that has another number than the next one: nothing was done."""
 _START = next(register.address for register in REGISTERS if register.name == "START")

@@ -81,7 +81,7 @@ class SdramReadPort(MemoryPort):
         with m.If(timer == 0):
             m.d.sync += due.eq(1)
 
-        # A run begins when what was under way has come to its end.
+        # A run begins once the commands under way have ended.
         pending, settle = Signal(), Signal(range(model.settle + 1))
         with m.If(settle != 0):
             m.d.sync += settle.eq(settle - 1)

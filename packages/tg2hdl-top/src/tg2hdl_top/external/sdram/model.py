@@ -116,7 +116,7 @@ class SdramModel(ExternalMemory):
 
     @property
     def settle(self) -> int:
-        """Cycles after `start` in which whatever the controller did comes to its end, so that each run begins alike."""
+        """Cycles after `start` until the controller is idle, so that every run begins in the same state."""
         return max(self.cycles(self.t_rfc), self.cycles(self.t_rcd) + self.write_cycles) + 1
 
     @property

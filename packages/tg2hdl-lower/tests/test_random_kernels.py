@@ -22,7 +22,7 @@ MOST_CYCLES = 300
 """Of a kernel that is simulated here: the benches go on where divisions in recurrences take thousands."""
 
 
-@settings(COMMON, max_examples=30)
+@settings(COMMON, max_examples=20)
 @given(case=kernels(types=INTEGERS))
 def test_one_lane(case, same_as_golden):
     kernel, buffers, variables = case
@@ -42,7 +42,7 @@ def legal_lanes(kernel):
     }
 
 
-@settings(COMMON, max_examples=30)
+@settings(COMMON, max_examples=20)
 @given(case=kernels(types=INTEGERS), data=st.data())
 def test_lanes_and_packed_memories(case, data, same_as_golden):
     kernel, buffers, variables = case

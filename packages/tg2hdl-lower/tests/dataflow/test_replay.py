@@ -120,7 +120,7 @@ def test_lanes_in_the_padding_take_no_multiplier(lanes, products, same_as_golden
 @settings(
     deadline=None,
     derandomize=True,
-    max_examples=25,
+    max_examples=15,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )

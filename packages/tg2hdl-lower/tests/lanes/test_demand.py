@@ -42,7 +42,7 @@ def test_random_kernels():
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-        max_examples=100,
+        max_examples=60,
     )
     @given(case=kernels(types=(DType.INT32, DType.INT8, DType.UINT16)), data=st.data())
     def compare(case, data):

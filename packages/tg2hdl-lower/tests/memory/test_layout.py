@@ -83,6 +83,7 @@ def test_affine_addresses(layout, coefficients, const):
         if fixed is not None:
             assert (value(fixed[0], step), fixed[1]) == (word, lane)
         if row is not None:
-            ahead, offset = divmod(value(row.row.terms, step) + row.const, row.row.split)
-            assert value(row.row.word, step) + ahead * row.row.word_stride == word
-            assert row.lane + offset * row.row.lane_stride == lane
+            digits_of = [(row.row.digit, row.const), *((other, 0) for other in row.row.others)]
+            at = [(each, *divmod(value(each.form, step) + const, each.split)) for each, const in digits_of]
+            assert value(row.row.word, step) + sum(ahead * each.stride for each, ahead, _ in at) == word
+            assert row.lane + sum(offset * each.weight for each, _, offset in at) == lane

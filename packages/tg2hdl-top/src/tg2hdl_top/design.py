@@ -401,7 +401,7 @@ def _check_slots(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> None:
     def facts(slot: Slot) -> tuple[Any, int, Any]:
         kernel, buffer = slot
         plan = plans[kernel]
-        return plan.storage[buffer], plan.kernel.buffer(buffer).depth, plan.layouts[buffer]
+        return plan.storage[buffer], plan.kernel.buffer(buffer).depth, plan.layouts[buffer].merged()
 
     for slot in slots[1:]:
         if facts(slot) != facts(slots[0]):

@@ -245,11 +245,20 @@ class LaneChooser:
     def _layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
         entry = self.known.get(idx)
         if entry is not None and entry.layout.lanes > 1:
-            return entry.layout
+            return self._seen(idx, entry.layout, lanes)
         preferred = self._preferred(idx, depth, lanes)
         if entry is None or all(user.accepts(preferred, self._ports(idx, preferred)) for user in entry.users):
             return preferred
         return entry.layout
+
+    def _seen(self, idx: int, layout: Layout, lanes: dict[int, int]) -> Layout:
+        """A given layout with the dimensions along which the kernel goes, where that saves cycles."""
+        accesses = self.accesses[idx]
+        strides = {abs(c) for a in accesses.found if a.form is not None for _, c in a.form.terms}
+        ports = self._ports(idx, layout)
+        return min(
+            (layout, layout.divided(strides)), key=lambda each: accesses.use(lanes, each).interval(ports)
+        )
 
     def _preferred(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
         """The layout with the fewest port stalls, and of these the one with the lowest demand."""

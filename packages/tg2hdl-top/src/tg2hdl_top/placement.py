@@ -92,7 +92,7 @@ def _placed(
         slots = _slots(program.calls[number])
         return {
             "lanes": choices[number].lanes,
-            "layouts": {idx: layouts[n] for idx, n in slots.items()},
+            "layouts": _layouts_of(choices[number], slots, layouts),
             "storage": {idx: storage[n] for idx, n in slots.items()},
             "roles": roles[number],
         }
@@ -137,7 +137,8 @@ def _place(
         choices[number] = choice
         for idx, n in slots.items():
             entry = buffers.setdefault(n, BufferLayout(choice.layouts[idx]))
-            entry.layout = choice.layouts[idx]
+            if entry.layout.merged() != choice.layouts[idx].merged():
+                entry.layout = choice.layouts[idx]
             entry.users.append(BufferUser(choice.accesses[idx], choice.lanes, choice.interval))
     return choices, {n: entry.layout for n, entry in buffers.items()}
 
@@ -149,9 +150,18 @@ def _program_cost(
     cycles = sum(choice.cycles for choice in choices.values())
     demand = 0
     for number, choice in choices.items():
-        mine = {idx: layouts[n] for idx, n in _slots(program.calls[number]).items()}
+        mine = _layouts_of(choice, _slots(program.calls[number]), layouts)
         demand += memory_demand(choice.accesses, choice.lanes, mine)
     return cycles, demand
+
+
+def _layouts_of(choice: LaneChoice, slots: dict[int, int], layouts: dict[int, Layout]) -> dict[int, Layout]:
+    """Layouts of a kernel's slots, each with the dimensions that the kernel has chosen lanes for."""
+    chosen = choice.layouts
+    return {
+        idx: chosen[idx] if chosen[idx].merged() == layouts[n].merged() else layouts[n]
+        for idx, n in slots.items()
+    }
 
 
 def _slots(call: KernelCall) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -96,11 +97,11 @@ class Constraints:
         self._narrow(negative.terms, form.const - limit, None)
 
     def _narrow(self, terms: Terms, low: int | None, high: int | None) -> None:
-        if len(terms) == 1:
-            ((symbol, factor),) = terms
-            if factor < 0:
-                low, high = None if high is None else -high, None if low is None else -low
-            terms, size = ((symbol, 1),), abs(factor)
+        size = math.gcd(*(factor for _, factor in terms))
+        if len(terms) == 1 and terms[0][1] < 0:
+            size, low, high = -size, None if high is None else -high, None if low is None else -low
+        if terms:
+            terms, size = tuple((symbol, factor // size) for symbol, factor in terms), abs(size)
             low = None if low is None else -(-low // size)
             high = None if high is None else high // size
         before = self._known.get(terms, (-(1 << 62), 1 << 62))

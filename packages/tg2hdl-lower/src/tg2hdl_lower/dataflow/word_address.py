@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,22 +104,32 @@ class WordAddresses:
         return digits if constant and all(isinstance(s, IRCounter) for s, _ in form.terms) else None
 
     def _in_a_row(self, buffer: int, layout: Layout, element: RowElement) -> WordAddress:
-        """Address of an element whose lane changes along one dimension."""
-        row = element.row
-        start = self._starts_of(buffer).get(row, element.const - element.const % row.step)
-        ahead, offset = divmod(element.const - start, row.split)
-        digit = DigitSplit(row.terms.offset(start), row.split, row.word_stride)
-        first = self._split_address(row.word.offset(ahead * row.word_stride), (digit,), layout)
-        places = [(n, *divmod(offset + n, row.split)) for n in range(0, row.split, row.step)]
-        choices = tuple(
-            LaneChoice(n, word, element.lane + row.lane_stride * lane) for n, word, lane in places
-        )
+        """Address of an element whose lane changes, which shares its words with others along one dimension."""
+        row, along = element.row, element.row.digit
+        start = self._starts_of(buffer).get(row, element.const - element.const % along.step)
+        ahead, offset = divmod(element.const - start, along.split)
+        digits = (along.form.offset(start), *(each.form for each in row.others))
+        moving = (along, *row.others)
+        splits = tuple(DigitSplit(d, m.split, m.stride) for d, m in zip(digits, moving, strict=True))
+        first = self._split_address(row.word.offset(ahead * along.stride), splits, layout)
+        weights = tuple(math.prod(m.split for m in moving[:n]) for n in range(len(moving)))
+        choices = []
+        for places in itertools.product(*(range(0, m.split, m.step) for m in moving)):
+            word, lane = divmod(offset + places[0], along.split)
+            lane = lane * along.weight + sum(
+                p * m.weight for p, m in zip(places[1:], row.others, strict=True)
+            )
+            position = sum(p * w for p, w in zip(places, weights, strict=True))
+            choices.append(LaneChoice(position, word, element.lane + lane))
         after = None
         if any(choice.word for choice in choices):
-            following = row.word.offset((ahead + 1) * row.word_stride)
-            after = self._split_address(following, (digit,), layout)
-        position = self._position(first, 0, row.split)
-        return WordAddress(first, position=position, after=after, choices=choices)
+            after = self._split_address(row.word.offset((ahead + 1) * along.stride), splits, layout)
+        positions = tuple(self._position(first, at, m.split) for at, m in enumerate(moving))
+        position = positions[0]
+        if row.others:
+            last = sum((m.split - 1) * w for m, w in zip(moving, weights, strict=True))
+            position = self._index(first, 0, last, positions, weights)
+        return WordAddress(first, position=position, after=after, choices=tuple(choices))
 
     def _starts_of(self, buffer: int) -> dict[Row, int]:
         """Where the elements that the leaf loads begin, of rows whose elements share words."""
@@ -166,16 +177,22 @@ class WordAddresses:
         weights = tuple(weight for _, weight in moving)
         if weights == (1,) and fixed_lane == 0:
             return WordAddress(node, position=positions[0])
-        lane = self.leaf.shared(
-            LaneIndex,
-            (node, fixed_lane),
-            DType.INT32,
-            (0, layout.lanes - 1),
-            positions=tuple(positions),
-            weights=weights,
-            offset=fixed_lane,
-        )
+        lane = self._index(node, fixed_lane, layout.lanes - 1, tuple(positions), weights)
         return WordAddress(node, position=lane)
+
+    def _index(
+        self, node: int, offset: int, last: int, positions: tuple[int, ...], weights: tuple[int, ...]
+    ) -> int:
+        """`offset` plus the weighted positions of an address, at most `last`."""
+        return self.leaf.shared(
+            LaneIndex,
+            (node, offset, weights),
+            DType.INT32,
+            (0, last),
+            positions=positions,
+            weights=weights,
+            offset=offset,
+        )
 
     def _divided(self, layout: Layout, addr: IRValue) -> WordAddress:
         """Address by division with constants, for what no counter can follow."""

@@ -152,7 +152,7 @@ class BufferAccesses:
                 else:
                     row = place.element.row
                     rows.setdefault(row, set()).add(place.element.const)
-                    picked[False, place.form] = row.split // row.step
+                    picked[False, place.form] = row.choices
         reads = len(words[False])
         reads += sum(row.span(consts).words for row, consts in rows.items())
         # Each time that an element is stored again, its word is written again.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
 
-__all__ = ["Layout", "Row", "RowElement", "RowSpan", "joined_lanes"]
+__all__ = ["Layout", "MovingDigit", "Row", "RowElement", "RowSpan", "joined_lanes"]
 
 
 def joined_lanes(packed: npt.NDArray[np.uint64], width: int) -> list[int]:
@@ -79,6 +79,30 @@ class Layout:
     def address_width(self) -> int:
         """Bits of a word address."""
         return max(1, (self.words - 1).bit_length())
+
+    def merged(self) -> Layout:
+        """The same words and lanes with as few dimensions as possible; equal for layouts of equal words and lanes."""
+        dims, split = list(self.dims), list(self.split)
+        for n in range(len(dims) - 1, 0, -1):
+            if split[n] == dims[n] or (split[n - 1] == 1 and dims[n] % split[n] == 0):
+                dims[n - 1 : n + 1], split[n - 1 : n + 1] = [dims[n - 1] * dims[n]], [split[n - 1] * split[n]]
+        return Layout(tuple(dims), tuple(split))
+
+    def divided(self, strides: Collection[int]) -> Layout:
+        """The same words and lanes with a dimension for each of these strides that is a multiple of words."""
+        merged = self.merged()
+        dims: list[int] = []
+        split: list[int] = []
+        for n, (dim, lanes) in enumerate(zip(merged.dims, merged.split, strict=True)):
+            inner = math.prod(merged.dims[n + 1 :])
+            for size in sorted({s // inner for s in strides if s % inner == 0}, reverse=True):
+                if 1 < size < dim and dim % size == 0 and size % lanes == 0:
+                    dims.append(dim // size)
+                    split.append(1)
+                    dim = size
+            dims.append(dim)
+            split.append(lanes)
+        return Layout(tuple(dims), tuple(split))
 
     def place(self, elements: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Word and lane of each element."""
@@ -151,26 +175,49 @@ class Layout:
         return word, lane
 
     def row_element(self, digits: list[Affine]) -> RowElement | None:
-        """Element whose lane changes along exactly one dimension; None when there is no such dimension, or more."""
-        word, lane, found = Affine(0), 0, None
+        """Element of a row along the last dimension in which its lane changes; None where it changes in none."""
+        word, lane = Affine(0), 0
+        moving: list[MovingDigit] = []
         for n, (digit, split) in enumerate(zip(digits, self.split, strict=True)):
             stride, weight = math.prod(self.rows[n + 1 :]), math.prod(self.split[n + 1 :])
             step = math.gcd(split, *(c for _, c in digit.terms))
-            if step == split:
-                offset = digit.const % split
-                reduced = Affine(
-                    (digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms)
-                )
-                word, lane = word.plus(reduced.scaled(stride)), lane + offset * weight
-            elif found is not None:
-                return None
-            else:
-                found = digit, split, step, stride, weight
-        if found is None:
+            if step < split:
+                moving.append(MovingDigit(digit, split, step, stride, weight))
+                continue
+            offset = digit.const % split
+            reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
+            word, lane = word.plus(reduced.scaled(stride)), lane + offset * weight
+        if not moving:
             return None
-        digit, split, step, stride, weight = found
-        row = Row(word, digit.offset(-digit.const), split, step, stride, weight)
-        return RowElement(row, digit.const, lane)
+        last = moving.pop()
+        others = []
+        for each in moving:
+            offset = each.form.const % each.step
+            lane += offset * each.weight
+            others.append(replace(each, form=each.form.offset(-offset)))
+        const = last.form.const
+        return RowElement(Row(word, replace(last, form=last.form.offset(-const)), tuple(others)), const, lane)
+
+
+@dataclass(frozen=True)
+class MovingDigit:
+    """Position along a dimension of a layout in which the lane of an element changes.
+
+    Parameters
+    ----------
+    split : int
+        Lanes of a word along the dimension.
+    step : int
+        What the position, but for its constant, is a multiple of, modulo `split`.
+    stride, weight : int
+        Distance of its words in the memory, and of its lanes in a word.
+    """
+
+    form: Affine
+    split: int
+    step: int
+    stride: int
+    weight: int
 
 
 @dataclass(frozen=True)
@@ -180,38 +227,37 @@ class Row:
     Parameters
     ----------
     word : Affine
-        Word address by the other dimensions.
-    terms : Affine
+        Word address by the dimensions in which the lane is fixed.
+    digit : MovingDigit
         Position along the dimension, without the constant.
-    split : int
-        Lanes of a word along the dimension.
-    step : int
-        What `terms` is a multiple of, modulo `split`.
-    word_stride, lane_stride : int
-        Distance of its words in the memory, and of its lanes in a word.
+    others : tuple of MovingDigit
+        Positions along other dimensions in which the lane changes.
     """
 
     word: Affine
-    terms: Affine
-    split: int
-    step: int
-    word_stride: int
-    lane_stride: int
+    digit: MovingDigit
+    others: tuple[MovingDigit, ...] = ()
+
+    @property
+    def choices(self) -> int:
+        """Lanes of a word in which an element may be."""
+        return math.prod(each.split // each.step for each in (self.digit, *self.others))
 
     def span(self, consts: Collection[int]) -> RowSpan:
         """How elements at these constants are fetched."""
-        alone = len({const - const % self.step for const in consts})
-        start = min(consts) - min(consts) % self.step
+        split, step = self.digit.split, self.digit.step
+        alone = len({const - const % step for const in consts})
+        start = min(consts) - min(consts) % step
         words: set[int] = set()
         for const in consts:
-            ahead, offset = divmod(const - start, self.split)
-            words |= {ahead, ahead + 1} if offset >= self.step else {ahead}
+            ahead, offset = divmod(const - start, split)
+            words |= {ahead, ahead + 1} if offset >= step else {ahead}
         return RowSpan(start, len(words)) if len(words) < alone else RowSpan(None, alone)
 
 
 @dataclass(frozen=True)
 class RowElement:
-    """Element of a row at ``terms + const``; `lane` is its lane by the other dimensions."""
+    """Element of a row at ``digit + const``; `lane` is its lane by the dimensions and parts that do not move."""
 
     row: Row
     const: int

@@ -245,12 +245,16 @@ def _positive(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 _RELAXED = {"float_order": "relaxed"}
 _FOLDED = {"fold_batchnorm": True}
 _OVERLAP = {"schedule": "overlap"}
+_OWN = {"schedule": "overlap", "share_multipliers": False}
+_SHORT = {"float_order": "relaxed", "units": {"add": "fp32.add.small"}}
 _IMAGE = _float(1, 8, 8, 8)
+_FEW_STEPS = (Case(cycles=450), Case(options=_RELAXED, cycles=120), Case(options=_SHORT, cycles=120))
+_GELU = (Case(cycles=2300), Case(options=_OWN, cycles=2300))
 
 MODELS = [
     Model("matmul 16x32x64", _product(lambda x: x), _float(16, 32), 32768, (Case(cycles=2065),)),
-    Model("matmul + tanh-GELU", _product(lambda x: x.gelu()), _float(16, 32), 32768, (Case(cycles=2300),)),
-    Model("matmul + erf-GELU", _product(_erf_gelu), _float(16, 32), 32768, (Case(cycles=2300),)),
+    Model("matmul + tanh-GELU", _product(lambda x: x.gelu()), _float(16, 32), 32768, _GELU),
+    Model("matmul + erf-GELU", _product(_erf_gelu), _float(16, 32), 32768, _GELU),
     Model(
         "matmul + BatchNorm",
         lambda: _product(_norm(2, 64))(),
@@ -258,7 +262,7 @@ MODELS = [
         32768,
         (Case(cycles=2300), Case(options=_FOLDED, cycles=2300)),
     ),
-    Model("MLP 30-16-1", mlp, _float(1, 30), 496, (Case(cycles=450), Case(options=_RELAXED, cycles=120))),
+    Model("MLP 30-16-1", mlp, _float(1, 30), 496, _FEW_STEPS),
     Model(
         "conv 3x3 + BatchNorm + ReLU",
         conv_norm,

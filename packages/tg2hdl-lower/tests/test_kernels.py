@@ -149,6 +149,22 @@ def padded():
     return KernelIR(buffers, LoopIR.from_items((outer,)), (RegisterMeta(0, I32),), name="window")
 
 
+def windows(channels=4, columns=8, taps=3):
+    """``out[i] = sum over c, k of in[c, i + k]``."""
+    i, c, k = IRCounter(columns - taps + 1, 0, 0), IRCounter(channels, 1, 1), IRCounter(taps, 2, 2)
+    load, before, after = (
+        IRBufLoad(0, linear((c, columns), (i, 1), (k, 1)), I32),
+        IRRegLoad(I32),
+        IRRegLoad(I32),
+    )
+    update = IRRegStore(IROp("add", I32, (before, load)))
+    inner = LoopIR.from_items((load, before, update), counter=k, axis_type="reduce")
+    middle = LoopIR.from_items((inner,), counter=c, axis_type="reduce")
+    outer = LoopIR.from_items((IRRegStore(number(0)), middle, after, IRBufStore(1, i, after, I32)), counter=i)
+    buffers = (BufferMeta(0, channels * columns, I32, False), BufferMeta(1, i.bound, I32, True))
+    return KernelIR(buffers, LoopIR.from_items((outer,)), (RegisterMeta(0, I32),), name="windows")
+
+
 KERNELS = [scalar, gemv, full_reduction, siblings, in_place, gather, padded]
 
 
@@ -177,6 +193,17 @@ def test_lanes_of_a_matrix_product(lanes, pack, same_as_golden):
     same_as_golden(kernel, plan, random_contents(kernel))
     steps = -(-4 // lanes.get(0, 1)) * -(-6 // lanes.get(1, 1))
     assert plan.steps() == steps
+
+
+@pytest.mark.parametrize("split", [(2, 4), (4, 2), (4, 8), (2, 8)])
+@pytest.mark.parametrize("lanes", [2, 3, 6])
+def test_windows_over_words_of_several_channels_share_words(split, lanes, same_as_golden):
+    """The lane moves along both dimensions: in all elements alike along one, as a window along the other."""
+    kernel = windows()
+    plan = plan_kernel(kernel, lanes={0: lanes}, layouts={0: Layout((4, 8), split)})
+    same_as_golden(kernel, plan, random_contents(kernel))
+    loads = [n for n in plan.all(Load) if n.buffer == 0]
+    assert len(loads) <= -(-(lanes - 1) // split[1]) + 1
 
 
 def test_a_word_of_many_block_rams_has_a_register_at_its_address(same_as_golden):

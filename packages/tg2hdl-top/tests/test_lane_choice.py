@@ -8,13 +8,14 @@ import pytest
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.plugins.descriptors import MemoryKindDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_lower import plan_kernel
+from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.memory.lut import LutRam
 from tg2hdl_top import CompileOptions
-from tg2hdl_top.lane_choice import LaneChooser
+from tg2hdl_top.lane_choice import BufferLayout, LaneChooser
 
 I32 = DType.INT32
 
@@ -28,6 +29,36 @@ def distant_sums(size: int) -> KernelIR:
     root = LoopIR.from_items((LoopIR.from_items((*loads, IRBufStore(0, i, total, I32)), counter=i),))
     buffers = (BufferMeta(0, size, I32, True), BufferMeta(1, 3 * size, I32, False))
     return KernelIR(buffers, root, name="distant_sums")
+
+
+def rows(height: int, width: int) -> KernelIR:
+    """``out[i, j] = a[i, j] + a[i, j + 1]`` for rows of `width`, the last of which ends a column earlier."""
+    i, j = IRCounter(height, 0, 0), IRCounter(width - 1, 1, 1)
+
+    def at(stride: int, const: int) -> IROp:
+        row = IROp("mul", i.dtype, (i, IRConst(stride, i.dtype)))
+        return IROp("add", i.dtype, (IROp("add", i.dtype, (row, j)), IRConst(const, i.dtype)))
+
+    loads = [IRBufLoad(1, at(width, n), I32) for n in range(2)]
+    store = IRBufStore(0, at(width - 1, 0), IROp("add", I32, tuple(loads)), I32)
+    inner = LoopIR.from_items((*loads, store), counter=j)
+    root = LoopIR.from_items((LoopIR.from_items((inner,), counter=i),))
+    buffers = (
+        BufferMeta(0, height * (width - 1), I32, True),
+        BufferMeta(1, height * width, I32, False),
+    )
+    return KernelIR(buffers, root, name="rows")
+
+
+def test_a_kernel_sees_the_layout_of_another_along_its_own_rows():
+    """Pairs of pairs are words of four: a window goes across the ends of pairs."""
+    kernel = canonicalize(rows(4, 16))
+    given = Layout((32, 2), (2, 2))
+    storage = {b.idx: b.dtype for b in kernel.buffers}
+    options = CompileOptions(multipliers=15)
+    choice = LaneChooser(kernel, {1: BufferLayout(given)}, storage, {}, options, sparing=False).choose()
+    assert choice.layouts[1] == Layout((4, 16), (1, 4))
+    assert choice.interval == 1
 
 
 class OnePort(LutRam):

@@ -38,6 +38,16 @@ def test_a_multiple_bounds_the_counter():
     assert interval_under(both) == (3, 4)
 
 
+def test_a_multiple_bounds_a_sum():
+    """2 * (i + j) + 1 < 16 says that i + j is at most 7."""
+    other = IRCounter(20, 1, 1)
+    both = IROp("add", I32, (COUNTER, other))
+    odd = IROp("add", I32, (IROp("mul", I32, (both, constant(2))), constant(1)))
+    ranges = RangeAnalysis()
+    known = Constraints(less(odd, constant(16)), ranges, AffineAnalysis(ranges))
+    assert known.interval(Affine(0, ((COUNTER, 1), (other, 1)))) == (0, 7)
+
+
 @given(
     factor=st.integers(-9, 9).filter(bool),
     bound=st.integers(-60, 60),

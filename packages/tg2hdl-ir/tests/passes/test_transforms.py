@@ -304,3 +304,18 @@ kernel outside
     buffers = {0: np.zeros(3, np.int32), 1: np.zeros(8, np.int32)}
     assert evaluate(turned, buffers)[1][0] == 7 + 6
     same_results(kernel, turned, buffers, {})
+
+
+def test_a_relaxed_sum_leaves_out_its_first_zero():
+    i = IRCounter(3, 0, 0)
+    loads = [IRBufLoad(n, i, DType.FP32) for n in range(4)]
+    total = IRConst(0.0, DType.FP32)
+    for load in loads:
+        total = IROp("add", DType.FP32, (total, load))
+    body = LoopIR.from_items((*loads, IRBufStore(4, i, total, DType.FP32)), counter=i)
+    buffers = tuple(BufferMeta(n, 3, DType.FP32, n == 4) for n in range(5))
+    kernel = KernelIR(buffers, LoopIR.from_items((body,)))
+    assert balance(kernel).format().count("add fp32") == 4
+    text = balance(kernel, regroup_floats=True).format()
+    assert text.count("add fp32") == 3
+    assert "0.0" not in text

@@ -108,12 +108,13 @@ def plan_kernel(
     plan = planning.interleaved(flat)
     if plan.ii > 1 and not planning.waits_for_multipliers(plan):
         flat, plan = planning.warmed_up(flat, plan)
-    plan = planning.chaining(flat, plan)
     shorter = _lower_latency_units(plan, options)
+    least = WORTH_A_SLOWER_UNIT * _longest(plan)
+    plan = planning.chaining(flat, plan)
     if shorter:
         units = replace(options, units={**options.units, **shorter})
         trial = replace(planning, options=units).interleaved(flat)
-        if _longest(trial) <= WORTH_A_SLOWER_UNIT * _longest(plan):
+        if _longest(trial) <= least and _longest(trial) < _longest(plan):
             names = ", ".join(sorted(shorter.values()))
             note = f"lower-latency units shorten accumulator stalls: {names}"
             plan = replace(trial, notes=(*trial.notes, note))

@@ -55,6 +55,22 @@ def test_place_pack_and_unpack(layout):
     np.testing.assert_array_equal(layout.unpack(packed, DType.INT8), values)
 
 
+@pytest.mark.parametrize(
+    ("layout", "merged", "divided"),
+    [
+        (Layout((4, 32, 2), (4, 2, 2)), Layout((4, 64), (4, 4)), Layout((4, 8, 8), (4, 1, 4))),
+        (Layout((3, 8), (1, 4)), Layout((24,), (4,)), Layout((3, 8), (1, 4))),
+        (Layout((3, 9), (1, 4)), Layout((3, 9), (1, 4)), Layout((3, 9), (1, 4))),
+        (Layout.linear(64, 16), Layout.linear(64, 16), Layout.linear(64, 16)),
+        (Layout.linear(64), Layout.linear(64), Layout((8, 8), (1, 1))),
+    ],
+)
+def test_other_dimensions_of_equal_words_and_lanes(layout, merged, divided):
+    assert (layout.merged(), layout.divided({8, 1, 64})) == (merged, divided)
+    assert places(layout) == places(merged) == places(divided)
+    assert divided.merged() == merged
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("coefficients", [(1, 0), (5, 1), (10, 2), (7, 1), (21, 7), (4, 4)])
 @pytest.mark.parametrize("const", [0, 1, 6])

@@ -101,6 +101,9 @@ class _Balancer(Rewriter):
         return self.carried[value]
 
     def _tree(self, op: str, dtype: DType, leaves: list[IRValue]) -> IRValue:
+        if dtype.is_float:
+            # A level of the tree would add the zero that sums start at.
+            leaves = [v for v in leaves if not (isinstance(v, IRConst) and v.value == 0)] or leaves[:1]
         carried = [v for v in leaves if self._is_carried(v)]
         level = [v for v in leaves if not self._is_carried(v)]
         while len(level) > 1:

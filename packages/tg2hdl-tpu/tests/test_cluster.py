@@ -9,7 +9,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu import Bundle, Config, assemble, run_bundle
 from tg2hdl_tpu.bundle import Region
-from tg2hdl_tpu.hardware.cluster import run_cluster
+from tg2hdl_tpu.hardware.cluster import cluster_model, run_cluster
 from tg2hdl_tpu.hardware.ring import Ring
 from tg2hdl_tpu.isa import Trap
 
@@ -70,26 +70,35 @@ PRODUCT = """
 """
 
 
-@pytest.mark.parametrize("stalled", [0.0, 0.6])
-def test_two_cores_compute_one_product(stalled):
+def product_of_two_cores(a, w):
     """C = A W, 8 x 8 x 8: each core has 4 columns of C, one row of it in a row."""
-    rng, noise = np.random.default_rng(1), random.Random(7)
-    a, w = (rng.integers(-128, 128, (8, 8)) for _ in "aw")
     packed = a.astype(np.int8).reshape(-1, 16).view(np.int32)
     bundles = []
     for core in range(2):
         mine = w[:, 4 * core : 4 * core + 4].reshape(4, 2, 2, 2).transpose(2, 0, 1, 3)
         tiles = np.ascontiguousarray(mine).astype(np.int8).reshape(-1, 16).view(np.int32)
-        text = PRODUCT.format(tiles=8 + 4 * core, count=len(tiles), c=64, out=32 + 8 * core)
-        program = assemble(text.replace("tile v[32+a2]", "tile v[32+a2]"), CONFIG)
+        program = assemble(
+            PRODUCT.format(tiles=8 + 4 * core, count=len(tiles), c=64, out=32 + 8 * core), CONFIG
+        )
         data = (Region("xmem", 0, packed), Region("xmem", 8 + 4 * core, tiles))
         bundles.append(Bundle(CONFIG, program.program, data, program.outputs))
-    expected = (a @ w).astype(np.int32)
-    found = run_cluster(CONFIG, bundles, stalls=lambda cycle: noise.random() < stalled, engine="levelized")
-    for core, (result, bundle) in enumerate(zip(found, bundles, strict=True)):
-        assert result.trap == Trap.NONE
-        np.testing.assert_array_equal(result.outputs["c"], expected[:, 4 * core : 4 * core + 4])
-        np.testing.assert_array_equal(run_bundle(bundle).outputs["c"], result.outputs["c"])
+    return bundles
+
+
+def test_two_cores_compute_one_product():
+    rng, noise = np.random.default_rng(1), random.Random(7)
+    with open_simulation(cluster_model(CONFIG, 2), engine="levelized") as simulation:
+        for stalled in (0.0, 0.6):
+            a, w = (rng.integers(-128, 128, (8, 8)) for _ in "aw")
+            expected = (a @ w).astype(np.int32)
+            bundles = product_of_two_cores(a, w)
+            found = run_cluster(
+                CONFIG, bundles, stalls=lambda cycle, s=stalled: noise.random() < s, simulation=simulation
+            )
+            for core, (result, bundle) in enumerate(zip(found, bundles, strict=True)):
+                assert result.trap == Trap.NONE
+                np.testing.assert_array_equal(result.outputs["c"], expected[:, 4 * core : 4 * core + 4])
+                np.testing.assert_array_equal(run_bundle(bundle).outputs["c"], result.outputs["c"])
 
 
 def test_cores_share_the_external_memory_only():

@@ -5,14 +5,15 @@ import pytest
 
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.hardware.alu import SHORT, Alu
+from tg2hdl_tpu.hardware import alu
+from tg2hdl_tpu.hardware.alu import SHORT, Alu, controls
 from tg2hdl_tpu.hardware.dma import RowFifo
 from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.isa import FIRST_VECTOR
-from tg2hdl_tpu.vector_ops import VECTOR_OPS
+from tg2hdl_tpu.vector_ops import VECTOR_OPS, VectorOp
 
 EDGES = np.array(
     [0, 1, -1, 2, 31, 32, 127, -128, 255, 1 << 30, -(1 << 31), (1 << 31) - 1, 0x7F80FF01], np.int64
@@ -35,22 +36,37 @@ def to_words(value, lanes):
 def test_every_vector_operation(registers):
     rng = np.random.default_rng(registers)
     values = np.concatenate([EDGES, rng.integers(-(1 << 31), 1 << 31, 7)]).astype(np.int32)
-    with opened(Alu(registers)) as sim:
+    with opened(Alu(registers), "levelized") as sim:
         for op in SHORT:
             a, b, c = (rng.choice(values, 16) for _ in range(3))
+            b *= op.reads_b
             k = int(rng.integers(0, 40)) if op.uses_k else 0
             with np.errstate(over="ignore"):
                 expected = op.numpy(a, b, c, k)
-            sim.set("chosen", 1 << SHORT.index(op))
-            sim.set("k", k)
+            sim.set(
+                "next_control", sum((op.name in names) << n for n, names in enumerate(controls().values()))
+            )
+            sim.set("next_k", k)
             for relu in (0, 1):
-                sim.set("relu", relu)
+                sim.set("next_relu", relu)
+                sim.step()
                 for n in range(len(a)):
                     for port, value in (("a", a[n]), ("b", b[n]), ("c", c[n])):
                         sim.set(port, int(value))
                     sim.step(registers)
                     wanted = max(0, int(expected[n])) if relu else int(expected[n])
                     assert sim.get("result") == wanted, (op.name, a[n], b[n], c[n], k, relu)
+
+
+def test_an_operation_may_bring_its_own_hardware(monkeypatch):
+    own = VectorOp("andn", "", "", lambda a, b, c, k: a & ~b, lambda lane: lane.a & ~lane.b)
+    monkeypatch.setattr(alu, "SHORT", (*SHORT, own))
+    with opened(Alu()) as sim:
+        sim.set("next_control", sum((own.name in names) << n for n, names in enumerate(controls().values())))
+        sim.step()
+        sim.set("a", 0x0FF0F00F)
+        sim.set("b", 0x00FF0FF0)
+        assert sim.get("result") == 0x0F00F00F
 
 
 def test_matrix_unit():

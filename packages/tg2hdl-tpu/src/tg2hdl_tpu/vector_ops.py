@@ -35,9 +35,9 @@ class VectorOp:
         The result of one lane as a C expression of type int32_t or uint32_t; empty where Python evaluates `numpy`.
     numpy : callable
         The same on int32 arrays: ``numpy(a, b, c, k)``.
-    hardware : callable or str
+    hardware : callable, optional
         Builds it for one lane: takes a `hardware.alu.Alu` (`a`, `b`, `c` are signed, `ua` and `ub` unsigned, `k`) and
-        returns up to 32 bits.  Or the method of `Alu` that does, by default that of its name: these share units.
+        returns up to 32 bits.  Operations without it are built from the units of the lane, by `hardware.alu.CONTROLS`.
     reads_b, reads_c, uses_k : bool
         Whether it has a second operand, the old destination, a parameter.
     part : str
@@ -48,7 +48,7 @@ class VectorOp:
     summary: str
     c: str
     numpy: Callable[[Rows, Rows, Rows, int], Rows]
-    hardware: str | Callable[[Any], Any] = ""
+    hardware: Callable[[Any], Any] | None = None
     reads_b: bool = True
     reads_c: bool = False
     uses_k: bool = False
@@ -166,11 +166,9 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
         "ua < ub ? ua : ub",
         lambda a, b, c, k: np.minimum(_u(a), _u(b)).view(np.int32),
     ),
-    VectorOp("and", "bitwise and", "ua & ub", lambda a, b, c, k: a & b, lambda lane: lane.a & lane.b),
-    VectorOp("or", "bitwise or", "ua | ub", lambda a, b, c, k: a | b, lambda lane: lane.a | lane.b),
-    VectorOp(
-        "xor", "bitwise exclusive or", "ua ^ ub", lambda a, b, c, k: a ^ b, lambda lane: lane.a ^ lane.b
-    ),
+    VectorOp("and", "bitwise and", "ua & ub", lambda a, b, c, k: a & b),
+    VectorOp("or", "bitwise or", "ua | ub", lambda a, b, c, k: a | b),
+    VectorOp("xor", "bitwise exclusive or", "ua ^ ub", lambda a, b, c, k: a ^ b),
     VectorOp(
         "shl", "a << (b mod 32)", "ua << (ub & 31)", lambda a, b, c, k: (_u(a) << (_u(b) & 31)).view(np.int32)
     ),
@@ -207,7 +205,6 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
         "magnitude; that of -2^31 wraps",
         "a < 0 ? 0u - ua : ua",
         lambda a, b, c, k: np.where(a < 0, -a, a),
-        "abs_",
         reads_b=False,
     ),
     VectorOp(

@@ -1,4 +1,8 @@
-"""One lane of the vector unit."""
+"""One lane of the vector unit.
+
+One adder, one shifter and one word of products serve all operations: an operation is a set of controls, decoded once
+for all lanes.  A stage adds at most a carry chain to a few levels of logic.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +14,91 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_tpu.isa import FIRST_VECTOR
+from tg2hdl_tpu.hardware.counts import leading_of_nibbles, leading_zeros, ones, ones_of_nibbles
+from tg2hdl_tpu.hardware.records import is_one_of
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
-__all__ = ["SHORT", "Alu", "decoded"]
+__all__ = ["CONTROLS", "SHORT", "Alu", "controls", "decoded"]
 
 SHORT = tuple(op for op in VECTOR_OPS if not op.is_long)
-"""Operations of this unit: a bit of `Alu.chosen` each."""
+"""Operations of this unit."""
 
-_LATE = ("mul", "mac", "requant")
+_COMPARES = ("max", "min", "maxu", "minu", "lt", "ltu", "eq", "ne", "max8", "min8")
+
+CONTROLS: dict[str, tuple[str, ...]] = {
+    # The sum of a and of b, which may be inverted.
+    "inverted": ("sub", "rsub", "abs", "sub8", *_COMPARES),
+    "carry": ("sub", "sub8", *_COMPARES),
+    "cut": ("add8",),
+    "joined": ("sub", "rsub", "abs", *_COMPARES[:-2]),
+    # What becomes of it.
+    "sum": ("add", "sub", "add8", "sub8"),
+    "inverted_sum": ("rsub",),
+    "saturated": ("add8", "sub8"),
+    "bytes": ("max8", "min8"),
+    "unsigned": ("maxu", "minu", "ltu"),
+    "less": ("lt", "ltu"),
+    "equal": ("eq",),
+    "different": ("ne",),
+    # Which operand, or what of both, is the result.
+    "and_xor": ("and", "xor"),
+    "or_xor": ("or", "xor"),
+    "a": ("copy",),
+    "b": ("or", "and", "xor"),
+    "more": ("max", "maxu", "max8"),
+    "fewer": ("min", "minu", "min8"),
+    "select": ("select",),
+    "abs": ("abs",),
+    # Shifts, counts, products.
+    "left": ("shl",),
+    "fill": ("sra",),
+    "right": ("shr", "sra"),
+    "clz": ("clz",),
+    "popcount": ("popcount",),
+    "mac": ("mac",),
+    "product": ("mul", "mac", "requant"),
+    "word": ("mul", "mac"),
+    "requant": ("requant",),
+}
+"""For each control, the operations that set it; operations with their own hardware have one more each."""
+
+INVERTS = {"inverts": 1}
+"""Attribute of a sum of which the second word is inverted or not: an ECP5 needs no other cells for that."""
+
 _CUTS = ("", "e", "ae", "ace", "abce", "abcde")
 """Cuts of the pipeline by the number of registers."""
 
+_SECOND = (
+    *("inverted", "sum", "inverted_sum", "saturated", "bytes", "unsigned", "less", "equal", "different"),
+    *("a", "b", "more", "fewer", "select", "abs", "left", "right", "clz", "popcount", "product", "word"),
+    "requant",
+)
+"""Controls that are needed after the first stage."""
+
+
+def controls() -> dict[str, tuple[str, ...]]:
+    """Return all controls, with the operations that set them."""
+    return CONTROLS | {f"own {op.name}": (op.name,) for op in SHORT if op.hardware}
+
 
 def decoded(opcode: Any) -> Value:
-    """Return `Alu.chosen` for an opcode."""
-    return Cat(opcode == code for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR) if not op.is_long)
+    """Return the bits of `controls` for an opcode."""
+    return Cat(is_one_of(opcode, names) for names in controls().values())
 
 
-def _any(conditions: list[Any]) -> Value:
-    return reduce(or_, conditions)
+def _where(condition: Any, value: Any) -> Value:
+    """The value, or zeros: then the register behind it is cleared, without a gate for each bit."""
+    return Mux(condition, value, Const(0, len(Value.cast(value))))
 
 
-def _merge(pairs: list[tuple[Any, Any]]) -> Value:
-    """AND-OR multiplexer of 32-bit values; at most one condition holds."""
-    return reduce(or_, [_word(v) & condition.replicate(32) for condition, v in pairs])
+def _spread(flags: list[Any]) -> Value:
+    return Cat(Value.cast(flag).replicate(8) for flag in flags)
 
 
-def _word(value: Any) -> Value:
-    value = Value.cast(value)
-    return Cat(value, Const(0, 32 - len(value))) if len(value) < 32 else value[:32]
+def _shifted(value: Any, fill: Any, *steps: tuple[Any, int]) -> Value:
+    for bit, distance in steps:
+        value = Mux(bit, Cat(value[distance:], fill.replicate(distance)), value)
+    return Value.cast(value)
 
 
 class Alu(wiring.Component):
@@ -48,16 +107,14 @@ class Alu(wiring.Component):
     Parameters
     ----------
     registers : int
-        0 is combinational, 1 registers the result, up to 5 cut products, sums, rounding and shift.
+        0 is combinational, 1 registers the result, up to 5 cut products, sums and the shift of a product.
 
     Members
     -------
+    next_control, next_k, next_relu : In
+        Of the operands that come a cycle later: a bit for each of `controls`, and fields of the instruction.
     a, b, c : In(32)
-        Operands and old destination.
-    chosen : In
-        One bit for each of `SHORT`.
-    k, relu : In
-        Of the instruction.
+        Operands and old destination; `b` is 0 for operations without it.
     result : Out(signed(32))
     """
 
@@ -65,77 +122,53 @@ class Alu(wiring.Component):
         self.registers = registers
         super().__init__(
             {
+                "next_control": In(len(controls())),
+                "next_k": In(6),
+                "next_relu": In(1),
                 "a": In(signed(32)),
                 "b": In(signed(32)),
                 "c": In(signed(32)),
-                "chosen": In(len(SHORT)),
-                "k": In(6),
-                "relu": In(1),
                 "result": Out(signed(32)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Build the operations."""
+        """Build the stages."""
         m = Module()
         self.ua, self.ub = self.a.as_unsigned(), self.b.as_unsigned()
-        self._is = {op.name: self.chosen[n] for n, op in enumerate(SHORT)}
-        self._share(m)
-        # What several operations return is merged once.
-        groups: dict[int, tuple[list[Any], Any]] = {}
-        for op in SHORT:
-            if op.name not in _LATE:
-                build = op.hardware
-                value = build(self) if callable(build) else getattr(self, build or op.name)()
-                groups.setdefault(id(value), ([], value))[0].append(self._is[op.name])
-        pairs = [(_any(conditions), value) for conditions, value in groups.values()]
-        # Factors of at most 18 bits, as multipliers have them.
-        low, high = self.ub[:16], self.ub[16:]
-        parts = self._cut(
-            m,
-            "a",
-            **{f"early{n}": _merge(pairs[n::4]) for n in range(4)},
-            p0=self.ua[:16] * low,
-            p1=(self.a[16:].as_signed() * Cat(low, Const(0, 1)).as_signed())[:33],
-            p2=(self.ua[:16] * high)[:16],
-            c=self.c,
-            k=self.k,
-            relu=self.relu,
-            **{name: self._is[name] for name in _LATE},
+        control, self.k, relu = (
+            Signal(len(port), name=name, reset_less=True)
+            for name, port in (("control", self.next_control), ("k", self.next_k), ("relu", self.next_relu))
         )
-        upper = Mux(parts["mac"], parts["c"][16:], 0) + parts["p2"]
-        parts = self._cut(
-            m,
-            "b",
-            early=_any([parts[f"early{n}"] for n in range(4)]),
-            low=Cat(parts["p0"][:16], (parts["p0"][16:] + parts["p1"].as_signed())[:32]),
-            addend=Cat(Mux(parts["mac"], parts["c"][:16], 0), upper[:16]),
-            # From 48 on, nothing is left of a product.
-            round=(Const(1, 48) << parts["k"])[1:48],
-            zero=parts["k"] >= 48,
-            **{name: parts[name] for name in ("k", "relu", "mul", "mac", "requant")},
-        )
-        summed = (parts["low"][:32] + parts["addend"])[:32]
-        parts = self._cut(
-            m,
-            "c",
-            early=parts["early"] | _merge([(parts["mul"] | parts["mac"], summed)]),
-            rounded=(parts["low"].as_signed() + parts["round"])[:49],
-            **{name: parts[name] for name in ("k", "zero", "relu", "requant")},
-        )
-        parts = self._cut(
+        m.d.sync += [control.eq(self.next_control), self.k.eq(self.next_k), relu.eq(self.next_relu)]
+        on = dict(zip(controls(), control, strict=True))
+        late = {"k": self.k, "relu": relu}
+        first = self._cut(m, "a", **late, **{name: on[name] for name in _SECOND}, **self._first(m, on))
+        late = {name: first[name] for name in ("k", "relu", "requant")}
+        x = self._cut(m, "b", **late, **self._second(first))
+        total = (x["low"][:32] + (x["word"] | x["right"] | x["left"] | x["addend"]))[:32]
+        late = {name: x[name] for name in ("k", "relu", "requant")}
+        x = self._cut(m, "c", **late, total=Cat(total, x["low"][32:]))
+        byte, beyond = _window(x["total"], x["k"])
+        x = self._cut(
             m,
             "d",
-            shifted=(parts["rounded"].as_signed() >> parts["k"])[:49],
-            **{name: parts[name] for name in ("early", "zero", "relu", "requant")},
+            byte=byte,
+            beyond=beyond,
+            negative=x["total"][-1],
+            word=_where(~x["requant"], x["total"][:32]),
+            relu=x["relu"],
+            requant=x["requant"],
         )
-        shifted = parts["shifted"].as_signed()
-        sign, beyond = shifted[48], (shifted[7:48] != shifted[48].replicate(41))
-        byte = Mux(beyond, Cat((~sign).replicate(7), sign), shifted[:8]).as_signed()
-        requantized = Mux(parts["requant"] & ~parts["zero"], byte, 0)
-        result = (parts["early"] | requantized)[:32]
-        last = self._cut(m, "e", result=Mux(parts["relu"] & result[31], 0, result))
-        m.d.comb += self.result.eq(last["result"])
+        # Rounded half up; what was shifted out last is the lowest bit.
+        rounded = (x["byte"][1:] + x["byte"][0])[:8]
+        beyond = x["beyond"] | x["byte"][:8].all() & ~x["byte"][8]
+        low = Mux(beyond, (~x["negative"]).replicate(7), rounded[:7])
+        sign = Mux(beyond, x["negative"], rounded[7])
+        result = x["word"] | (Cat(low, sign.replicate(25)) & x["requant"].replicate(32))
+        m.d.comb += self.result.eq(
+            self._cut(m, "e", result=_where(~(x["relu"] & result[31]), result))["result"]
+        )
         return m
 
     def _cut(self, m: Module, name: str, **values: Any) -> dict[str, Any]:
@@ -149,98 +182,93 @@ class Alu(wiring.Component):
                 m.d.comb += cut[key].eq(value)
         return cut
 
-    def _share(self, m: Module) -> None:
-        """One adder, one comparator and one shifter for all operations."""
-        chosen, a, b = self._is, self.a, self.b
-        negative = chosen["abs"] & a[31]
-        minus_a, minus_b = chosen["rsub"] | negative, chosen["sub"]
-        x, y = (Signal(33, name=name) for name in ("x", "y"))
-        self._sum, self._picked, self._shifted = (
-            Signal(32, name=name) for name in ("sum", "picked", "shifted")
+    def _first(self, m: Module, on: dict[str, Any]) -> dict[str, Any]:
+        """The sum, with its carries cut between bytes or not; products; half of the shift."""
+        a, b = self.ua, self.ub
+        # A bit between two bytes passes the carry on, drops it, or makes one.
+        x, y = (
+            Cat(v[:8], gap, v[8:16], gap, v[16:24], gap, v[24:])
+            for v, gap in ((a, ~on["cut"]), (b, on["joined"]))
         )
-        self._less, self._equal, self._bit = (Signal(name=name) for name in ("less", "equal", "bit"))
-        no_b = (~chosen["abs"]).replicate(32)
-        m.d.comb += [
-            x.eq(Cat(minus_a | minus_b, a ^ minus_a.replicate(32))),
-            y.eq(Cat(minus_a | minus_b, (b ^ minus_b.replicate(32)) & no_b)),
-            self._sum.eq((x + y)[1:33]),
-        ]
-        whole = _any([chosen[name] for name in ("maxu", "minu", "ltu")])
-        ordered = [Cat(v[:31], v[31] ^ whole).as_signed() for v in (a, b)]
-        m.d.comb += [
-            self._less.eq(ordered[0] < ordered[1]),
-            self._equal.eq(a == b),
-            self._picked.eq(Mux(self._less ^ (chosen["max"] | chosen["maxu"]), a, b)),
-            self._bit.eq(
-                (self._less & (chosen["lt"] | chosen["ltu"]))
-                | (self._equal & chosen["eq"])
-                | (~self._equal & chosen["ne"])
-            ),
-        ]
-        left = chosen["shl"]
-        operand = Cat(Mux(left, a[::-1], self.ua), chosen["sra"] & a[31]).as_signed()
-        right = Signal(32, name="right")
-        m.d.comb += [right.eq(operand >> self.ub[:5]), self._shifted.eq(Mux(left, right[::-1], right))]
+        total = Signal(36, name="total", attrs=INVERTS)
+        m.d.comb += total.eq(Cat(on["carry"], x) + Cat(on["carry"], y ^ on["inverted"].replicate(35)))
+        right = Mux(on["left"], a[::-1], a)
+        fill = on["fill"] & a[31]
+        low, high = b[:16], b[16:]
+        own = [_word(op.hardware(self)) & on[f"own {op.name}"].replicate(32) for op in SHORT if op.hardware]
+        return {
+            "total": Cat(total[9 * n + 1 : 9 * n + 9] for n in range(4)),
+            "x": a,
+            "y": Mux(on["and_xor"], Mux(on["or_xor"], a ^ b, a & b), Mux(on["or_xor"], a | b, b)),
+            "own": reduce(or_, own, Const(0, 32)),
+            "holds": self.c != 0,
+            "shifting": _shifted(right, fill, (b[0], 1), (b[1], 2)),
+            "fill": fill,
+            "amount": b[2:5],
+            "zeros": leading_of_nibbles(a),
+            "ones": ones_of_nibbles(a),
+            # Factors of at most 18 bits, as multipliers have them.
+            "p0": a[:16] * low,
+            "p1": (self.a[16:].as_signed() * Cat(low, Const(0, 1)).as_signed())[:32],
+            "p2": (a[:16] * high)[:16],
+            "c": _where(on["mac"], self.c),
+        }
 
-    # Each operation by its name, or by `VectorOp.hardware`.
-
-    def copy(self) -> Value:
-        return self.a
-
-    def add(self) -> Value:
-        return self._sum
-
-    sub = rsub = abs_ = add
-
-    def max(self) -> Value:
-        return self._picked
-
-    min = maxu = minu = max
-
-    def shl(self) -> Value:
-        return self._shifted
-
-    shr = sra = shl
-
-    def lt(self) -> Value:
-        return self._bit
-
-    ltu = eq = ne = lt
-
-    def select(self) -> Value:
-        return Mux(self.c != 0, self.a, self.b)
-
-    def clz(self) -> Value:
-        count: Value = Value.cast(32)
-        for bit in range(32):
-            count = Mux(self.a[bit], 31 - bit, count)
-        return Value.cast(count)[:6]
-
-    def popcount(self) -> Value:
-        values: list[Value] = [self.a[i] for i in range(32)]
-        while len(values) > 1:
-            values = [values[i] + values[i + 1] for i in range(0, len(values), 2)]
-        return Value.cast(values[0])[:6]
-
-    def _bytes(self, combine: Any) -> Value:
-        parts = []
-        for n in range(4):
-            x, y = (v[8 * n : 8 * n + 8].as_signed() for v in (self.a, self.b))
-            parts.append(Value.cast(combine(x, y))[:8])
-        return Cat(parts)
-
-    def add8(self) -> Value:
-        return self._bytes(lambda x, y: _saturated(x + y))
-
-    def sub8(self) -> Value:
-        return self._bytes(lambda x, y: _saturated(x - y))
-
-    def max8(self) -> Value:
-        return self._bytes(lambda x, y: Mux(x > y, x, y))
-
-    def min8(self) -> Value:
-        return self._bytes(lambda x, y: Mux(x < y, x, y))
+    @staticmethod
+    def _second(x: dict[str, Any]) -> dict[str, Any]:
+        """The result of all but shifts and products; these but for their last step."""
+        a, b, total = x["x"], x["y"], x["total"]
+        tops = [(a[n], b[n], total[n]) for n in range(7, 32, 8)]
+        less = [Mux(i ^ j, Mux(x["unsigned"], j, i), s) for i, j, s in tops]
+        beyond = [x["saturated"] & ((i ^ j) == x["inverted"]) & (s ^ i) for i, j, s in tops]
+        high = [there & ~i for there, (i, _, _) in zip(beyond, tops, strict=True)]
+        low = [there & i for there, (i, _, _) in zip(beyond, tops, strict=True)]
+        inverted = x["inverted_sum"] | (x["abs"] & a[31])
+        # Both of a sum and of its inverse are ones, neither is zeros.
+        straight = Cat(
+            Cat((x["sum"] & ~d).replicate(7), x["sum"] & ~u) for u, d in zip(high, low, strict=True)
+        )
+        inverse = Cat(Cat((inverted | u).replicate(7), inverted | d) for u, d in zip(high, low, strict=True))
+        by_byte = [Mux(x["bytes"], flag, less[3]) for flag in less]
+        holds = x["select"] & x["holds"]
+        takes_a = x["a"] | holds | (x["abs"] & ~a[31])
+        takes_b = x["b"] | (x["select"] & ~x["holds"])
+        from_a = _spread([takes_a | Mux(flag, x["fewer"], x["more"]) for flag in by_byte])
+        from_b = _spread([takes_b | Mux(flag, x["more"], x["fewer"]) for flag in by_byte])
+        same = total == 0
+        bit = (x["less"] & less[3]) | (x["equal"] & same) | (x["different"] & ~same)
+        count = (leading_zeros(x["zeros"]) & x["clz"].replicate(6)) | (
+            ones(x["ones"]) & x["popcount"].replicate(6)
+        )
+        word = (total & straight) | (~total & inverse) | (a & from_a) | (b & from_b) | x["own"]
+        product = Cat(x["p0"][:16], (x["p0"][16:] + x["p1"].as_signed())[:32])
+        sums = Cat(x["c"][:16], (x["c"][16:] + x["p2"])[:16])
+        steps = [(x["amount"][n], 4 << n) for n in range(3)]
+        shifted = _shifted(x["shifting"], x["fill"], *steps)
+        return {
+            "word": word | Cat(count | bit, Const(0, 26)),
+            "right": _where(x["right"], shifted),
+            "left": _where(x["left"], shifted[::-1]),
+            "low": _where(x["product"], product),
+            "addend": _where(x["word"], sums),
+        }
 
 
-def _saturated(value: Value) -> Value:
-    return Mux(value > 127, 127, Mux(value < -128, -128, value))
+def _word(value: Any) -> Value:
+    value = Value.cast(value)
+    return Cat(value, Const(0, 32 - len(value))) if len(value) < 32 else value[:32]
+
+
+def _window(value: Any, k: Any) -> tuple[Value, Value]:
+    """Bits k - 1 to k + 7 of a signed value, and whether any above them is not as the sign."""
+    sign = value[-1]
+    bits: Value = Cat(Const(0, 1), value)
+    beyond: Value = Const(0, 1)
+    for n in range(5, -1, -1):
+        # What the steps that follow may still need.
+        width = 8 + (1 << n)
+        kept, over = bits[:width], bits[width:]
+        beyond = beyond | (~k[n] & (over != sign.replicate(len(over))))
+        moved = Cat(bits[1 << n :], sign.replicate(1 << n))[:width]
+        bits = Mux(k[n], moved, kept)
+    return bits, beyond | (bits[8] != sign)

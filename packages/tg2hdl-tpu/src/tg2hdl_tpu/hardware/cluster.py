@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from tg2hdl_tpu.hardware.simulate import program_limbs
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.machine import Result
 
-__all__ = ["Cluster", "run_cluster"]
+__all__ = ["Cluster", "cluster_model", "run_cluster"]
 
 
 class CoreNode(wiring.Component):
@@ -204,6 +205,14 @@ class Cluster(wiring.Component):
         return m
 
 
+def cluster_model(config: Config, cores: int) -> Any:
+    """Return a `Cluster` as a model for `tg2hdl_sim`."""
+    from tg2hdl_sim import SimulationModel
+
+    cluster = Cluster(config, cores)
+    return SimulationModel(cluster, memories=cluster.memories, name="cluster")
+
+
 def run_cluster(
     config: Config,
     bundles: Sequence[Bundle],
@@ -211,6 +220,7 @@ def run_cluster(
     stalls: Callable[[int], bool] | None = None,
     limit: int = 100_000,
     engine: str = "auto",
+    simulation: Any = None,
 ) -> list[Result]:
     """Simulate a `Cluster` with a program for each core.
 
@@ -218,6 +228,8 @@ def run_cluster(
     ----------
     stalls : callable, optional
         Whether the memory takes no request in a cycle.
+    simulation : Simulation, optional
+        An open one of such a cluster, from `cluster_model`, to run again.
 
     Returns
     -------
@@ -229,14 +241,16 @@ def run_cluster(
     InputError
         When data or outputs are not in the external memory, or the run does not end in `limit` cycles.
     """
-    from tg2hdl_sim import SimulationModel, open_simulation
+    from tg2hdl_sim import open_simulation
 
     for bundle in bundles:
         if "vmem" in {p.space for p in bundle.data} | {p.space for p in bundle.outputs}:
             raise InputError("the cores of a cluster share the external memory only", where="run_cluster")
-    cluster = Cluster(config, len(bundles))
-    model = SimulationModel(cluster, memories=cluster.memories, name="cluster")
-    with open_simulation(model, engine=engine) as sim:
+    with contextlib.ExitStack() as stack:
+        sim = simulation
+        if sim is None:
+            sim = stack.enter_context(open_simulation(cluster_model(config, len(bundles)), engine=engine))
+        sim.reset()
         for n, bundle in enumerate(bundles):
             sim.write_memory(f"program_{n}", program_limbs(bundle))
             for region in bundle.data:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
-from tg2hdl_tpu.hardware.alu import SHORT, Alu, decoded
+from tg2hdl_tpu.hardware.alu import Alu, decoded
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
 from tg2hdl_tpu.hardware.flights import Flights, Match, any_of
 from tg2hdl_tpu.hardware.floats import FloatLane
@@ -248,8 +248,10 @@ class TensorCore(wiring.Component):
             m.d.comb += [
                 channel.start.eq(hands_over & which),
                 channel.first.eq(r.first_row),
+                channel.final.eq(r.final),
                 channel.count.eq(r.count),
                 channel.outside.eq(r.outside),
+                channel.outside_final.eq(r.outside_final),
             ]
 
         issues, real = Signal(), Signal()
@@ -299,9 +301,6 @@ class TensorCore(wiring.Component):
                 for name in ("valid", "writes", "hold", "weights", "lda", "indices", "checked"):
                     m.d.sync += squashed[name].eq(0)
         row_a, row_b = vmem.a_data, vmem.b_data
-        if config.read_registers:
-            row_a, row_b = Signal(config.row_bits), Signal(config.row_bits)
-            m.d.sync += [row_a.eq(vmem.a_data), row_b.eq(vmem.b_data)]
         at = 1 + config.read_registers
         read, now = ages[at], ages[check]
         held = Signal(config.row_bits)
@@ -311,6 +310,8 @@ class TensorCore(wiring.Component):
             words = [row_a[n : n + 32] for n in range(0, config.row_bits, 32)]
             m.d.sync += [s.eq(Cat(w[:16], w[16:].any())) for s, w in zip(self.indices, words, strict=True)]
         m.d.comb += [
+            vmem.constant.eq(ages[1].constant),
+            vmem.word.eq(ages[1].b),
             matrix.row.eq(row_a),
             matrix.segment.eq(read.part),
             matrix.bytes.eq(read.pre == 2),
@@ -329,25 +330,36 @@ class TensorCore(wiring.Component):
                 Mux(now.pre == 3, Mux(crossbar.overflow, Trap.INDEX, 0), Mux(matrix.overflow, Trap.INT8, 0))
             )
 
-        row: list[Any] = [row_a, Mux(read.constant, Cat([read.b] * config.lanes), row_b), held]
+        # Of a row that passes, of the crossbar's and of the matrix unit's, two are 0.
+        passed, crossed = row_a, None
+        b, c = row_b, held
+        merge = at + max(config.pre_registers - 1, 0)
         for n in range(config.pre_registers + 1):
             if at == check:
-                row[0] = Mux(ages[at].pre == 3, crossbar.result, row[0])
-            if n >= config.pre_registers - 1 and at == 1 + config.read_registers + max(
-                config.pre_registers - 1, 0
-            ):
+                zeros = Const(0, config.row_bits)
+                crossed = Mux(ages[at].pre == 3, crossbar.result, zeros)
+                passed = Mux(ages[at].pre == 0, passed, zeros)
+            if at == merge:
                 is_matrix = (ages[at].pre == 1) | (ages[at].pre == 2)
-                row[0] = Mux(is_matrix, matrix.result, row[0])
+                passed = passed | crossed | (matrix.result & is_matrix.replicate(config.row_bits))
+                crossed = None
+            if n == max(config.pre_registers - 1, 0):
+                b = Mux(ages[at].operand, b, Const(0, config.row_bits))
             if n == config.pre_registers:
                 break
-            registers = [Signal(config.row_bits, name=f"pre{at}_{n}", reset_less=True) for n in range(3)]
-            m.d.sync += [register.eq(value) for register, value in zip(registers, row, strict=True)]
-            row = list(registers)
+            row = {"passed": passed, "b": b, "c": c} | ({} if crossed is None else {"crossed": crossed})
+            later = {k: Signal(config.row_bits, name=f"pre{at}_{k}", reset_less=True) for k in row}
+            m.d.sync += [later[k].eq(value) for k, value in row.items()]
+            passed, b, c, crossed = later["passed"], later["b"], later["c"], later.get("crossed")
             at += 1
-        a, b, c = row
+        a = passed
         control = before = ages[at]
-        chosen = Signal(len(SHORT), reset_less=True)
-        m.d.sync += chosen.eq(decoded(ages[at - 1].opcode))
+        # Decoded once; each lane has a register of its own.
+        controls = decoded(ages[max(at - 2, 0)].opcode)
+        if at > 1:
+            later = Signal.like(controls, name="controls", reset_less=True)
+            m.d.sync += later.eq(controls)
+            controls = later
         results = []
         for lane in range(config.lanes):
             m.submodules[f"lane{lane}"] = alu = Alu(config.alu_registers)
@@ -356,15 +368,15 @@ class TensorCore(wiring.Component):
                 alu.a.eq(a[part]),
                 alu.b.eq(b[part]),
                 alu.c.eq(c[part]),
-                alu.chosen.eq(chosen),
-                alu.k.eq(control.k),
-                alu.relu.eq(control.relu),
+                alu.next_control.eq(controls),
+                alu.next_k.eq(ages[at - 1].k),
+                alu.next_relu.eq(ages[at - 1].relu),
             ]
             results.append(alu.result)
         control = ages[at + config.alu_registers]
         m.d.comb += [
             reducer.row.eq(Cat(results)),
-            reducer.valid.eq(control.valid),
+            reducer.valid.eq(control.valid | control.lda),
             reducer.accumulate.eq(control.accumulate),
             reducer.first.eq(control.first),
             reducer.how.eq(control.reduce),
@@ -415,7 +427,7 @@ class TensorCore(wiring.Component):
     def _dma(self, m: Module) -> None:
         config, load, store, vmem = self.config, self.load, self.store, self.vmem
         m.submodules.arriving = arriving = RowFifo(config.row_bits)
-        m.submodules.leaving = leaving = RowFifo(config.row_bits)
+        m.submodules.leaving = leaving = RowFifo(config.row_bits, ahead=bool(config.read_registers))
         bits = row_bits(config)
         waits = {
             name: self._row_waits(m, name, channel) for name, channel in (("load", load), ("store", store))
@@ -452,18 +464,18 @@ class TensorCore(wiring.Component):
         take = store.active & (store.left != 0) & (store.outstanding < DMA_FIFO) & port_free
         take = take & ~waits["store"]
         taken = Signal()
-        row: Any = vmem.store_data
         m.d.sync += taken.eq(take)
         arrives: Any = taken
         if config.read_registers:
-            row, arrives = Signal(config.row_bits), Signal()
-            m.d.sync += [row.eq(vmem.store_data), arrives.eq(taken)]
+            arrives = Signal()
+            m.d.sync += arrives.eq(taken)
         sent = leaving.ready & self.memory_ready & store.active
         m.d.comb += [
             vmem.store_en.eq(take),
             vmem.store_row.eq(store.row),
+            leaving.comes.eq(taken),
             leaving.push.eq(arrives),
-            leaving.row.eq(row),
+            leaving.row.eq(vmem.store_data),
             leaving.pop.eq(sent),
             self.store_en.eq(sent),
             self.store_address.eq(store.address),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -17,9 +17,15 @@ __all__ = ["Channel", "RowFifo"]
 class RowFifo(wiring.Component):
     """Rows that have arrived; a row is at the output in the cycle in which it arrives.
 
+    Parameters
+    ----------
+    width : int
+    ahead : bool
+        `row` comes a cycle before `push`, announced by `comes`: then it needs no way around the memory.
+
     Members
     -------
-    push, row : In
+    push, row, comes : In
         A row arrives.
     pop : In
         Takes the first row.
@@ -27,9 +33,10 @@ class RowFifo(wiring.Component):
         The first row, and whether there is one.
     """
 
-    def __init__(self, width: int) -> None:
-        self.width = width
-        super().__init__({"push": In(1), "row": In(width), "pop": In(1), "head": Out(width), "ready": Out(1)})
+    def __init__(self, width: int, *, ahead: bool = False) -> None:
+        self.width, self.ahead = width, ahead
+        inputs = {"push": In(1), "row": In(width), "comes": In(1), "pop": In(1)}
+        super().__init__(inputs | {"head": Out(width), "ready": Out(1)})
 
     def elaborate(self, platform: Any) -> Module:
         """Build memory and counters."""
@@ -38,20 +45,21 @@ class RowFifo(wiring.Component):
         read, write = memory.read_port(domain="comb"), memory.write_port()
         count = Signal(range(DMA_FIFO + 1))
         first, last = Signal(range(DMA_FIFO)), Signal(range(DMA_FIFO))
-        passes = (count == 0) & self.pop
+        passes = Const(0) if self.ahead else (count == 0) & self.pop
+        written = self.comes if self.ahead else self.push & ~passes
         m.d.comb += [
             read.addr.eq(first),
             write.addr.eq(last),
             write.data.eq(self.row),
-            write.en.eq(self.push & ~passes),
-            self.head.eq(Mux(count == 0, self.row, read.data)),
+            write.en.eq(written),
+            self.head.eq(read.data if self.ahead else Mux(count == 0, self.row, read.data)),
             self.ready.eq((count != 0) | self.push),
         ]
-        stored, taken = self.push & ~passes, self.pop & ~passes
+        taken = self.pop & ~passes
         m.d.sync += [
-            last.eq(last + stored),
+            last.eq(last + written),
             first.eq(first + taken),
-            count.eq(count + stored - taken),
+            count.eq(count + (self.push & ~passes) - taken),
         ]
         return m
 
@@ -61,7 +69,7 @@ class Channel(wiring.Component):
 
     Members
     -------
-    start, first, count, outside : In
+    start, first, final, count, outside, outside_final : In
         A new transfer: rows of the scratchpad and of the external memory.
     row_done, outside_done, request, finish : In
         One row moved at the scratchpad, at the external memory; a row is on its way; the transfer ends.
@@ -80,8 +88,10 @@ class Channel(wiring.Component):
             {
                 "start": In(1),
                 "first": In(bits),
+                "final": In(bits),
                 "count": In(10),
                 "outside": In(ADDRESS_BITS),
+                "outside_final": In(ADDRESS_BITS),
                 "row_done": In(1),
                 "outside_done": In(1),
                 "request": In(1),
@@ -113,10 +123,10 @@ class Channel(wiring.Component):
             m.d.sync += [
                 self.active.eq(1),
                 self.row.eq(self.first),
-                self.last.eq(self.first + self.count - 1),
+                self.last.eq(self.final),
                 self.address.eq(self.outside),
                 self.outside_first.eq(self.outside),
-                self.outside_last.eq(self.outside + self.count - 1),
+                self.outside_last.eq(self.outside_final),
                 self.left.eq(self.count),
                 self.outstanding.eq(0),
             ]

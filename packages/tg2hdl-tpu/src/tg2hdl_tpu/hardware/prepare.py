@@ -60,12 +60,13 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
                 place = x.dst[:log] if log else Value.cast(0)
                 m.d.comb += mask.eq(((1 << width) - 1) << (place * width))
     m.d.comb += straight.eq(mask | (x.levels != 0).replicate(lanes))
-    last = number == x.count - 1
+    beyond_first = x.count - 1
+    last = number == beyond_first
     everything = Value.cast((1 << lanes) - 1)
 
     first = Mux(is_load, x.dst, x.a)
     final, outside_final = Signal(signed(29), name="final"), Signal(signed(35), name="outside_final")
-    m.d.comb += [final.eq(first + x.count - 1), outside_final.eq(x.b + x.count - 1)]
+    m.d.comb += [final.eq(first + beyond_first), outside_final.eq(x.b + beyond_first)]
 
     def beyond(row: Any) -> Any:
         return (row >> bits) != 0
@@ -90,6 +91,7 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         out.checked.eq(permute | ((x.pre == 1) & ~is_lda)),
         out.part.eq(a & ((1 << x.shift) - 1)),
         out.constant.eq(~reads_b),
+        out.operand.eq(with_b),
         out.b.eq(Mux(x.constant, x.b, 0)),
         out.first.eq(number == 0),
         out.mask.eq(mask),

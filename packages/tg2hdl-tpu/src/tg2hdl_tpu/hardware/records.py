@@ -84,6 +84,7 @@ def _controls(config: Config) -> dict[str, Any]:
         "xlu": 2,
         "k": 6,
         "constant": 1,
+        "operand": 1,  # the operation has a second operand
         "b": signed(32),
         "relu": 1,
         "accumulate": 1,

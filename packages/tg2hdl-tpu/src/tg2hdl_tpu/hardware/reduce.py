@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.hardware.alu import INVERTS
 
 __all__ = ["Reducer"]
 
@@ -21,7 +24,7 @@ class Reducer(wiring.Component):
     Members
     -------
     row, valid : In
-        A row of results.
+        A row of results, or of what is passed on.
     accumulate, first, how, levels, pack : In
         Of the instruction; `first` is high for its first row.
     result : Out
@@ -47,53 +50,101 @@ class Reducer(wiring.Component):
         m = Module()
         config = self.config
         lanes = config.lanes
-        control: dict[str, Any] = {"how": self.how, "levels": self.levels, "pack": self.pack}
-        values: list[Any] = []
-        for i in range(lanes):
-            value = self.row[32 * i : 32 * i + 32].as_signed()
-            accumulator = Signal(signed(32), name=f"accumulator_{i}", reset_less=True)
-            combined = Signal(signed(32), name=f"combined_{i}")
-            m.d.comb += combined.eq(Mux(self.first, value, _combine(self.how, accumulator, value)))
-            with m.If(self.valid & self.accumulate):
-                m.d.sync += accumulator.eq(combined)
-            values.append(Mux(self.accumulate, combined, value))
-
-        def register(number: int) -> None:
-            for at, value in enumerate(values):
-                values[at] = Signal(signed(32), name=f"stage{number}_{at}", reset_less=True)
-                m.d.sync += values[at].eq(value)
-            for name, value in control.items():
-                control[name] = Signal(
-                    Value.cast(value).shape(), name=f"stage{number}_{name}", reset_less=True
-                )
-                m.d.sync += control[name].eq(value)
-
         number = config.reduce_registers
         cuts = [n * (config.levels + 1) // number for n in range(number)]
-        for level in range(config.levels):
-            if level in cuts:
-                register(level)
-            following = []
-            for i in range(lanes):
-                # Both lanes of a pair compute the same.
-                pair = (values[i & ~(1 << level)], values[i | 1 << level])
-                out = Signal(signed(32), name=f"level{level}_{i}")
-                m.d.comb += out.eq(Mux(control["levels"][level], _combine(control["how"], *pair), values[i]))
-                following.append(out)
-            values[:] = following
-        if config.levels in cuts:
-            register(config.levels)
-        packed = []
+        subtracts, least = Signal(name="subtracts"), self.how == 3
+        m.d.comb += subtracts.eq(self.how != 1)
+        both = self.accumulate & ~self.first
+        rows: list[Value] = []
         for i in range(lanes):
-            # levels + 1 is the size of a group: choose by the number of levels.
-            choices = [values[i % (lanes >> k) << k] for k in range(config.levels + 1)]
-            count = Signal(range(config.levels + 1), name=f"group_{i}")
-            m.d.comb += count.eq(sum(control["levels"][k] for k in range(config.levels)))
-            packed.append(Mux(control["pack"], Array(choices)[count], values[i]))
-        m.d.comb += self.result.eq(Cat(packed))
+            row = self.row[32 * i : 32 * i + 32]
+            held = _Pair(f"held_{i}")
+            now = _Pair(f"now_{i}")
+            m.d.comb += now.combine(held.low(), row, both, subtracts, least, alone=0)
+            with m.If(self.valid):
+                m.d.sync += held.eq(now)
+            rows.append((held if 0 in cuts else now).low())
+        control: Value = Cat(subtracts, least, self.levels, self.pack)
+        for level in range(config.levels + 1):
+            if level in cuts:
+                later = Signal.like(control, name=f"control{level}", reset_less=True)
+                m.d.sync += later.eq(control)
+                control = later
+            subtracts, least, levels, pack = control[0], control[1], control[2:-1], control[-1]
+            if level == config.levels:
+                break
+            following = list(rows)
+            for i in range(lanes):
+                j = i | 1 << level
+                if i == j:
+                    continue
+                pair = _Pair(f"level{level}_{i}")
+                m.d.comb += pair.combine(rows[i], rows[j], levels[level], subtracts, least, alone=1)
+                if level + 1 in cuts:
+                    later = _Pair(f"stage{level}_{i}")
+                    m.d.sync += later.eq(pair)
+                    pair = later
+                following[i], following[j] = pair.low(), pair.high()
+            rows = following
+        m.d.comb += self.result.eq(Cat(self._packed(rows, levels, pack)))
         return m
 
+    def _packed(self, rows: list[Value], levels: Any, pack: Any) -> list[Value]:
+        """Each group's result in its place.  All rows of a group have it: of these, one that is chosen anyway."""
+        packed = []
+        for i in range(self.config.lanes):
+            sources: dict[int, Any] = {i: ~pack}
+            for count in range(self.config.levels, 0, -1):
+                group = i % (self.config.lanes >> count)
+                this = pack & levels[count - 1]
+                if count < self.config.levels:
+                    this = this & ~levels[count]
+                there = [source for source in sources if source >> count == group]
+                source = there[0] if there else group << count
+                sources[source] = sources.get(source, 0) | this
+            packed.append(reduce(or_, [rows[n] & Value.cast(on).replicate(32) for n, on in sources.items()]))
+        return packed
 
-def _combine(how: Any, x: Any, y: Any) -> Value:
-    total = (x + y)[:32].as_signed()
-    return Mux(how == 1, total, Mux((x > y) ^ (how == 3), x, y))
+
+class _Pair:
+    """Two words that are combined or not: a sum, or else two words and which of them is each result.
+
+    What is not needed is 0, so that a result is one level of logic behind a register.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.words = [Signal(32, name=f"{name}_{part}", reset_less=True) for part in ("sum", "x", "y")]
+        self.first = [Signal(name=f"{name}_{part}", reset_less=True) for part in ("low", "high")]
+
+    def eq(self, other: _Pair) -> list[Any]:
+        """Assign all parts."""
+        pairs = zip(self.words + self.first, other.words + other.first, strict=True)
+        return [mine.eq(theirs) for mine, theirs in pairs]
+
+    def combine(self, x: Value, y: Value, combines: Any, subtracts: Any, least: Any, alone: int) -> list[Any]:
+        """Assign x and y, combined or not; if not, `low` is x for `alone`, else y."""
+        zero = Const(0, 32)
+        sums = combines & ~subtracts
+        full = Signal(33, name=f"{self.words[0].name}_", attrs=INVERTS)
+        total = full[1:]
+        less = Mux(x[31] ^ y[31], x[31], total[31])
+        chooses = less ^ ~least
+        values = (Mux(sums, total, zero), Mux(sums, zero, x), Mux(sums, zero, y))
+        return [
+            full.eq(Cat(subtracts, x) + Cat(subtracts, y ^ subtracts.replicate(32))),
+            *(word.eq(value) for word, value in zip(self.words, values, strict=True)),
+            self.first[0].eq(Mux(combines, chooses, alone)),
+            self.first[1].eq(Mux(combines, chooses, 0)),
+        ]
+
+    def _choice(self, first: Any) -> Value:
+        total, x, y = self.words
+        return total | Mux(first, x, y)
+
+    def low(self) -> Value:
+        """The first result."""
+        return self._choice(self.first[0])
+
+    def high(self) -> Value:
+        """The second one."""
+        return self._choice(self.first[1])

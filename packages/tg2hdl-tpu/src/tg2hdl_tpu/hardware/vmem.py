@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -20,7 +20,10 @@ class Vmem(wiring.Component):
     Members
     -------
     a_row, b_row : In
-        Rows that the pipeline reads; `a_data` and `b_data` have them in the next cycle.
+        Rows that the pipeline reads; `a_data` and `b_data` have them in the next cycle, or one more with
+        `Config.read_registers`.
+    constant, word : In
+        In that next cycle: `b_data` is this word for all lanes.
     store_row, store_en : In
         A row that the DMA store reads through port B, in place of the pipeline.
     row, data, mask : In
@@ -41,6 +44,8 @@ class Vmem(wiring.Component):
             {
                 "a_row": In(bits),
                 "b_row": In(bits),
+                "constant": In(1),
+                "word": In(32),
                 "store_row": In(bits),
                 "store_en": In(1),
                 "row": In(bits),
@@ -77,9 +82,22 @@ class Vmem(wiring.Component):
             reads["b"].append(b.data)
         selects = Signal(3)
         m.d.sync += selects.eq(Cat(self.a_row[-1], self.b_row[-1], self.store_row[-1]))
+        zeros = Const(0, self.config.row_bits)
+        wanted = Cat(selects[1], ~selects[1]) & ~self.constant.replicate(2)
+        # Of a constant and the rows of both banks, two are 0.
+        parts = {
+            "a": Mux(selects[0], reads["a"][1], reads["a"][0]),
+            "b0": Mux(wanted[1], reads["b"][0], zeros),
+            "b1": Mux(wanted[0], reads["b"][1], zeros),
+            "word": Mux(self.constant, self.word, 0),
+        }
+        if self.config.read_registers:
+            for name, value in parts.items():
+                parts[name] = Signal(len(Value.cast(value)), name=f"read_{name}", reset_less=True)
+                m.d.sync += parts[name].eq(value)
         m.d.comb += [
-            self.a_data.eq(Mux(selects[0], reads["a"][1], reads["a"][0])),
-            self.b_data.eq(Mux(selects[1], reads["b"][1], reads["b"][0])),
+            self.a_data.eq(parts["a"]),
+            self.b_data.eq(parts["b0"] | parts["b1"] | Cat([parts["word"]] * self.config.lanes)),
             self.store_data.eq(Mux(selects[2], reads["b"][1], reads["b"][0])),
         ]
         return m

@@ -2,7 +2,7 @@
 
     python benchmarks/boards/run.py ulx3s-85f icebreaker-up5k    boards by name; each takes minutes
     python benchmarks/boards/run.py --model cnn --multipliers 9 --clock 80 ulx3s-85f
-    python benchmarks/boards/run.py    only writes table.md again
+    python benchmarks/boards/run.py    only writes table.md again, with the link's images/s by the present protocol
 
 Models: int8_mlp is that of examples/digits, cnn that of the benchmark table (8x8 images, two convolutions).  Rows that
 were measured are replaced in table.json, and table.md is written from it.  The clock is that of the bitstream, Fmax
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import tg2hdl
+from tg2hdl.device_folder import register_map
 from tg2hdl.model_file import load_model_file
 from tg2hdl_host import Description, protocol
 
@@ -39,10 +40,14 @@ def model_named(name: str) -> tuple[Any, Any]:
     return file.model, file.example_inputs
 
 
-def row(name: str, board: str, multipliers: int, clock: float | None) -> dict[str, object]:
+def compiled(name: str, multipliers: int) -> tg2hdl.Accelerator:
     model, inputs = model_named(name)
     options = tg2hdl.CompileOptions(ports=("uart",), multipliers=multipliers)
-    accelerator = tg2hdl.compile(model, *inputs, options=options, name=name)
+    return tg2hdl.compile(model, *inputs, options=options, name=name)
+
+
+def row(name: str, board: str, multipliers: int, clock: float | None) -> dict[str, object]:
+    accelerator = compiled(name, multipliers)
     with tempfile.TemporaryDirectory() as folder:
         accelerator.build(
             folder, board=board, clock=clock, vectors=1, progress=lambda t: print(t, flush=True)
@@ -72,13 +77,17 @@ def row(name: str, board: str, multipliers: int, clock: float | None) -> dict[st
 def link_bytes(facts: dict[str, Any]) -> int:
     """Bytes for each image in the direction that has more of them."""
     description = Description.parse(json.dumps(facts).encode(), facts)
+    if description.packet_run:
+        data = next(bytes(-(-b.size // 4) * 4) for b in description.buffers.values() if b.role == "input")
+        request = protocol.run(0, data, description.buffers[description.outputs[0]].size)
+        return max(len(request.encode(0)), 9 + 4 * request.answer)
     requests = protocol.write(0, bytes(4), "start")
     for buffer in description.buffers.values():
         requests += protocol.write(0, bytes(buffer.size), "") if buffer.role == "input" else []
     for name in description.outputs:
         requests += protocol.read(0, description.buffers[name].size, "")
     sent = sum(len(request.encode(0)) for request in requests)
-    received = sum(9 + (0 if request.data else 4 * request.count) for request in requests)
+    received = sum(9 + 4 * request.answer for request in requests)
     return max(sent, received)
 
 
@@ -97,6 +106,14 @@ def main() -> None:
         rows = [r for r in rows if any(r[k] != new[k] for k in key)] + [new]
         TABLE.write_text(json.dumps(rows, indent=1) + "\n")
     rows = json.loads(TABLE.read_text())
+    sizes = {
+        key: link_bytes(register_map(compiled(*key)).to_dict())
+        for key in {(r["model"], r["multipliers"]) for r in rows}
+    }
+    for r in rows:
+        link = r["baud"] // 10 // sizes[r["model"], r["multipliers"]]
+        r["images/s, link"] = int(min(r["images/s at Fmax"], link))
+    TABLE.write_text(json.dumps(rows, indent=1) + "\n")
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     lines += [

@@ -43,7 +43,7 @@ class FakeDevice:
         self.memory[: 4 * len(header)] = np.array(header, "<u4").tobytes()
         self.memory[0x90:0x9C] = np.array([1, 2, 3], "<u4").tobytes()
         self.state, self.total = state, 0
-        self.expected, self.kept, self.started = 0, bytearray(), 0
+        self.expected, self.kept, self.started, self.requests = 0, bytearray(), 0, 0
         self.silent_from = -1  # address from which on reads are not answered
 
     def word(self, address: int) -> int:
@@ -65,6 +65,7 @@ class FakeDevice:
         return answer
 
     def execute(self, body: bytes) -> bytes:
+        self.requests += 1
         sequence, operation, count = int.from_bytes(body[:2], "little"), body[2], body[3]
         address, data, code = int.from_bytes(body[4:8], "little"), b"", 0
         if operation == 3:

@@ -34,14 +34,18 @@ def opened(device=None, **options):
 
 @pytest.mark.parametrize("packet_run", [False, True])
 def test_a_call_and_a_batch_return_what_the_model_returns(packet_run):
-    device = opened(FakeDevice(packet_run=packet_run))
+    fake = FakeDevice(packet_run=packet_run)
+    device = opened(fake)
     for x in inputs(3):
         found = device(x)
         assert (found.dtype, found.shape, found.tolist()) == (np.int32, (3,), result(x).tolist())
     batch = inputs(50)
     assert np.array_equal(device.run(batch), [result(x) for x in batch])
     assert np.array_equal(device.run(batch[:, 0]), [result(x) for x in batch])
-    assert device.counters["runs"] == 103
+    before = fake.requests
+    device.run(batch)
+    assert fake.requests - before == 1 + 50 * (1 if packet_run else 3)
+    assert device.counters["runs"] == 153
     assert device.rate > 0
 
 

@@ -198,11 +198,11 @@ class Device:
         names = list(dict.fromkeys(self.description.outputs))
         for number, writes in enumerate(batch):
             if not resumes:
-                yield from writes
                 count = (runs + number) & 0xFFFFFFFF
                 if self.description.packet_run:
                     yield protocol.run(count, writes[0].data, self.description.buffers[names[0]].size)
                     continue
+                yield from writes
                 yield from protocol.write(_START, count.to_bytes(4, "little"), "run")
             for name in names:
                 buffer = self.description.buffers[name]

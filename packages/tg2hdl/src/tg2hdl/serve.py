@@ -22,9 +22,13 @@ _MARGIN = 2000
 
 
 def open_line(
-    design: Design, engine: str = "auto", progress: Callable[[str], None] | None = None
+    design: Design,
+    engine: str = "auto",
+    progress: Callable[[str], None] | None = None,
+    *,
+    divisor: int = DIVISOR,
 ) -> SimulatedLine:
-    """Simulate a design behind a serial line.
+    """Simulate a design behind a serial line, whose bits take `divisor` clock cycles.
 
     Raises
     ------
@@ -32,8 +36,8 @@ def open_line(
         For a design without the port ``uart``.
     """
     _link_of(design, "uart")
-    patience = 2 * expected_cycles(design) + _MARGIN
-    return SimulatedLine(_simulated(design, engine, progress), DIVISOR, patience)
+    patience = 2 * expected_cycles(design) + _MARGIN * divisor // DIVISOR
+    return SimulatedLine(_simulated(design, engine, progress), divisor, patience)
 
 
 def _simulated(design: Design, engine: str, progress: Callable[[str], None] | None) -> Simulation:

@@ -5,7 +5,7 @@
     python benchmarks/boards/run.py    only writes table.md again, with the link's images/s by the present protocol
 
 Models: int8_mlp is that of examples/digits, cnn that of the benchmark table (8x8 images, two convolutions), wide_mlp
-one of 330 kB of random weights, which are in the board's SDRAM; its images per second are those at the clock.  Rows that
+one of 330 kB of random weights, which are in the board's SDRAM; its images per second are those at the clock. Rows that
 were measured are replaced in table.json, and table.md is written from it.  The clock is that of the bitstream, Fmax
 what place and route reached for it; with --clock there is one run, which aims at this clock.
 """

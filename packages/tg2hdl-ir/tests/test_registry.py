@@ -361,6 +361,41 @@ def test_factories_that_cannot_be_imported():
     assert str(error.value) == "plugin: 'math:pi' is not callable\n  hint: name a function or class"
 
 
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        ("nowhere_at_all:build", "cannot import 'nowhere_at_all:build': No module named 'nowhere_at_all'"),
+        (
+            "tg2hdl_fault_at_import:x",
+            "cannot import 'tg2hdl_fault_at_import:x': ZeroDivisionError: division by zero",
+        ),
+        (lambda: 1 / 0, "build raised ZeroDivisionError: division by zero"),
+        (lambda: sys.exit(3), "build raised SystemExit: 3"),
+        (lambda: "hardware", "build made str, not int"),
+    ],
+)
+def test_a_factory_that_fails_is_an_error_that_names_the_plugin(build, reason, tmp_path, monkeypatch):
+    (tmp_path / "tg2hdl_fault_at_import.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    faulty = OpLowering("l", "add", "x:y", build, "x:z")
+    with registry().extended(plugin(op_lowerings=[faulty]), distribution="dist-a") as known:
+        with pytest.raises(PluginError) as error:
+            known.make(faulty, "build", int)
+        name = known.plugin(faulty)
+    assert str(error.value) == (
+        f"plugin: op lowering 'l' of plugin {name!r}: {reason}\n"
+        f"  hint: upgrade the plugin, or disable it with --no-plugin {name}"
+    )
+
+
+def test_a_class_that_a_descriptor_names_is_of_its_kind():
+    known = ArithmeticUnit("mine", "add", (F, F), F, 3, OSError)
+    with registry().extended(plugin(arithmetic_units=[known]), distribution="dist-a") as found:
+        assert found.subclass(known, "factory", Exception) is OSError
+        with pytest.raises(PluginError, match=r"'mine' of plugin '.*': factory is not a subclass of dict"):
+            found.subclass(known, "factory", dict)
+
+
 def test_every_hook_is_documented():
     from tg2hdl_ir.plugins import hookspecs
 

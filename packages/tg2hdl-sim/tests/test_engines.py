@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import shutil
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from amaranth.lib import wiring
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
+from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim import Forecast, SimulationModel, costs, cxxrtl, estimate_engines, open_simulation, yosys
 from tg2hdl_sim import compiler as cxx
@@ -59,6 +61,31 @@ def test_random_designs_in_cxxrtl(seed):
 def test_random_designs_in_the_levelized_engine(seed):
     require("levelized")
     check_same(lambda: RandomDesign(seed, 20 + 15 * seed), "levelized", seed, 60)
+
+
+@pytest.mark.parametrize("fault", ["open", "build_seconds", "cycles_per_second", "kind"])
+def test_an_engine_that_fails_does_so_alone(fault):
+    parts = {"open": lambda *a, **k: None, "build_seconds": lambda cells: 0.0}
+    parts |= {"cycles_per_second": lambda cells: 1e12, "available": lambda: None}
+    if fault != "kind":
+        parts[fault] = lambda *a, **k: 1 / 0
+    faulty = SimulatorDef("faulty", "", **parts)
+    plugin = SimpleNamespace(tg2hdl_simulators=hookimpl(lambda: [faulty], specname="tg2hdl_simulators"))
+    text = {"kind": "open made NoneType, not Simulation"}.get(fault, f"{fault} raised ZeroDivisionError")
+    said = []
+    with registry().extended(plugin, distribution="dist-a"):
+        if fault in ("open", "kind"):
+            with pytest.raises(PluginError, match=f"simulator 'faulty' of plugin 'dist-a:.*: {text}"):
+                open_simulation(Combinational(), "faulty")
+        else:
+            (found,) = (
+                e for e in estimate_engines(SimulationModel(Combinational()), 10) if e.engine == "faulty"
+            )
+            assert text in found.unavailable
+        with open_simulation(Combinational(), expected_cycles=10, progress=said.append) as sim:
+            sim.set("a", 1)
+            assert sim.get("y") == 2
+    assert (fault in ("open", "kind")) == any("engine faulty cannot run" in line for line in said)
 
 
 def test_a_component_needs_no_model_around_it():

@@ -112,7 +112,10 @@ def test_place_and_route_of_a_plugin():
 
 
 def test_a_flow_that_is_none_is_named():
-    with registry().extended(plugin(dict, TOY)), pytest.raises(PluginError, match="the flow 'toy' of plugin"):
+    with (
+        registry().extended(plugin(dict, TOY)),
+        pytest.raises(PluginError, match=r"'toy' of plugin .*: flow made dict, not"),
+    ):
         synthesize(_Sample(), "toy-1")
 
 

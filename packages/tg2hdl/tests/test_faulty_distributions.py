@@ -71,6 +71,10 @@ WHOLE = {
     "no-hooks": ("", "it implements no hook"),
     "newer-api": (f"TG2HDL_HOOK_API = 9\n{HEAD}", "needs version 9 of the hook API"),
     "misspelt": (f"{HEAD}@hookimpl\ndef tg2hdl_opps():\n    return []\n", "a hook that does not exist"),
+    "argument": (
+        f"{HEAD}@hookimpl\ndef tg2hdl_passes(kernel):\n    return []\n",
+        "Argument(s) {'kernel'} are declared in the hookimpl but can not be found in the hookspec",
+    ),
     "unmarked": (
         f"{HEAD}def tg2hdl_ops():\n    return []\n@hookimpl\ndef tg2hdl_passes():\n    return []\n",
         "is not marked",
@@ -121,6 +125,7 @@ def test_each_fault_is_one_line_with_plugin_distribution_hook_and_hint(environme
     for name, (_, reason) in WHOLE.items():
         assert reason in lines[f"faulty-{name}"]["reason"]
         assert lines[f"faulty-{name}"]["hint"]
+    assert not any("\n" in problem["reason"] for problem in found["problems"])
     assert len(FAULTS) + len(WHOLE) >= 29
 
 

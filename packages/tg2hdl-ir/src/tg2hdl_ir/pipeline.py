@@ -34,7 +34,7 @@ from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.passes.split_loops import split_loops
 from tg2hdl_ir.passes.unroll import unroll
-from tg2hdl_ir.plugins.descriptors import PassDef, resolve
+from tg2hdl_ir.plugins.descriptors import PassDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
@@ -112,10 +112,10 @@ def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
             hint=f"upgrade the plugin, or disable it with --no-plugin {plugin}",
         )
 
-    run = resolve(definition.run)
+    run = registry().factory(definition, "run")
     try:
         made = run(kernel)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(f"raised {type(error).__name__}: {error}") from error
     if not isinstance(made, KernelIR):
         raise failure(f"returned {type(made).__name__}, not a KernelIR")

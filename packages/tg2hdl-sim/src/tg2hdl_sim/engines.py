@@ -12,8 +12,8 @@ from pathlib import Path
 
 from amaranth.lib import wiring
 
-from tg2hdl_ir.errors import Tg2hdlError, ToolMissingError, UnsupportedError
-from tg2hdl_ir.plugins.descriptors import SimulatorDef, resolve
+from tg2hdl_ir.errors import PluginError, Tg2hdlError, ToolMissingError, UnsupportedError
+from tg2hdl_ir.plugins.descriptors import SimulatorDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim.fst import convert_to_fst, is_fst, vcd_beside
 from tg2hdl_sim.model import SimulationModel
@@ -68,10 +68,16 @@ def estimate_engines(
             estimates.append(EngineEstimate(engine.name, unavailable=reason))
             continue
         cells = model if isinstance(model, int) else model.cells
-        is_cached = getattr(resolve(engine.open), "is_cached", None)
-        ready = cache and is_cached is not None and not isinstance(model, int) and is_cached(model, vcd=vcd)
-        build = 0.0 if ready else float(resolve(engine.build_seconds)(cells))
-        speed = float(resolve(engine.cycles_per_second)(cells))
+        try:
+            is_cached = getattr(registry().factory(engine, "open"), "is_cached", None)
+            ready = (
+                cache and is_cached is not None and not isinstance(model, int) and is_cached(model, vcd=vcd)
+            )
+            build = 0.0 if ready else float(registry().call(engine, "build_seconds", cells))
+            speed = float(registry().call(engine, "cycles_per_second", cells))
+        except PluginError as error:
+            estimates.append(EngineEstimate(engine.name, unavailable=error.message))
+            continue
         estimates.append(EngineEstimate(engine.name, build, speed, build + expected_cycles / speed))
     return tuple(sorted(estimates, key=lambda e: e.seconds))
 
@@ -144,7 +150,7 @@ def open_simulation(
     for number, estimate in enumerate(usable):
         try:
             return _open(registry().simulator(estimate.engine), model, path, cache, report)
-        except (ToolMissingError, UnsupportedError) as error:
+        except (PluginError, ToolMissingError, UnsupportedError) as error:
             if number == len(usable) - 1:
                 raise
             report(f"engine {estimate.engine} cannot run: {error.message}")
@@ -166,11 +172,11 @@ def _open(
             hint="use engine='auto', which takes one that can",
         )
     try:
-        simulation = resolve(engine.open)(model, vcd=vcd, cache=cache, progress=progress)
+        options = {"vcd": vcd, "cache": cache, "progress": progress}
+        simulation = registry().make(engine, "open", Simulation, model, **options)  # type: ignore[type-abstract]
     except Tg2hdlError as error:
         error.where = error.where or model.name
         raise
-    assert isinstance(simulation, Simulation)
     if vcd is not None and model.views is not None:
         simulation.on_finish(partial(add_views, vcd, model.views()))
     return simulation

@@ -137,7 +137,7 @@ class Catalog:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # SystemExit too: a plugin must not end the program
-                reason = f"it raised {type(error).__name__}: {error}"
+                reason = f"it raised {type(error).__name__}: {'; '.join(str(error).splitlines())}"
                 self._loader.report(plugin, reason, self._loader.remedy(plugin), hook)
         return found
 

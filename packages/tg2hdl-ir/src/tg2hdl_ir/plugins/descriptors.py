@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.errors import PluginError, Tg2hdlError
 
 __all__ = [
     "Area",
@@ -35,11 +35,9 @@ __all__ = [
     "SequencerDef",
     "SimulatorDef",
     "TargetDef",
-    "made_by",
     "resolve",
 ]
 
-_T = TypeVar("_T")
 Factory = Callable[..., Any] | str
 
 
@@ -58,30 +56,16 @@ def resolve(factory: Factory) -> Callable[..., Any]:
         target: Any = importlib.import_module(module)
         for part in attribute.split("."):
             target = getattr(target, part)
-    except (ImportError, AttributeError) as error:
+    except Tg2hdlError:
+        raise
+    except Exception as error:  # whatever a module does when it is imported
+        raised = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
         raise PluginError(
-            f"cannot import {factory!r}: {error}", hint="reinstall the distribution that registers it"
+            f"cannot import {factory!r}: {raised}{error}", hint="reinstall the distribution that registers it"
         ) from error
     if not callable(target):
         raise PluginError(f"{factory!r} is not callable", hint="name a function or class")
     return target  # type: ignore[no-any-return]
-
-
-def made_by(factory: Factory, kind: type[_T], what: str) -> _T:
-    """What a factory without parameters makes.
-
-    Raises
-    ------
-    PluginError
-        When it is not of the kind that its hook asks for, or as for `resolve`.
-    """
-    made = resolve(factory)()
-    if not isinstance(made, kind):
-        raise PluginError(
-            f"{what} is a {type(made).__name__}, not a {kind.__name__}",
-            hint="correct the descriptor in the plugin that registers it",
-        )
-    return made
 
 
 @dataclass(frozen=True)

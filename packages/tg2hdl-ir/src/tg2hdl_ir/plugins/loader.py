@@ -145,7 +145,7 @@ def _unmarked(plugin: object, hooks: Collection[str]) -> Iterator[str]:
 
 
 def _raised(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {'; '.join(str(error).splitlines())}"
 
 
 def _installed() -> Iterator[tuple[str, importlib.metadata.EntryPoint]]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import PluginError, UnsupportedError
+from tg2hdl_ir.errors import PluginError, Tg2hdlError, UnsupportedError
 from tg2hdl_ir.plugins.catalog import KINDS, Catalog
 from tg2hdl_ir.plugins.description import describe_plugins
 from tg2hdl_ir.plugins.descriptors import (
@@ -38,6 +38,7 @@ from tg2hdl_ir.plugins.selection import best_lowering, best_unit
 __all__ = ["Registry", "registry", "use_registry"]
 
 T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Registry:
@@ -139,6 +140,70 @@ class Registry:
     def distribution(self, descriptor: object) -> str:
         """Name of the distribution that registered a descriptor."""
         return self._loader.distributions[self.plugin(descriptor)]
+
+    def factory(self, descriptor: Any, field: str) -> Callable[..., Any]:
+        """Function or class that a field of a descriptor names.
+
+        Raises
+        ------
+        PluginError
+            When it cannot be imported; the plugin is named.
+        """
+        try:
+            return resolve(getattr(descriptor, field))
+        except PluginError as error:
+            raise self.fault(descriptor, f": {error.message}") from error
+
+    def call(self, descriptor: Any, field: str, *arguments: Any, **options: Any) -> Any:
+        """What the `factory` of a descriptor returns.
+
+        Raises
+        ------
+        PluginError
+            When it raises something else than an error of this project; the plugin is named.
+        """
+        function = self.factory(descriptor, field)
+        try:
+            return function(*arguments, **options)
+        except Tg2hdlError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self.fault(descriptor, f": {field} raised {type(error).__name__}: {error}") from error
+
+    def make(self, descriptor: Any, field: str, kind: type[_T], *arguments: Any, **options: Any) -> _T:
+        """What the `factory` of a descriptor makes, which is of the kind that its hook asks for.
+
+        Raises
+        ------
+        PluginError
+            When it is not, or as for `call`; the plugin is named.
+        """
+        made = self.call(descriptor, field, *arguments, **options)
+        if not isinstance(made, kind):
+            raise self.fault(descriptor, f": {field} made {type(made).__name__}, not {kind.__name__}")
+        return made
+
+    def subclass(self, descriptor: Any, field: str, base: type[_T]) -> type[_T]:
+        """Class that a field of a descriptor names.
+
+        Raises
+        ------
+        PluginError
+            When it is no subclass of `base`, or cannot be imported; the plugin is named.
+        """
+        found = self.factory(descriptor, field)
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise self.fault(descriptor, f": {field} is not a subclass of {base.__name__}")
+        return found
+
+    def fault(self, descriptor: Any, what: str) -> PluginError:
+        """Error about what a plugin registered; it names the descriptor and the plugin."""
+        label = next((k.label for k in KINDS.values() if k.descriptor is type(descriptor)), "descriptor")
+        plugin = self._catalog.owner(descriptor)
+        return PluginError(
+            f"{label} {descriptor.name!r} of plugin {plugin!r}{what}",
+            hint=f"upgrade the plugin, or disable it with --no-plugin {plugin}",
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Lines about faulty plugins, for errors that they may explain."""

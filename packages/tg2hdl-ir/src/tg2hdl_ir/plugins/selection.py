@@ -66,7 +66,7 @@ def best_lowering(
 def _matches(lowering: OpLowering, operands: tuple[DType, ...], result: DType, plugin: Owner) -> bool:
     try:
         return bool(resolve(lowering.matches)(operands, result))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         name = plugin(lowering)
         raise PluginError(
             f"matches of op lowering {lowering.name!r} of plugin {name!r} raised {type(error).__name__}: {error}",

@@ -10,7 +10,6 @@ from typing import Any
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
-from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import Registry, registry
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.node import Node
@@ -76,7 +75,7 @@ class Binder:
             return None, False
         wires = op.op in ("shl", "shr") and isinstance(sources[1], Constant)
         narrow = tuple(_narrow(s) for s in sources)
-        levels = 0 if wires else resolve(lowering.levels)(narrow, op.dtype)
+        levels = 0 if wires else self.registry.call(lowering, "levels", narrow, op.dtype)
         fields = {"lowering": lowering, "levels": math.inf if levels is None else levels}
         return Bound(Op, fields), levels is not None
 

@@ -9,7 +9,7 @@ from amaranth import Module
 from amaranth.hdl import Value
 
 from tg2hdl_ir.errors import PluginError
-from tg2hdl_ir.plugins.descriptors import Area, FamilyDef, made_by
+from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.memory.plan import ArrayStyle, MemoryPlan
 from tg2hdl_lower.memory.use import MemoryUse
@@ -74,7 +74,7 @@ def kind_named(name: str) -> MemoryKind:
         When no plugin registers it.
     """
     definition = registry().memory_kind(name)
-    return made_by(definition.kind, MemoryKind, f"memory kind {name!r}")  # type: ignore[type-abstract]
+    return registry().make(definition, "kind", MemoryKind)  # type: ignore[type-abstract]
 
 
 def choose_kind(use: MemoryUse, family: FamilyDef) -> str:

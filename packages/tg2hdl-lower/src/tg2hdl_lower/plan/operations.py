@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from amaranth.hdl import Value
 
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.ops.unit_component import build_constant_unit, build_unit
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
@@ -64,7 +65,8 @@ class Op(Operation):
         stage = d.plan.placement(self.number).stage
         operands = [d.at(n, stage) for n in self.sources]
         types = tuple(d.plan.nodes[n].dtype for n in self.sources)
-        return d.named(self, resolve(self.lowering.build)(d.m, operands, types, self.dtype), self.op)
+        built = registry().call(self.lowering, "build", d.m, operands, types, self.dtype)
+        return d.named(self, built, self.op)
 
 
 @dataclass(frozen=True, eq=False)

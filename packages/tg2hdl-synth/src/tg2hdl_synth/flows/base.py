@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import TargetDef, resolve
+from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.place import PlaceAndRoute
@@ -98,10 +98,4 @@ def flow_of(part: TargetDef) -> SynthesisFlow:
             f"part {part.name} is of the family {part.family!r}, for which there is no flow",
             hint=str(error.hint).replace("known", "families with a flow"),
         ) from None
-    flow = resolve(found.flow)()
-    if not isinstance(flow, SynthesisFlow):
-        raise PluginError(
-            f"the flow {found.name!r} of plugin {registry().plugin(found)!r} is {type(flow).__name__}",
-            hint="its factory must return a tg2hdl_synth.flows.SynthesisFlow",
-        )
-    return flow
+    return registry().make(found, "flow", SynthesisFlow)  # type: ignore[type-abstract]

@@ -15,8 +15,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, PluginError
-from tg2hdl_ir.plugins.descriptors import Factory, made_by, resolve
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostBuffer
@@ -173,7 +172,7 @@ def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
         When no plugin registers the port.
     """
     definition = registry().memory_port(port)
-    own = made_by(definition.model, ExternalMemory, f"model of memory port {port!r}")  # type: ignore[type-abstract]
+    own = registry().make(definition, "model", ExternalMemory)  # type: ignore[type-abstract]
     if model is None or isinstance(model, type(own)):
         return model or own
     raise InputError(
@@ -185,13 +184,13 @@ def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
 def memory_port(plan: ExternalPlan, *, simulated: bool = False) -> MemoryPort:
     """Port of a design; the one of a simulation where the memory is part of it."""
     model = plan.model.powered_up() if simulated else plan.model
-    found: MemoryPort = _class(registry().memory_port(plan.port).port, MemoryPort)(model, plan.beats)
+    found: MemoryPort = _class(plan, "port", MemoryPort)(model, plan.beats)
     return found
 
 
 def image_buffer(plan: ExternalPlan, taken: Collection[str]) -> HostBuffer | None:
     """The image as a host writes it, where the port can; its name is none of those that are taken."""
-    if not plan.tiles or not _class(registry().memory_port(plan.port).port, MemoryPort).writes:
+    if not plan.tiles or not _class(plan, "port", MemoryPort).writes:
         return None
     bits, beats, name = plan.model.bits, plan.beats, "memory_image"
     while name in taken:
@@ -202,22 +201,16 @@ def image_buffer(plan: ExternalPlan, taken: Collection[str]) -> HostBuffer | Non
 
 def simulated_memory(plan: ExternalPlan, words: Sequence[int], bus: wiring.Signature) -> SimulatedMemory:
     """Memory behind the port of a design."""
-    made = _class(registry().memory_port(plan.port).memory, SimulatedMemory)
+    made = _class(plan, "memory", SimulatedMemory)
     found: SimulatedMemory = made(plan.model.powered_up(), words, bus)
     return found
 
 
 def beat_times(plan: ExternalPlan) -> BeatTimes:
     """Times of the beats of a design."""
-    found: BeatTimes = _class(registry().memory_port(plan.port).times, BeatTimes)(plan.model, plan.beats)
+    found: BeatTimes = _class(plan, "times", BeatTimes)(plan.model, plan.beats)
     return found
 
 
-def _class(factory: Factory, base: type) -> Any:
-    found = resolve(factory)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise PluginError(
-            f"{found!r} is not a subclass of {base.__name__}",
-            hint="correct the descriptor in the plugin that registers it",
-        )
-    return found
+def _class(plan: ExternalPlan, field: str, base: type) -> Any:
+    return registry().subclass(registry().memory_port(plan.port), field, base)

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.errors import InputError, PluginError
-from tg2hdl_ir.plugins.descriptors import resolve
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostShape
@@ -192,15 +191,9 @@ def build_port(plan: PortPlan) -> HostPort:
 
 def open_driver(plan: PortPlan, simulation: Any) -> HostDriver:
     """Driver of a host port in a running simulation of the design."""
-    driver: HostDriver = resolve(registry().port(plan.kind).driver)(plan.serves, simulation)
+    driver: HostDriver = registry().call(registry().port(plan.kind), "driver", plan.serves, simulation)
     return driver
 
 
 def _port_class(kind: str) -> Any:
-    found = resolve(registry().port(kind).port)
-    if not (isinstance(found, type) and issubclass(found, HostPort)):
-        raise PluginError(
-            f"host port {kind!r} is not a subclass of HostPort",
-            hint="correct the descriptor in the plugin that registers it",
-        )
-    return found
+    return registry().subclass(registry().port(kind), "port", HostPort)

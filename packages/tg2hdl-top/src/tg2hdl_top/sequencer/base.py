@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from amaranth.lib.wiring import In, Member, Out
 
-from tg2hdl_ir.plugins.descriptors import made_by
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.component import Component
@@ -178,4 +177,4 @@ def sequencer_named(name: str) -> Sequencer:
         When no plugin registers it.
     """
     definition = registry().sequencer(name)
-    return made_by(definition.sequencer, Sequencer, f"sequencer {name!r}")  # type: ignore[type-abstract]
+    return registry().make(definition, "sequencer", Sequencer)  # type: ignore[type-abstract]

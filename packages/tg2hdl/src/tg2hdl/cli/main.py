@@ -9,7 +9,6 @@ import traceback
 import click
 
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["CommandGroup", "cli", "main"]
@@ -43,7 +42,7 @@ class CommandGroup(click.Group):
         found = registry().command(cmd_name)
         if found is None:
             return None
-        command = resolve(found.command)
+        command = registry().factory(found, "command")
         if not isinstance(command, click.Command):
             plugin = registry().plugin(found)
             raise PluginError(

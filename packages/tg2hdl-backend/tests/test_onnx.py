@@ -185,15 +185,37 @@ def test_symbolic_dimension_without_size(tmp_path):
     )
 
 
-def test_unknown_operator(tmp_path):
-    node = helper.make_node("Unique", ["x"], ["y"])
-    graph = helper.make_graph([node], "graph", [floats("x", 1)], [floats("y", 1)])
+@pytest.mark.parametrize(
+    ("operator", "reason", "hint"),
+    [
+        (
+            "Unique",
+            "the shape of its result depends on the data",
+            "compute it on the host, or write the model with a mask (Where) in place of a selection",
+        ),
+        (
+            "NonZero",
+            "the shape of its result depends on the data",
+            "compute it on the host, or write the model with a mask (Where) in place of a selection",
+        ),
+        (
+            "NonMaxSuppression",
+            "how many boxes it keeps depends on the data",
+            "cut the file before it (onnx.utils.extract_model) and choose among boxes and scores on the host",
+        ),
+    ],
+)
+def test_results_whose_size_depends_on_data(tmp_path, operator, reason, hint):
+    node = helper.make_node(operator, ["x"] * (2 if operator.startswith("NonMax") else 1), ["y"])
+    element = TensorProto.FLOAT if operator == "Unique" else TensorProto.INT64
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4])]
+    graph = helper.make_graph([node], "graph", inputs, [helper.make_tensor_value_info("y", element, None)])
     path = tmp_path / "odd.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(path))
     with pytest.raises(UnsupportedError) as error:
         OnnxModel(path)
     assert str(error.value) == (
-        "unsupported: ONNX operator Unique: there is no definition of it\n"
-        "  at: node 'y': ai.onnx Unique, opset 13\n"
-        "  hint: export the model without it, or register it with the hook tg2hdl_onnx_operators"
+        f"unsupported: ONNX operator {operator}: {reason}\n"
+        f"  at: node 'y': ai.onnx {operator}, opset 13\n"
+        f"  hint: {hint}"
     )

@@ -18,6 +18,7 @@ from tg2hdl_backend.onnx.checks import ExpectedTypes, check_indices, check_opset
 from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
 from tg2hdl_backend.onnx.fold import fold_node
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
+from tg2hdl_backend.onnx.refusals import REFUSALS
 from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
 from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
 from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
@@ -273,6 +274,7 @@ class Graph:
 
         # Weights stay tensors, so that the program has their names and can load them at run time.
         weight = any(v is not None and v.is_weight for v in inputs)
+        weight &= (info.domain, info.op_type) not in REFUSALS
         return [result(number, name) for number, name in enumerate(node.output)]
 
     def _expand(
@@ -316,10 +318,14 @@ def definition(op_type: str, domain: str, version: int) -> tuple[Build | None, t
     found = registry().onnx_operator(op_type, domain, version)
     if found is not None:
         return resolve(found.build), found.constants
+    if (domain, op_type) in REFUSALS:
+        return None, ()
     return tinygrad_operator(op_type, domain, version), constant_positions(op_type)
 
 
 def _expansion(node: NodeProto, info: OnnxNode) -> Build:
+    if (info.domain, info.op_type) in REFUSALS:
+        raise info.unsupported(*REFUSALS[info.domain, info.op_type])
     # ONNX's type stubs lack the functions of a schema.
     schema: Any = None
     with suppress(onnx.defs.SchemaError):

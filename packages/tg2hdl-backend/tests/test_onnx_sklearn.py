@@ -11,7 +11,17 @@ pytest.importorskip("onnx", reason="the onnx package reads the files")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 pytest.importorskip("sklearn", reason="scikit-learn fits the models")
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx writes the files")
-from sklearn import ensemble, linear_model, naive_bayes, neural_network, pipeline, preprocessing, svm, tree  # noqa: E402
+from sklearn import (  # noqa: E402
+    calibration,
+    ensemble,
+    linear_model,
+    naive_bayes,
+    neural_network,
+    pipeline,
+    preprocessing,
+    svm,
+    tree,
+)
 
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.hardware import compare_with_hardware  # noqa: E402
@@ -123,8 +133,10 @@ def test_support_vectors(tmp_path):
         ("two", svm.SVC(kernel="poly"), TWO),
         ("regression", svm.SVR(kernel="sigmoid"), REAL),
         ("outliers", svm.OneClassSVM(), None),
+        ("probabilities", calibration.CalibratedClassifierCV(svm.SVC(), ensemble=False, cv=3), THREE),
     ):
-        options = {"options": {"zipmap": False}} if isinstance(model, svm.SVC) else {}
+        classes = isinstance(model, svm.SVC | calibration.CalibratedClassifierCV)
+        options = {"options": {"zipmap": False}} if classes else {}
         path = convert(tmp_path / f"{name}.onnx", model, target, **options)
         for found, wanted in zip(
             golden(OnnxModel(path, batch=len(ROWS)), ROWS), runtime(path, X=ROWS), strict=True

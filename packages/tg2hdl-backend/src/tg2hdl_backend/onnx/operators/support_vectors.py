@@ -54,7 +54,9 @@ def svm_classifier(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor]:
     """Class with the most votes of the pairs of classes, and the decision of each pair."""
     if node.attribute("prob_a"):
         raise node.unsupported(
-            "probabilities of pairs of classes are found by iteration", "fit with probability=False"
+            "probabilities of pairs of classes are found by iteration",
+            "fit CalibratedClassifierCV(SVC(), ensemble=False), whose probabilities are a sigmoid, "
+            "or with probability=False",
         )
     counts = node.attribute("vectors_per_class")
     if not counts or node.attribute("post_transform", "NONE") != "NONE":

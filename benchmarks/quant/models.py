@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from tinygrad import Context, Tensor, TinyJit, nn
 from tinygrad.nn.optim import Adam
-from tinygrad.nn.state import get_state_dict, load_state_dict, safe_load, safe_save
+from tinygrad.nn.state import get_state_dict
+
+WEIGHTS = Path(__file__).parent / "weights"
 
 
 class Mlp:
@@ -136,7 +138,7 @@ MODELS: dict[str, tuple[str, Callable[[], Any], int]] = {
 """Data, model and epochs."""
 
 
-def train(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int) -> Any:
+def train(make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int) -> Any:
     """Train with Adam on batches of 64; the same seeds each time."""
     Tensor.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -168,16 +170,15 @@ def train(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epoc
     return model
 
 
-def trained(
-    name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int, folder: Path
-) -> Any:
-    """The trained model; weights in the folder are used again."""
-    path = folder / f"{name}.safetensors"
-    if path.is_file():
-        model = make()
-        load_state_dict(model, safe_load(path), verbose=False)
-        return model
-    model = train(name, make, x, y, epochs)
-    folder.mkdir(parents=True, exist_ok=True)
-    safe_save(get_state_dict(model), str(path))
+def trained(name: str, make: Callable[[], Any], x: np.ndarray, y: np.ndarray, epochs: int) -> Any:
+    """The trained model; its weights are kept in `WEIGHTS`, those that are there are used again."""
+    path = WEIGHTS / f"{name}.npz"
+    if not path.is_file():
+        WEIGHTS.mkdir(exist_ok=True)
+        weights = get_state_dict(train(make, x, y, epochs))
+        np.savez_compressed(path, **{n: t.numpy() for n, t in weights.items()})
+    model = make()
+    with np.load(path) as stored:
+        for key, tensor in get_state_dict(model).items():
+            tensor.replace(Tensor(stored[key]))
     return model

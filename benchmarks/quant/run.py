@@ -1,26 +1,32 @@
 """Accuracy of quantized models on real data, beside float and ONNX Runtime's static quantization.
 
-``python benchmarks/quant/run.py`` trains the models, quantizes and compiles them, and writes ``accuracy.json`` and
-``accuracy.md``; with names of models only their rows are made anew, with ``--settings`` only these columns of them.
-``--pnr`` also places and routes their designs (nextpnr, one seed; minutes each).  Trained weights are kept in
-``weights``.
-Training needs a device of tinygrad that computes, e.g. ``DEV=CPU`` with clang.
+``python benchmarks/quant/run.py`` quantizes and compiles the models, and writes ``accuracy.json`` and ``accuracy.md``
+after each figure.  Figures whose sources did not change since are kept, so that a run may be interrupted; ``--restart``
+measures all anew.  ``--only`` names rows, ``--settings`` columns.  ``--pnr`` also places and routes the designs of the
+rows that `PLACED` names (nextpnr, one seed; minutes each).
+
+The weights are in ``weights``, so that the figures are the same everywhere; a model without is trained first, for which
+tinygrad needs a device that computes, e.g. ``DEV=CPU`` with clang.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.metadata
 import json
 import os
 import platform
+import time
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("DEV", "CPU")
 
 import numpy as np
-from data import DATA
+from data import DATA, Split
 from models import MODELS, trained
 from onnxruntime_reference import onnxruntime_accuracy
 
@@ -31,7 +37,12 @@ from tg2hdl_ir.tensors import evaluate_graph
 from tg2hdl_top import CompileOptions
 
 FOLDER = Path(__file__).parent
+PACKAGES = FOLDER.parents[1] / "packages"
 CALIBRATION = 512
+ACCURACY = ("tg2hdl-ir/src/tg2hdl_ir/tensors", "tg2hdl-backend/src", "tg2hdl-quant/src")
+DESIGN = (*ACCURACY, "tg2hdl-ir/src", "tg2hdl-fp32/src", "tg2hdl-lower/src", "tg2hdl-top/src")
+SOURCES = {"accuracy": ACCURACY, "hardware": DESIGN, "placed": DESIGN}
+"""Folders of packages that decide about each group of figures."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "int8": {},
     "int8, multiplier": {"requantization": "multiplier"},
@@ -45,8 +56,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ternary weights": {"weight_bits": 2},
     "ternary, compensated": {"weight_bits": 2, "weight_rounding": "compensated"},
 }
+FLOAT, REFERENCE = "float", "ONNX Runtime"
 HARDWARE = {"float": None, "int8": "int8", "4-bit": "4-bit weights", "ternary": "ternary weights"}
 """Designs, by the settings of their models."""
+PLACED = ("MLP, digits",)
+"""Rows that `--pnr` places and routes."""
 MULTIPLIERS = 16
 OPTIONS = CompileOptions(target="ecp5")
 PART = "ecp5-45k"
@@ -63,163 +77,248 @@ WANTED = {
     "LSTM, digits": (0.5, None),
 }
 """Largest loss of int8 and of 4-bit weights (points)."""
+Figure = dict[str, Any]
 
 
-def measure(
-    name: str, place: bool, accuracy_only: bool, settings: list[str], known: dict[str, Any]
-) -> dict[str, Any]:
-    data, make, epochs = MODELS[name]
-    x, test, y, labels = DATA[data]()
-    model = trained(name, make, x, y, epochs, FOLDER / "weights")
-    graph = tensor_graph(model, test[:1])
-    scores = np.concatenate([evaluate_graph(graph, [part[:, None]])[0] for part in np.array_split(test, 8)])
-    floats = scores.reshape(len(test), -1).argmax(1)
-    accuracy = float((floats == labels).mean())
-    if accuracy < 0.8:
-        raise RuntimeError(f"{name}: training ended at {accuracy:.1%}, which says nothing about quantization")
-    row: dict[str, Any] = {
-        "model": name,
-        "test samples": len(test),
-        "float": accuracy,
-        "settings": {},
-    }
-    if settings and known:
-        if known["float"] != accuracy:
-            raise RuntimeError(
-                f"{name}: these weights have {accuracy:.2%} in float, the row {known['float']:.2%}"
-            )
-        row = known
-    models = {}
-    for setting, options in SETTINGS.items():
-        if settings and setting not in settings:
-            continue
-        q = models[setting] = tg2hdl.quantize(model, x[:CALIBRATION], **options)
-        parts = [q.evaluate(part) for part in np.array_split(test, 8)]
-        found = np.concatenate(parts).reshape(len(test), -1).argmax(1)
-        row["settings"][setting] = {
-            "accuracy": float((found == labels).mean()),
-            "agreement": float((found == floats).mean()),
+class Row:
+    """A model with its data; everything is made when it is first asked for.
+
+    Raises
+    ------
+    RuntimeError
+        When training ended at an accuracy that says nothing about quantization.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._quantized: dict[str, Any] = {}
+
+    @cached_property
+    def data(self) -> Split:
+        """Training and test samples, training and test labels."""
+        return DATA[MODELS[self.name][0]]()
+
+    @cached_property
+    def model(self) -> Any:
+        """The trained model."""
+        x, _, y, _ = self.data
+        _, make, epochs = MODELS[self.name]
+        return trained(self.name, make, x, y, epochs)
+
+    @cached_property
+    def floats(self) -> np.ndarray:
+        """Classes of the test samples in float."""
+        test = self.data[1]
+        graph = tensor_graph(self.model, test[:1])
+        found = np.concatenate([evaluate_graph(graph, [p[:, None]])[0] for p in np.array_split(test, 8)])
+        classes: np.ndarray = found.reshape(len(test), -1).argmax(1)
+        if (classes == self.data[3]).mean() < 0.8:
+            raise RuntimeError(f"{self.name}: training ended at {(classes == self.data[3]).mean():.1%}")
+        return classes
+
+    def quantized(self, setting: str) -> Any:
+        """The integer model of a column."""
+        if setting not in self._quantized:
+            x = self.data[0][:CALIBRATION]
+            self._quantized[setting] = tg2hdl.quantize(self.model, x, **SETTINGS[setting])
+        return self._quantized[setting]
+
+    def accuracy(self, setting: str) -> Figure:
+        """Accuracy of a column, and the share of test samples with the class of the float model."""
+        x, test, _, labels = self.data
+        if setting == FLOAT:
+            return {"accuracy": float((self.floats == labels).mean()), "test samples": len(test)}
+        if setting == REFERENCE:
+            return onnxruntime_accuracy(self.model, x[:CALIBRATION], test, labels, self.floats)
+        q = self.quantized(setting)
+        found = np.concatenate([q.evaluate(part) for part in np.array_split(test, 8)])
+        classes = found.reshape(len(test), -1).argmax(1)
+        return {
+            "accuracy": float((classes == labels).mean()),
+            "agreement": float((classes == self.floats).mean()),
             "warnings": list(q.report.warnings),
         }
-    if "onnxruntime" not in row or not settings:
-        row["onnxruntime"] = onnxruntime_accuracy(model, x[:CALIBRATION], test, labels, floats)
-    if accuracy_only or settings:
-        return row
-    row["hardware"] = {
-        kind: hardware(
-            model if setting is None else models[setting], test[:1] if setting is None else test[0], place
-        )
-        for kind, setting in HARDWARE.items()
-    }
-    return row
 
+    def _compiled(self, kind: str) -> Any:
+        setting, test = HARDWARE[kind], self.data[1]
+        model, example = (self.model, test[:1]) if setting is None else (self.quantized(setting), test[0])
+        return tg2hdl.compile(model, example, multipliers=MULTIPLIERS, options=OPTIONS)
 
-def hardware(model: Any, example: np.ndarray, place: bool) -> dict[str, Any]:
-    """Cycles and size of a design: estimated, or after place and route."""
-    try:
-        accelerator = tg2hdl.compile(model, example, multipliers=MULTIPLIERS, options=OPTIONS)
-        needs = accelerator.fits(PART).needs
-        found: dict[str, Any] = {
+    def hardware(self, kind: str) -> Figure:
+        """Cycles of a design (exact), and its size as estimated."""
+        try:
+            accelerator = self._compiled(kind)
+            needs = accelerator.fits(PART).needs
+        except Tg2hdlError as error:
+            return {"refused": str(error).splitlines()[0]}
+        return {
             "cycles": accelerator.predicted_cycles,
             "multipliers": max(k.multipliers for k in accelerator.kernels),
             "block RAMs": needs["bram"],
             "DSP": needs.get("dsp"),
             "COMB": needs.get("lut"),
         }
-        if place:
-            result = accelerator.synthesize(PART, seeds=1)
-            used = {"block RAMs": "bram", "DSP": "dsp", "COMB": "comb"}
-            found |= {
-                "placed": {k: result.used(v) for k, v in used.items()} | {"Fmax": round(result.fmax, 1)}
-            }
-    except Tg2hdlError as error:
-        return {"refused": str(error).splitlines()[0]}
-    return found
+
+    def placed(self, kind: str) -> Figure:
+        """Size and clock of a design after place and route."""
+        try:
+            result = self._compiled(kind).synthesize(PART, seeds=1)
+        except Tg2hdlError as error:
+            return {"refused": str(error).splitlines()[0]}
+        used = {"block RAMs": "bram", "DSP": "dsp", "COMB": "comb"}
+        return {k: result.used(v) for k, v in used.items()} | {"Fmax": round(result.fmax, 1)}
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+class Figures:
+    """Measured figures in a file, each with a digest of the sources that made it.
+
+    Parameters
+    ----------
+    folder : Path
+        Of ``accuracy.json`` and ``accuracy.md``.
+    restart : bool
+        Whether figures of the same sources are measured again too.
+    """
+
+    def __init__(self, folder: Path, restart: bool) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True, parents=True)
+        self.rows: dict[str, dict[str, dict[str, Figure]]] = {}
+        self._read()
+        self.sources = {group: digest(folders) for group, folders in SOURCES.items()}
+        self._restart = restart
+
+    def _read(self) -> None:
+        path = self._folder / "accuracy.json"
+        if path.exists():
+            self.rows = json.loads(path.read_text())["rows"]
+
+    def is_current(self, group: str, figure: Figure) -> bool:
+        """Whether the sources are still those that made a figure."""
+        return bool(figure["sources"] == self.sources[group])
+
+    def add(self, name: str, group: str, key: str, measure: Callable[[str], Figure]) -> None:
+        """Measure one, unless it is known, and write the files."""
+        figures = self.rows.get(name, {}).get(group, {})
+        if key in figures and self.is_current(group, figures[key]) and not self._restart:
+            return
+        start = time.process_time()
+        found = measure(key)
+        print(f"{name} | {key} | {found} | {time.process_time() - start:.1f} CPU s", flush=True)
+        self._read()  # Another process may have added to it.
+        figures = self.rows.setdefault(name, {}).setdefault(group, {})
+        figures[key] = found | {"sources": self.sources[group]}
+        self.rows = {n: self.rows[n] for n in MODELS if n in self.rows}
+        content = {"versions": versions(), "rows": self.rows}
+        (self._folder / "accuracy.json").write_text(json.dumps(content, indent=1) + "\n")
+        (self._folder / "accuracy.md").write_text(table(self))
+
+
+def digest(folders: tuple[str, ...]) -> str:
+    """Of the sources in folders of the packages, and of models and data."""
+    found = hashlib.sha256()
+    files = {path for folder in folders for path in (PACKAGES / folder).rglob("*.py")}
+    for path in sorted([*files, FOLDER / "models.py", FOLDER / "data.py"]):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def table(figures: Figures) -> str:
+    """The page."""
+    columns = [*SETTINGS, REFERENCE]
     lines = [
         "# Accuracy of quantized models",
         "",
         "Accuracy on test data (%), and in brackets the change in points against float. Post-training quantization "
         f"with {CALIBRATION} training samples or fewer, 8-bit activations, a scale for each output channel. Scales of "
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
-        "*Wanted* is the largest loss of int8 / 4-bit weights. The last column is ONNX Runtime's static quantization "
-        "(int8, per channel) of the same weights, and how many of its answers are those of float. Made by "
-        "`python benchmarks/quant/run.py`. Only the affine and equalized columns, the row of wine and the 4-bit design "
-        "for MNIST are of the present version; other columns are of the one before it, rows with * still older, "
-        "the depthwise one from what that run printed.",
+        "*Wanted* is the largest loss of int8 / 4-bit weights. ONNX Runtime is its static quantization (int8, per "
+        "channel) of an ONNX file with the same weights; *agrees* are the test samples with the class of the float "
+        "model, of our int8 / of ONNX Runtime. Made by `python benchmarks/quant/run.py`; a figure with a star is of "
+        "other sources than the rest.",
         "",
-        "| model | test samples | float | wanted | " + " | ".join(SETTINGS) + " | ONNX Runtime | agrees |",
-        "|---|" + "---|" * (len(SETTINGS) + 5),
+        "With " + ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
+        "",
+        "| model | test samples | float | wanted | " + " | ".join(columns) + " | agrees |",
+        "|---|" + "---|" * (len(columns) + 4),
     ]
-    for row in rows:
-        limits = " / ".join("-" if w is None else f"{w:.1f}" for w in WANTED[row["model"]])
-        star = " *" if row.get("earlier") else ""
-        cells = [row["model"] + star, str(row["test samples"]), f"{row['float']:.2%}", limits]
-        for found in (*(row["settings"].get(setting) for setting in SETTINGS), row["onnxruntime"]):
-            cells.append("-" if found is None else _cell(found["accuracy"], row["float"]))
-        other = row["onnxruntime"]
-        cells.append("-" if other is None else f"{other['agreement']:.2%}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *_hardware_table(rows)]) + "\n"
+    for name, row in figures.rows.items():
+        found = row.get("accuracy", {})
+        if FLOAT not in found:
+            continue
+        reference = found[FLOAT]["accuracy"]
+        limits = " / ".join("-" if w is None else f"{w:.1f}" for w in WANTED[name])
+        cells = [name, str(found[FLOAT]["test samples"]), f"{reference:.2%}", limits]
+        for column in columns:
+            change = "-"
+            if column in found:
+                accuracy = found[column]["accuracy"]
+                star = "" if figures.is_current("accuracy", found[column]) else " *"
+                change = f"{accuracy * 100:.2f} ({(accuracy - reference) * 100:+.2f}){star}"
+            cells.append(change)
+        shares = (f"{found[c]['agreement']:.2%}" if c in found else "-" for c in ("int8", REFERENCE))
+        lines.append("| " + " | ".join([*cells, " / ".join(shares)]) + " |")
+    return "\n".join([*lines, "", *_hardware_table(figures)]) + "\n"
 
 
-def _hardware_table(rows: list[dict[str, Any]]) -> list[str]:
+def _hardware_table(figures: Figures) -> list[str]:
     lines = [
         "## The hardware",
         "",
         f"Compiled for `multipliers={MULTIPLIERS}`: cycles from start to done (exact), multipliers that the widest "
-        f"kernel uses, block RAMs, DSP blocks and COMB of an {PART}, estimated; after a slash as placed and routed, "
-        "with Fmax.",
+        f"kernel uses, block RAMs, DSP blocks and COMB of an {PART}, estimated; after a slash as placed and routed "
+        "(`--pnr`, one seed), with Fmax.",
         "",
         "| model | weights | cycles | multipliers | block RAMs | DSP | COMB | Fmax (MHz) |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for name, row in figures.rows.items():
         for kind, found in row.get("hardware", {}).items():
+            star = "" if figures.is_current("hardware", found) else " *"
             if "refused" in found:
-                lines.append(f"| {row['model']} | {kind} | {found['refused']} | | | | | |")
+                lines.append(f"| {name} | {kind}{star} | {found['refused']} | | | | | |")
                 continue
-            placed = found.get("placed", {})
+            placed = row.get("placed", {}).get(kind, {})
+            if placed and not figures.is_current("placed", placed):
+                star = " *"
             cells = [f"{found['cycles']:,}", str(found["multipliers"])]
-            for name in ("block RAMs", "DSP", "COMB"):
-                estimate = "-" if found[name] is None else f"{found[name]:,}"
-                cells.append(f"{estimate} / {placed[name]:,}" if placed else estimate)
-            cells.append(f"{placed['Fmax']}" if placed else "-")
-            lines.append(f"| {row['model']} | {kind} | " + " | ".join(cells) + " |")
+            for resource in ("block RAMs", "DSP", "COMB"):
+                estimate = "-" if found[resource] is None else f"{found[resource]:,}"
+                cells.append(f"{estimate} / {placed[resource]:,}" if resource in placed else estimate)
+            cells.append(str(placed.get("Fmax", placed.get("refused", "-"))))
+            lines.append(f"| {name} | {kind}{star} | " + " | ".join(cells) + " |")
     return lines
 
 
-def _cell(accuracy: float, reference: float) -> str:
-    return f"{accuracy * 100:.2f} ({(accuracy - reference) * 100:+.2f})"
-
-
 def versions() -> dict[str, str]:
+    """Of Python and the packages that make the figures."""
     names = ("tg2hdl", "tinygrad", "numpy", "scikit-learn", "mlxtend", "onnx", "onnxruntime")
     return {"python": platform.python_version()} | {n: importlib.metadata.version(n) for n in names}
 
 
 def main() -> None:
+    """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", help="names of models; all without")
-    parser.add_argument("--settings", nargs="*", default=[], choices=SETTINGS, help="only these columns")
-    parser.add_argument("--pnr", action="store_true", help="place and route the designs too")
-    parser.add_argument("--accuracy", action="store_true", help="leave out the hardware")
+    parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS), help="only these rows")
+    parser.add_argument(
+        "--settings", nargs="*", choices=[*SETTINGS, REFERENCE], help="only these columns, no hardware"
+    )
+    parser.add_argument("--pnr", action="store_true", help="place and route designs too")
+    parser.add_argument("--restart", action="store_true", help="measure known figures again")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
     arguments = parser.parse_args()
-    arguments.output.mkdir(exist_ok=True, parents=True)
-    path, made_by = arguments.output / "accuracy.json", versions()
-    known = {row["model"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
-    for name in arguments.models or MODELS:
-        known[name] = row = measure(
-            name, arguments.pnr, arguments.accuracy, arguments.settings, known.get(name, {})
-        )
-        print(name, f"float {row['float']:.4f}", f"ONNX Runtime {row.get('onnxruntime')}", flush=True)
-        print("   ", {k: round(v["accuracy"], 4) for k, v in row["settings"].items()}, flush=True)
-        rows = [known[n] for n in MODELS if n in known]
-        path.write_text(json.dumps({"versions": made_by, "rows": rows}, indent=1) + "\n")
-        (arguments.output / "accuracy.md").write_text(table(rows))
+    figures = Figures(arguments.output, arguments.restart)
+    rows = [Row(name) for name in arguments.only]
+    columns = [*SETTINGS, REFERENCE] if arguments.settings is None else arguments.settings
+    for row in rows:
+        for column in (FLOAT, *columns):
+            figures.add(row.name, "accuracy", column, row.accuracy)
+    for row in rows if arguments.settings is None else ():
+        for kind in HARDWARE:
+            figures.add(row.name, "hardware", kind, row.hardware)
+    for row in rows:
+        for kind in HARDWARE if arguments.pnr and row.name in PLACED else ():
+            figures.add(row.name, "placed", kind, row.placed)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.interleave import interleave
+from tg2hdl_ir.passes.pack_products import pack_products
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.unroll import unroll
 from tg2hdl_ir.pipeline import canonicalize
@@ -178,6 +179,8 @@ class Planning:
         memory = {b.idx: b.dtype for b in kernel.buffers} | (storage or {})
         registers = accumulator_ranges(kernel, element_ranges(memory))
         flat = unroll(flatten(kernel), info, lanes or {})
+        if options.budget is not None:
+            flat = pack_products(flat, options.budget, element_ranges(memory))
         complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
         memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
         return cls(info, registers, memories, options, frozenset(shared)), flat

@@ -11,6 +11,7 @@ from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR, LoopIR
+from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_lower import Layout
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.lanes.candidates import (
@@ -22,7 +23,7 @@ from tg2hdl_lower.lanes.candidates import (
 )
 from tg2hdl_lower.lanes.demand import BufferAccesses, buffer_accesses
 from tg2hdl_lower.memory.demand import port_interval
-from tg2hdl_lower.memory.memories import Memories
+from tg2hdl_lower.memory.memories import Memories, element_ranges
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_top.options import CompileOptions
 
@@ -46,6 +47,9 @@ WORTH_TURNS = 0.85
 
 TURNS_OVERHEAD = 40
 """Extra cycles of a run with time-shared units: one more latency each, and a result may wait for its slot."""
+
+PACKING_OVERHEAD = 4
+"""Cycles that a run takes longer where two products share a multiplier."""
 
 MAX_TURNS = 12
 """Candidates for lanes with time-shared multipliers that are evaluated."""
@@ -140,6 +144,7 @@ class LaneChooser:
         self.info = analyze_axes(self.kernel, regroup_floats=options.float_order == "relaxed")
         self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
         self.products = leaf_multiplications(self.kernel)
+        self.packing = packing_axes(self.kernel, element_ranges(storage)) & self.info.independent
         if self.kernel not in _accesses:
             _accesses[self.kernel] = buffer_accesses(self.kernel)
         self.accesses = _accesses[self.kernel]
@@ -163,8 +168,37 @@ class LaneChooser:
                 fewest = choice
             if self._cost(choice) < self._cost(best):
                 best = choice
-        best = self._in_turns(best, busiest)
+        best = self._in_turns(self._packed(best), busiest)
         return replace(best, why=self._why(best, fewest)) if budget > 1 or best.lanes else best
+
+    def _packed(self, best: LaneChoice) -> LaneChoice:
+        """Twice as many lanes, whose products share multipliers in pairs, where that takes fewer cycles."""
+        limit = self.options.budget
+        if limit is None or not self.packing:
+            return best
+        least = best.cycles - PACKING_OVERHEAD
+        pairs = math.inf
+        for lanes in candidate_lanes(self.kernel, self.info, 2 * limit):
+            if _steps(self.kernel, lanes) > least:
+                break
+            # Of equal cycles those with the fewest lanes that share a factor: words of the other buffer stay wide.
+            count = math.prod(lanes.get(axis, 1) for axis in self.packing)
+            if not self._is_packed(lanes) or (_steps(self.kernel, lanes) == least and count >= pairs):
+                continue
+            choice = self._evaluate(lanes)
+            if (choice.cycles, count) < (least, pairs):
+                best, least, pairs = choice, choice.cycles, count
+        return best
+
+    def _is_packed(self, lanes: dict[int, int]) -> bool:
+        """Whether all products of these lanes are packed in pairs; none is left over behind a bound."""
+        bounds = {loop.counter.axis: loop.bound for loop in self.kernel.loop_tree.walk() if loop.counter}
+        return any(
+            lanes.get(axis, 1) % 2 == 0
+            and isinstance(bound := bounds[axis], int)
+            and bound % lanes[axis] == 0
+            for axis in self.packing
+        )
 
     def _in_turns(self, best: LaneChoice, busiest: int) -> LaneChoice:
         """More lanes on time-shared multipliers, where that takes much fewer cycles."""
@@ -189,9 +223,10 @@ class LaneChooser:
         limit = self.options.budget
         if limit is None:
             return 1
+        each = 2 if self._is_packed(lanes) else 1
         return max(
             (
-                -(-leaf.products * math.prod(lanes.get(axis, 1) for axis in leaf.axes) // limit)
+                -(-leaf.products * math.prod(lanes.get(axis, 1) for axis in leaf.axes) // (each * limit))
                 for leaf in self.products
             ),
             default=1,

@@ -27,6 +27,7 @@ from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.mulacc import expand_mulacc
 from tg2hdl_ir.passes.outside import gate_outside_accesses
+from tg2hdl_ir.passes.pack_products import pack_products
 from tg2hdl_ir.passes.partial_sums import split_sum
 from tg2hdl_ir.passes.registers import forward_registers
 from tg2hdl_ir.passes.signs import choose_signs
@@ -73,7 +74,7 @@ PIPELINE: tuple[IRPass, ...] = (
     # A program: one kernel becomes two where that takes fewer cycles; both are canonicalized again.
     *_table(cut_kernel, split_sum),
     # A plan: the loops of the chosen lanes, then one flat sequence of steps.
-    *_table(split_axis, hold_overwritten_loads, flatten, unroll, lead_in, interleave),
+    *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
     # The registers of that sequence.
     *_table(forward_registers, balance, choose_initial_late, clear_with_last),
 )

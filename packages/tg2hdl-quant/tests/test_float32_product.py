@@ -16,10 +16,10 @@ OPTIONS = QuantizeOptions(requantization="multiplier", rounding="onnxruntime")
 REACH = (1 << 24) - 1
 
 
-def results(sums: np.ndarray, ratio: float, low: int, high: int) -> np.ndarray:
+def results(sums: np.ndarray, ratio: float, low: int, high: int, reach: int = REACH) -> np.ndarray:
     builder = GraphBuilder()
     source = builder.add("input", (), (), DType.INT32, 0)
-    total = Sum((Value(source, np.float64(np.float32(ratio)).reshape(()), -REACH, REACH),), np.zeros(()), ())
+    total = Sum((Value(source, np.float64(np.float32(ratio)).reshape(()), -reach, reach),), np.zeros(()), ())
     made = requantize(builder, total, 1.0, low, high, OPTIONS, "layer x")
     graph = TensorGraph("requantization", tuple(builder.nodes), (source,), (made,), ("x",))
     return evaluate_graph(graph, [sums])[0]
@@ -56,6 +56,15 @@ def test_products_that_float32_rounds_onto_a_tie() -> None:
     assert differing > 10
 
 
-def test_multiplier_of_one_and_more_is_refused() -> None:
+@pytest.mark.parametrize("high", [127, 32767])
+def test_multipliers_of_one_and_more(high: int) -> None:
+    """Outputs of 16 bits may have finer steps than the sums."""
+    rng = np.random.default_rng(2)
+    for ratio in np.exp2(rng.uniform(0, 9, 10)).astype(np.float32):
+        sums = np.concatenate([rng.integers(-REACH, REACH, 5_000), np.arange(-40_000, 40_000, 3)])
+        np.testing.assert_array_equal(results(sums, ratio, -high, high), expected(sums, ratio, -high, high))
+
+
+def test_sums_that_float32_does_not_hold_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"cannot be rounded as ONNX Runtime does[\s\S]*layer x"):
-        results(np.zeros(1, np.int64), 1.5, -127, 127)
+        results(np.zeros(1, np.int64), 0.3e-3, -32767, 32767, reach=REACH << 4)

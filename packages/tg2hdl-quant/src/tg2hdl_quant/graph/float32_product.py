@@ -34,7 +34,7 @@ def by_float32_product(
     Raises
     ------
     UnsupportedError
-        For sums above 24 bits, which float32 does not hold, that do not saturate, or a multiplier of 1 and more.
+        For sums above 24 bits, which float32 does not hold, that do not saturate, or a multiplier of 2^23 and more.
     """
     term = total.terms[0]
     multiplier = np.float32(term.scale) / np.float32(scale)
@@ -49,11 +49,11 @@ def by_float32_product(
     reach = term.reach + int(np.abs(added).max())
     # Sums that float32 does not hold are right too where all of them saturate.
     exact = min(reach, int((limit + 1) / float(multiplier.min())) + 1)
-    if exact >= 1 << _MANTISSA or multiplier.max() >= 1 or shift.max() > 61:
+    if exact >= 1 << _MANTISSA or shift.min() < 1 or shift.max() > 61:
         raise UnsupportedError(
             f"a sum up to {reach} times {float(multiplier.max()):.3g} cannot be rounded as ONNX Runtime does",
             where=where,
-            notes=("sums have up to 24 bits, multipliers lie between 2^-38 and 1",),
+            notes=("sums have up to 24 bits, multipliers lie between 2^-38 and 2^23",),
             hint="choose rounding='half_even', which differs in about one result of a million",
         )
     wide = DType.INT64

@@ -23,7 +23,7 @@ CONFIGS = {
 def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
     config = CONFIGS[name]
     ended = set()
-    with Hardware(config) as hardware:
+    with Hardware(config, engine="levelized") as hardware:
         for seed in range(60):
             bundle = random_bundle(seed, config, traps=seed % 2 == 1)
             expected = run_bundle(bundle)

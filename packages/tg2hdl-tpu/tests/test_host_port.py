@@ -25,7 +25,7 @@ def streamed(seed):
 
 @pytest.fixture(scope="module")
 def hardware():
-    with Hardware(CONFIG) as opened:
+    with Hardware(CONFIG, engine="levelized") as opened:
         yield opened
 
 

@@ -85,6 +85,8 @@ def test_matrix_unit():
             sim.step()
         sim.set("load", 0)
         sim.set("weights", 0)
+        assert sim.get("result") == 0
+        sim.set("used", 1)
         for packed in (0, 1):
             sim.set("bytes", packed)
             for _ in range(10):
@@ -107,13 +109,19 @@ def test_crossbar():
     row = rng.integers(-(1 << 31), 1 << 31, 16)
     indices = rng.integers(0, 16, 16)
     with opened(Crossbar(Config())) as sim:
+
+        def result():
+            low, high, upper = (sim.get(name) for name in ("low", "high", "upper"))
+            halves = zip(to_words(low, 16), to_words(high, 16), strict=True)
+            return [words[upper >> n & 1] for n, words in enumerate(halves)]
+
         sim.set("row", to_int(row))
         sim.set("indices", to_int(indices))
         sim.set("k", 5)
         expected = (np.roll(row, -5), np.full(16, row[5]), row.reshape(4, 4).T.reshape(-1), row[indices])
         for mode, wanted in enumerate(expected):
             sim.set("mode", mode)
-            assert to_words(sim.get("result"), 16).tolist() == wanted.tolist()
+            assert result() == wanted.tolist()
         assert sim.get("overflow") == 0
         for bad in (16, -1):
             sim.set("indices", to_int([0] * 15 + [bad]))

@@ -330,27 +330,31 @@ class TensorCore(wiring.Component):
                 Mux(now.pre == 3, Mux(crossbar.overflow, Trap.INDEX, 0), Mux(matrix.overflow, Trap.INT8, 0))
             )
 
-        # Of a row that passes, of the crossbar's and of the matrix unit's, two are 0.
-        passed, crossed = row_a, None
-        b, c = row_b, held
+        # Of a row that passes, of the crossbar's halves and of the matrix unit's, all but one are 0.
+        passed, b, c = row_a, row_b, held
+        halves: dict[str, Any] = {}
         merge = at + max(config.pre_registers - 1, 0)
+        products = ages[merge - (config.pre_registers >= 2)]
+        m.d.comb += matrix.used.eq((products.pre == 1) | (products.pre == 2))
         for n in range(config.pre_registers + 1):
             if at == check:
-                zeros = Const(0, config.row_bits)
-                crossed = Mux(ages[at].pre == 3, crossbar.result, zeros)
-                passed = Mux(ages[at].pre == 0, passed, zeros)
+                crossed = (ages[at].pre == 3).replicate(config.lanes)
+                halves = {
+                    "low": _lanes_of(crossed & ~crossbar.upper, crossbar.low),
+                    "high": _lanes_of(crossed & crossbar.upper, crossbar.high),
+                }
+                passed = Mux(ages[at].pre == 0, passed, Const(0, config.row_bits))
             if at == merge:
-                is_matrix = (ages[at].pre == 1) | (ages[at].pre == 2)
-                passed = passed | crossed | (matrix.result & is_matrix.replicate(config.row_bits))
-                crossed = None
+                passed = any_of([passed, *halves.values(), matrix.result])
+                halves = {}
             if n == max(config.pre_registers - 1, 0):
                 b = Mux(ages[at].operand, b, Const(0, config.row_bits))
             if n == config.pre_registers:
                 break
-            row = {"passed": passed, "b": b, "c": c} | ({} if crossed is None else {"crossed": crossed})
+            row = {"passed": passed, "b": b, "c": c} | halves
             later = {k: Signal(config.row_bits, name=f"pre{at}_{k}", reset_less=True) for k in row}
             m.d.sync += [later[k].eq(value) for k, value in row.items()]
-            passed, b, c, crossed = later["passed"], later["b"], later["c"], later.get("crossed")
+            passed, b, c, halves = later["passed"], later["b"], later["c"], {k: later[k] for k in halves}
             at += 1
         a = passed
         control = before = ages[at]
@@ -502,3 +506,8 @@ class TensorCore(wiring.Component):
         moved = Signal(name=f"{name}_moved")
         m.d.sync += moved.eq(channel.row_done)
         return Mux(moved, both[1].waits(), both[0].waits())
+
+
+def _lanes_of(mask: Any, row: Any) -> Any:
+    """The lanes of a row that are in the mask, and 0."""
+    return Cat(Mux(mask[n], row[32 * n : 32 * n + 32], Const(0, 32)) for n in range(len(mask)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from operator import add
+from functools import reduce
+from operator import add, or_
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
@@ -35,6 +36,8 @@ class MatrixUnit(wiring.Component):
         A row of the scratchpad; segment `segment` is used, with `bytes` as packed bytes.
     weights, whole : In
         The row holds weights: a tile row or the whole tile.
+    used : In(1)
+        Else the result is 0; in the cycle of the products.
     load, load_whole, index : In
         Take the factors as weights, of tile row `index` or of the whole tile.
     overflow : Out(1)
@@ -50,6 +53,7 @@ class MatrixUnit(wiring.Component):
                 "row": In(config.row_bits),
                 "segment": In(7),
                 "bytes": In(1),
+                "used": In(1),
                 "load": In(1),
                 "load_whole": In(1),
                 "index": In(5),
@@ -110,7 +114,7 @@ class MatrixUnit(wiring.Component):
             products = []
             for i in range(rows):
                 product: Any = Signal(signed(16), name=f"p_{i}_{j}")
-                value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
+                value = Mux(self.used, factors[8 * i : 8 * i + 8].as_signed() * tile[i][j], 0)
                 if config.pre_registers >= 2:
                     m.d.sync += product.eq(value)
                 else:
@@ -136,7 +140,10 @@ class Crossbar(wiring.Component):
         As in the instruction.
     overflow : Out(1)
         An index is outside the row.
-    result : Out
+    low, high : Out
+        The chosen words, if they are in this half of the row.
+    upper : Out
+        For each lane, whether it takes `high`.
     """
 
     def __init__(self, config: Config) -> None:
@@ -149,7 +156,9 @@ class Crossbar(wiring.Component):
                 "mode": In(2),
                 "k": In(6),
                 "overflow": Out(1),
-                "result": Out(bits),
+                "low": Out(bits),
+                "high": Out(bits),
+                "upper": Out(config.lanes),
             }
         )
 
@@ -158,10 +167,10 @@ class Crossbar(wiring.Component):
         m = Module()
         levels, lanes = self.config.levels, self.config.lanes
         late = self.config.pre_registers == 3
-        words = Array(_lanes(_registered(m, self.row, "row_") if late else self.row))
+        words = _lanes(_registered(m, self.row, "row_") if late else self.row)
         indices = _lanes(self.indices)
         side = 1 << levels // 2
-        result = []
+        low, high, upper = [], [], []
         for i in range(lanes):
             index = Signal(levels, name=f"index_{i}")
             with m.Switch(self.mode):
@@ -173,8 +182,20 @@ class Crossbar(wiring.Component):
                     m.d.comb += index.eq(i % side * side + i // side if levels % 2 == 0 else 0)
                 with m.Default():
                     m.d.comb += index.eq(indices[i])
-            result.append(words[_registered(m, index, f"index_{i}_") if late else index])
+            chosen = _registered(m, index, f"index_{i}_") if late else index
+            low.append(_of_half(words[: lanes // 2], chosen))
+            high.append(_of_half(words[lanes // 2 :], chosen))
+            upper.append(chosen[-1])
         overflow = Cat(index[levels:] for index in indices).any()
         m.d.comb += self.overflow.eq(_registered(m, overflow, "overflow_") if late else overflow)
-        m.d.comb += self.result.eq(Cat(result))
+        m.d.comb += [self.low.eq(Cat(low)), self.high.eq(Cat(high)), self.upper.eq(Cat(upper))]
         return m
+
+
+def _of_half(words: list[Value], index: Any) -> Value:
+    """One of some words: a LUT for each two, and an OR."""
+    pairs = zip(words[::2], words[1::2], strict=True)
+    this = [index[1:-1] == n for n in range(len(words) // 2)]
+    return reduce(
+        or_, [Mux(index[0], b, a) & on.replicate(32) for (a, b), on in zip(pairs, this, strict=True)]
+    )

@@ -144,14 +144,19 @@ class Sxu(wiring.Component):
             m.d.sync += [waits.eq(is_lda), waiting_register.eq(i.dst_reg), waiting_pc.eq(pc)]
         fits = Signal()
         m.d.comb += fits.eq((self.word < _LIMIT) & (self.word >= -_LIMIT))
-        with m.If(waits & self.word_valid & ~self.halting):
-            m.d.sync += [waits.eq(0), registers[waiting_register].eq(self.word)]
+        # `lda` and `set` never write in the same cycle.
+        total, sets, comes = Signal(signed(34)), Signal(), Signal()
+        m.d.comb += [total.eq(a_register + i.b), comes.eq(waits & self.word_valid & ~self.halting)]
+        with m.If(sets | comes):
+            target_register = registers[Mux(waits, waiting_register, i.dst_reg)]
+            m.d.sync += target_register.eq(Mux(waits, self.word, total))
+        with m.If(comes):
+            m.d.sync += waits.eq(0)
             with m.If(~fits):
                 m.d.comb += [trap.eq(Trap.REGISTER), self.trap_pc.eq(waiting_pc)]
         with m.If(run & ~rows):
-            self._scalar(
-                m, i, registers, a_register, (loop_start, loop_left, depth, top), trap, target, redirect, pc
-            )
+            loops = (loop_start, loop_left, depth, top)
+            self._scalar(m, i, (total, sets), a_register, loops, trap, target, redirect, pc)
             m.d.comb += consumed.eq(1)
         m.d.comb += self.halt.eq((trap != 0) | (run & (i.opcode == OPCODES["halt"].code)))
         with m.If(self.reset):
@@ -183,7 +188,7 @@ class Sxu(wiring.Component):
         self,
         m: Module,
         i: Any,
-        registers: Any,
+        sums: Any,
         source: Any,
         loops: Any,
         trap: Any,
@@ -192,14 +197,14 @@ class Sxu(wiring.Component):
         pc: Any,
     ) -> None:
         start, left, depth, top = loops
-        total = Signal(signed(34))
+        total, sets = sums
         fits = Signal()
-        m.d.comb += [total.eq(source + i.b), fits.eq((total < _LIMIT) & (total >= -_LIMIT))]
+        m.d.comb += fits.eq((total < _LIMIT) & (total >= -_LIMIT))
         taken = {"jump": 1, "bz": source == 0, "bnz": source != 0, "bneg": source < 0}
         with m.Switch(i.opcode):
             with m.Case(OPCODES["set"].code):
                 with m.If(fits):
-                    m.d.sync += registers[i.dst_reg].eq(total)
+                    m.d.comb += sets.eq(1)
                 with m.Else():
                     m.d.comb += trap.eq(Trap.REGISTER)
             with m.Case(OPCODES["loop"].code):

@@ -84,8 +84,8 @@ SIMULATORS = pytest.mark.parametrize(
     [
         ("axi-lite", "bench_bus_ports", 3),
         ("wishbone", "bench_bus_ports", 3),
-        pytest.param("uart", "bench_packets", 4, marks=pytest.mark.slow),
-        ("spi", "bench_packets", 4),
+        pytest.param("uart", "bench_packets", 5, marks=pytest.mark.slow),
+        ("spi", "bench_packets", 5),
     ],
 )
 def test_registers_behind_a_bus(port, bench, tests, simulator, tmp_path, monkeypatch):

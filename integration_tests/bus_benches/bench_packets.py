@@ -11,7 +11,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Timer, with_timeout
 
-from tg2hdl_host.protocol import Decoder, read, synchronize, write
+from tg2hdl_host.protocol import Decoder, read, run, synchronize, write
 
 CASE = json.loads(Path(os.environ["TG2HDL_CASE"]).read_text())
 BUFFERS = {name: (address, np.dtype(dtype)) for name, _, dtype, _, address, _ in CASE["map"]["buffers"]}
@@ -165,6 +165,26 @@ async def refused_accesses_change_nothing(dut):
     assert await host.put(START, bytes(4)) == 5  # the run that has begun is not begun again
     assert await host.result() == CASE["outputs"][0]
     assert await host.word(RUNS) == 1
+
+
+@cocotb.test()
+async def an_input_and_its_output_are_a_packet_each(dut):
+    host = await opened(dut)
+    size = len(CASE["outputs"][0]) * BUFFERS["output"][1].itemsize
+    for number, (x, y) in enumerate(CASES):
+        data = np.asarray(x, BUFFERS["x"][1]).tobytes()
+        data += bytes(-len(data) % 4)
+        refused = [
+            run(number + 1, data, size),
+            run(number, data[4:], size),
+            run(number, data + bytes(4), size),
+        ]
+        assert [answer.code for answer in await host.ask(refused)] == [5, 2, 2]
+        (answer,) = await host.ask([run(number, data, size)])
+        assert answer.code == 0
+        assert np.frombuffer(answer.data[:size], BUFFERS["output"][1]).tolist() == y
+    assert await host.word(RUNS) == len(CASES)
+    assert await host.word(LINK_ERRORS) == 0
 
 
 @cocotb.test()

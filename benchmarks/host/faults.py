@@ -4,7 +4,8 @@
     python benchmarks/host/faults.py 2000        fewer, printed only
 
 Each call of the driver must end with the right results, or with an error that names a stage. The device is the one of
-the driver's tests, written from the description of the protocol, without and with state between its runs.
+the driver's tests, written from the description of the protocol, without and with state between its runs, with a run in
+one packet and in several.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def faults(wanted: int) -> dict[str, object]:
         seed, state = seed + 1, bool(seed % 2)
         rng = random.Random(seed)
         tg2hdl_host.link.secrets.randbits = rng.getrandbits
-        line = fake.DisturbedLine(fake.FakeDevice(state=state), 0.0, seed)
+        line = fake.DisturbedLine(fake.FakeDevice(state=state, packet_run=seed % 4 > 1), 0.0, seed)
         reads, read = 0, line.read
 
         def counted(timeout: float, read=read) -> bytes:

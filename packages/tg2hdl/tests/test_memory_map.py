@@ -124,10 +124,25 @@ def test_fits_tells_figures_and_reasons():
     large = tg2hdl.compile(lambda x: x.cast("int32") @ w.cast("int32"), np.zeros((1, 784), np.int8))
     fit = large.fits("ecp5-25k")
     assert not fit
-    assert (
-        fit.hint == "the weights are the reason, not the multipliers: choose ecp5-45k, or quantize the model"
+    assert fit.hint == (
+        "the weights are the reason, not the multipliers: choose ecp5-45k "
+        "or keep weights outside the chip (weights='external')"
     )
     assert large.fits("ecp5-45k").needs["bram"] > 56
+
+
+def test_a_hint_names_no_part_that_is_too_small():
+    """Equal weights pass the check before planning; no part of the family has 1,034 block RAMs."""
+    w = Tensor(np.ones((2048, 2048), np.int32))
+    fit = tg2hdl.compile(lambda x: x @ w, np.zeros((1, 2048), np.int32)).fits("ecp5-45k")
+    assert fit.hint.startswith("the weights are the reason")
+    assert "choose" not in fit.hint
+    w = Tensor(RNG.integers(-128, 127, (2048, 4096)).astype(np.int8))
+    with pytest.raises(CapacityError, match="has so much memory: keep them outside the chip") as refused:
+        tg2hdl.compile(
+            lambda x: x.cast("int32") @ w.cast("int32"), np.zeros((1, 2048), np.int8), part="ecp5-45k"
+        )
+    assert "8 bits would take" not in str(refused.value)
 
 
 def test_the_command_says_what_fits_and_describes_the_ports(tmp_path):

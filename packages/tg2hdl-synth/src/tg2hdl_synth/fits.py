@@ -103,9 +103,9 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
         bits = sum(m.depth * m.word_width for m in design.built_memories)
         lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
         enough = bits <= _capacity(chosen)
-        return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen))
+        return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen, 0))
     if needs["bram"] > chosen.bram:
-        return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(design, chosen))
+        return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(design, chosen, needs["bram"]))
     top = TopModule(design)
     estimate = estimate_design(top, chosen, convert(top), pack_registers=pack_registers)
     assert estimate is not None, "a compiled program has plans"
@@ -162,20 +162,25 @@ def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
     fitting = [p.name for p in (part, *PARTS) if _capacity(p) >= quarter]
     if quarter < bits and fitting:
         return f"weights of 8 bits would take {quarter:,} bits, which {fitting[0]} has: quantize the model"
-    return f"no part known here has so much memory; weights of 8 bits would take {quarter:,} bits"
-
-
-def _hint_for_memory(design: Any, part: TargetDef) -> str:
-    weights = sum(
-        memory.depth * memory.word_width
-        for n, memory in design.memories.items()
-        if design.program.buffers[n].role == "weight"
+    ways = "keep them outside the chip (weights='external')"
+    return f"no part known here has so much memory: {ways}" + (
+        f"; weights of 8 bits would take {quarter:,} bits" if quarter < bits else ""
     )
+
+
+def _hint_for_memory(design: Any, part: TargetDef, blocks: int) -> str:
+    """What makes memories of that many block RAMs fit; only parts with enough are named."""
+    weights = {n: m for n, m in design.memories.items() if design.program.buffers[n].role == "weight"}
+    bits = sum(m.depth * m.word_width for m in weights.values())
     total = sum(m.depth * m.word_width for m in design.built_memories)
-    larger = [p.name for p in PARTS if p.family == part.family and p.bram > part.bram]
     if total <= part.bram * part.bram_bits * 0.8:
         return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"
-    reason = "the weights" if 2 * weights > total else "the buffers"
-    return f"{reason} are the reason, not the multipliers: " + (
-        f"choose {larger[0]}, or quantize the model" if larger else "quantize the model, or make it smaller"
-    )
+    same = [p for p in PARTS if p.family == part.family]
+    larger = [p.name for p in same if p.bram >= blocks and _capacity(p) >= total and p.bram > part.bram]
+    ways = [f"choose {larger[0]}"] if larger else []
+    if any(design.program.buffers[n].dtype.bit_width > 8 for n in weights):
+        ways.append("quantize the model")
+    if 2 * bits <= total:
+        return f"the buffers are the reason, not the multipliers: {' or '.join([*ways, 'make it smaller'])}"
+    ways.append("keep weights outside the chip (weights='external')")
+    return f"the weights are the reason, not the multipliers: {' or '.join(ways)}"

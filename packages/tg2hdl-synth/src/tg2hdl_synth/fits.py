@@ -121,7 +121,7 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     ]
     hint = ""
     if estimate.bram > chosen.bram:
-        hint = _hint_for_memory(design, chosen)
+        hint = _hint_for_memory(design, chosen, estimate.bram)
     elif estimate.comb > chosen.lut or estimate.ff > chosen.ff:
         hint = "compile with fewer multipliers: lanes are what takes LUTs and flip-flops"
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)

@@ -77,6 +77,7 @@ def page(rows: dict[str, Any]) -> str:
         clock = ", ".join(map(str, found["mhz"])) + " MHz" if found["mhz"] else "not placed"
         lines += ["", f"## {name}: {clock}", "", f"`{json.dumps(found['config'])}`", ""]
         lines += [f"{found['part']}, speed grade {found['speed']}; {found['versions']}", ""]
+        lines += [found["note"], ""] if "note" in found else []
         lines += ["| unit | LUT | FF | DSP | BRAM |", "|---|---|---|---|---|"]
         units = {**found["units"], "**all**": found["cells"]}
         lines += [f"| {unit} | " + " | ".join(str(n[k]) for k in KINDS) + " |" for unit, n in units.items()]

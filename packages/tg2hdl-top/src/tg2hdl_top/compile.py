@@ -16,7 +16,8 @@ from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_conten
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
-from tg2hdl_top.design import Design, design_program, plan_memories, sharing_of
+from tg2hdl_top.design import Design
+from tg2hdl_top.design_program import design_program, plan_memories, sharing_of
 from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
 from tg2hdl_top.external.choose import place_weights
 from tg2hdl_top.external.cores import find_tile_repeats

@@ -11,7 +11,8 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.plan import Slot
-from tg2hdl_top.design import Design, design_program
+from tg2hdl_top.design import Design
+from tg2hdl_top.design_program import design_program
 from tg2hdl_top.options import CompileOptions
 
 __all__ = ["join_kernels"]

@@ -451,23 +451,23 @@ class Registry:
 
     def simulator(self, name: str) -> SimulatorDef:
         """Return the simulation engine of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_simulators", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_simulators", SimulatorDef, name)
 
     def target(self, name: str) -> TargetDef:
         """Return the target of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_targets", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_targets", TargetDef, name)
 
     def flow(self, family: str) -> FlowDef:
         """Return the synthesis flow of a family; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_flows", family)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_flows", FlowDef, family)
 
     def memory_kind(self, name: str) -> MemoryKindDef:
         """Return the kind of memory of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_memory_kinds", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_memory_kinds", MemoryKindDef, name)
 
     def port(self, name: str) -> HostPortDef:
         """Return the host port of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_ports", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_ports", HostPortDef, name)
 
     def memory_ports(self) -> tuple[MemoryPortDef, ...]:
         """Ports to memory outside the chip, by name."""
@@ -475,23 +475,23 @@ class Registry:
 
     def memory_port(self, name: str) -> MemoryPortDef:
         """Return the memory port of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_memory_ports", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_memory_ports", MemoryPortDef, name)
 
     def board(self, name: str) -> BoardDef:
         """Return the board of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_boards", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_boards", BoardDef, name)
 
     def sequencer(self, name: str) -> SequencerDef:
         """Return the sequencing policy of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_sequencers", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_sequencers", SequencerDef, name)
 
     def quantizer(self, name: str) -> QuantizerDef:
         """Return the quantization method of a name; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_quantizers", name)  # type: ignore[no-any-return]
+        return self._one("tg2hdl_quantizers", QuantizerDef, name)
 
-    def _one(self, hook: str, name: str) -> Any:
+    def _one(self, hook: str, kind: type[T], name: str) -> T:
         self._load()
-        found = self._catalog.get(hook, name)
+        found: T | None = self._catalog.get(hook, name)
         if found is None:
             raise PluginError(
                 f"no {KINDS[hook].label} is named {name!r}",

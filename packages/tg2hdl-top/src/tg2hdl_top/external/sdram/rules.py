@@ -59,6 +59,10 @@ class SdramRules:
         self.refreshed = 0
         self.opened = self.read_ends = _LONG_AGO
         self.output: dict[int, int] = {}
+        self._commands = {
+            **{ACTIVATE: self._activate, READ: self._read, WRITE: self._write},
+            **{PRECHARGE: self._precharge, REFRESH: self._refresh, MODE: self._mode},
+        }
 
     def _cycles(self, name: str) -> int:
         return self.model.cycles(getattr(self.model, name))
@@ -81,7 +85,7 @@ class SdramRules:
             if code not in _NAMES:
                 raise self._broken(f"command {code:03b} is unknown")
             self._after(self.ready, self.waits_for, code)
-            getattr(self, f"_{_NAMES[code]}")(bank, address, written)
+            self._commands[code](bank, address, written)
         if written is not None and any(cycle >= self.now for cycle in self.output):
             raise self._broken("data while the chip drives the data pins")
         if self.mode is not None and self.now - self.refreshed > self.model.refresh * self.model.clock / 1000:

@@ -1,0 +1,43 @@
+"""Frozen descriptors that plugins return from their hooks.
+
+A factory is a callable or a string ``"module:attribute"`` that is imported when it is first used, so that loading a
+plugin imports neither Amaranth nor tinygrad.
+"""
+
+from tg2hdl_ir.plugins.descriptors.compute import (
+    Area,
+    ArithmeticUnit,
+    OnnxOperatorDef,
+    OpDef,
+    OpLowering,
+    PassDef,
+    QuantizerDef,
+)
+from tg2hdl_ir.plugins.descriptors.design import HostPortDef, MemoryKindDef, MemoryPortDef, SequencerDef
+from tg2hdl_ir.plugins.descriptors.factory import Factory, resolve
+from tg2hdl_ir.plugins.descriptors.fpga import BoardDef, FamilyDef, FlowDef, MemoryFigures, TargetDef
+from tg2hdl_ir.plugins.descriptors.tools import CommandDef, ReportSection, SimulatorDef
+
+__all__ = [
+    "Area",
+    "ArithmeticUnit",
+    "BoardDef",
+    "CommandDef",
+    "Factory",
+    "FamilyDef",
+    "FlowDef",
+    "HostPortDef",
+    "MemoryFigures",
+    "MemoryKindDef",
+    "MemoryPortDef",
+    "OnnxOperatorDef",
+    "OpDef",
+    "OpLowering",
+    "PassDef",
+    "QuantizerDef",
+    "ReportSection",
+    "SequencerDef",
+    "SimulatorDef",
+    "TargetDef",
+    "resolve",
+]

@@ -1,0 +1,209 @@
+"""Descriptors of operations and of what computes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins.descriptors.factory import Factory
+
+__all__ = ["Area", "ArithmeticUnit", "OnnxOperatorDef", "OpDef", "OpLowering", "PassDef", "QuantizerDef"]
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """An operation of the IR.
+
+    Parameters
+    ----------
+    name : str
+        Name in `IROp.op`.
+    arity : int
+        Number of operands.
+    result_type : Factory
+        ``(operand dtypes: tuple[DType, ...]) -> Collection[DType] | DType | None``: the allowed result types (a
+        `tg2hdl_ir.ops.TypeClass` for an open set), or None when the operands do not fit.
+    evaluate : Factory
+        Golden evaluation ``(operands: tuple[ndarray, ...], operand dtypes, result dtype) -> ndarray``, elementwise and
+        bit for bit what the hardware gives.
+    description : str
+        One line for `tg2hdl plugins list`.
+    """
+
+    name: str
+    arity: int
+    result_type: Factory
+    evaluate: Factory
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class OpLowering:
+    """Combinational hardware of a cheap op.
+
+    Parameters
+    ----------
+    op : str
+        Name of the op.
+    matches : Factory
+        ``(operand dtypes, result dtype) -> bool``.
+    build : Factory
+        ``(m: amaranth.Module, operands: list[Value], operand dtypes, result dtype) -> Value``.
+    levels : Factory
+        ``(operand dtypes, result dtype) -> float or None``: logic depth in units of one LUT level with routing; a carry
+        chain of 16 bits counts as two.  The scheduler chains ops up to its stage budget; infinity reserves a
+        whole stage, and None leaves the op to a pipelined unit where there is one.
+    priority : int
+        Of several that match, the highest wins; a tie is an error.  The built-in ones have 0.
+    """
+
+    name: str
+    op: str
+    matches: Factory
+    build: Factory
+    levels: Factory
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Area:
+    """Rough cost of a unit on an ECP5: LUT4 equivalents, flip-flops, 18x18 multipliers, 18-kbit block RAMs."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    bram: int = 0
+
+
+@dataclass(frozen=True)
+class ArithmeticUnit:
+    """A pipelined arithmetic unit with fixed latency.
+
+    The factory returns an Amaranth Component with input ports ``a``, ``b``, ``c`` (as many as operands; unsigned bit
+    patterns for floats), output ``result`` and input ``en``, which stalls all of its registers when low.  The result
+    of operands that are present in cycle t is on ``result`` in cycle t + latency (enabled cycles).
+
+    Parameters
+    ----------
+    name : str
+        Unique name, e.g. ``fp32.add.balanced``.
+    op : str
+        The IR op that it computes.
+    operands, result : DType
+        Exact formats.
+    latency, ii : int
+        Cycles from operands to result, and between two operand sets.
+    target : str
+        ``generic`` or a target family such as ``ecp5``.
+    priority : int
+        Higher wins among units that match.
+    fmax : float
+        Estimated Fmax on the target (MHz); 0 when unknown.
+    accuracy : str
+        ``exact``, ``correctly rounded`` or a bound in ULP.
+    golden : Factory, optional
+        Bit-exact software model with the signature of `OpDef.evaluate`, for a unit that is not correctly rounded; the
+        golden model then uses it in place of that of the op wherever this unit is selected.
+    constant : Factory, optional
+        Of a ``mul``, ``(bits: int) -> Component`` with ports ``a``, ``en`` and ``result`` and the same latency: the
+        product by a constant, which is a bit pattern, without a multiplier.
+    """
+
+    name: str
+    op: str
+    operands: tuple[DType, ...]
+    result: DType
+    latency: int
+    factory: Factory
+    ii: int = 1
+    area: Area = field(default_factory=Area)
+    target: str = "generic"
+    priority: int = 0
+    fmax: float = 0.0
+    accuracy: str = "exact"
+    golden: Factory | None = None
+    constant: Factory | None = None
+
+
+@dataclass(frozen=True)
+class PassDef:
+    """An IR rewrite ``(kernel: KernelIR) -> KernelIR``.
+
+    Parameters
+    ----------
+    order : int
+        Place among the passes of all plugins; lower runs first.
+    """
+
+    name: str
+    description: str
+    run: Factory
+    order: int = 100
+
+
+@dataclass(frozen=True)
+class OnnxOperatorDef:
+    """How an operator of ONNX files is computed with tinygrad tensors.
+
+    Of the definitions of an operator that its model's opset may use (``since_version`` at most that of the opset), the
+    highest priority wins, then the newest version.
+
+    Parameters
+    ----------
+    op_type : str
+        Name of the operator, e.g. ``ConvInteger``.
+    build : Factory
+        ``(node, *inputs) -> Tensor | tuple[Tensor | None, ...]``.  An input is a Tensor, or None where the file leaves
+        it out; `node` is a `tg2hdl_backend.onnx.OnnxNode` with the attributes.
+    domain : str
+        Operator set; empty for ONNX's own.
+    since_version : int
+        First version of the operator set with this meaning.
+    constants : tuple of int
+        Positions of inputs that decide shapes or what is computed: they come as numpy arrays, and a model in which
+        they depend on data is refused.
+    priority : int
+        A definition that replaces a built-in one has a positive priority.
+    """
+
+    op_type: str
+    build: Factory
+    domain: str = ""
+    since_version: int = 1
+    constants: tuple[int, ...] = ()
+    priority: int = 0
+
+    @property
+    def name(self) -> str:
+        """Domain, operator, version, and the priority when it is not 0; unique."""
+        name = f"{self.domain or 'ai.onnx'}:{self.op_type}-{self.since_version}"
+        return f"{name}+{self.priority}" if self.priority else name
+
+
+@dataclass(frozen=True)
+class QuantizerDef:
+    """A quantization method: of one tensor, of the ranges of tensors in a model, or of the weights of its layers.
+
+    Parameters
+    ----------
+    quantize : Factory, optional
+        ``(array, **options) -> (integers, scale)``.
+    calibrate : Factory, optional
+        ``(values, bits) -> (low, high)``: the range that a tensor of `bits` is quantized for, from values that it took
+        on samples (float64, one axis, the smallest and the largest among them).  Deterministic.
+    round_weights : Factory, optional
+        ``(weights, scale, limit, inputs) -> codes``: whole numbers within ``+-limit`` for weights of shape (groups,
+        outputs, terms), with `scale` of shape (groups, outputs, 1); `inputs` are what the weights were multiplied with
+        on samples, of shape (groups, rows, terms).  Deterministic.
+    equalize : Factory, optional
+        ``(activations, weights) -> factors``: what each channel between layers is divided by, and the weights that read
+        it multiplied with; from the largest magnitudes of each channel on samples and of those weights.  Positive,
+        deterministic.
+    """
+
+    name: str
+    description: str
+    quantize: Factory | None = None
+    calibrate: Factory | None = None
+    round_weights: Factory | None = None
+    equalize: Factory | None = None

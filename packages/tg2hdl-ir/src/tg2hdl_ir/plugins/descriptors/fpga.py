@@ -1,0 +1,136 @@
+"""Descriptors of FPGA families, their parts, boards and tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tg2hdl_ir.plugins.descriptors.factory import Factory
+
+__all__ = ["BoardDef", "FamilyDef", "FlowDef", "MemoryFigures", "TargetDef"]
+
+
+@dataclass(frozen=True)
+class TargetDef:
+    """An FPGA part.
+
+    Parameters
+    ----------
+    name : str
+        Name of the part for ``--part``, e.g. ``ecp5-45k``.
+    family : str
+        Its series, e.g. ``ecp5``: the name of a `FlowDef` with the tools, and of the units and figures for it.
+    lut, ff, dsp, bram : int
+        What the part has of LUTs, flip-flops, multipliers and block RAMs.
+    bram_bits : int
+        Bits of one block RAM.
+    options : tuple of (str, str)
+        Names and values that the flow passes to its tools, e.g. the package.
+    """
+
+    name: str
+    family: str
+    description: str
+    lut: int
+    ff: int
+    dsp: int
+    bram: int
+    bram_bits: int
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class FlowDef:
+    """Synthesis, and place and route, of an FPGA family.
+
+    Parameters
+    ----------
+    name : str
+        The family, as in `TargetDef.family`.
+    flow : Factory
+        ``() -> tg2hdl_synth.flows.SynthesisFlow``.
+    """
+
+    name: str
+    description: str
+    flow: Factory
+
+
+@dataclass(frozen=True)
+class MemoryFigures:
+    """Memories of an FPGA family, as the planner sees them.
+
+    Parameters
+    ----------
+    lut_bits : int
+        Largest memory that may stay in LUT RAM (bits); larger ones are block RAM.
+    lut_words : int
+        Words of one row of LUT RAM, of whatever width.
+    block_bits : int
+        Bits of one block RAM.
+    block_words : int
+        Words of one block RAM of one bit; deeper memories select among blocks.
+    wide_bits : int
+        Minimum word width at which the address fan-out to the blocks gets its own register (bits).
+    lut_ports, block_ports, large_ports : int
+        Maximum read ports of a memory in LUT RAM, in one block RAM, and in several; every port is a copy of the memory.
+    """
+
+    lut_bits: int = 2048
+    lut_words: int = 16
+    block_bits: int = 18432
+    block_words: int = 16384
+    wide_bits: int = 1024
+    lut_ports: int = 16
+    block_ports: int = 4
+    large_ports: int = 2
+
+    def read_ports(self, bits: int) -> int:
+        """Read ports that a memory of this size may have."""
+        if bits <= self.lut_bits:
+            return self.lut_ports
+        return self.block_ports if bits <= self.block_bits else self.large_ports
+
+
+@dataclass(frozen=True)
+class FamilyDef:
+    """An FPGA family: the figures that the planner uses before a part is known.
+
+    Parameters
+    ----------
+    stage_levels : int
+        Logic levels in a clock cycle.
+    read_latency, product_latency : int
+        Cycles of a memory read and of a hardware multiplier, with the registers inside the family's blocks.
+    memory : MemoryFigures
+    """
+
+    name: str
+    description: str
+    stage_levels: int
+    read_latency: int
+    product_latency: int
+    memory: MemoryFigures = field(default_factory=MemoryFigures)
+
+
+@dataclass(frozen=True)
+class BoardDef:
+    """A board that a design can be built for, with a serial line to its host.
+
+    Parameters
+    ----------
+    part : str
+        FPGA part, one of `tg2hdl_targets`.
+    platform : Factory
+        ``() -> amaranth.build.Platform`` with a default clock and the resource ``uart`` 0.
+    loader : str
+        Name of the board for openFPGALoader.
+    first_clock : float
+        Clock that the first place-and-route run aims at (MHz).
+    """
+
+    name: str
+    description: str
+    part: str
+    platform: Factory
+    loader: str
+    first_clock: float = 100.0

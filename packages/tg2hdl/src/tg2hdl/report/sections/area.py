@@ -48,7 +48,6 @@ def _bars(by_kernel: dict[str, dict[str, int]]) -> Markup:
         "xaxis": {"title": {"text": "share of the cells (%)"}, "range": [0, 100]},
         "yaxis": {"autorange": "reversed", "type": "category"},
         "showlegend": True,
-        "legend": {"orientation": "h", "y": 1.15},
     }
     return chart(
         traces,

@@ -59,7 +59,6 @@ def _use(facts: dict[str, Any]) -> Markup:
             "categoryarray": names,
         },
         "showlegend": True,
-        "legend": {"orientation": "h", "y": 1.08},
     }
     caption = "Kernels that read and write each memory, over clock cycles."
     return chart(traces, layout, height=130 + 34 * len(names), caption=caption, zoom="x")

@@ -55,7 +55,6 @@ def render(context: ReportContext) -> str:
         "xaxis": {"type": "log", "title": {"text": "MACs per bit read from memory"}},
         "yaxis": {"type": "log", "title": {"text": "MACs per cycle"}},
         "showlegend": True,
-        "legend": {"orientation": "h", "y": 1.1},
     }
     caption = (
         "Each kernel below its own roof, in one colour: the slope is the bits that its memory ports give in a "

@@ -28,7 +28,6 @@ def render(context: ReportContext) -> str:
         "xaxis": {"title": {"text": "clock cycle after start"}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "type": "category"},
         "showlegend": True,
-        "legend": {"orientation": "h", "y": 1.08},
     }
     caption = "Kernels and units over clock cycles; the wheel zooms, dragging moves, a double click shows everything."
     return chart(traces, layout, height=130 + 30 * (len(rows) + len(units)), caption=caption, zoom="x")

@@ -5,7 +5,10 @@ operators over words of 1 to 200 bits, signed and unsigned.  Outputs and memorie
 ``--cxxrtl N``, the first N netlists run on CXXRTL as well.  Writes ``random_netlists.json`` beside this file after each
 design, so that an interrupted run counts what it compared; ``--first`` continues, and adds to what was compared before.
 ``--lanes`` makes each netlist 6 to 16 times, with state of its own and a memory that all read, so that the engine's
-loops over lanes are compared.  The C is compiled with -O0, which the comparison does not need faster.
+loops over lanes are compared.  ``--batch`` runs a model of 16 inputs, with values of their own at
+about half of the ports, and compares every input with a model of a single one that is driven alike, and one of them in
+every fourth design with Amaranth's simulator.  The C is compiled with -O0, which the comparison does not need faster;
+in every other design, registers are variables of the function.
 """
 
 import argparse
@@ -18,7 +21,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_sim import SimulationModel, compiler, open_simulation
+from tg2hdl_sim import SimulationModel, compiler, open_batch, open_simulation
+from tg2hdl_sim.levelized import emit
 from tg2hdl_sim.levelized import engine as levelized
 
 HERE = Path(__file__).parent
@@ -212,6 +216,73 @@ def trace(model, seed, engine):
     return seen
 
 
+def drive(seed, step, port, inputs):
+    """Values of a port at a step, one for each input of a batch."""
+    rng = random.Random(f"{seed} {step} {port.name}")
+    return [
+        rng.choice([rng.getrandbits(port.width), rng.getrandbits(port.width), 0, 1, (1 << port.width) - 1])
+        for _ in range(inputs)
+    ]
+
+
+def varies(seed, port):
+    """Whether the inputs of the batch have values of their own at a port."""
+    return random.Random(f"{seed} {port.name}").random() < 0.5
+
+
+def trace_batch(model, seed):
+    """What `trace` returns, for each input of a batch."""
+    ports = model.elaboration.ports.values()
+    varying = [port.name for port in ports if port.direction == "in" and varies(seed, port)]
+    inputs = [port for port in ports if port.direction == "in"]
+    outputs = [port.name for port in ports if port.direction == "out"]
+    seen = []
+    with open_batch(model, varying, cache=False) as sim:
+        for step in range(STEPS):
+            for port in inputs:
+                values = drive(seed, step, port, sim.size)
+                if port.name in varying:
+                    sim.set_each(port.name, values)
+                else:
+                    sim.set(port.name, values[0])
+            seen.append({name: sim.get_each(name) for name in outputs})
+            sim.step(1 + step % 2)
+        seen.append({name: [each.tolist() for each in sim.read_memory_each(name)] for name in sim.memories})
+        return [[{name: values[k] for name, values in at.items()} for at in seen] for k in range(sim.size)]
+
+
+def trace_alone(model, seed, engine, lanes, inputs):
+    """What `trace_batch` returns for some inputs, run one by one."""
+    found = {}
+    with open_simulation(model, engine, cache=False) as sim:
+        ports = [port for port in sim.ports.values() if port.direction == "in"]
+        outputs = [port.name for port in sim.ports.values() if port.direction == "out"]
+        for lane in lanes:
+            sim.reset()
+            found[lane] = []
+            for step in range(STEPS):
+                for port in ports:
+                    values = drive(seed, step, port, inputs)
+                    sim.set(port.name, values[lane if varies(seed, port) else 0])
+                found[lane].append({name: sim.get(name) for name in outputs})
+                sim.step(1 + step % 2)
+            found[lane].append({name: sim.read_memory(name).tolist() for name in sim.memories})
+    return found
+
+
+def compare_batch(model, seed, also_amaranth):
+    """Return names of what differs between a batch and its inputs alone."""
+    together = trace_batch(model, seed)
+    size = len(together)
+    alone = trace_alone(model, seed, "levelized", range(size), size)
+    found = [name for lane in range(size) for name in differences(together[lane], alone[lane])]
+    if also_amaranth:
+        lane = random.Random(seed).randrange(size)
+        expected = trace_alone(model, seed, "amaranth", [lane], size)[lane]
+        found += differences(together[lane], expected)
+    return sorted(set(found))
+
+
 def unoptimized(flags):
     """Compiler flags that take the least time."""
     return tuple("-O0" if flag == "-O2" else flag for flag in flags)
@@ -230,11 +301,13 @@ def main() -> None:
     parser.add_argument(
         "--lanes", action="store_true", help="netlists of 6 to 16 equal lanes; writes random_lanes.json"
     )
+    parser.add_argument("--batch", action="store_true", help="a batch of 16 inputs; writes random_batch.json")
     parser.add_argument("--cxxrtl", type=int, default=0, help="so many on CXXRTL as well")
     arguments = parser.parse_args()
     levelized.FLAGS = unoptimized(levelized.FLAGS)
     compiler.FLAGS = unoptimized(compiler.FLAGS)
-    path = HERE / ("random_lanes.json" if arguments.lanes else "random_netlists.json")
+    what = "batch" if arguments.batch else "lanes" if arguments.lanes else "netlists"
+    path = HERE / f"random_{what}.json"
     kind, side_by_side = (RandomLanes, 2) if arguments.lanes else (RandomNetlist, SIDE_BY_SIDE)
     result = {"first seed": arguments.first, "netlists": 0, "also on CXXRTL": 0, "designs that differ": []}
     if arguments.first:
@@ -246,9 +319,20 @@ def main() -> None:
     for first in range(arguments.first, last, side_by_side):
         seeds = range(first, min(first + side_by_side, last))
         model = SimulationModel(SideBySide(seeds, kind))
-        expected = trace(model, first, "amaranth")
+        number = first // side_by_side
+        emit.MOST_LOCAL = 100_000 * (number % 2)
         engines = ["levelized"]
-        if result["also on CXXRTL"] < arguments.cxxrtl:
+        if arguments.batch:
+            engines = []
+            found = compare_batch(model, first, number % 4 == 1)
+            result["one input on Amaranth's simulator"] = result.get("one input on Amaranth's simulator", 0)
+            result["one input on Amaranth's simulator"] += len(seeds) * (number % 4 == 1)
+            if found:
+                bad.append({"engine": "batch", "first seed": first, "ports": found})
+                print(bad[-1], flush=True)
+        else:
+            expected = trace(model, first, "amaranth")
+        if not arguments.batch and result["also on CXXRTL"] < arguments.cxxrtl:
             engines.append("cxxrtl")
             result["also on CXXRTL"] += len(seeds)
         for engine in engines:

@@ -162,10 +162,10 @@ class BatchSimulation(NativeSimulation):
         return self._get_all(port, chunks)[:1]
 
     def _run_until(self, port: int, value: w.Chunks, limit: int) -> int | None:
-        done = 0
+        done, wanted = 0, value.tobytes()
         while True:
             part = min(SLICE, limit - done)
-            used = int(self._library.tg_run_until(self._handle, port, value, part))
+            used = int(self._library.tg_run_until(self._handle, port, wanted, part))
             if used >= 0:
                 return done + used
             if used == -2:

@@ -43,15 +43,16 @@ SHORT_SLICE = 1 << 12  # while a better library is awaited
 
 HANDLE, U32, U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 CHUNKS = np.ctypeslib.ndpointer(dtype="<u4", flags="C_CONTIGUOUS")
+WORD = ctypes.c_char_p  # one value: passing an array takes longer
 ADDRESSES = np.ctypeslib.ndpointer(dtype="<u8", flags="C_CONTIGUOUS")
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "tg_create": (HANDLE, []),
     "tg_destroy": (None, [HANDLE]),
     "tg_cycles": (U64, [HANDLE]),
-    "tg_set": (None, [HANDLE, U32, CHUNKS]),
+    "tg_set": (None, [HANDLE, U32, WORD]),
     "tg_get": (None, [HANDLE, U32, CHUNKS]),
     "tg_step": (None, [HANDLE, U64]),
-    "tg_run_until": (ctypes.c_int64, [HANDLE, U32, CHUNKS, U64]),
+    "tg_run_until": (ctypes.c_int64, [HANDLE, U32, WORD, U64]),
     "tg_write_memory": (ctypes.c_int, [HANDLE, U32, U64, U64, CHUNKS]),
     "tg_read_memory": (ctypes.c_int, [HANDLE, U32, U64, U64, CHUNKS]),
     "tg_write_stream": (None, [HANDLE, U32, U32, U32, CHUNKS, U64, ADDRESSES, CHUNKS]),
@@ -141,7 +142,7 @@ class NativeSimulation(Simulation):
         return int(self._library.tg_cycles(self._handle))
 
     def _set(self, port: int, value: Chunks) -> None:
-        self._library.tg_set(self._handle, port, value)
+        self._library.tg_set(self._handle, port, value.tobytes())
 
     def _get(self, port: int, chunks: int) -> Chunks:
         value = np.zeros((1, chunks), dtype="<u4")
@@ -156,10 +157,10 @@ class NativeSimulation(Simulation):
             done += part
 
     def _run_until(self, port: int, value: Chunks, limit: int) -> int | None:
-        done = 0
+        done, wanted = 0, value.tobytes()
         while True:
             part = min(self._slice, limit - done)
-            used = int(self._call("tg_run_until", port, value, part))
+            used = int(self._call("tg_run_until", port, wanted, part))
             if used >= 0:
                 return done + used
             done += part

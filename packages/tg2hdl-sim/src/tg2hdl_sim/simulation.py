@@ -108,7 +108,7 @@ class Simulation(ABC):
             For an unknown port, an output, or a value that does not fit.
         """
         info = self._input(port)
-        self._set(self._port_index[port], w.from_ints([self._fit(info, value)], info.width))
+        self._set(self._port_index[port], w.from_int(self._fit(info, value), info.width))
 
     def get(self, port: str) -> int:
         """Return the settled value of a port; negative for signed ports."""
@@ -137,7 +137,7 @@ class Simulation(ABC):
             After `limit` edges without it.
         """
         info = self._port(port)
-        wanted = w.from_ints([self._fit(info, value)], info.width)
+        wanted = w.from_int(self._fit(info, value), info.width)
         if limit < 0:
             raise InputError(f"the limit is {limit} cycles", where=self.name, hint="give 0 or more")
         used = self._run_until(self._port_index[port], wanted, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["chunks_of", "from_chunks", "from_ints", "limbs_of", "to_chunks", "to_ints"]
+__all__ = ["chunks_of", "from_chunks", "from_int", "from_ints", "limbs_of", "to_chunks", "to_ints"]
 
 Chunks = NDArray[np.uint32]
 
@@ -104,6 +105,12 @@ def from_ints(values: list[int], width: int) -> Chunks:
     size, mask = 4 * chunks_of(width), (1 << width) - 1
     raw = b"".join((value & mask).to_bytes(size, "little") for value in values)
     return np.frombuffer(raw, dtype="<u4").reshape(len(values), -1)
+
+
+@lru_cache(maxsize=1024)
+def from_int(value: int, width: int) -> Chunks:
+    """Return one Python integer as chunks; kept, since ports are mostly driven with the same few values."""
+    return from_ints([value], width)
 
 
 def to_ints(chunks: Chunks) -> list[int]:

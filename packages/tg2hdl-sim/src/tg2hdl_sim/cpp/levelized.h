@@ -5,6 +5,12 @@
 #include <string.h>
 
 #define NOINLINE __attribute__((noinline))
+// Multiplexers of a small model are mostly control, which branches predict well.
+#if defined(__GNUC__) && !defined(__clang__)
+#define BRANCHES __attribute__((optimize("no-if-conversion", "no-if-conversion2", "no-ssa-phiopt")))
+#else
+#define BRANCHES
+#endif
 
 typedef uint8_t u8;
 typedef uint16_t u16;

@@ -47,6 +47,8 @@ static void put_port(State *s, u32 port, const u32 *words, size_t step) {
     }
 }
 
+static void edge(State *s) { edges(s, 1, -1, 0); }
+
 #ifdef WAVE
 #include <stdio.h>
 
@@ -113,6 +115,7 @@ static void close_wave(State *s) {
     free(s->wave);
 }
 #define edge wave_edge
+#define edges(S, LIMIT, WATCH, WANTED) 0
 #endif
 
 TG_API void *tg_create(void) {
@@ -158,7 +161,7 @@ TG_API void tg_get(void *p, u32 port, u32 *words) { ports[port].value((State *)p
 TG_API void tg_step(void *p, u64 count) {
     State *s = (State *)p;
     s->cycles += count;
-    for (; count; count--) edge(s);
+    for (count -= edges(s, count, -1, 0); count; count--) edge(s);
 }
 
 // Edges until the port has the value in all inputs of a batch; -1 at the limit, -2 when only some have it.
@@ -167,7 +170,7 @@ TG_API i64 tg_run_until(void *p, u32 port, const u32 *words, u64 limit) {
     const u32 chunks = ports[port].chunks;
     u32 *now = (u32 *)malloc(4 * (size_t)LANES * chunks);
     i64 result = -1;
-    for (u64 used = 0;; used++) {
+    for (u64 used = ports[port].watched ? edges(s, limit, (int)port, words[0]) : 0;; used++) {
         ports[port].value(s, now);
         u32 hits = 0;
         for (u32 lane = 0; lane < LANES; lane++)

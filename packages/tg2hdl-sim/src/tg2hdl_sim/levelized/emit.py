@@ -15,8 +15,17 @@ from tg2hdl_sim.words import chunks_of
 
 __all__ = ["emit"]
 
+MOST_LOCAL = 128
+"""Registers that may be variables while edges run, so that the compiler keeps the busiest in machine registers."""
+AT_A_TIME = 2
+"""Edges in one pass of the loop then: what only moves between registers changes its name instead."""
+MOST_WATCHED = 16
+"""Statements that give a port's value, which are repeated where a run checks it after every edge."""
+
 _INTERFACE_TYPES = (
-    "typedef struct Port { const Field *fields; int count; void (*value)(State *, u32 *); u32 chunks; } Port;",
+    "typedef struct Port {",
+    "  const Field *fields; int count; void (*value)(State *, u32 *); u32 chunks; int watched;",
+    "} Port;",
     "typedef struct Storage { const Field *fields; int count; u32 chunks; } Storage;",
 )
 
@@ -42,7 +51,7 @@ def emit(
         What the model writes to a waveform.
     """
     emitter = _Emitter(program, batch)
-    edge = _without_unused_arrays(emitter.edge())
+    edges = emitter.edges(ports)
     outputs = [emitter.output(index, program.outputs.get(name, ())) for index, name in enumerate(ports)]
     lines = [f"#define LANES {max(batch, 1)}"]
     if batch:
@@ -52,7 +61,7 @@ def emit(
     lines.append('#include "levelized.h"')
     lines += emitter.tables()
     lines += emitter.structure()
-    lines += ["static NOINLINE void edge(State *restrict s) {", *edge, "}"]
+    lines += edges
     lines += [line for output in outputs for line in output]
     lines += emitter.interface(ports, memory_count)
     if wave is not None:
@@ -77,6 +86,9 @@ class _Emitter:
     def __init__(self, program: Program, batch: int) -> None:
         self.program, self.batch = program, batch
         self.units = program.units
+        self.watched: set[int] = set()
+        local = [u for u in self.units if u.op == "ff" and u.lanes == 1 and not u.varies]
+        self.local = {unit.number: unit for unit in local} if len(local) <= MOST_LOCAL else {}
 
     # Declarations
 
@@ -110,10 +122,56 @@ class _Emitter:
     def _element(memory: UnitMemory) -> str:
         return f"{'v' if memory.varies else ''}{memory.element}"
 
-    # One clock edge
+    # Clock edges
 
-    def edge(self) -> list[str]:
-        expressions = Expressions(self.program)
+    def edges(self, ports: Sequence[str]) -> list[str]:
+        """Write the function that runs until a port has a value, or to a limit."""
+        edge = _without_unused_arrays(self._edge())
+        once = [
+            "{",
+            "u32 now = ~wanted;",
+            "switch (watch) {",
+            *[line for index, name in enumerate(ports) for line in self._watch(index, name)],
+            "}",
+            "if (now == wanted || used == limit) break;",
+            *(edge if self.local else ["one_edge(s);"]),
+            "}",
+            "used++;",
+        ]
+        kept = [(f"q{number}", f"s->q{number}", unit.bits) for number, unit in self.local.items()]
+        alone = [] if self.local else ["static NOINLINE void one_edge(State *restrict s) {", *edge, "}"]
+        return [
+            *alone,
+            f"static NOINLINE {'BRANCHES ' if kept else ''}"
+            "u64 edges(State *restrict s, u64 limit, int watch, u32 wanted) {",
+            *[f"u{bits} {name} = {place};" for name, place, bits in kept],
+            "u64 used = 0;",
+            "for (;;) {",
+            *[line for _ in range(AT_A_TIME if kept else 1) for line in once],
+            "}",
+            *[f"{place} = {name};" for name, place, _ in kept],
+            "return used;",
+            "}",
+        ]
+
+    def _watch(self, index: int, name: str) -> list[str]:
+        """Write the case of a port that is cheap to compute after every edge, as those that end a run are."""
+        operand = self.program.outputs.get(name, ())
+        expressions = Expressions(self.program, self.local)
+        if not operand or sum(abs(n) for _, _, n in operand) > 32 or expressions.varies(operand):
+            return []
+        phase = Phase(self.program, expressions, varies=False, hold=True)
+        phase.cone(operand)
+        phase.close()
+        text = expressions.value(operand, "z", 32, False)
+        lines = expressions.control.lines
+        if len(lines) > MOST_WATCHED:
+            return []
+        self.watched.add(index)
+        return [f"case {index}: {{", *lines, f"now = {text};", "break;", "}"]
+
+    def _edge(self) -> list[str]:
+        expressions = Expressions(self.program, self.local)
         control = Phase(self.program, expressions, varies=False, hold=self.batch > 0)
         if self.batch:
             control.cone(*_varying_operands(self.units, _sinks(self.program, varies=True)))
@@ -204,7 +262,10 @@ class _Emitter:
                 fields.append(f"{{{place}, {size}, 0, 0, {unit.width}, {low}, {flags}}}")
             lines.append(f"static const Field fields{index}[] = {{{', '.join([*fields, '{0}'])}}};")
             lines.append(f"enum {{ FIELDS{index} = {len(fields)} }};")
-        entries = [f"{{fields{k}, FIELDS{k}, port{k}, {chunks_of(widths[k])}}}" for k in range(len(ports))]
+        entries = [
+            f"{{fields{k}, FIELDS{k}, port{k}, {chunks_of(widths[k])}, {int(k in self.watched)}}}"
+            for k in range(len(ports))
+        ]
         lines.append(f"static const Port ports[] = {{{', '.join([*entries, '{0}'])}}};")
         by_memory: defaultdict[int, list[str]] = defaultdict(list)
         depths: dict[int, int] = {}

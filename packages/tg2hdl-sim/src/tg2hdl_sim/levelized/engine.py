@@ -42,6 +42,7 @@ FLAGS = (
     "-fvisibility=hidden",
     "-w",
     "-march=native",
+    "-mtune=generic",  # its multiplexers and moves are up to 1.8 times as fast as those for AMD
 )
 
 

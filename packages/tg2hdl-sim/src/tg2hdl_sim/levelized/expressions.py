@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +40,12 @@ class Expressions:
         Open scopes, from the outermost to the innermost.
     here : set of int
         Units that the open loop over lanes computes.
+    local : collection of int
+        Registers that are variables of the function; the others are in the state.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, local: Collection[int] = ()) -> None:
+        self.program, self.local = program, local
         self.units = program.units
         self.control = Scope()
         self.varying: Scope | None = None
@@ -91,8 +94,9 @@ class Expressions:
         unit = self.units[ref[0]]
         if unit.number in self.here and ref[1:] == SAME_LANE:
             return f"t{unit.number}"
-        name = ("s->q" if unit.op in STATE else "a" if unit.lanes > 1 else "t") + str(unit.number)
         state = unit.op in STATE
+        prefix = "a" if unit.lanes > 1 else "t"
+        name = self.register(unit) if state else f"{prefix}{unit.number}"
         if unit.lanes > 1:
             if self.is_vector(ref) and not unit.varies:
                 return self.load(name, ref, unit.bits, unit.element if state else f"u{unit.bits}")
@@ -102,6 +106,10 @@ class Expressions:
         if state and unit.element != f"u{unit.bits}":
             return f"(u{unit.bits}){name}"
         return name
+
+    def register(self, unit: Unit) -> str:
+        """Return the variable of a register or an input."""
+        return f"q{unit.number}" if unit.number in self.local else f"s->q{unit.number}"
 
     def load(self, array: str, ref: Ref, bits: int, element: str) -> str:
         """Return the lanes of an array that lanes i, i + 1, ... refer to."""

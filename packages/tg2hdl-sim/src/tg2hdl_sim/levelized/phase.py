@@ -298,7 +298,7 @@ class Phase:
         form = "d" if unit.vector and unit.element[1:] == str(unit.width) else unit.form
         text = x.value(following, form, unit.bits, unit.vector)
         each = "[k]" if unit.varies else ""
-        place = f"s->q{number}{'[i]' if loop is not None else ''}{each}"
+        place = f"{x.register(unit)}{'[i]' if loop is not None else ''}{each}"
         lines = self.lines if loop is None else loop.scope.lines
         if loop is not None and temporary:
             self._keep(loop, f"n{number}", unit.bits, unit.varies, text)

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.cli import cli
@@ -136,6 +137,22 @@ def test_a_port_without_a_testbench_is_refused(tmp_path):
     assert isinstance(result.exception, InputError)
     assert "there is no testbench for the host port axi-lite" in str(result.exception)
     assert not (tmp_path / "net.v").exists()
+
+
+def test_equal_units_are_one_module(tmp_path):
+    """Three lanes of a float sum and a sigmoid: instances of a module for each unit, with the bits of the model."""
+    weight = Tensor(np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32))
+    x = np.random.default_rng(1).normal(size=(1, 3)).astype(np.float32)
+    accelerator = tg2hdl.compile(lambda x: (x @ weight).sigmoid() * 1.7, x, multipliers=3, name="net")
+    accelerator.testbench(tmp_path, runs=2)
+    text = accelerator.rtlil()
+    modules = re.findall(r"^module \\(net\.unit_\w+)$", text, re.MULTILINE)
+    assert len(modules) == len(set(modules)) == len({name for name in modules if f"cell \\{name} " in text})
+    assert text.count("cell \\net.unit_fp32_add_balanced ") > 1
+    # One for each of two constants, and one for all multipliers.
+    assert sum(name.startswith("net.unit_fp32_mul") for name in modules) == 3
+    done = run_verilog(tmp_path, "icarus")
+    assert done.returncode == 0, done.stdout
 
 
 def test_testbenches_in_python(tmp_path):

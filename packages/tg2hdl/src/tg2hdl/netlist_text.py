@@ -23,6 +23,7 @@ from tg2hdl.amaranth_internals import (
     build_netlist,
     nir,
 )
+from tg2hdl_lower.ops.unit_component import units_as_modules
 
 __all__ = ["MemoryContents", "NetlistText", "netlist_text"]
 
@@ -106,7 +107,19 @@ class _Emitter(ModuleEmitter):  # type: ignore[misc]
 
 
 def _converted(component: wiring.Component, name: str, found: list[MemoryContents]) -> str:
-    """What `amaranth.back.rtlil.convert` does, with another emitter."""
+    """What `amaranth.back.rtlil.convert` does, with another emitter and one module for all equal units."""
+    builder = Design(emit_src=False)
+    with units_as_modules(name) as units:
+        _write(component, name, builder, found, top=True)
+    for module, unit in units.items():
+        _write(unit, module, builder, found)
+    return str(builder)
+
+
+def _write(
+    component: wiring.Component, name: str, builder: Design, found: list[MemoryContents], *, top: bool = False
+) -> None:
+    """Write the modules of a component."""
     ports = {
         "__".join(map(str, path)): (
             Value.cast(value),
@@ -115,14 +128,13 @@ def _converted(component: wiring.Component, name: str, found: list[MemoryContent
         for path, member, value in component.signature.flatten(component)
     }
     netlist = build_netlist(Fragment.get(component, None), ports=ports, name=name)
-    empty, builder, names = EmptyModuleChecker(netlist), Design(emit_src=False), SignalDict()
+    empty, names = EmptyModuleChecker(netlist), SignalDict()
     for number, module in enumerate(netlist.modules):
         if empty.is_empty(number):
             continue
         into = builder.module(".".join(module.name), src_loc=module.src_loc)
-        if number == 0:
+        if top and number == 0:
             into.attribute("top", 1)
         emitter = _Emitter(into, netlist, module, names, empty_checker=empty)
         emitter.found = found
         emitter.emit()
-    return str(builder)

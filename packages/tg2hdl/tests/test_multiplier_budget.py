@@ -74,11 +74,11 @@ def test_float_products(name, multipliers):
     model, x = FLOAT_MODELS[name]
     accelerator = tg2hdl.compile(model, x, multipliers=multipliers)
     text = accelerator.rtlil()
-    units = len(re.findall(r"cell \\\S*\.unit_fp32_mul_balanced \\m\d+_mul$", text, re.MULTILINE))
+    units = len(re.findall(r"cell \\\S*multipliers\.m\d+_mul ", text))
     assert 0 < units <= multipliers
     assert max(k.multipliers for k in accelerator.kernels) == units
-    # Those by constants have none; the others are instances of one module.
-    assert products(text) == FLOAT_CELLS
+    # Those by constants, which have none, are in the kernels.
+    assert products(text) == FLOAT_CELLS * units
 
 
 @pytest.mark.parametrize("multipliers", [1, 2, 4])

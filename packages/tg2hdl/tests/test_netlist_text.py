@@ -14,6 +14,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl.hdl_files import design_text, verilog_text
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.ops.unit_component import build_unit
 from tg2hdl_sim.yosys import run_yosys
 
 WIDTHS = (1, 7, 8, 24, 31, 32, 33, 64, 130)
@@ -92,3 +94,28 @@ def test_a_memory_that_yosys_does_not_declare_is_an_error(monkeypatch: pytest.Mo
     renamed = replace(design.contents[0], name="elsewhere")
     with pytest.raises(AssertionError, match="elsewhere"):
         verilog_text(replace(design, contents=(renamed, *design.contents[1:])))
+
+
+@pytest.mark.parametrize("op", ["neg", "trunc", "mul", "exp2"])
+def test_the_module_of_a_unit_fits_its_instances(op: str, tmp_path: Path):
+    """With and without registers: Yosys finds every port of the instances."""
+    units = {"neg": "fp32.neg.balanced", "trunc": "fp32.trunc.small"}
+    (unit,) = [u for u in registry().units() if u.name == units.get(op, f"fp32.{op}.balanced")]
+
+    class Twice(wiring.Component):
+        def __init__(self) -> None:
+            super().__init__({"a": In(32), "result": Out(32)})
+
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            m.submodules.first, m.submodules.second = first, second = build_unit(unit), build_unit(unit)
+            for component in (first, second):
+                m.d.comb += [component.en.eq(1), component.a.eq(self.a)]
+                m.d.comb += [getattr(component, name).eq(self.a) for name in "b"[: len(unit.operands) - 1]]
+            m.d.comb += self.result.eq(first.result ^ second.result)
+            return m
+
+    text = design_text(Twice(), "twice", shared_modules=True).rtlil()
+    assert text.count("cell \\twice.unit_") == 2
+    (tmp_path / "design.il").write_text(text)
+    run_yosys("read_rtlil design.il\nhierarchy -check -top twice\nproc\ncheck -assert\n", tmp_path)

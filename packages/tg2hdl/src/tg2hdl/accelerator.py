@@ -405,7 +405,7 @@ class Accelerator:
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""
         if self._rtlil is None:
-            self._rtlil = self._netlist.rtlil()
+            self._rtlil = design_text(self.top, self.name).rtlil()
         return write_text(self._rtlil, path)
 
     def testbench(self, folder: str | PathLike[str], *, runs: int = 4) -> list[Path]:
@@ -433,8 +433,8 @@ class Accelerator:
 
     @cached_property
     def _netlist(self) -> NetlistText:
-        """RTLIL apart from the contents of memories."""
-        return design_text(self.top, self.name)
+        """What the Verilog is made of: RTLIL apart from the contents of memories, with one module for equal units."""
+        return design_text(self.top, self.name, shared_modules=True)
 
     def bind(self, *inputs: Any) -> dict[str, np.ndarray]:
         """Arrays of the design's buffers for a run with these inputs, by name: flat, weights that were loaded included.

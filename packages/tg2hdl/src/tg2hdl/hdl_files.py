@@ -34,9 +34,9 @@ write_verilog -noattr -norename design.v
 """
 
 
-def design_text(component: wiring.Component, name: str) -> NetlistText:
-    """RTLIL with the top module `name`, for Yosys."""
-    return netlist_text(component, module_name(name))
+def design_text(component: wiring.Component, name: str, *, shared_modules: bool = False) -> NetlistText:
+    """RTLIL with the top module `name`, for Yosys; see `netlist_text`."""
+    return netlist_text(component, module_name(name), shared_modules=shared_modules)
 
 
 def verilog_text(design: NetlistText, folder: str | PathLike[str] | None = None) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
+from amaranth.hdl import ClockDomain
 from amaranth.lib import wiring
 
 from tg2hdl.amaranth_internals import (
@@ -84,10 +86,16 @@ class NetlistText:
             yield f"\n{part}"
 
 
-def netlist_text(component: wiring.Component, name: str) -> NetlistText:
-    """RTLIL of a component with the top module `name`."""
+def netlist_text(component: wiring.Component, name: str, *, shared_modules: bool = False) -> NetlistText:
+    """RTLIL of a component with the top module `name`.
+
+    Parameters
+    ----------
+    shared_modules : bool
+        One module for all equal arithmetic units, whose name begins with that of the top; otherwise each unit has one.
+    """
     found: list[MemoryContents] = []
-    text = _converted(component, name, found)
+    text = _converted(component, name, found, shared_modules)
     parts = text.split(_GAP)
     assert len(parts) == len(found) + 1, "every memory has one gap"
     return NetlistText(_CONTENTS.sub("", text), tuple(parts), tuple(found))
@@ -106,10 +114,12 @@ class _Emitter(ModuleEmitter):  # type: ignore[misc]
         cell.init = words
 
 
-def _converted(component: wiring.Component, name: str, found: list[MemoryContents]) -> str:
-    """What `amaranth.back.rtlil.convert` does, with another emitter and one module for all equal units."""
+def _converted(
+    component: wiring.Component, name: str, found: list[MemoryContents], shared_modules: bool
+) -> str:
+    """What `amaranth.back.rtlil.convert` does, with another emitter."""
     builder = Design(emit_src=False)
-    with units_as_modules(name) as units:
+    with units_as_modules(name) if shared_modules else nullcontext({}) as units:
         _write(component, name, builder, found, top=True)
     for module, unit in units.items():
         _write(unit, module, builder, found)
@@ -127,10 +137,16 @@ def _write(
         )
         for path, member, value in component.signature.flatten(component)
     }
-    netlist = build_netlist(Fragment.get(component, None), ports=ports, name=name)
+    fragment = Fragment.get(component, None)
+    if not top:
+        # An instance has a clock and a reset, also of a unit without registers.
+        domain = ClockDomain("sync")
+        fragment.add_domains(domain)
+        ports |= {"clk": (domain.clk, PortDirection.Input), "rst": (domain.rst, PortDirection.Input)}
+    netlist = build_netlist(fragment, ports=ports, name=name)
     empty, names = EmptyModuleChecker(netlist), SignalDict()
     for number, module in enumerate(netlist.modules):
-        if empty.is_empty(number):
+        if empty.is_empty(number) and (top or number):
             continue
         into = builder.module(".".join(module.name), src_loc=module.src_loc)
         if top and number == 0:

@@ -16,7 +16,7 @@ from tg2hdl_lower import Layout, plan_kernel
 from tg2hdl_lower.families import GENERIC
 from tg2hdl_lower.lanes.candidates import packed_layouts
 from tg2hdl_lower.lanes.demand import buffer_accesses
-from tg2hdl_lower.memory.layout import Row
+from tg2hdl_lower.memory.layout import MovingDigit, Row
 from tg2hdl_lower.plan.accesses import Load, Replay
 from tg2hdl_lower.plan.delay_line import DelayLine
 
@@ -97,7 +97,7 @@ def test_lines_that_are_no_multiple_of_their_lanes_begin_with_a_word(same_as_gol
 )
 def test_every_element_of_a_row_is_in_one_of_its_words(consts, split, data):
     step = data.draw(st.sampled_from([n for n in range(1, split) if split % n == 0]))
-    span = Row(Affine(0), Affine(0), split, step, 1, 1).span(consts)
+    span = Row(Affine(0), MovingDigit(Affine(0), split, step, 1, 1)).span(consts)
     start, words = span.start, span.words
     alone = len({c - c % step for c in consts})
     assert words == alone if start is None else words < alone

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from amaranth.hdl import ClockDomain
@@ -119,7 +119,10 @@ def _converted(
 ) -> str:
     """What `amaranth.back.rtlil.convert` does, with another emitter."""
     builder = Design(emit_src=False)
-    with units_as_modules(name) if shared_modules else nullcontext({}) as units:
+    units: dict[str, wiring.Component] = {}
+    with ExitStack() as stack:
+        if shared_modules:
+            units = stack.enter_context(units_as_modules(name))
         _write(component, name, builder, found, top=True)
     for module, unit in units.items():
         _write(unit, module, builder, found)

@@ -238,8 +238,8 @@ def table(figures: Figures) -> str:
         "int8 are powers of two unless it says multiplier; those of fewer bits are any, unless it says otherwise. "
         "*Wanted* is the largest loss of int8 / 4-bit weights. ONNX Runtime is its static quantization (int8, per "
         "channel) of an ONNX file with the same weights; *agrees* are the test samples with the class of the float "
-        "model, of our int8 / of ONNX Runtime. Made by `python benchmarks/quant/run.py`; a figure with a star is of "
-        "other sources than the rest.",
+        "model, of our int8 / of ONNX Runtime. Made by `python benchmarks/quant/run.py`, which goes on where it was "
+        "interrupted; a dash was not measured yet, a star is of other sources than the rest.",
         "",
         "With " + ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
         "",

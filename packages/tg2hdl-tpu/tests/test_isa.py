@@ -120,7 +120,7 @@ vector_ops.VECTOR_OPS += (
 vector_ops.BY_NAME["andn"] = vector_ops.VECTOR_OPS[-1]
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu import Config, assemble, disassemble, run_bundle
-from tg2hdl_tpu.hardware.alu import Alu
+from tg2hdl_tpu.hardware.alu import Alu, controls
 from tg2hdl_tpu.page import isa_page
 bundle = assemble("andn v[1], v[0], #12\\nhalt\\n.vmem 0 = 7 -1\\n.out r vmem 1 1")
 assert run_bundle(bundle).outputs["r"][0, :2].tolist() == [3, ~12]
@@ -129,7 +129,8 @@ assert "a and not b" in isa_page(Config())
 with open_simulation(SimulationModel(Alu()), engine="amaranth") as simulation:
     simulation.set("a", 7)
     simulation.set("b", 12)
-    simulation.set("chosen", 1 << [op.name for op in vector_ops.VECTOR_OPS if not op.is_long].index("andn"))
+    simulation.set("next_control", 1 << list(controls()).index("own andn"))
+    simulation.step()
     assert simulation.get("result") == 3
 """
 

@@ -5,7 +5,6 @@ import pytest
 
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.hardware import alu
 from tg2hdl_tpu.hardware.alu import SHORT, Alu, controls
 from tg2hdl_tpu.hardware.dma import RowFifo
 from tg2hdl_tpu.hardware.floats import FloatLane
@@ -13,7 +12,7 @@ from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.isa import FIRST_VECTOR
-from tg2hdl_tpu.vector_ops import VECTOR_OPS, VectorOp
+from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 EDGES = np.array(
     [0, 1, -1, 2, 31, 32, 127, -128, 255, 1 << 30, -(1 << 31), (1 << 31) - 1, 0x7F80FF01], np.int64
@@ -56,17 +55,6 @@ def test_every_vector_operation(registers):
                     sim.step(registers)
                     wanted = max(0, int(expected[n])) if relu else int(expected[n])
                     assert sim.get("result") == wanted, (op.name, a[n], b[n], c[n], k, relu)
-
-
-def test_an_operation_may_bring_its_own_hardware(monkeypatch):
-    own = VectorOp("andn", "", "", lambda a, b, c, k: a & ~b, lambda lane: lane.a & ~lane.b)
-    monkeypatch.setattr(alu, "SHORT", (*SHORT, own))
-    with opened(Alu()) as sim:
-        sim.set("next_control", sum((own.name in names) << n for n, names in enumerate(controls().values())))
-        sim.step()
-        sim.set("a", 0x0FF0F00F)
-        sim.set("b", 0x00FF0FF0)
-        assert sim.get("result") == 0x0F00F00F
 
 
 def test_matrix_unit():

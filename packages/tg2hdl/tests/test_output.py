@@ -117,6 +117,26 @@ def test_names_of_engines_complete():
     assert result.stdout.split() == ["plain,amaranth"]
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "incomplete", "found"),
+    [
+        ("simulate", "port", "axi-l", ["axi-lite"]),
+        ("simulate", "schedule", "over", ["overlap"]),
+        ("simulate", "memory_port", "sd", ["sdram"]),
+        ("build", "board", "ulx3s-8", ["ulx3s-85f"]),
+        ("report", "part", "ecp5-4", ["ecp5-45k"]),
+        ("report", "model", "mo", [("mo", "file")]),
+        ("report", "against", "mo", [("mo", "file")]),
+        ("simulate", "data", "x", [("x", "file")]),
+    ],
+)
+def test_names_and_files_complete(command, option, incomplete, found):
+    made = cli.get_command(click.Context(cli), command)
+    (parameter,) = (p for p in made.params if option in (p.name, p.name.rstrip("s")))
+    items = parameter.shell_complete(click.Context(made), incomplete)
+    assert [item.value if item.type == "plain" else (item.value, item.type) for item in items] == found
+
+
 def test_doctor_finds_what_runs_here():
     found = {f.name: f for f in examine()}
     assert found["Python"].version == ".".join(map(str, sys.version_info[:3]))

@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
+from tg2hdl.cli.families import completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 
 __all__ = ["build"]
@@ -28,7 +29,9 @@ Examples:
 @click.option("-o", "--output", metavar="DIR", help="Where to write.  [default: build/NAME]")
 @click.option("--vectors", default=8, show_default=True, help="Random vectors for `tg2hdl selftest`.")
 @click.option(
-    "--board", help="Board; `tg2hdl plugins list --kind board` shows them.  [default: simulation only]"
+    "--board",
+    shell_complete=completes("tg2hdl_boards"),
+    help="Board; `tg2hdl plugins list --kind board` shows them.  [default: simulation only]",
 )
 @click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the design reaches]")
 @click.option(

@@ -11,13 +11,12 @@ from typing import Any
 
 import click
 import numpy as np
-from click.shell_completion import CompletionItem
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
-from tg2hdl.cli.families import FAMILY
+from tg2hdl.cli.families import FAMILY, complete_file, completes
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
@@ -40,12 +39,8 @@ __all__ = [
 ]
 
 
-def _complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="file")]
-
-
 _OPTIONS = (
-    click.argument("model", metavar="FILE[:NAME]", shell_complete=_complete_file),
+    click.argument("model", metavar="FILE[:NAME]", shell_complete=complete_file),
     click.option(
         "--input",
         "inputs",
@@ -108,6 +103,7 @@ _OPTIONS = (
     ),
     click.option(
         "--schedule",
+        shell_complete=completes("tg2hdl_sequencers"),
         help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), dataflow "
         "(also those of the next run), or a policy of a plugin.  [default: serial]",
     ),
@@ -116,6 +112,7 @@ _OPTIONS = (
         "ports",
         metavar="NAME",
         multiple=True,
+        shell_complete=completes("tg2hdl_ports"),
         help="Host port, several for different parts of the design; `tg2hdl plugins list --kind port` shows them.  "
         "[default: native]",
     ),
@@ -133,6 +130,7 @@ _OPTIONS = (
     click.option(
         "--memory-port",
         metavar="NAME",
+        shell_complete=completes("tg2hdl_memory_ports"),
         help="Port to memory outside the chip; `tg2hdl plugins list --kind memory-port` shows them.  [default: axi4]",
     ),
 )
@@ -245,7 +243,7 @@ def with_input_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="FILE.npy",
             help="Contents of an input; once per parameter.  [default: the values of `example_inputs`]",
-            shell_complete=_complete_file,
+            shell_complete=complete_file,
         ),
     ):
         function = option(function)

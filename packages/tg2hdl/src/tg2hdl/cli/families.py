@@ -13,7 +13,16 @@ from tg2hdl_ir.plugins.registry import registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["ENGINE", "FAMILY", "PART", "known_families", "known_parts", "part_for"]
+__all__ = [
+    "ENGINE",
+    "FAMILY",
+    "PART",
+    "complete_file",
+    "completes",
+    "known_families",
+    "known_parts",
+    "part_for",
+]
 
 
 def known_parts() -> dict[str, str]:
@@ -67,6 +76,23 @@ _KNOWN: dict[str, Callable[[], Iterable[str]]] = {
 FAMILY = _Registered("family")
 PART = _Registered("part")
 ENGINE = _Registered("engine")
+
+
+def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def completes(hook: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Completion of the names that plugins register by a hook."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        names = {
+            name for plugin in registry().describe()["plugins"] for name in plugin["provides"].get(hook, ())
+        }
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+    return complete
 
 
 def part_for(family: str | None, part: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tg2hdl.cli.common import compile_file, run_inputs, stage, with_input_options, with_model_options
-from tg2hdl.cli.families import ENGINE, PART, part_for
+from tg2hdl.cli.families import ENGINE, PART, complete_file, part_for
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.report import build_report, read_facts
 from tg2hdl.report.charts import plotly_script
@@ -28,7 +28,12 @@ Examples:
 @click.command(epilog=_EPILOG)
 @with_model_options
 @click.option("-o", "--output", metavar="FILE.html", help="The report.  [default: NAME.report.html]")
-@click.option("--against", metavar="FILE.json", help="Compare with an earlier report: the .json beside it.")
+@click.option(
+    "--against",
+    metavar="FILE.json",
+    shell_complete=complete_file,
+    help="Compare with an earlier report: the .json beside it.",
+)
 @with_input_options
 @click.option("--simulate/--no-simulate", default=True, show_default=True, help="Simulate a run.")
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")

@@ -21,7 +21,7 @@ from tg2hdl.cli.common import (
     with_input_options,
     with_model_options,
 )
-from tg2hdl.cli.families import ENGINE
+from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.results import SimulationResult
 from tg2hdl_backend.agreement import Agreement
@@ -48,6 +48,7 @@ Examples:
     "--set",
     "many",
     metavar="FILE",
+    shell_complete=complete_file,
     help="Many runs: a .npz file with an array per input (.npy for a single input), whose first axis counts the runs.",
 )
 @click.option(

@@ -61,8 +61,6 @@ HARDWARE = {"float": None, "int8": "int8", "4-bit": "4-bit weights", "ternary": 
 """Designs, by the settings of their models."""
 PLACED = {"MLP, digits": ("int8", "4-bit", "ternary")}
 """Designs that `--pnr` places and routes; float takes too long."""
-TEST_SAMPLES = {"LeNet-5, MNIST": 600}
-"""Fewer than there are, where they take long."""
 MULTIPLIERS = 16
 OPTIONS = CompileOptions(target="ecp5")
 PART = "ecp5-45k"
@@ -98,9 +96,7 @@ class Row:
     @cached_property
     def data(self) -> Split:
         """Training and test samples, training and test labels."""
-        x, test, y, labels = DATA[MODELS[self.name][0]]()
-        count = TEST_SAMPLES.get(self.name, len(test))
-        return x, test[:count], y, labels[:count]
+        return DATA[MODELS[self.name][0]]()
 
     @cached_property
     def model(self) -> Any:

@@ -212,16 +212,14 @@ def _clock(design: Design, board: BoardDef, wanted: float | None) -> float | Non
     if clock is None:
         return wanted
     settings = pll_settings(part_named(board.part).family, platform.default_clk_frequency / 1e6, clock)
-    if wanted not in (None, clock) or abs(settings.frequency - clock) > _TOLERANCE * clock / 10:
-        other = (
-            f"clock={wanted:g}"
-            if wanted not in (None, clock)
-            else f"a PLL that makes {settings.frequency:g} MHz"
-        )
+    for other in (wanted or clock, settings.frequency):
+        if abs(other - clock) <= _TOLERANCE * clock / 10:
+            continue
+        what = f"clock={other:g}" if other == wanted else f"a PLL that makes {other:g} MHz"
         raise InputError(
-            f"the design counts the times of a memory at {clock:g} MHz: {other} does not suit it",
+            f"the design counts the times of a memory at {clock:g} MHz: {what} does not suit it",
             where=f"design {design.program.name}",
-            hint=f"compile with memory=tg2hdl.SdramModel(clock={wanted or settings.frequency:g})",
+            hint=f"compile with memory=tg2hdl.SdramModel(clock={other:g}), or build with --clock {other:g}",
         )
     return clock
 

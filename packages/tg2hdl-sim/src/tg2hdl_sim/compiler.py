@@ -114,6 +114,9 @@ def shared_command(
     command, extra = list(compiler.command), list[str]()
     if compiler.is_zig:
         extra = ["-fno-sanitize=undefined"]
+        base = [
+            flag for flag in base if not flag.startswith("-mtune")
+        ]  # it takes a processor's name for both
         if "-std=gnu11" in base:
             # As `c++` it builds its C++ library first, which takes minutes.
             command = ["cc" if part == "c++" else part for part in command]

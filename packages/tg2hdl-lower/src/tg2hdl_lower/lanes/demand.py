@@ -217,17 +217,30 @@ def _open_lanes(
 ) -> Iterator[Mapping[int, int]]:
     """Lanes of some axes, without those in which the gate is never true: no hardware is built for them."""
     ranges = RangeAnalysis()
-    # Smallest value of each condition in the first of these lanes, and in any lane of other axes.
-    conditions: list[tuple[int, Mapping[int, int]]] = []
+    # Smallest value of each condition without the terms of these axes, and those by axis: coefficient and bound.
+    conditions: list[tuple[int, dict[int, tuple[int, int]]]] = []
     for condition in access.constraints.conditions:
-        base, distances = _unrolled(condition, lanes)
-        low = base.const + sum(min(factor * end for end in ranges.of(s)) for s, factor in base.terms)
-        low += sum(min(0, d * (lanes[axis] - 1)) for axis, d in distances.items() if axis not in axes)
-        conditions.append((low, {axis: d for axis, d in distances.items() if axis in axes}))
+        low, moved = condition.const, {}
+        for symbol, coefficient in condition.terms:
+            if isinstance(symbol, IRCounter) and symbol.axis in axes and isinstance(symbol.bound, int):
+                moved[symbol.axis] = coefficient, symbol.bound
+            else:
+                low += min(coefficient * end for end in ranges.of(symbol))
+        conditions.append((low, moved))
     for numbers in itertools.product(*(range(lanes[axis]) for axis in axes)):
         at = dict(zip(axes, numbers, strict=True))
-        if all(low + _distance(distances, at) <= 0 for low, distances in conditions):
+        if all(_least(low, moved, at, lanes) <= 0 for low, moved in conditions):
             yield at
+
+
+def _least(
+    low: int, moved: Mapping[int, tuple[int, int]], at: Mapping[int, int], lanes: Mapping[int, int]
+) -> int:
+    """Smallest value of a condition in these lanes, whose last iterations are within the bounds."""
+    for axis, (coefficient, bound) in moved.items():
+        last = max(at[axis], bound - 1 - (bound - 1 - at[axis]) % lanes[axis])
+        low += min(coefficient * at[axis], coefficient * last)
+    return low
 
 
 def _distance(distances: Mapping[int, int], at: Mapping[int, int]) -> int:

@@ -63,7 +63,7 @@ def test_random_kernels():
             outcomes[bool(use.reads or use.writes)] += 1
 
     compare()
-    assert outcomes[True] > 40, outcomes
+    assert outcomes[True] > 20, outcomes
 
 
 def test_the_scheduler_starts_from_what_is_estimated():

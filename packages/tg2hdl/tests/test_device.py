@@ -96,7 +96,7 @@ def test_windows_and_lanes_are_packed_in_hardware(tmp_path):
         return x.cast("int32").conv2d(Tensor(weights).cast("int32")).max(1)
 
     x = RNG.integers(-128, 128, (1, 2, 7, 9), dtype=np.int8)
-    accelerator = compiled(model, x, multipliers=18)
+    accelerator = compiled(model, x, multipliers=36)
     lanes = {m.name: m.layout.split for m in accelerator.design.buffers if m.role.host_writes}
     assert max(np.prod(split) for split in lanes.values()) > 1
     with opened(accelerator, tmp_path) as device:

@@ -390,7 +390,8 @@ def test_contents_of_example_tensors(dtype):
 
 
 def test_contents_of_short_floats():
-    value = Tensor(np.array([0x3F80, 0xC000], np.uint16)).bitcast("bfloat16")
+    # Of the devices of tinygrad 0.13, the one for C computes no bfloat16 with an older clang.
+    value = Tensor(np.array([0x3F80, 0xC000], np.uint16), device="PYTHON").bitcast("bfloat16")
     (found,) = example_values([value])
     assert (found.dtype.name, found.astype(float).tolist()) == ("bfloat16", [1, -2])
 

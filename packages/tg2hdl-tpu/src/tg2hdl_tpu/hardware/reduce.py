@@ -109,7 +109,7 @@ class Reducer(wiring.Component):
 class _Pair:
     """Two words that are combined or not: a sum, or else two words and which of them is each result.
 
-    What is not needed is 0, so that a result is one level of logic behind a register.
+    What is not needed is 0, so that a result is one level of logic after a register.
     """
 
     def __init__(self, name: str) -> None:

@@ -18,9 +18,10 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     loads_used_by,
+    operands,
 )
 
-__all__ = ["AxisInfo", "analyze_axes", "is_injective"]
+__all__ = ["AxisInfo", "analyze_axes", "axes_of", "is_injective"]
 
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
 
@@ -57,6 +58,18 @@ def is_injective(form: Affine, ranges: RangeAnalysis) -> bool:
             return False
         reach += abs(coefficient) * ranges.of(symbol)[1]
     return True
+
+
+def axes_of(value: IRValue) -> frozenset[int]:
+    """Axes of all counters that a value depends on."""
+    seen: set[IRValue] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(operands(node))
+    return frozenset(node.axis for node in seen if isinstance(node, IRCounter))
 
 
 def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from tg2hdl_ir.analysis.axes import axes_of
 from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis, bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
@@ -102,21 +103,9 @@ def packing_axes(kernel: KernelIR, buffers: Mapping[int, Interval], width: int =
         for factor, other in (product.srcs, product.srcs[::-1]):
             own = ranges.of(other)
             if packing_shift(own, own, ranges.of(factor), width) is not None:
-                axes |= _axes(other) - _axes(factor)
+                axes |= axes_of(other) - axes_of(factor)
         found = axes if found is None else found & axes
     return found or frozenset()
-
-
-def _axes(value: IRValue) -> frozenset[int]:
-    """Axes of the counters that a value depends on."""
-    seen: set[IRValue] = set()
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(operands(node))
-    return frozenset(node.axis for node in seen if isinstance(node, IRCounter))
 
 
 def _loads_first(leaf: LoopIR, keys: _Keys) -> LoopIR:

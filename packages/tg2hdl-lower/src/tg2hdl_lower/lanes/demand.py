@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.axes import axes_of
 from tg2hdl_ir.analysis.constraints import Constraints
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, IRValue, KernelIR, is_const, operands
+from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR, is_const
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_lower.memory.demand import BufferDemand, effective_statements, needed_values
@@ -51,7 +52,7 @@ def _accesses(kernel: KernelIR) -> list[Access]:
             s.buf_idx,
             isinstance(s, IRBufStore),
             analysis.of(s.addr),
-            around[leaf] if isinstance(s, IRBufStore) else around[leaf] & _axes_of(s.addr),
+            around[leaf] if isinstance(s, IRBufStore) else around[leaf] & axes_of(s.addr),
             Constraints(s.gate, ranges, analysis),
         )
         for leaf, statements in enumerate(leaves)
@@ -59,18 +60,6 @@ def _accesses(kernel: KernelIR) -> list[Access]:
         for s in statements
         if isinstance(s, IRBufStore) or (isinstance(s, IRBufLoad) and s in needed and not is_const(s.gate, 0))
     ]
-
-
-def _axes_of(value: IRValue) -> frozenset[int]:
-    """Axes of all counters that a value depends on."""
-    seen: set[IRValue] = set()
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(operands(node))
-    return frozenset(node.axis for node in seen if isinstance(node, IRCounter))
 
 
 def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:

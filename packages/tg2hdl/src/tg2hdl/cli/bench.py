@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tg2hdl.bench import BenchRow, load_workloads, measure, merge_document
@@ -92,7 +94,8 @@ def bench(
             merge_document(Path(output), rows, [w.name for w in workloads])
         if not console.is_terminal:
             console.print(" | ".join(text for text in cells(row.to_dict()) if text), highlight=False)
-    console.print(bench_table(rows, family))
+    for table in bench_tables(rows, family):
+        console.print(table)
     for row in rows:
         for line in [row.refused or "", *peer_lines(row.to_dict())]:
             if line:
@@ -103,14 +106,21 @@ def bench(
     _check(rows)
 
 
-def bench_table(rows: list[BenchRow], family: str) -> Table:
-    """Table of measured cases."""
-    table = Table(COLUMNS[0], title=f"benchmarks, compiled for {family}", title_justify="left")
-    for column in COLUMNS[1:]:
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(*cells(row.to_dict()))
-    return table
+def bench_tables(rows: list[BenchRow], family: str) -> Iterator[Table]:
+    """Cycles of measured cases, then what synthesis found: each fits 80 columns, without those that are empty."""
+    texts = [cells(row.to_dict()) for row in rows]
+    case, split = 2, COLUMNS.index("Fmax")
+    titles = (f"benchmarks, compiled for {family}", "synthesis")
+    for title, columns in zip(titles, (range(case, split), range(split, len(COLUMNS))), strict=True):
+        shown = [column for column in columns if any(row[column] for row in texts)]
+        if not shown:
+            continue
+        table = Table(COLUMNS[0], title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for column in (1, *shown):
+            table.add_column(COLUMNS[column].replace(" ", "\n"), justify="right", no_wrap=True)
+        for row in texts:
+            table.add_row(row[0], row[1], *(row[column] for column in shown))
+        yield table
 
 
 def _check(rows: list[BenchRow]) -> None:

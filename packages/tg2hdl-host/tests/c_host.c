@@ -42,9 +42,13 @@ static int run(int count, char **arguments)
     timeout = count > 3 ? atoi(arguments[3]) : 30000;
     check(tg2hdl_open(&bus), "open");
     while (fread(x, sizeof x, 1, inputs) == 1) {
+#ifdef TG2HDL_CALL_ADDRESS
+        check(tg2hdl_call(&packets, x, y), "call");
+#else
         check(tg2hdl_load(&bus, TG2HDL_BUFFER_X_ADDRESS, x, sizeof x), "load");
         check(tg2hdl_run(&bus, 100000), "run");
         check(tg2hdl_fetch(&bus, TG2HDL_BUFFER_OUTPUT_ADDRESS, y, sizeof y), "fetch");
+#endif
         fwrite(y, sizeof y, 1, results);
     }
     return fclose(results);

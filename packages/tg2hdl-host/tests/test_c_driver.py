@@ -21,23 +21,30 @@ REGISTERS = """
 #define TG2HDL_START 0x18u
 #define TG2HDL_STATUS 0x1cu
 #define TG2HDL_RUNS 0x20u
+#define TG2HDL_MAX_CYCLES 100u
 #define TG2HDL_ERROR 0x28u
 #define TG2HDL_BUFFER_X_ADDRESS 0x80u
 #define TG2HDL_BUFFER_X_BYTES 8u
 #define TG2HDL_BUFFER_OUTPUT_ADDRESS 0xa0u
 #define TG2HDL_BUFFER_OUTPUT_BYTES 12u
+{call}
 enum tg2hdl_code {{ TG2HDL_CODE_OK, TG2HDL_CODE_STALE = 5 }};
+"""
+CALL = """
+#define TG2HDL_CALL_INPUT_BYTES 8u
+#define TG2HDL_CALL_ADDRESS 0xa0u
+#define TG2HDL_CALL_OUTPUT_BYTES 12u
 """
 IDENTITY = 0x1122334455667788
 
 
-def host(folder, identity=IDENTITY):
+def host(folder, identity=IDENTITY, call=False):
     """The program, compiled with the driver."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
     driver = Path(tg2hdl_host.__file__).parent / "c"
-    (folder / "registers.h").write_text(REGISTERS.format(identity=identity))
+    (folder / "registers.h").write_text(REGISTERS.format(identity=identity, call=CALL if call else ""))
     flags = [
         "-std=c99",
         "-D_POSIX_C_SOURCE=200809L",
@@ -74,18 +81,25 @@ def expected(inputs, state):
     return (np.cumsum(sums) if state else sums)[:, None] * [1, 2, 3]
 
 
-def test_results_are_those_of_the_design(tmp_path):
+@pytest.mark.parametrize(("call", "requests"), [(False, 5), (True, 2)])
+def test_results_are_those_of_the_design(tmp_path, call, requests):
+    """A call in one packet saves three requests."""
     inputs = np.random.default_rng(0).integers(-128, 128, (20, 1, 8), dtype=np.int8)
-    line = fake.DisturbedLine(fake.FakeDevice(state=True))
-    code, results, text = carried(host(tmp_path), tmp_path, inputs, line)
+    device = fake.FakeDevice(state=True)
+    code, results, text = carried(host(tmp_path, call=call), tmp_path, inputs, fake.DisturbedLine(device))
     assert (code, text) == (0, "")
     np.testing.assert_array_equal(results, expected(inputs, True))
+    assert device.requests == 5 + requests * len(inputs)  # five to begin with: a number, and who it is
 
 
-def test_no_disturbance_gives_a_wrong_result(tmp_path):
+@pytest.mark.parametrize(("call", "probability"), [(False, 0.1), (True, 0.15)])
+def test_no_disturbance_gives_a_wrong_result(tmp_path, call, probability):
     """A run happens once also where its answer is lost: the device adds up."""
-    program, inputs = host(tmp_path), np.random.default_rng(1).integers(-128, 128, (15, 1, 8), dtype=np.int8)
-    line = fake.DisturbedLine(fake.FakeDevice(state=True), 0.1, seed=0)
+    program, inputs = (
+        host(tmp_path, call=call),
+        np.random.default_rng(1).integers(-128, 128, (15, 1, 8), dtype=np.int8),
+    )
+    line = fake.DisturbedLine(fake.FakeDevice(state=True), probability, seed=0)
     code, results, text = carried(program, tmp_path, inputs, line, timeout="300")
     assert line.faults > 10
     assert (code, text) == (0, "")

@@ -260,6 +260,14 @@ class RegisterMap:
                 f"#define TG2HDL_BUFFER_{name}_BYTES {4 * w.words}u",
                 f"#define TG2HDL_BUFFER_{name}_ELEMENTS {w.elements}u",
             ]
+        if self.packet_run is not None:
+            given, found = self.packet_run
+            lines += [
+                "/* The buffers of tg2hdl_call. */",
+                f"#define TG2HDL_CALL_INPUT_BYTES {given.elements * element_bytes(given.buffer)}u",
+                f"#define TG2HDL_CALL_ADDRESS 0x{found.address:04x}u",
+                f"#define TG2HDL_CALL_OUTPUT_BYTES {found.elements * element_bytes(found.buffer)}u",
+            ]
         lines += ["", "enum tg2hdl_code {"]
         lines += [
             f"    TG2HDL_CODE_{n} = {code}, /* {Access.MEANING[code]} */"

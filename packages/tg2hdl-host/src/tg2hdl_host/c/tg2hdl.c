@@ -3,12 +3,12 @@
 
 #include "registers.h"
 
-#define CHUNK 64u /* words of a request */
+#define CHUNK 255u /* words of a request */
 #define HEADER 8u
 #define CHECK 4u
 
 enum { END = 0xC0, ESC = 0xDB, ESC_END = 0xDC, ESC_ESC = 0xDD };
-enum { OP_WRITE = 1, OP_READ = 2, OP_SYNC = 3 };
+enum { OP_WRITE = 1, OP_READ = 2, OP_SYNC = 3, OP_RUN = 4 };
 
 /* Memory-mapped registers */
 
@@ -117,18 +117,18 @@ static int receive_packet(tg2hdl_packets *link, uint8_t *body, uint32_t room)
     }
 }
 
-static int ask(tg2hdl_packets *link, int operation, uint32_t address, const uint32_t *words, uint32_t *answer,
-               uint32_t count)
+static int ask(tg2hdl_packets *link, int operation, uint32_t address, const uint32_t *words, uint32_t sent,
+               uint32_t *answer, uint32_t received)
 {
     uint8_t body[HEADER + 4 * CHUNK + CHECK];
-    uint32_t n, size = HEADER, length = operation == OP_READ ? 4 * count : 0;
+    uint32_t n, size = HEADER;
     uint16_t sequence = link->sequence;
     body[0] = (uint8_t)sequence;
     body[1] = (uint8_t)(sequence >> 8);
     body[2] = (uint8_t)operation;
-    body[3] = (uint8_t)count;
+    body[3] = (uint8_t)(operation == OP_READ ? received : sent);
     put_word(body + 4, address);
-    for (n = 0; operation == OP_WRITE && n < count; n++, size += 4)
+    for (n = 0; n < sent; n++, size += 4)
         put_word(body + size, words[n]);
     link->sequence++;
     if (send_packet(link, body, size) < 0)
@@ -139,26 +139,25 @@ static int ask(tg2hdl_packets *link, int operation, uint32_t address, const uint
             return TG2HDL_LINK_FAILED;
         if ((body[0] | body[1] << 8) != sequence || body[2] != (operation | 0x80))
             continue; /* an answer to something before */
-        if (body[found - 1] == 0x80 || (uint32_t)found != 4 + length)
+        if (body[found - 1] == 0x80 || (uint32_t)found != 4 + 4 * received)
             return TG2HDL_LINK_FAILED;
-        for (n = 0; operation == OP_READ && n < count; n++)
+        for (n = 0; n < received; n++)
             answer[n] = get_word(body + 3 + 4 * n);
         return body[found - 1];
     }
 }
 
-static int access_packets(void *context, int operation, uint32_t address, const uint32_t *words, uint32_t *answer,
-                          uint32_t count)
+static int access_packets(tg2hdl_packets *link, int operation, uint32_t address, const uint32_t *words, uint32_t sent,
+                          uint32_t *answer, uint32_t received)
 {
-    tg2hdl_packets *link = context;
     int code;
     if (!link->is_synchronized) {
         link->sequence = (uint16_t)(link->sequence + 257); /* far from what may still be on its way */
-        if (ask(link, OP_SYNC, 0, 0, 0, 0) != 0)
+        if (ask(link, OP_SYNC, 0, 0, 0, 0, 0) != 0)
             return TG2HDL_LINK_FAILED;
         link->is_synchronized = 1;
     }
-    code = ask(link, operation, address, words, answer, count);
+    code = ask(link, operation, address, words, sent, answer, received);
     if (code < 0)
         link->is_synchronized = 0;
     return code;
@@ -166,12 +165,12 @@ static int access_packets(void *context, int operation, uint32_t address, const 
 
 static int packets_write(void *context, uint32_t address, const uint32_t *words, uint32_t count)
 {
-    return access_packets(context, OP_WRITE, address, words, 0, count);
+    return access_packets(context, OP_WRITE, address, words, count, 0, 0);
 }
 
 static int packets_read(void *context, uint32_t address, uint32_t *words, uint32_t count)
 {
-    return access_packets(context, OP_READ, address, 0, words, count);
+    return access_packets(context, OP_READ, address, 0, 0, words, count);
 }
 
 tg2hdl_bus tg2hdl_over_packets(tg2hdl_packets *packets)
@@ -206,23 +205,35 @@ int tg2hdl_open(const tg2hdl_bus *bus)
     return 0;
 }
 
+static void pack(uint32_t *words, const uint8_t *from, uint32_t bytes)
+{
+    uint32_t n;
+    for (n = 0; n < bytes; n++)
+        words[n / 4] = (n % 4 ? words[n / 4] : 0) | (uint32_t)from[n] << 8 * (n % 4);
+}
+
+static void unpack(uint8_t *to, const uint32_t *words, uint32_t bytes)
+{
+    uint32_t n;
+    for (n = 0; n < bytes; n++)
+        to[n] = (uint8_t)(words[n / 4] >> 8 * (n % 4));
+}
+
 /* A buffer is accessed from its first word on, so that an attempt begins there. */
 static int transfer(const tg2hdl_bus *bus, uint32_t address, const uint8_t *from, uint8_t *to, uint32_t bytes)
 {
-    uint32_t words[CHUNK], first = 0, n;
+    uint32_t words[CHUNK], first = 0;
     while (first < bytes) {
         uint32_t some = bytes - first < 4 * CHUNK ? bytes - first : 4 * CHUNK, count = (some + 3) / 4;
         int code;
-        for (n = 0; n < count; n++)
-            words[n] = 0;
-        for (n = 0; from && n < some; n++)
-            words[n / 4] |= (uint32_t)from[first + n] << 8 * (n % 4);
+        if (from)
+            pack(words, from + first, some);
         code = from ? bus->write(bus->context, address + first, words, count)
                     : bus->read(bus->context, address + first, words, count);
         if (code != 0)
             return code;
-        for (n = 0; to && n < some; n++)
-            to[first + n] = (uint8_t)(words[n / 4] >> 8 * (n % 4));
+        if (to)
+            unpack(to + first, words, some);
         first += some;
     }
     return 0;
@@ -268,9 +279,20 @@ int tg2hdl_check_image(const void *file, uint32_t bytes, const uint8_t **content
     return 0;
 }
 
+static int wait_for_result(const tg2hdl_bus *bus, uint32_t polls)
+{
+    uint32_t status;
+    while (polls-- > 0) {
+        int code = read_register(bus, TG2HDL_STATUS, &status);
+        if (code != 0 || status & 2)
+            return code;
+    }
+    return TG2HDL_NO_RESULT;
+}
+
 int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls)
 {
-    uint32_t runs, now, status;
+    uint32_t runs, now;
     int attempt, code = read_register(bus, TG2HDL_RUNS, &runs);
     if (code != 0)
         return code;
@@ -282,10 +304,29 @@ int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls)
         if (code == 0 && now != runs + 1)
             code = TG2HDL_CODE_STALE;
     }
-    while (code == 0 && polls-- > 0) {
-        code = read_register(bus, TG2HDL_STATUS, &status);
-        if (code == 0 && status & 2)
-            return 0;
-    }
-    return code != 0 ? code : TG2HDL_NO_RESULT;
+    return code != 0 ? code : wait_for_result(bus, polls);
 }
+
+#ifdef TG2HDL_CALL_ADDRESS
+int tg2hdl_call(tg2hdl_packets *packets, const void *input, void *output)
+{
+    tg2hdl_bus bus = {packets_write, packets_read, packets};
+    uint32_t words[CHUNK], runs, now;
+    int attempt, code = read_register(&bus, TG2HDL_RUNS, &runs);
+    for (attempt = 0; attempt < TG2HDL_ATTEMPTS && code == 0; attempt++) {
+        pack(words, input, TG2HDL_CALL_INPUT_BYTES);
+        code = access_packets(packets, OP_RUN, runs, words, (TG2HDL_CALL_INPUT_BYTES + 3) / 4, words,
+                              (TG2HDL_CALL_OUTPUT_BYTES + 3) / 4);
+        if (code == 0)
+            unpack(output, words, TG2HDL_CALL_OUTPUT_BYTES);
+        if (code >= 0)
+            return code;
+        code = read_register(&bus, TG2HDL_RUNS, &now);
+        if (code == 0 && now == runs + 1) { /* it has begun, only its answer was lost */
+            code = wait_for_result(&bus, TG2HDL_MAX_CYCLES);
+            return code != 0 ? code : tg2hdl_fetch(&bus, TG2HDL_CALL_ADDRESS, output, TG2HDL_CALL_OUTPUT_BYTES);
+        }
+    }
+    return code != 0 ? code : TG2HDL_LINK_FAILED;
+}
+#endif

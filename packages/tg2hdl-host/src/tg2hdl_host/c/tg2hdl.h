@@ -10,8 +10,10 @@
  *     tg2hdl_run(&bus, 1000);
  *     tg2hdl_fetch(&bus, TG2HDL_BUFFER_OUTPUT_ADDRESS, y, sizeof y);
  *
+ * or, over packets, tg2hdl_call(&packets, x, y) instead of the last three.
+ *
  * Buffers have the elements of the model in its order, little-endian.  All functions return 0, a positive tg2hdl_code of
- * registers.h for what the design refuses, or a negative tg2hdl_failure.
+ * registers.h for what the design refuses, or a negative tg2hdl_failure; they take up to 5 KB of stack.
  */
 #ifndef TG2HDL_H
 #define TG2HDL_H
@@ -60,6 +62,10 @@ int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls);
 
 /* Read a whole buffer. */
 int tg2hdl_fetch(const tg2hdl_bus *bus, uint32_t address, void *data, uint32_t bytes);
+
+/* Write the only input, run once and read the only output in one packet, which saves two round trips; where registers.h
+ * has TG2HDL_CALL_ADDRESS.  The input has TG2HDL_CALL_INPUT_BYTES, the output TG2HDL_CALL_OUTPUT_BYTES. */
+int tg2hdl_call(tg2hdl_packets *packets, const void *input, void *output);
 
 /* Check the file of a memory outside the chip (NAME.weights.img), and that it belongs to the design of registers.h; its
  * contents are `*size` bytes from `*contents` on, for the address `memory_base` of the memory. */

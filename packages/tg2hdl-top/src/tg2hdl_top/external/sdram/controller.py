@@ -63,8 +63,15 @@ class SdramReadPort(MemoryPort):
 
         power_up = 0 if model.initialized else cycles(model.power_up)
         wait = Signal(range(max(power_up, model.settle, BURST) + 1), init=power_up)
+        # Whether `wait` is 0, out of a register: the commands, and what they address, hang on it.
+        ready = Signal(init=power_up == 0)
+        m.d.sync += ready.eq(wait <= 1)
         with m.If(wait != 0):
             m.d.sync += wait.eq(wait - 1)
+
+        def pause(cycles: int) -> None:
+            """Give the next command after so many cycles."""
+            m.d.sync += [wait.eq(cycles - 1), ready.eq(cycles == 1)]
 
         def command(code: int, address: Any, bank: Any = 0, then: int = 1) -> None:
             """Give a command; the next one is given after so many cycles."""
@@ -72,8 +79,8 @@ class SdramReadPort(MemoryPort):
                 Cat(pins.we_n, pins.cas_n, pins.ras_n).eq(code),
                 pins.a.eq(address),
                 pins.ba.eq(bank),
-                wait.eq(then - 1),
             ]
+            pause(then)
 
         interval = model.refresh_interval
         timer, due = Signal(range(interval), init=interval - 1), Signal()
@@ -97,9 +104,10 @@ class SdramReadPort(MemoryPort):
         reserved, flight = Signal(range(QUEUE + 1)), Signal(model.cas_latency + 1 + BURST)
         data, taken = Signal(model.bits), Signal()
         rest = self.beats % BURST
-        reads, short, last, ends_page, more = Signal(), Signal(), Signal(), Signal(), Signal()
+        reads, done, short, last, ends_page, more = (Signal() for _ in range(6))
         # Constant for a cycle before each read.
         m.d.sync += [
+            done.eq(left == 0),
             short.eq(left < BURST),
             last.eq(left <= BURST),
             ends_page.eq(column[3:].all()),
@@ -108,6 +116,8 @@ class SdramReadPort(MemoryPort):
         count = Mux(short, rest, BURST)
         m.d.sync += [data.eq(pins.dq_i), flight.eq(flight >> 1)]
         m.d.sync += reserved.eq(reserved + Mux(reads, count, 0) - taken)
+        room = Signal(init=1)  # not for the next cycle if there is a read in this one
+        m.d.sync += room.eq(reserved <= QUEUE - BURST + taken)
         m.d.comb += [
             queue.w_data.eq(data),
             queue.w_en.eq(flight[0]),
@@ -130,7 +140,7 @@ class SdramReadPort(MemoryPort):
         written = Signal(ADDRESS_BITS - low)
         m.d.comb += written.eq(self.outside.memory_base[low:] + write.address)
         written_row, written_bank, written_column = self._place(written)
-        with m.If(wait == 0), m.FSM(init="IDLE" if model.initialized else "POWER UP") as steps:
+        with m.If(ready), m.FSM(init="IDLE" if model.initialized else "POWER UP") as steps:
             with m.State("POWER UP"):
                 command(PRECHARGE, ALL_BANKS, then=cycles(model.t_rp))
                 m.next = "PREPARE"
@@ -164,13 +174,13 @@ class SdramReadPort(MemoryPort):
                 m.d.sync += opens.eq(1)
                 m.next = "READ"
             with m.State("READ"):
-                with m.If(left == 0):
-                    m.d.sync += wait.eq(cycles(model.t_rp) - 1)
+                with m.If(done):
+                    pause(cycles(model.t_rp))
                     m.next = "IDLE"
                 with m.Elif(due):
                     command(PRECHARGE, ALL_BANKS, then=cycles(model.t_rp))
                     m.next = "REFRESH"
-                with m.Elif(reserved <= QUEUE - BURST):
+                with m.Elif(room):
                     closes = last | ends_page
                     command(READ, Cat(column, Const(0, 10 - len(column)), closes), bank, then=BURST)
                     arriving = Mux(short, (1 << rest) - 1, (1 << BURST) - 1)

@@ -102,7 +102,7 @@ def test_the_page_needs_no_other_file(accelerator, result):
 def test_text_of_the_user_is_escaped(accelerator):
     facts = gather_facts(accelerator)
     facts["name"] = "<b>&"
-    from tg2hdl.report.page import environment
+    from tg2hdl.html_templates import environment
 
     page = environment().get_template("page.html.j2").render(facts=facts, sections=[], plotly="")
     assert "<h1>&lt;b&gt;&amp;</h1>" in page

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from tg2hdl_lower.emit.compiled_kernel import CompiledKernel
     from tg2hdl_lower.emit.control import build_control, create_counters
     from tg2hdl_lower.emit.core import KernelCore
-    from tg2hdl_lower.emit.datapath import ArithResult
     from tg2hdl_lower.memory.layout import Layout
     from tg2hdl_lower.options import LowerOptions
+    from tg2hdl_lower.plan.emission import ArithResult
     from tg2hdl_lower.plan.hardware_plan import HardwarePlan
     from tg2hdl_lower.planner import plan_kernel
 
@@ -31,7 +31,7 @@ __all__ = [
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
 _OWNERS = {
-    "ArithResult": "emit.datapath",
+    "ArithResult": "plan.emission",
     "ArithmeticLowering": "emit.arithmetic_lowering",
     "CompiledKernel": "emit.compiled_kernel",
     "HardwarePlan": "plan.hardware_plan",

@@ -32,9 +32,8 @@ from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.memories import Memories, element_ranges
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
-from tg2hdl_lower.plan.accesses import FixedLane, Load, Replay, Store
-from tg2hdl_lower.plan.delay_line import DelayLine
-from tg2hdl_lower.plan.hardware_plan import HardwarePlan, MemoryPort, PortRegisters
+from tg2hdl_lower.plan.accesses import Store
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan, PortRegisters
 from tg2hdl_lower.plan.operations import Product, UnitOp, UnitProduct
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import RegisterWrite
@@ -42,6 +41,7 @@ from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
 from tg2hdl_lower.schedule.control_registers import control_registers
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 from tg2hdl_lower.schedule.modulo import schedule
+from tg2hdl_lower.schedule.outcome import delay_lines, memory_ports, run_constant
 from tg2hdl_lower.schedule.ports import least_ii, port_registers
 from tg2hdl_lower.sharing.budget import MultiplierBudget
 from tg2hdl_lower.sharing.multipliers import (
@@ -221,7 +221,7 @@ class Planning:
             flow.leaves,
             flow.nodes,
             found,
-            _ports(flow, found),
+            memory_ports(flow, found),
             max(ends, default=0),
             options.timing.read_latency,
             memories.layouts,
@@ -232,8 +232,8 @@ class Planning:
             port_registers=delays,
             control_registers=control_registers(flow, found),
             accumulators=accumulators(flow, found, lines),
-            delay_lines=_delay_lines(flow, found),
-            run_constant=_run_constant(flow),
+            delay_lines=delay_lines(flow, found),
+            run_constant=run_constant(flow),
             family=options.family.name,
             latencies={i: memories.read_latency(i) for i in memories.layouts},
             notes=(_reason(found.ii, least),) if found.ii > interval else (),
@@ -350,50 +350,6 @@ def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:
         where=where,
         hint=f"give multipliers={budget.least} or more, or exceed_multipliers=True",
     )
-
-
-def _ports(flow: Dataflow, schedule: Schedule) -> tuple[MemoryPort, ...]:
-    memories = flow.memories
-    keys = {
-        (n.buffer, schedule.placements[n.number].port, isinstance(n, Load)) for n in flow.all(Load, Store)
-    }
-    return tuple(
-        MemoryPort(b, port, reads, memories.storage[b], memories.layouts[b])
-        for b, port, reads in sorted(keys)
-    )
-
-
-def _delay_lines(flow: Dataflow, schedule: Schedule) -> dict[int, DelayLine]:
-    """Delay lines of all replayed words."""
-    found: dict[int, DelayLine] = {}
-    for node in flow.all(Replay):
-        stages = (schedule.placements[n].stage for n in (node.number, node.source))
-        later, earlier = stages
-        layout = flow.memories.layouts[_buffer(flow, node)]
-        width = layout.lanes * flow.memories.storage[_buffer(flow, node)].bit_width
-        found[node.number] = DelayLine.of(node.steps * schedule.ii + later - earlier, width)
-    return found
-
-
-def _buffer(flow: Dataflow, node: Replay) -> int:
-    """Buffer of the word that a node replays."""
-    source = flow.nodes[node.source]
-    if isinstance(source, Replay):
-        return _buffer(flow, source)
-    assert isinstance(source, Load), "only loads are replayed"
-    return source.buffer
-
-
-def _run_constant(flow: Dataflow) -> frozenset[int]:
-    """Nodes that are constant during a run: the only word of a buffer that the kernel does not write, and its lanes."""
-    memories, kernel = flow.memories, flow.kernel
-    fixed = {n.number for n in flow.nodes.values() if n.is_fixed}
-    fixed |= {
-        n.number
-        for n in flow.all(Load)
-        if memories.layouts[n.buffer].words == 1 and not kernel.buffer(n.buffer).is_output
-    }
-    return frozenset(fixed | {n.number for n in flow.all(FixedLane) if n.word in fixed})
 
 
 def _lower_latency_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:

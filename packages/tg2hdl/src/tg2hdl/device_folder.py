@@ -16,12 +16,12 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_top.register_map import RegisterMap
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
 
 __all__ = ["register_map", "write_device_folder"]
 
 
-def register_map(accelerator: Accelerator) -> RegisterMap:
+def register_map(accelerator: CompiledModel) -> RegisterMap:
     """Register map of the host port that controls the design.
 
     Raises
@@ -39,7 +39,7 @@ def register_map(accelerator: Accelerator) -> RegisterMap:
     )
 
 
-def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int, **facts: Any) -> None:
+def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: int, **facts: Any) -> None:
     """Write the design, its description and register map, the C driver, vectors, weights where they are loadable, and
     the image of a memory outside the chip.
 
@@ -78,7 +78,7 @@ def write_device_folder(accelerator: Accelerator, folder: Path, *, vectors: int,
     _write_vectors(accelerator, folder / "vectors.npz", vectors)
 
 
-def _write_vectors(accelerator: Accelerator, path: Path, vectors: int) -> None:
+def _write_vectors(accelerator: CompiledModel, path: Path, vectors: int) -> None:
     captured, program = accelerator.captured, accelerator.design.program
     arrays: dict[str, Any] = {}
     for number, (inputs, _, found) in enumerate(golden_runs(accelerator, vectors)):

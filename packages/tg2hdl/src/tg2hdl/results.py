@@ -69,6 +69,10 @@ class SimulationResult:
     seconds: float
 
     def _repr_html_(self) -> str:
-        from tg2hdl.report.tables import simulation_table
+        from tg2hdl.html_templates import html_table
 
-        return simulation_table(self)
+        cycles = self.cycles
+        rows = [(f"kernel {number}", f"{count:,}") for number, count in enumerate(cycles.kernels)]
+        rows += [("load", f"{cycles.load:,}"), ("start to done", f"{cycles.compute:,}")]
+        rows += [("read back", f"{cycles.readback:,}"), ("total", f"{cycles.total:,}")]
+        return html_table(f"simulated on {self.engine} in {self.seconds:.2f} s", ("", "cycles"), rows)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from tg2hdl.report.kernel_facts import kernel_facts
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
     from tg2hdl.results import SimulationResult
 
 __all__ = ["chrome_trace", "write_trace"]
 
 
-def chrome_trace(accelerator: Accelerator, simulation: SimulationResult | None = None) -> dict[str, Any]:
+def chrome_trace(accelerator: CompiledModel, simulation: SimulationResult | None = None) -> dict[str, Any]:
     """Kernels and the units that they use as complete events; one microsecond stands for one clock cycle.
 
     Parameters
@@ -45,7 +45,7 @@ def chrome_trace(accelerator: Accelerator, simulation: SimulationResult | None =
 
 
 def write_trace(
-    accelerator: Accelerator, path: str | PathLike[str], simulation: SimulationResult | None = None
+    accelerator: CompiledModel, path: str | PathLike[str], simulation: SimulationResult | None = None
 ) -> Path:
     """Write `chrome_trace` to a file."""
     target = Path(path)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from onnx import GraphProto, NodeProto, helper
 from tinygrad import Tensor
 
+from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
 from tg2hdl_backend.onnx.value import Value
-
-if TYPE_CHECKING:
-    from tg2hdl_backend.onnx.graph import Graph
 
 __all__ = ["CONTROL", "SEQUENCES"]
 
 Inputs = Sequence[Value | None]
+
+
+class Graph(Protocol):
+    """The graph of a node, as far as control asks for it."""
+
+    def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
+        """Results of a graph that a node contains, for values of its inputs."""
+
+    def describe(self, node: NodeProto, inputs: Inputs) -> OnnxNode:
+        """What an operator's definition may ask."""
+
+    def depends(self, info: OnnxNode, position: int, value: Value, what: str) -> DependsOnData:
+        """Error about a value that must be known at compile time and is not."""
 
 
 def _body(node: NodeProto, name: str = "body") -> GraphProto:

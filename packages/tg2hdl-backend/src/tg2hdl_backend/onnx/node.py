@@ -28,9 +28,9 @@ class DependsOnData(InputError):
         Which of the operator's inputs it is.
     """
 
-    inputs: tuple[str, ...] = ()
-    operator: str = ""
-    position: int = -1
+    inputs: tuple[str, ...]
+    operator: str
+    position: int
 
 
 @dataclass(frozen=True, eq=False)

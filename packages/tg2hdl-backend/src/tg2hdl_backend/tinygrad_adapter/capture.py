@@ -12,7 +12,7 @@ from tinygrad.uop.ops import UOp
 
 from tg2hdl_backend.tinygrad_adapter.fold_constants import FoldedProgram, fold_constants
 from tg2hdl_backend.tinygrad_adapter.initial_state import with_initial_state
-from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, model_name, spec_of
+from tg2hdl_backend.tinygrad_adapter.model_inputs import ProgramTensor, TensorSpec, model_name, spec_of
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
 from tg2hdl_ir.dtype import DType
@@ -29,7 +29,7 @@ class CapturedProgram:
     Parameters
     ----------
     program : ProgramIR
-    inputs, outputs : tuple of TensorSpec
+    inputs, outputs : tuple of ProgramTensor
         In the order of the model's parameters, and flat in the order of its results.
     kernel_uops : tuple of tuple of UOp
         Linearized UOps of each call of the program; empty for a copy.
@@ -46,8 +46,8 @@ class CapturedProgram:
     """
 
     program: ProgramIR
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[ProgramTensor, ...]
+    outputs: tuple[ProgramTensor, ...]
     kernel_uops: tuple[tuple[UOp, ...], ...]
     var_vals: dict[str, int] = field(default_factory=dict)
     structure: Any = 0
@@ -138,8 +138,8 @@ def capture(
     inputs = [index[built.program.buffers[n].name] for n in built.inputs]
     return CapturedProgram(
         program,
-        tuple(_with_buffer(s, b) for s, b in zip(specs, inputs, strict=True)),
-        tuple(_with_buffer(s, b) for s, b in zip(outputs, program.outputs, strict=True)),
+        _in_program(specs, inputs),
+        _in_program(outputs, program.outputs),
         folded.origins,
         traced.var_vals,
         structure,
@@ -147,6 +147,10 @@ def capture(
         folded.frozen,
         model,
     )
+
+
+def _in_program(specs: Sequence[TensorSpec], buffers: Sequence[int]) -> tuple[ProgramTensor, ...]:
+    return tuple(ProgramTensor(s.name, s.shape, s.dtype, b) for s, b in zip(specs, buffers, strict=True))
 
 
 def describe_outputs(
@@ -201,7 +205,3 @@ def _collect(structure: Any, result: Any, found: dict[int, npt.NDArray[Any]]) ->
     elif isinstance(structure, list | tuple):
         for inner, part in zip(structure, result, strict=True):
             _collect(inner, part, found)
-
-
-def _with_buffer(spec: TensorSpec, buffer: int) -> TensorSpec:
-    return TensorSpec(spec.name, spec.shape, spec.dtype, buffer)

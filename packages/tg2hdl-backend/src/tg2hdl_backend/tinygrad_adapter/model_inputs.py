@@ -17,7 +17,15 @@ from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
-__all__ = ["TensorSpec", "check_arity", "example_values", "numpy_of", "spec_of", "tinygrad_dtype"]
+__all__ = [
+    "ProgramTensor",
+    "TensorSpec",
+    "check_arity",
+    "example_values",
+    "numpy_of",
+    "spec_of",
+    "tinygrad_dtype",
+]
 
 
 @dataclass(frozen=True)
@@ -29,14 +37,11 @@ class TensorSpec:
     name : str
     shape : tuple of int
     dtype : DType
-    buffer : int
-        Index of its buffer in the program.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
-    buffer: int = -1
 
     def check(self, value: Any) -> npt.NDArray[Any]:
         """Array of exactly this shape and dtype.
@@ -61,6 +66,13 @@ class TensorSpec:
                 hint=f"convert it with .astype({str(self.dtype.numpy())!r})",
             )
         return array
+
+
+@dataclass(frozen=True)
+class ProgramTensor(TensorSpec):
+    """An input or output of a captured program; `buffer` is the index of its buffer there."""
+
+    buffer: int
 
 
 def tinygrad_dtype(dtype: DType) -> Any:

@@ -14,6 +14,7 @@ from tinygrad.uop.ops import Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.buffer_info import buffer_metas
 from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
+from tg2hdl_backend.tinygrad_adapter.memory_views import Memory, Step, View
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, describe_origins
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
@@ -49,53 +50,6 @@ class BuiltProgram:
     inputs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _View:
-    """`size` elements of the memory `key` from byte `start` on."""
-
-    key: int
-    start: int
-    size: int
-    dtype: DType
-
-    @property
-    def bytes_per_element(self) -> int:
-        """Bytes that an element takes."""
-        return self.dtype.numpy().itemsize
-
-    @property
-    def offset(self) -> int:
-        """First element, for a view that starts at a multiple of its elements."""
-        if self.start % self.bytes_per_element:
-            raise UnsupportedError(
-                f"a view of {self.dtype} that starts at byte {self.start} of a buffer",
-                where=f"{self.size} elements",
-                hint="make the tensor contiguous first",
-            )
-        return self.start // self.bytes_per_element
-
-
-@dataclass
-class _Memory:
-    """An allocation of tinygrad: one program buffer, unless it is only ever copied from."""
-
-    buffer: Any
-    name: str | None = None
-    input: TensorSpec | None = None
-    written: int = 0
-
-
-@dataclass
-class _Step:
-    """A kernel over views of memories, in slot order; a copy has no UOps."""
-
-    uops: tuple[UOp, ...]
-    slots: tuple[int, ...]
-    views: tuple[_View, ...]
-    writes: tuple[bool, ...]
-    source: str = ""
-
-
 class ProgramBuilder:
     """Collects calls, then decides which memories are inputs, weights, temporaries and outputs.
 
@@ -107,13 +61,13 @@ class ProgramBuilder:
 
     def __init__(self, origins: Origins | None = None) -> None:
         self.origins = origins or {}
-        self.memories: dict[int, _Memory] = {}
-        self.steps: list[_Step] = []
+        self.memories: dict[int, Memory] = {}
+        self.steps: list[Step] = []
         self.buffers: list[ProgramBuffer] = []
         self.index: dict[tuple[int, int, int, str] | int, int] = {}
         self.taken: set[str] = set()
         self.open_inputs = False
-        self.view_names: dict[_View, str] = {}
+        self.view_names: dict[View, str] = {}
 
     def add_input(self, uop: UOp, spec: TensorSpec) -> None:
         """Declare the memory of a model input."""
@@ -142,7 +96,7 @@ class ProgramBuilder:
                 whole = self.view(arguments[1])
                 self.add_copy(
                     self.view(arguments[0]),
-                    _View(
+                    View(
                         whole.key,
                         whole.start + ast.arg[1] * whole.bytes_per_element,
                         ast.arg[0],
@@ -164,20 +118,20 @@ class ProgramBuilder:
         for meta, view in zip(metas, views, strict=True):
             self.memories[view.key].written += meta.is_output
         slots, writes = tuple(m.idx for m in metas), tuple(m.is_output for m in metas)
-        self.steps.append(_Step(uops, slots, views, writes, describe_origins(uops, self.origins)))
+        self.steps.append(Step(uops, slots, views, writes, describe_origins(uops, self.origins)))
 
-    def add_copy(self, destination: _View, source: _View) -> None:
+    def add_copy(self, destination: View, source: View) -> None:
         """Add a copy of equal size."""
         self.memories[destination.key].written += 1
-        self.steps.append(_Step((), (0, 1), (destination, source), (True, False)))
+        self.steps.append(Step((), (0, 1), (destination, source), (True, False)))
 
-    def view(self, uop: UOp) -> _View:
+    def view(self, uop: UOp) -> View:
         """Elements that a buffer argument names."""
         buffer = single_buffer(uop)
         dtype = DType.from_tinygrad(buffer.dtype)
         base = buffer.base
-        self.memories.setdefault(id(base), _Memory(base))
-        return _View(id(base), buffer.offset, buffer.size, dtype)
+        self.memories.setdefault(id(base), Memory(base))
+        return View(id(base), buffer.offset, buffer.size, dtype)
 
     def build(
         self,
@@ -242,9 +196,9 @@ class ProgramBuilder:
             uops.append(())
         return new
 
-    def resolve_copies(self) -> dict[_View, _View]:
+    def resolve_copies(self) -> dict[View, View]:
         """Drop copies whose destination can be read from the source directly."""
-        aliases: dict[_View, _View] = {}
+        aliases: dict[View, View] = {}
         kept = []
         for step in self.steps:
             destination, source = step.views[:2] if not step.uops else (None, None)
@@ -271,7 +225,7 @@ class ProgramBuilder:
         return aliases
 
     def place_outputs(
-        self, outputs: Sequence[TensorSpec], uops: Sequence[UOp], aliases: Mapping[_View, _View]
+        self, outputs: Sequence[TensorSpec], uops: Sequence[UOp], aliases: Mapping[View, View]
     ) -> tuple[int, ...]:
         """Give each result a buffer of its own; a result that is an input, a weight or a part is copied."""
         results = []
@@ -288,12 +242,12 @@ class ProgramBuilder:
                     self.add_buffer(view.key, spec.name, spec.dtype, spec.shape, "output", _contents(memory))
                 results.append(self.index[view.key])
             else:
-                own = _View(-1 - len(self.index), 0, view.size, view.dtype)
+                own = View(-1 - len(self.index), 0, view.size, view.dtype)
                 results.append(self.add_buffer(own.key, spec.name, spec.dtype, spec.shape, "output"))
-                self.steps.append(_Step((), (0, 1), (own, view), (True, False)))
+                self.steps.append(Step((), (0, 1), (own, view), (True, False)))
         return tuple(results)
 
-    def kernel(self, step: _Step, views: Sequence[_View]) -> KernelIR:
+    def kernel(self, step: Step, views: Sequence[View]) -> KernelIR:
         """Kernel IR whose buffers are as deep as the program's."""
         if not step.uops:
             destination, source = views
@@ -304,18 +258,18 @@ class ProgramBuilder:
         offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if self.shared(v) and v.offset}
         return uop_to_ir(step.uops, metas, offsets=offsets, source=step.source)
 
-    def shared(self, view: _View) -> bool:
+    def shared(self, view: View) -> bool:
         """Whether a view is addressed inside of its memory's buffer, rather than copied to a weight."""
         return (
             view.key < 0 or self.memories[view.key].written > 0 or self.memories[view.key].input is not None
         )
 
-    def meta(self, slot: int, view: _View, is_output: bool) -> BufferMeta:
+    def meta(self, slot: int, view: View, is_output: bool) -> BufferMeta:
         """Kernel's descriptor of a view."""
         buffer = self.buffers[self.buffer_of(view)]
         return BufferMeta(slot, buffer.depth, buffer.dtype, is_output, buffer.name)
 
-    def buffer_of(self, view: _View) -> int:
+    def buffer_of(self, view: View) -> int:
         """Index of the program buffer that holds a view."""
         key: Any = view.key
         if not self.shared(view):
@@ -391,7 +345,7 @@ def _dtype(buffer: Any) -> DType:
     return DType.from_tinygrad(buffer.dtype)
 
 
-def _contents(memory: _Memory, view: _View | None = None) -> npt.NDArray[Any] | None:
+def _contents(memory: Memory, view: View | None = None) -> npt.NDArray[Any] | None:
     buffer = memory.buffer
     if memory.input is not None:
         return None

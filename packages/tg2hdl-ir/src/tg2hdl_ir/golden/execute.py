@@ -1,76 +1,23 @@
-"""The interpreter: evaluates all iterations of an independent loop at once, other loops in order.
-
-The arrays of values have one dimension per loop that runs at once, the innermost first.
-"""
+"""The interpreter: evaluates all iterations of an independent loop at once, other loops in order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from tg2hdl_ir.analysis.dependence import element
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import IRVerificationError
-from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.golden.evaluation import Evaluation
 from tg2hdl_ir.golden.recurrence import Recurrence, find_recurrence
-from tg2hdl_ir.golden.registers import RegisterFile
-from tg2hdl_ir.nodes import (
-    IRBufLoad,
-    IRBufStore,
-    IRConst,
-    IRItem,
-    IROp,
-    IRRegLoad,
-    IRRegStore,
-    IRStatement,
-    IRValue,
-    IRVariable,
-    LoopIR,
-)
+from tg2hdl_ir.nodes import IRItem, LoopIR
 
 __all__ = ["Interpreter"]
 
-Array = npt.NDArray[Any]
 
-
-@dataclass(frozen=True)
-class Dimension:
-    """Iterations that run at once: of one loop, or of a perfect nest."""
-
-    loops: tuple[LoopIR, ...]
-    size: int
-
-
-class Interpreter:
-    """One execution of a kernel on buffers, which it changes in place.
-
-    Parameters
-    ----------
-    buffers : mapping of int to flat ndarray
-        Contents in the numpy type of each buffer.
-    variables : mapping of str to int
-        Values of the run-time scalars.
-    """
-
-    def __init__(self, plan: Plan, buffers: dict[int, Array], variables: Mapping[str, int]) -> None:
-        self.plan = plan
-        self.buffers = buffers
-        self.variables = variables
-        self.registers = RegisterFile(plan.kernel, plan.dynamic)
-        self.dimensions: list[Dimension] = []
-        self.shape: tuple[int, ...] = ()
-        self.frames: list[dict[IRValue, Array]] = [{}]
+class Interpreter(Evaluation):
+    """One execution of a kernel on buffers, which it changes in place; parameters as of `Evaluation`."""
 
     def run(self) -> None:
         """Execute the kernel."""
         with np.errstate(all="ignore"):
             self.items(self.plan.kernel.loop_tree.items)
-
-    # Loops
 
     def items(self, items: tuple[IRItem, ...]) -> None:
         """Execute statements and loops in order."""
@@ -114,161 +61,3 @@ class Interpreter:
             self.frames[-1] = {loop.counter: counts[n]}
             self.items(loop.items)
         self.frames.pop()
-
-    def room(self) -> int:
-        """Number of iterations that may run at once inside the present ones."""
-        return max(1, self.plan.limit // max(1, int(np.prod(self.shape))))
-
-    def enter(self, loops: tuple[LoopIR, ...], size: int) -> None:
-        """Run `size` iterations of a loop (or of a perfect nest) at once until `leave`."""
-        self.dimensions.append(Dimension(loops, size))
-        self.shape = (size, *self.shape)
-        frame: dict[IRValue, Array] = {}
-        self.frames.extend(frame for _ in loops)
-
-    def axis(self, values: Array, dtype: DType) -> Array:
-        """Array with one value per iteration of the innermost loop."""
-        return values.astype(dtype.numpy()).reshape(-1, *(1,) * (len(self.shape) - 1))
-
-    def leave(self) -> None:
-        """End `enter`: registers keep the values of the last iteration."""
-        dimension = self.dimensions.pop()
-        inner = dimension.loops[-1]
-        self.registers.leave(self.plan.dependence.use(inner).written, len(self.shape))
-        self.shape = self.shape[1:]
-        del self.frames[-len(dimension.loops) :]
-
-    # Values
-
-    def value(self, value: IRValue) -> Array:
-        """Value of a node for all present iterations, with as few dimensions as it depends on."""
-        home, frames = self.plan.home, self.frames
-        found = frames[home[value] + 1].get(value)
-        if found is not None:
-            return found
-        stack = [value]
-        while stack:
-            node = stack[-1]
-            frame = frames[home[node] + 1]
-            if node in frame:
-                stack.pop()
-                continue
-            if isinstance(node, IROp):
-                pending = [s for s in node.srcs if s not in frames[home[s] + 1]]
-                if pending:
-                    stack.extend(pending)
-                    continue
-            frame[node] = self._compute(node)
-            stack.pop()
-        return frames[home[value] + 1][value]
-
-    def _compute(self, node: IRValue) -> Array:
-        match node:
-            case IROp():
-                frames, home = self.frames, self.plan.home
-                operands = tuple(frames[home[s] + 1][s] for s in node.srcs)
-                result = self.plan.function(node)(operands, tuple(s.dtype for s in node.srcs), node.dtype)
-                return np.asarray(result)
-            case IRConst():
-                return constant(node)
-            case IRVariable():
-                return np.array(self.variables[node.name], dtype=node.dtype.numpy())
-        raise IRVerificationError(
-            f"{type(node).__name__} is used outside the loop in which it executes",
-            where=f"kernel {self.plan.kernel.name}",
-        )
-
-    # Statements
-
-    def statement(self, statement: IRStatement) -> None:
-        """Execute a load or a store."""
-        match statement:
-            case IRBufLoad():
-                self.frames[self.plan.home[statement] + 1][statement] = self._load(statement)
-            case IRRegLoad():
-                self.frames[self.plan.home[statement] + 1][statement] = self._load_register(statement)
-            case IRBufStore():
-                self._store(statement)
-            case IRRegStore():
-                self._store_register(statement)
-
-    def _load(self, load: IRBufLoad) -> Array:
-        buffer = self.buffers[load.buf_idx]
-        address = self.value(load.addr)
-        inside = _inside(address, buffer.size)
-        if load.gate is None and inside is None:
-            return np.asarray(buffer[address])
-        # Outside of its buffer an access is what it is with a closed gate.
-        gate = _both(inside, None if load.gate is None else self.value(load.gate))
-        address = np.where(gate, address, address.dtype.type(0))
-        alternative = np.zeros((), buffer.dtype) if load.alt is None else self.value(load.alt)
-        return np.where(gate, buffer[address], alternative)
-
-    def _load_register(self, load: IRRegLoad) -> Array:
-        if load.reg not in self.plan.dynamic:
-            return self.registers.elements[element(load)]
-        index, inside = self._index(load)
-        found = self.registers.load(load.reg, index, self.shape)
-        return found if inside is None else np.where(inside, found, found.dtype.type(0))
-
-    def _store(self, store: IRBufStore) -> None:
-        buffer = self.buffers[store.buf_idx]
-        address = np.broadcast_to(self.value(store.addr), self.shape)
-        value = np.broadcast_to(self.value(store.value), self.shape)
-        given = None if store.gate is None else self.value(store.gate)
-        inside = _inside(address, buffer.size)
-        gate = None if given is None and inside is None else np.broadcast_to(_both(inside, given), self.shape)
-        if store not in self.plan.unique:
-            # Of several writes to one place the last in program order counts: the outermost loop must vary slowest.
-            address, value = address.T, value.T
-            gate = None if gate is None else gate.T
-        if gate is not None:
-            address, value = address[gate], value[gate]
-        if address.size:
-            buffer[address] = value
-
-    def _store_register(self, store: IRRegStore) -> None:
-        value = self.value(store.value)
-        gate = None if store.gate is None else self.value(store.gate)
-        if store.reg not in self.plan.dynamic:
-            key = element(store)
-            if gate is not None:
-                value = np.where(gate, value, self.registers.elements[key])
-            self.registers.elements[key] = value
-            return
-        shared = self.plan.dependence.shared
-        private = tuple(
-            not any(store.reg in shared[loop] for loop in d.loops) for d in reversed(self.dimensions)
-        )
-        index, inside = self._index(store)
-        if inside is not None:
-            gate = _both(inside, gate)
-        self.registers.store(store.reg, index, value, gate, self.shape, private)
-
-    def _index(self, statement: IRRegLoad | IRRegStore) -> tuple[Array, Array | None]:
-        """Index of an access, zero where it is outside its array, and where it is inside; None when all are."""
-        index = np.zeros((), np.int64) if statement.index is None else self.value(statement.index)
-        inside = _inside(index, self.plan.kernel.register(statement.reg).size)
-        return (index, None) if inside is None else (np.where(inside, index, index.dtype.type(0)), inside)
-
-
-def _inside(address: Array, depth: int) -> Array | None:
-    """Whether each address is inside a buffer or array; None when all are."""
-    if not address.size or (address.min() >= 0 and address.max() < depth):
-        return None
-    return np.asarray((address >= 0) & (address < depth))
-
-
-def _both(first: Array | None, second: Array | None) -> Array:
-    """Conjunction of two flags; either may be absent."""
-    if first is None or second is None:
-        found = second if first is None else first
-        assert found is not None, "one of them is given"
-        return found
-    return np.asarray(first & second)
-
-
-def constant(node: IRConst) -> Array:
-    """Literal as an array without dimensions."""
-    bits = np.array(node.dtype.const_to_bits(node.value), dtype=np.uint64)
-    return np.asarray(node.dtype.bits_to_array(bits))

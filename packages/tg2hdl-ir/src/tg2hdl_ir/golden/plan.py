@@ -40,7 +40,7 @@ class Plan:
     Parameters
     ----------
     home : mapping of value to int
-        Depth of the innermost loop that a value depends on; -1 for the root.
+        Frame that holds a value: that of the innermost loop that it depends on, 1 for an outermost one; 0 outside.
     width : mapping of loop to int
         Iterations that run at once inside one iteration of a loop.
     limit : int
@@ -62,7 +62,7 @@ class Plan:
     def of(cls, kernel: KernelIR, bounds: Mapping[int, int], select: Selector) -> Plan:
         """Analyze a kernel."""
         plan = cls(kernel, Dependence(kernel, bounds), select)
-        plan._place(kernel.loop_tree, -1)
+        plan._place(kernel.loop_tree, 0)
         plan._measure(kernel.loop_tree)
         plan.dynamic = frozenset(
             s.reg
@@ -106,9 +106,9 @@ class Plan:
                 continue
             match node:
                 case IROp():
-                    self.home[node] = max((self.home[s] for s in node.srcs), default=-1)
+                    self.home[node] = max((self.home[s] for s in node.srcs), default=0)
                 case IRConst() | IRVariable():
-                    self.home[node] = -1
+                    self.home[node] = 0
                 case _:
                     raise IRVerificationError(
                         f"{type(node).__name__} is used before the loop in which it executes",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.dependence import Element, element
+from tg2hdl_ir.golden.evaluation import Evaluation
 from tg2hdl_ir.golden.fold import Fold, find_fold
 from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.nodes import (
@@ -28,9 +29,6 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     operands,
 )
-
-if TYPE_CHECKING:
-    from tg2hdl_ir.golden.execute import Interpreter
 
 __all__ = ["Recurrence", "find_recurrence"]
 
@@ -67,50 +65,50 @@ class Recurrence:
     late: tuple[IRStatement, ...]
     folds: tuple[Fold, ...] | None
 
-    def run(self, interpreter: Interpreter) -> None:
+    def run(self, evaluation: Evaluation) -> None:
         """Execute all iterations of the nest."""
-        bounds = tuple(interpreter.plan.dependence.bound(loop) for loop in self.nest)
+        bounds = tuple(evaluation.plan.dependence.bound(loop) for loop in self.nest)
         total = int(np.prod(bounds))
-        chunk = max(1, min(total, interpreter.room()))
+        chunk = max(1, min(total, evaluation.room()))
         for start in range(0, total, chunk):
-            self._chunk(interpreter, bounds, start, min(total, start + chunk))
+            self._chunk(evaluation, bounds, start, min(total, start + chunk))
 
-    def _chunk(self, interpreter: Interpreter, bounds: tuple[int, ...], start: int, stop: int) -> None:
-        interpreter.enter(self.nest, stop - start)
+    def _chunk(self, evaluation: Evaluation, bounds: tuple[int, ...], start: int, stop: int) -> None:
+        evaluation.enter(self.nest, stop - start)
         counts = np.unravel_index(np.arange(start, stop), bounds)
         for loop, values in zip(self.nest, counts, strict=True):
             assert loop.counter is not None, "the root is not part of a nest"
-            interpreter.frames[-1][loop.counter] = interpreter.axis(values, loop.counter.dtype)
+            evaluation.frames[-1][loop.counter] = evaluation.axis(values, loop.counter.dtype)
         for statement in self.early:
-            interpreter.statement(statement)
-        inputs = {value: interpreter.value(value) for value in self.inputs}
-        registers = {element(s): interpreter.registers.elements[element(s)] for s in self.core}
+            evaluation.statement(statement)
+        inputs = {value: evaluation.value(value) for value in self.inputs}
+        registers = {element(s): evaluation.registers.elements[element(s)] for s in self.core}
         seen: dict[IRValue, Array] = {}
         if self.folds is not None:
             for fold in self.folds:
                 loaded, final = fold.run(
-                    registers[fold.register], inputs, interpreter.shape, each=bool(self.late)
+                    registers[fold.register], inputs, evaluation.shape, each=bool(self.late)
                 )
                 registers[fold.register] = final
                 if loaded is not None:
                     seen[fold.load] = loaded
         else:
-            seen = self._steps(interpreter, inputs, registers)
-        interpreter.frames[-1].update(seen)
+            seen = self._steps(evaluation, inputs, registers)
+        evaluation.frames[-1].update(seen)
         for statement in self.late:
-            interpreter.statement(statement)
-        interpreter.leave()
-        interpreter.registers.elements.update(registers)
+            evaluation.statement(statement)
+        evaluation.leave()
+        evaluation.registers.elements.update(registers)
 
     def _steps(
-        self, interpreter: Interpreter, inputs: dict[IRValue, Array], registers: dict[Element, Array]
+        self, evaluation: Evaluation, inputs: dict[IRValue, Array], registers: dict[Element, Array]
     ) -> dict[IRValue, Array]:
         """Execute the core step by step; `registers` ends with the last values."""
-        size, dimensions = interpreter.shape[0], len(interpreter.shape)
+        size, dimensions = evaluation.shape[0], len(evaluation.shape)
         stepped = [(v, a) for v, a in inputs.items() if a.ndim == dimensions and a.shape[0] > 1]
         values = {v: a[0] if a.ndim == dimensions else a for v, a in inputs.items()}
         functions = [
-            (op, interpreter.plan.function(op), tuple(s.dtype for s in op.srcs)) for op in self.tainted
+            (op, evaluation.plan.function(op), tuple(s.dtype for s in op.srcs)) for op in self.tainted
         ]
         record: dict[IRRegLoad, list[Array]] = {s: [] for s in self.core if isinstance(s, IRRegLoad)}
         for n in range(size):
@@ -134,7 +132,7 @@ class Recurrence:
                 if statement.gate is not None:
                     new = np.where(values[statement.gate], new, registers[key])
                 registers[key] = np.asarray(new)
-        shape = interpreter.shape[1:]
+        shape = evaluation.shape[1:]
         return {
             load: np.stack([np.broadcast_to(a, shape) for a in arrays])
             for load, arrays in record.items()

@@ -11,19 +11,11 @@ from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.emit.advance import Advance
+from tg2hdl_lower.plan.emission import CounterSignals
 from tg2hdl_lower.plan.graph import LeafPlan
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
-__all__ = ["Control", "CounterSignals", "build_control", "create_counters", "run_time_bound"]
-
-
-@dataclass(frozen=True)
-class CounterSignals:
-    """Registers of one loop: its value, and whether that is the first or the last one."""
-
-    value: Signal
-    first: Signal
-    last: Signal
+__all__ = ["Control", "build_control", "create_counters", "run_time_bound"]
 
 
 @dataclass

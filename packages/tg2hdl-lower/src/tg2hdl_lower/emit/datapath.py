@@ -9,22 +9,17 @@ from amaranth import Module, Signal
 from amaranth.hdl import Value
 from amaranth.lib.memory import Memory
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_lower.emit.addresses import AddressGenerators
 from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort
+from tg2hdl_lower.plan.emission import ArithResult, CounterSignals, Placed
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
-from tg2hdl_lower.plan.node import Node
+from tg2hdl_lower.plan.placement import Placement
+from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
+from tg2hdl_lower.plan.values import Address, WordPosition
 
-__all__ = ["ArithResult", "Datapath"]
-
-
-@dataclass
-class ArithResult:
-    """Signals of all nodes by number, accumulators by register, counters by axis."""
-
-    signals: dict[int, Value] = field(default_factory=dict)
-    acc: dict[int, Signal] = field(default_factory=dict)
-    counter_sigs: dict[int, Signal] = field(default_factory=dict)
+__all__ = ["Datapath"]
 
 
 @dataclass
@@ -42,10 +37,18 @@ class Datapath:
     result: ArithResult
     arrays: dict[int, Memory] = field(default_factory=dict)
     lines: dict[int, Signal] = field(default_factory=dict)
-    turns: dict[tuple[str, int, str], tuple[Value, list[tuple[Node, Value]]]] = field(default_factory=dict)
+    turns: dict[tuple[str, int, str], tuple[Value, list[tuple[Placed, Value]]]] = field(default_factory=dict)
     """Operands of shared resources, by kind, slot and name: where each goes, and the operations that use it."""
     _delayed: dict[tuple[int, int], Value] = field(default_factory=dict)
     _enables: dict[tuple[int, int, int, int], Signal] = field(default_factory=dict)
+
+    def placement(self, node: Placed) -> Placement:
+        """Stages of a node."""
+        return self.plan.placement(node.number)
+
+    def dtype(self, number: int) -> DType:
+        """Type of a node's result."""
+        return self.plan.nodes[number].dtype
 
     def at(self, number: int, stage: int) -> Value:
         """Value of a node at a stage, through as many registers as needed."""
@@ -73,21 +76,21 @@ class Datapath:
             self._delayed[number, count] = register
         return self._delayed[number, count]
 
-    def at_issue(self, node: Node, number: int) -> Value:
+    def at_issue(self, node: Placed, number: int) -> Value:
         """Value of a node in the cycle in which another one takes its operands."""
         return self.at(number, self.plan.placement(node.number).issue)
 
-    def named(self, node: Node, value: Value, name: str) -> Signal:
+    def named(self, node: Placed, value: Value, name: str) -> Signal:
         """The value of a node as a signal of its shape."""
         signal = Signal(node.shape, name=f"v{node.number}_{name}")
         self.m.d.comb += signal.eq(value)
         return signal
 
-    def active(self, node: Node) -> Signal:
+    def active(self, node: Placed) -> Signal:
         """Whether a step is in the stage of a node."""
         return self.control.valid_at(self.m, node.leaf, self.plan.placement(node.number).issue)
 
-    def active_when(self, node: Node, flag: int | None, init: int = 0) -> Signal:
+    def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
         """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`."""
         if flag is None:
             return self.active(node)
@@ -102,3 +105,51 @@ class Datapath:
             domain += signal.eq(active & self.at(flag, before))
             self._enables[key] = signal
         return self._enables[key]
+
+    def variable(self, name: str) -> Value:
+        """Port of a run-time scalar."""
+        return self.variables[name]
+
+    def counter(self, axis: int) -> CounterSignals:
+        """Registers of a loop."""
+        return self.control.counters[axis]
+
+    def generated(self, number: int) -> Value:
+        """Register of an address, or of a position in a word."""
+        node = self.plan.nodes[number]
+        if isinstance(node, WordPosition):
+            return self.addresses.position(node)
+        assert isinstance(node, Address), "others are not generated"
+        return self.addresses.add(node, self.plan.leaves[node.leaf])
+
+    def word(self, node: Placed, buffer: int) -> Value:
+        """What a load reads."""
+        data = self.reads[buffer, self.placement(node).port].data
+        whole = self.plan.layouts[buffer].lanes == 1
+        return data.as_signed() if whole and self.plan.storage[buffer].kind == "int" else data
+
+    def replayed(self, node: Placed, source: int) -> Value:
+        """Word of another load, from the delay line of a node."""
+        line = self.plan.delay_lines[node.number]
+        return line.build(self.m, self.result.signals[source], f"v{node.number}_reuse")
+
+    def slot_result(self, node: Placed, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
+        """Result of the slot of a shared resource, whose operands in a node's turn are these nodes."""
+        slot = self.placement(node).port
+        port = (self.products if is_product else self.shared)[slot]
+        for name, number in zip("abc", operands, strict=False):
+            turns = self.turns.setdefault((kind, slot, name), (port.operand(name), []))
+            turns[1].append((node, self.at_issue(node, number)))
+        return port.result
+
+    def read_register(self, number: int) -> Value:
+        """What a node reads from its accumulator."""
+        node = self.plan.nodes[number]
+        assert isinstance(node, RegisterRead), "others read no accumulator"
+        return self.plan.accumulators[node.register].read(self, node)
+
+    def write_register(self, number: int, value: Value) -> None:
+        """Write an accumulator as a node does."""
+        node = self.plan.nodes[number]
+        assert isinstance(node, RegisterWrite), "others write no accumulator"
+        self.plan.accumulators[node.register].write(self, node, value)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from amaranth import Signal
 from amaranth.hdl import Value
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node, present
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
-
-if TYPE_CHECKING:
-    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = ["FixedLane", "LaneChoice", "Load", "PickedLane", "Replay", "Store", "StoredLane"]
 
@@ -39,10 +37,8 @@ class Load(Node):
         level = rules.levels if self.buffer in rules.multiplexed_reads else rules.memory_level
         return Placement(issue, issue + rules.read_latency[self.buffer], level)
 
-    def emit(self, d: Datapath) -> Value:
-        data = d.reads[self.buffer, d.plan.placement(self.number).port].data
-        whole = d.plan.layouts[self.buffer].lanes == 1
-        return data.as_signed() if whole and d.plan.storage[self.buffer].kind == "int" else data
+    def emit(self, d: Emission) -> Value:
+        return d.word(self, self.buffer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +60,8 @@ class Replay(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage)
 
-    def emit(self, d: Datapath) -> Value:
-        line = d.plan.delay_lines[self.number]
-        return line.build(d.m, d.result.signals[self.source], f"v{self.number}_reuse")
+    def emit(self, d: Emission) -> Value:
+        return d.replayed(self, self.source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +85,8 @@ class FixedLane(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level)
 
-    def emit(self, d: Datapath) -> Value:
-        word = d.at(self.word, d.plan.placement(self.number).stage)
+    def emit(self, d: Emission) -> Value:
+        word = d.at(self.word, d.placement(self).stage)
         return _element(self, d, word.word_select(self.lane, self.storage.bit_width))
 
 
@@ -125,8 +120,8 @@ class PickedLane(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level + 2)
 
-    def emit(self, d: Datapath) -> Value:
-        stage, width = d.plan.placement(self.number).stage, self.storage.bit_width
+    def emit(self, d: Emission) -> Value:
+        stage, width = d.placement(self).stage, self.storage.bit_width
         words = [d.at(n, stage) for n in self.words]
         position = d.at(self.position, stage)
         # Not word_select, which multiplies the number of the lane by its width.
@@ -169,9 +164,9 @@ class Store(Node):
         issue = ready.stage + (1 if ready.level else 0)
         return Placement(issue, issue)
 
-    def emit(self, d: Datapath) -> None:
+    def emit(self, d: Emission) -> None:
         """Nothing: the write ports collect all stores."""
 
 
-def _element(node: FixedLane | PickedLane, d: Datapath, lane: Value) -> Value:
+def _element(node: FixedLane | PickedLane, d: Emission, lane: Value) -> Value:
     return d.named(node, lane.as_signed() if node.storage.kind == "int" else lane, "lane")

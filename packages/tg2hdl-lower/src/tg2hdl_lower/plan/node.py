@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from amaranth import Shape
 from amaranth.hdl import Value
 
 from tg2hdl_ir.analysis.ranges import Interval, bits_for
 from tg2hdl_ir.dtype import DType
+from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
-
-if TYPE_CHECKING:
-    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = ["Node", "present"]
 
@@ -76,7 +74,7 @@ class Node:
         """Earliest placement after the operands."""
         raise NotImplementedError(type(self).__name__)
 
-    def emit(self, d: Datapath) -> Value | None:
+    def emit(self, d: Emission) -> Value | None:
         """Add the hardware; returns the signal of the result, None where there is none."""
         raise NotImplementedError(type(self).__name__)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from amaranth.hdl import Value
 
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.ops.unit_component import build_constant_unit, build_unit
+from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
-
-if TYPE_CHECKING:
-    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = [
     "ConstantProduct",
@@ -61,10 +59,10 @@ class Op(Operation):
             stage, level = stage + 1, 0
         return Placement(stage, stage, level + levels)
 
-    def emit(self, d: Datapath) -> Value:
-        stage = d.plan.placement(self.number).stage
+    def emit(self, d: Emission) -> Value:
+        stage = d.placement(self).stage
         operands = [d.at(n, stage) for n in self.sources]
-        types = tuple(d.plan.nodes[n].dtype for n in self.sources)
+        types = tuple(d.dtype(n) for n in self.sources)
         built = registry().call(self.lowering, "build", d.m, operands, types, self.dtype)
         return d.named(self, built, self.op)
 
@@ -96,7 +94,7 @@ class UnitOp(Operation):
         """Component of the unit."""
         return build_unit(self.unit)
 
-    def emit(self, d: Datapath) -> Value:
+    def emit(self, d: Emission) -> Value:
         component = self.build()
         d.m.submodules[f"u{self.number}_{self.op}"] = component
         d.m.d.comb += component.en.eq(1)
@@ -112,13 +110,9 @@ class SharedOperation(Operation):
     is_product: ClassVar[bool] = True
     """Whether the resource is a multiplier of the design; a shared unit otherwise."""
 
-    def emit(self, d: Datapath) -> Value:
-        slot = d.plan.placement(self.number).port
-        port = (d.products if self.is_product else d.shared)[slot]
-        for name, number in zip("abc", self.sources, strict=False):
-            turns = d.turns.setdefault((self.label, slot, name), (port.operand(name), []))
-            turns[1].append((self, d.at_issue(self, number)))
-        return d.named(self, port.result, self.op)
+    def emit(self, d: Emission) -> Value:
+        result = d.slot_result(self, self.label, self.is_product, self.sources)
+        return d.named(self, result, self.op)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from amaranth import Shape, Signal
 from amaranth.hdl import Value
 from amaranth.lib.memory import Memory
 
 from tg2hdl_lower.plan.delay_line import DelayLine
+from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node, present
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
-
-if TYPE_CHECKING:
-    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = [
     "Accumulator",
@@ -47,8 +45,8 @@ class RegisterRead(Node):
         issue = ready.stage + (1 if ready.level else 0)
         return Placement(issue, issue, 2 if self.index is not None else 0)
 
-    def emit(self, d: Datapath) -> Value:
-        return d.plan.accumulators[self.register].read(d, self)
+    def emit(self, d: Emission) -> Value:
+        return d.read_register(self.number)
 
 
 class Clear(NamedTuple):
@@ -87,9 +85,9 @@ class RegisterWrite(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level)
 
-    def emit(self, d: Datapath) -> None:
+    def emit(self, d: Emission) -> None:
         value = d.at_issue(self, self.clear.otherwise if self.clear else self.value)
-        d.plan.accumulators[self.register].write(d, self, value)
+        d.write_register(self.number, value)
 
 
 @dataclass(frozen=True)
@@ -112,15 +110,15 @@ class Accumulator:
         """Shape of an element."""
         return Shape(self.width, self.signed)
 
-    def add(self, d: Datapath, number: int) -> None:
+    def add(self, d: Emission, number: int) -> None:
         """Add what holds register `number`."""
         raise NotImplementedError(type(self).__name__)
 
-    def read(self, d: Datapath, node: RegisterRead) -> Value:
+    def read(self, d: Emission, node: RegisterRead) -> Value:
         """What a node reads."""
         raise NotImplementedError(type(self).__name__)
 
-    def write(self, d: Datapath, node: RegisterWrite, value: Value) -> None:
+    def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:
         """Write what a node writes; `value` without the zero of its reset input."""
         raise NotImplementedError(type(self).__name__)
 
@@ -134,15 +132,15 @@ class AccumulatorRegister(Accumulator):
     def __str__(self) -> str:
         return "flip-flops, cleared by a flag" if self.cleared else "flip-flops"
 
-    def add(self, d: Datapath, number: int) -> None:
+    def add(self, d: Emission, number: int) -> None:
         """Add the register."""
         d.result.acc[number] = Signal(self.shape, name=f"acc{number}", reset_less=self.cleared)
 
-    def read(self, d: Datapath, node: RegisterRead) -> Value:
+    def read(self, d: Emission, node: RegisterRead) -> Value:
         """The register."""
         return d.result.acc[node.register]
 
-    def write(self, d: Datapath, node: RegisterWrite, value: Value) -> None:
+    def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:
         """Load it, or clear it."""
         register = d.result.acc[node.register]
         with d.m.If(d.active_when(node, node.gate)):
@@ -162,19 +160,19 @@ class AccumulatorMemory(Accumulator):
     def __str__(self) -> str:
         return f"LUT RAM of {self.size} elements"
 
-    def add(self, d: Datapath, number: int) -> None:
+    def add(self, d: Emission, number: int) -> None:
         """Add the memory."""
         memory = Memory(shape=self.shape, depth=self.size, init=[], attrs={"ram_style": "distributed"})
         d.m.submodules[f"acc{number}"] = d.arrays[number] = memory
 
-    def read(self, d: Datapath, node: RegisterRead) -> Value:
+    def read(self, d: Emission, node: RegisterRead) -> Value:
         """An element."""
         assert node.index is not None, "an array has an index"
         port = d.arrays[node.register].read_port(domain="comb")
         d.m.d.comb += port.addr.eq(d.at_issue(node, node.index))
         return port.data
 
-    def write(self, d: Datapath, node: RegisterWrite, value: Value) -> None:
+    def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:
         """Write an element."""
         assert node.index is not None, "an array has an index"
         port = d.arrays[node.register].write_port()
@@ -195,14 +193,14 @@ class AccumulatorLine(Accumulator):
     def __str__(self) -> str:
         return f"delay line of {self.steps} steps, {self.line}"
 
-    def add(self, d: Datapath, number: int) -> None:
+    def add(self, d: Emission, number: int) -> None:
         """Add the output of the line."""
         d.lines[number] = Signal(self.shape, name=f"turn{number}")
 
-    def read(self, d: Datapath, node: RegisterRead) -> Value:
+    def read(self, d: Emission, node: RegisterRead) -> Value:
         """The output."""
         return d.lines[node.register]
 
-    def write(self, d: Datapath, node: RegisterWrite, value: Value) -> None:
+    def write(self, d: Emission, node: RegisterWrite, value: Value) -> None:
         """Add the line, whose input is the value."""
         d.m.d.comb += d.lines[node.register].eq(self.line.build(d.m, value, f"acc{node.register}"))

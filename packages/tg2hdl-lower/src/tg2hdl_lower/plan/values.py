@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from amaranth.hdl import Const, Value
 
 from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.nodes import IRVariable
+from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
-
-if TYPE_CHECKING:
-    from tg2hdl_lower.emit.datapath import Datapath
 
 __all__ = [
     "Address",
@@ -52,7 +50,7 @@ class Constant(_Issued):
     def is_fixed(self) -> bool:
         return True
 
-    def emit(self, d: Datapath) -> Value:
+    def emit(self, d: Emission) -> Value:
         return Const(self.value, self.shape)
 
 
@@ -71,8 +69,8 @@ class Variable(_Issued):
     def is_fixed(self) -> bool:
         return True
 
-    def emit(self, d: Datapath) -> Value:
-        return d.variables[self.variable.name]
+    def emit(self, d: Emission) -> Value:
+        return d.variable(self.variable.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +89,8 @@ class Counter(_OfLoop):
     form: Affine
     label: ClassVar[str] = "counter"
 
-    def emit(self, d: Datapath) -> Value:
-        return d.control.counters[self.axis].value
+    def emit(self, d: Emission) -> Value:
+        return d.counter(self.axis).value
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +99,8 @@ class FirstFlag(_OfLoop):
 
     label: ClassVar[str] = "first"
 
-    def emit(self, d: Datapath) -> Value:
-        return d.control.counters[self.axis].first
+    def emit(self, d: Emission) -> Value:
+        return d.counter(self.axis).first
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +109,8 @@ class LastFlag(_OfLoop):
 
     label: ClassVar[str] = "last"
 
-    def emit(self, d: Datapath) -> Value:
-        return d.control.counters[self.axis].last
+    def emit(self, d: Emission) -> Value:
+        return d.counter(self.axis).last
 
 
 @dataclass(frozen=True)
@@ -144,8 +142,8 @@ class Address(_Generated):
     def detail(self) -> str:
         return " + ".join([str(self.form), *(f"{d.stride}*(({d.form}) // {d.split})" for d in self.digits)])
 
-    def emit(self, d: Datapath) -> Value:
-        return d.addresses.add(self, d.plan.leaves[self.leaf])
+    def emit(self, d: Emission) -> Value:
+        return d.generated(self.number)
 
 
 def linear_form(node: Node) -> Affine | None:
@@ -171,8 +169,8 @@ class WordPosition(_Generated):
     def detail(self) -> str:
         return f"[{self.digit}]"
 
-    def emit(self, d: Datapath) -> Value:
-        return d.addresses.position(self)
+    def emit(self, d: Emission) -> Value:
+        return d.generated(self.number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +190,8 @@ class LaneIndex(Node):
     def place(self, ready: Ready, rules: StageRules) -> Placement:
         return Placement(ready.stage, ready.stage, ready.level + 2)
 
-    def emit(self, d: Datapath) -> Value:
-        stage = d.plan.placement(self.number).stage
+    def emit(self, d: Emission) -> Value:
+        stage = d.placement(self).stage
         parts = zip(self.positions, self.weights, strict=True)
         terms = [_times(d.at(n, stage), weight) for n, weight in parts]
         return d.named(self, sum(terms, Const(self.offset)), "laneindex")

@@ -46,7 +46,7 @@ class _Word:
     slots: tuple[Slot, ...]
     bits: list[tuple[Bit, int]]
     low: int = 0
-    node: int = -1
+    node: int = field(init=False)
 
     @property
     def width(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
     from tg2hdl_synth import SynthesisResult
 
 __all__ = ["ReportContext"]
@@ -18,7 +18,7 @@ class ReportContext:
 
     Parameters
     ----------
-    accelerator : Accelerator
+    accelerator : CompiledModel
         The compiled model, with its design and plans.
     facts : dict
         The figures of the report as plain data; what ``report.json`` holds. See `tg2hdl.report.gather_facts`.
@@ -28,7 +28,7 @@ class ReportContext:
         The facts of the report to compare with.
     """
 
-    accelerator: Accelerator
+    accelerator: CompiledModel
     facts: dict[str, Any]
     synthesis: SynthesisResult | None = None
     earlier: dict[str, Any] | None = None

@@ -18,7 +18,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.fits import memory_blocks
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
     from tg2hdl.results import SimulationResult
     from tg2hdl_synth import SynthesisResult
 
@@ -39,7 +39,7 @@ _PACKAGES = (
 
 
 def gather_facts(
-    accelerator: Accelerator,
+    accelerator: CompiledModel,
     inputs: Sequence[np.ndarray] = (),
     simulation: SimulationResult | None = None,
     synthesis: SynthesisResult | None = None,
@@ -122,7 +122,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _options(accelerator: Accelerator) -> dict[str, Any]:
+def _options(accelerator: CompiledModel) -> dict[str, Any]:
     options = accelerator.options
     return {
         "target": options.target,
@@ -134,7 +134,7 @@ def _options(accelerator: Accelerator) -> dict[str, Any]:
     }
 
 
-def _multipliers(accelerator: Accelerator) -> int:
+def _multipliers(accelerator: CompiledModel) -> int:
     """Multipliers of the whole design: shared ones once."""
     each = [kernel.multipliers for kernel in accelerator.kernels]
     return max(each, default=0) if accelerator.design.sharing.multipliers else sum(each)
@@ -144,7 +144,7 @@ def _tensor(spec: Any) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
 
 
-def _memories(accelerator: Accelerator) -> list[dict[str, Any]]:
+def _memories(accelerator: CompiledModel) -> list[dict[str, Any]]:
     design = accelerator.design
     blocks = memory_blocks(design, pack_registers=accelerator.options.target == "ecp5")
     found = []

@@ -12,12 +12,12 @@ from tg2hdl_lower.plan.graph import LeafPlan
 from tg2hdl_lower.plan.operations import UnitOp
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
 
 __all__ = ["kernel_facts"]
 
 
-def kernel_facts(accelerator: Accelerator) -> list[dict[str, Any]]:
+def kernel_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     """One entry per kernel call, in execution order; cycles count from ``start``."""
     design, variables = accelerator.design, accelerator.captured.var_vals
     names = {n: buffer.name for n, buffer in enumerate(design.program.buffers)}

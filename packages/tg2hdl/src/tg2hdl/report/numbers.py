@@ -11,12 +11,12 @@ from tg2hdl.quantization import QuantizedModel
 from tg2hdl_ir.golden import evaluate_program
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
 
 __all__ = ["buffer_ranges"]
 
 
-def buffer_ranges(accelerator: Accelerator, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+def buffer_ranges(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
     """Ranges of each buffer that a kernel writes in a run of the golden model, and the agreement with tinygrad."""
     program, captured = accelerator.design.program, accelerator.captured
     state: dict[str, np.ndarray] = {}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tg2hdl.html_templates import environment
 from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.context import ReportContext
 from tg2hdl.report.facts import gather_facts, read_facts
@@ -23,7 +22,7 @@ from tg2hdl_ir.plugins.registry import registry
 if TYPE_CHECKING:
     import numpy as np
 
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
     from tg2hdl.results import SimulationResult
     from tg2hdl_synth import SynthesisResult
 
@@ -60,7 +59,7 @@ class Report:
 
 
 def build_report(
-    accelerator: Accelerator,
+    accelerator: CompiledModel,
     inputs: Sequence[np.ndarray] = (),
     simulation: SimulationResult | None = None,
     synthesis: SynthesisResult | None = None,
@@ -110,18 +109,3 @@ def _rendered(section: ReportSection, context: ReportContext) -> Markup:
         plugin = registry().plugin(section)
         text = '<p class="problem">The section {} of plugin {} failed: {}: {}</p>'
         return Markup(text).format(section.name, plugin, type(error).__name__, error)
-
-
-@cache
-def environment() -> Environment:
-    """Templates of the report; undefined names are errors, and text is escaped."""
-    found = Environment(
-        loader=PackageLoader("tg2hdl.report", "templates"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters["count"] = lambda n: f"{n:,}"
-    found.filters["short"] = lambda x: f"{x:.4g}"
-    return found

@@ -13,12 +13,12 @@ from tg2hdl.testbench.verilog import verilog_testbench
 from tg2hdl_ir.errors import InputError
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
 
 __all__ = ["check_testbenches", "write_testbenches"]
 
 
-def check_testbenches(accelerator: Accelerator) -> None:
+def check_testbenches(accelerator: CompiledModel) -> None:
     """Refuse a design without testbenches.
 
     Raises
@@ -39,7 +39,7 @@ def check_testbenches(accelerator: Accelerator) -> None:
         )
 
 
-def write_testbenches(accelerator: Accelerator, folder: Path, label: str, runs: int = 4) -> list[Path]:
+def write_testbenches(accelerator: CompiledModel, folder: Path, label: str, runs: int = 4) -> list[Path]:
     """Write ``LABEL_tb.v``, and ``LABEL_tb.py`` with its vectors in ``LABEL_tb.json``; returns the paths.
 
     Parameters

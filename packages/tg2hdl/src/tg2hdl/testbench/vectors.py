@@ -13,7 +13,7 @@ from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_lower.memory.words import from_words, to_words
 
 if TYPE_CHECKING:
-    from tg2hdl.accelerator import Accelerator
+    from tg2hdl.compiled_model import CompiledModel
 
 __all__ = ["PORTS", "golden_runs", "port_vectors"]
 
@@ -22,7 +22,7 @@ PORTS = ("native", "axi-stream")
 
 
 def golden_runs(
-    accelerator: Accelerator, runs: int
+    accelerator: CompiledModel, runs: int
 ) -> Iterator[tuple[tuple[np.ndarray, ...], dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Random inputs; their buffers by name; all buffers after the golden model: runs that follow the power-on."""
     captured, program = accelerator.captured, accelerator.design.program
@@ -41,7 +41,7 @@ def golden_runs(
         yield inputs, bound, found
 
 
-def port_vectors(accelerator: Accelerator, runs: int) -> dict[str, Any]:
+def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
     """What a host writes and reads in some runs, as plain data; values are digits in base 16.
 
     The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight those of the first one

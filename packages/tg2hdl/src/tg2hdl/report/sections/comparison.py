@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tg2hdl.html_templates import environment
 from tg2hdl.report.context import ReportContext
-from tg2hdl.report.page import environment
 
 __all__ = ["render"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from tg2hdl.html_templates import environment
 from tg2hdl.report.charts import COLORS, chart
 from tg2hdl.report.context import ReportContext
-from tg2hdl.report.page import environment
 
 __all__ = ["render"]
 

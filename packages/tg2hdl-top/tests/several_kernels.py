@@ -21,21 +21,6 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top.testing import I8, I32, buffer, gemv
 
-__all__ = [
-    "BACKWARD",
-    "FORWARD",
-    "PROGRAMS",
-    "STEPS",
-    "RandomMoves",
-    "chain",
-    "inputs_of",
-    "moving",
-    "random_moves",
-    "random_program",
-    "two_products",
-]
-
-
 Place = tuple[int, int, int]
 """Elements of a buffer, and the factor and offset of the steps that give an element."""
 

@@ -1,0 +1,95 @@
+"""What a node of a plan sees of the datapath that it is emitted into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from amaranth import Module, Shape, Signal
+from amaranth.hdl import Value
+from amaranth.lib.memory import Memory
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_lower.plan.placement import Placement
+
+__all__ = ["ArithResult", "CounterSignals", "Emission", "Placed"]
+
+
+@dataclass(frozen=True)
+class CounterSignals:
+    """Registers of one loop: its value, and whether that is the first or the last one."""
+
+    value: Signal
+    first: Signal
+    last: Signal
+
+
+@dataclass
+class ArithResult:
+    """Signals of all nodes by number, accumulators by register, counters by axis."""
+
+    signals: dict[int, Value] = field(default_factory=dict)
+    acc: dict[int, Signal] = field(default_factory=dict)
+    counter_sigs: dict[int, Signal] = field(default_factory=dict)
+
+
+class Placed(Protocol):
+    """A node, as far as emission asks for it."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def leaf(self) -> int: ...
+    @property
+    def shape(self) -> Shape: ...
+
+
+class Emission(Protocol):
+    """The module under construction, and the signals made so far; `tg2hdl_lower.emit.datapath.Datapath` is one."""
+
+    m: Module
+    result: ArithResult
+    arrays: dict[int, Memory]
+    lines: dict[int, Signal]
+
+    def placement(self, node: Placed) -> Placement:
+        """Stages of a node."""
+
+    def dtype(self, number: int) -> DType:
+        """Type of a node's result."""
+
+    def at(self, number: int, stage: int) -> Value:
+        """Value of a node at a stage, through as many registers as needed."""
+
+    def at_issue(self, node: Placed, number: int) -> Value:
+        """Value of a node in the cycle in which another one takes its operands."""
+
+    def named(self, node: Placed, value: Value, name: str) -> Signal:
+        """The value of a node as a signal of its shape."""
+
+    def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
+        """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`."""
+
+    def variable(self, name: str) -> Value:
+        """Port of a run-time scalar."""
+
+    def counter(self, axis: int) -> CounterSignals:
+        """Registers of a loop."""
+
+    def generated(self, number: int) -> Value:
+        """Register of an address, or of a position in a word."""
+
+    def word(self, node: Placed, buffer: int) -> Value:
+        """What a load reads."""
+
+    def replayed(self, node: Placed, source: int) -> Value:
+        """Word of another load, from the delay line of a node."""
+
+    def slot_result(self, node: Placed, kind: str, is_product: bool, operands: tuple[int, ...]) -> Value:
+        """Result of the slot of a shared resource, whose operands in a node's turn are these nodes."""
+
+    def read_register(self, number: int) -> Value:
+        """What a node reads from its accumulator."""
+
+    def write_register(self, number: int, value: Value) -> None:
+        """Write an accumulator as a node does."""

@@ -1,0 +1,267 @@
+"""A compiled model: its plan, its simulation, its golden model and its memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tg2hdl.kernel_summaries import kernel_summaries
+from tg2hdl.loadable_weights import check_weights, loaded_buffers
+from tg2hdl.memory_map import MemoryMap
+from tg2hdl.progress import shows_progress, step
+from tg2hdl.results import KernelSummary, SimulationResult
+from tg2hdl.session import OpenSessions, Session, SimulatedModel
+from tg2hdl_backend import CapturedProgram, own_result, reference_device
+from tg2hdl_backend.agreement import Agreement, agreement
+from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_top import CompileOptions, Design, TopModule
+
+__all__ = ["CompiledModel"]
+
+
+class CompiledModel:
+    """A model with everything that was decided about its hardware: it runs, simulated or in software.
+
+    Attributes
+    ----------
+    captured : CapturedProgram
+        The model as kernels over buffers.
+    design : Design
+        Everything that was decided about the hardware.
+    """
+
+    def __init__(
+        self,
+        captured: CapturedProgram,
+        design: Design,
+        prepare: Callable[..., tuple[Any, ...]] | None = None,
+    ) -> None:
+        self.captured = captured
+        self._prepare = prepare
+        self.design = design
+        self._sessions = OpenSessions()
+        self._state: dict[str, np.ndarray] = {}
+        self._weights: dict[str, np.ndarray] = {}
+        self._loaded: dict[str, np.ndarray] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}: {len(self.kernels)} kernels, {self.predicted_cycles} cycles>"
+
+    @property
+    def name(self) -> str:
+        """Name of the program."""
+        return self.design.program.name
+
+    @property
+    def options(self) -> CompileOptions:
+        """Options that it was compiled with."""
+        return self.design.options
+
+    @cached_property
+    def top(self) -> TopModule:
+        """The hardware: an ordinary Amaranth Component."""
+        return TopModule(self.design)
+
+    @cached_property
+    def _simulated_top(self) -> TopModule:
+        """The hardware with what is around it in a simulation: memory outside the chip."""
+        return TopModule(self.design, simulates_memory=True) if self.design.streams_weights else self.top
+
+    @property
+    def kernels(self) -> tuple[KernelSummary, ...]:
+        """The kernels in execution order, as planned."""
+        return kernel_summaries(self.captured, self.design)
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Clock cycles from start to done, before any simulation; exact."""
+        return self.design.predicted_cycles(self.captured.var_vals)
+
+    @property
+    def predicted_interval(self) -> int:
+        """Clock cycles from one start to the next, if runs follow each other without waiting for the host."""
+        return self.design.timeline(self.captured.var_vals).interval
+
+    def plan(self) -> str:
+        """Printed design: ports, memories and the hardware plans of all kernels."""
+        return self.design.format()
+
+    # Running
+
+    def simulate(
+        self,
+        *inputs: Any,
+        engine: str = "auto",
+        vcd: str | PathLike[str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> SimulationResult:
+        """Run on simulated hardware, cycle by cycle.
+
+        The simulation stays open for further calls: what the model updates in place continues from the run
+        before, until `reset`.  ``engine="auto"`` selects the engine that finishes first, given the cycles simulated so
+        far: a loop over many inputs switches to a compiled engine.
+
+        Parameters
+        ----------
+        inputs : arrays or tensors
+            One per input of the model, of the shape and dtype it was compiled for.
+        engine : str
+            ``auto``, ``cxxrtl``, ``amaranth`` or another registered engine.
+        vcd : path, optional
+            Waveform of this run.
+        progress : callable, optional
+            Called with a message before each slow step.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        ToolMissingError
+            When the engine cannot run here.
+        """
+        named = self.bind(*inputs)
+        with step(f"simulating {self.name}") as say:
+            if vcd is not None:
+                with self.session(engine, vcd=vcd, progress=progress or say) as session:
+                    return session.run_bound(named)
+            open_session = partial(self.session, progress=progress or say)
+            return self._sessions.get(open_session, engine).run_bound(named)
+
+    def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Use other weights from the next run on, in `simulate` and in `golden`.
+
+        Parameters
+        ----------
+        weights : mapping of str to array
+            By the names of the model's tensors, in the shapes and dtypes it was compiled with; the others stay.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Flat contents of the memories to write, by buffer: also of those that hold values computed from weights.
+
+        Raises
+        ------
+        InputError
+            For weights that are not loadable, not known, or of another shape or dtype.
+        """
+        self._weights |= check_weights(self.captured, self.design, weights)
+        self._loaded = loaded_buffers(self.captured, self.design, self._weights)
+        return dict(self._loaded)
+
+    def session(
+        self,
+        engine: str = "auto",
+        *,
+        runs: int = 1,
+        vcd: str | PathLike[str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Session:
+        """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
+        model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind)
+        return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
+
+    @shows_progress("computing the golden result of")
+    def golden(self, *inputs: Any) -> Any:
+        """Bit-exact result in software, in the model's shape and dtype.
+
+        What the model updates in place continues from the run before, as it does in `simulate`; see `reset`.
+        """
+        program = self.design.program
+        results = evaluate_program(
+            program,
+            self.bind(*inputs),
+            self.captured.var_vals or None,
+            target=self.options.target,
+            units=self.options.units,
+            state=self._state,
+        )
+        return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
+
+    @shows_progress("running tinygrad's own")
+    def reference(self, *inputs: Any) -> Any:
+        """tinygrad's own result for the model, in the model's shape and dtype.
+
+        The compiler is not involved, so this tests capture, contents of weights and kernels; the state
+        of the model is that of its tensors.  It runs in tinygrad's interpreter, or compiled by clang where there is
+        one and the model is large.
+        """
+        program = self.design.program
+        operations = sum(k.macs for k in self.kernels) or 1
+        device = reference_device(operations, (b.dtype for b in program.buffers))
+        assert self.captured.model is not None
+        return self.captured.restore(own_result(self.captured.model, *inputs, device=device))
+
+    def check(self, output: Any, *inputs: Any) -> tuple[Agreement, ...]:
+        """Compare a result with tinygrad's own for the same inputs, see `reference`: one `Agreement` per output."""
+        found = self.captured.flat(output)
+        references = self.captured.flat(self.reference(*inputs))
+        return tuple(
+            agreement(array, reference, spec.dtype)
+            for array, reference, spec in zip(found, references, self.captured.outputs, strict=True)
+        )
+
+    def reset(self) -> None:
+        """Start over: `simulate` and `golden` forget what runs before them updated in place."""
+        self._state.clear()
+        self._sessions.close()
+
+    # Memories and parts
+
+    @property
+    def memory(self) -> MemoryMap:
+        """The memories: bits, words, ports and layouts; prints as a table."""
+        return MemoryMap(self.design)
+
+    def pack(self, name: str, array: Any) -> np.ndarray:
+        """Words of a memory (Python integers) for an array of the model; see `MemoryMap.pack`."""
+        return self.memory.pack(name, array)
+
+    def unpack(self, name: str, words: Any) -> np.ndarray:
+        """Array of the model from the words of a memory; see `MemoryMap.unpack`."""
+        return self.memory.unpack(name, words)
+
+    def memory_image(self) -> np.ndarray:
+        """Bytes of the memory outside the chip, from the address `memory_base` on, where weights are ``external``.
+
+        Tile by tile in the order of their use; the layout is under ``external_memory`` in the JSON of
+        `tg2hdl compile`.
+
+        Raises
+        ------
+        InputError
+            When all weights are on the chip.
+        """
+        from tg2hdl_top.external.image import memory_image
+
+        return memory_image(self.design)
+
+    def save_memory_image(self, path: str | PathLike[str]) -> None:
+        """Write `memory_image` with the identity of the design and a check, as `tg2hdl_host.MemoryImage` reads it.
+
+        Raises
+        ------
+        InputError
+            When all weights are on the chip.
+        """
+        from tg2hdl_host import MemoryImage
+
+        contents = self.memory_image().tobytes()
+        assert self.design.external is not None, "it has an image"
+        MemoryImage(self.design.identity, self.design.external.model.alignment, contents).save(path)
+
+    def bind(self, *inputs: Any) -> dict[str, np.ndarray]:
+        """Arrays of the design's buffers for a run with these inputs, by name: flat, weights that were loaded included.
+
+        Raises
+        ------
+        InputError
+            For a missing input, or one of another shape or dtype.
+        """
+        if self._prepare is not None:
+            inputs = self._prepare(*inputs)
+        return {**self._loaded, **self.captured.bind(*inputs)}

@@ -106,9 +106,9 @@ def test_command_describes_every_operation(operation):
 
 
 def test_command_counts(capsys):
-    main(["mul", "--profile", "fast", "--target", "ecp5"])
+    main(["mul", "--profile", "fast", "--family", "ecp5"])
     text = capsys.readouterr().out
-    assert "Mul of FP32, profile fast, target ecp5\nlatency      10 cycles\ninterval     1 cycle\n" in text
+    assert "Mul of FP32, profile fast, family ecp5\nlatency      10 cycles\ninterval     1 cycle\n" in text
     assert "multipliers  4 of 18x18" in text
     assert "accuracy     correctly rounded" in text
 

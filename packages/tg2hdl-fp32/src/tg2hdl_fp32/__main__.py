@@ -72,7 +72,7 @@ def describe(operation: str, format: Format, profile: str, target: str, **parame
     registers, multipliers, memory = _cost(core)
     return "\n".join(
         [
-            f"{name} of {format}, profile {profile}, target {target}",
+            f"{name} of {format}, profile {profile}, family {target}",
             f"latency      {core.latency} cycles",
             f"interval     {core.ii} cycle{'s' if core.ii > 1 else ''}",
             f"stages       {', '.join(f'{delay:.1f}' for delay in core.stage_delays)} ns (estimates for an ECP5-6)",
@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         parameters = dict(map(_parameter, options.set))
-        core = (options.operation, format_by_name(options.format), options.profile, options.target)
+        core = (options.operation, format_by_name(options.format), options.profile, options.family)
         text = _text(options, core, parameters)
         if options.command != "describe" and options.output:
             Path(options.output).write_text(text)
@@ -141,7 +141,7 @@ def _add_options(command: argparse.ArgumentParser, name: str) -> None:
     command.add_argument("operation", help=one_of(OPERATIONS))
     command.add_argument("--format", default="FP32", help=f"{one_of(FORMATS)}, or E<exponent>M<fraction>")
     command.add_argument("--profile", default="balanced", help=one_of(PROFILES))
-    command.add_argument("--target", default="generic", help=one_of(TARGETS))
+    command.add_argument("--family", default="generic", help=one_of(TARGETS))
     command.add_argument(
         "--set",
         action="append",

@@ -5,7 +5,7 @@
 | 0 | 8 | ``TG2HIMG1`` |
 | 8 | 8 | identity of the design |
 | 16 | 8 | bytes of the contents |
-| 24 | 4 | bytes of which the address in memory is a multiple |
+| 24 | 4 | alignment of the address in memory, in bytes |
 | 28 | 4 | CRC-32 of the contents |
 | 32 | 4 | CRC-32 of the 32 bytes before |
 | 36 | 28 | zero |
@@ -41,7 +41,7 @@ class MemoryImage:
     identity : str
         Of the design: 16 digits in base 16.
     alignment : int
-        Bytes of which the address of the contents is a multiple.
+        Alignment of the contents in bytes.
     contents : bytes
     """
 

@@ -1,4 +1,4 @@
-"""Many requests on their way at once, answered in order."""
+"""Many requests in flight, answered in order."""
 
 from __future__ import annotations
 

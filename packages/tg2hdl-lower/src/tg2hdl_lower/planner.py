@@ -63,7 +63,7 @@ FEW_TILES = 2
 """Ways to interleave them that are tried for each such II."""
 
 LONG = 3
-"""Cycles of a unit from which on operations take turns on it where products do."""
+"""Latency from which on a unit is time-shared where products are, in cycles."""
 
 WORTH_A_CHAIN = 0.95
 """Cycles that must be left where logic stands between the last and the first register of a unit in a recurrence."""

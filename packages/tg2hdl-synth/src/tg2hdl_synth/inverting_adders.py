@@ -1,4 +1,4 @@
-"""Sums of which the second word is inverted on a condition, as cells of Yosys that invert it in the carry chain.
+"""Sums whose second word is inverted on a condition, as cells of Yosys that invert it in the carry chain.
 
 A cell of an ECP5's carry chain has inputs to spare, but Yosys inverts with a LUT for each bit.
 """

@@ -191,7 +191,7 @@ class LaneChooser:
         return best
 
     def _is_packed(self, lanes: dict[int, int]) -> bool:
-        """Whether all products of these lanes are packed in pairs; none is left over behind a bound."""
+        """Whether all products of these lanes are packed in pairs; none is left over past a bound."""
         bounds = {loop.counter.axis: loop.bound for loop in self.kernel.loop_tree.walk() if loop.counter}
         return any(
             lanes.get(axis, 1) % 2 == 0

@@ -19,7 +19,7 @@ class CompileOptions(LowerOptions):
     ----------
     weights : {"rom", "loadable", "external"}
         Weights are the contents of read-only memories, or are written through host ports at run time, or are in memory
-        outside the chip as far as `on_chip_bits` has no place for them.
+        outside the chip as far as they do not fit in `on_chip_bits`.
     ports : tuple of str
         Kinds of host ports; each serves what it can of what earlier ones leave.
     schedule : str

@@ -37,7 +37,7 @@ def compile_model_to_hardware(
         One per parameter; they give the shapes and dtypes.
     weights : {"rom", "loadable", "external"}, optional
         Weights are contents of read-only memories (the default), are written through ports, or are in memory outside
-        the chip as far as `part`, or ``CompileOptions(on_chip_bits=...)``, has no place for them.
+        the chip as far as they do not fit `part`, or ``CompileOptions(on_chip_bits=...)``.
     multipliers : int, optional
         Hardware multipliers, which the kernels share and never exceed; one lane unless given.
     options : CompileOptions, optional

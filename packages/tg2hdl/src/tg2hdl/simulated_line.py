@@ -43,7 +43,7 @@ class SimulatedLine:
             self._bits.extend((0, *((byte >> n) & 1 for n in range(8)), 1))
 
     def read(self, timeout: float = 0.0) -> bytes:
-        """Advance until bytes have come and none is on its way; nothing when none is to be expected."""
+        """Advance until bytes have come and none is in flight; nothing when none is to be expected."""
         while self._bits or self._in_bit or self._left:
             self._advance()
             if len(self._received) >= _AT_ONCE:

@@ -54,7 +54,7 @@ def observe(
     Raises
     ------
     InputError
-        For a node of which nothing is left.
+        For a node with nothing left.
     """
     wanted = tuple(wanted)
     rng = np.random.default_rng(seed)

@@ -79,7 +79,7 @@ def _transform(
 
 
 def _real_inverse(node: OnnxNode, x: Tensor, length: int) -> Tensor:
-    """Real signal of which the bins of one half are given; the others are their conjugates."""
+    """Real signal from the bins of one half; the others are their conjugates."""
     bins = length // 2 + 1
     if sizes_of(x)[-2] != bins or sizes_of(x)[-1] != 2:
         raise node.unsupported(

@@ -22,7 +22,7 @@ from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.hardware.row_unit import RowUnit
 from tg2hdl_tpu.hardware.sxu import Sxu
 from tg2hdl_tpu.hardware.vmem import Vmem
-from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, Trap
+from tg2hdl_tpu.isa import INSTRUCTION_BITS, Trap
 
 __all__ = ["TensorCore"]
 
@@ -98,15 +98,13 @@ class TensorCore(wiring.Component):
         free, self.stop = Signal(), Signal(4)
         ready = Signal()
         m.d.comb += [ready.eq(~waiting_valid), sxu.ready.eq(ready)]
-        self._prepare(m, x_valid, free)
+        self._prepare(m, x_valid, free, Mux(waiting_valid, waiting, sxu.instruction))
         with m.If(free):
-            m.d.sync += x_valid.eq(0)
-            with m.If(waiting_valid):
-                m.d.sync += [self.x.eq(waiting), x_valid.eq(1), waiting_valid.eq(0)]
-            with m.Elif(sxu.valid):
-                m.d.sync += [self.x.eq(sxu.instruction), x_valid.eq(1)]
+            m.d.sync += [x_valid.eq(waiting_valid | sxu.valid), waiting_valid.eq(0)]
         with m.Elif(sxu.valid & ready):
-            m.d.sync += [waiting.eq(sxu.instruction), waiting_valid.eq(1)]
+            m.d.sync += waiting_valid.eq(1)
+        with m.If(ready):
+            m.d.sync += waiting.eq(sxu.instruction)
 
         launch = Signal()
         m.d.comb += launch.eq(self.start | self.host.begin)
@@ -153,51 +151,69 @@ class TensorCore(wiring.Component):
 
     # -- row stage
 
-    def _prepare(self, m: Module, x_valid: Any, free: Any) -> None:
-        """Give the rows of the instruction `x` to the issue, one after the other."""
+    def _prepare(self, m: Module, x_valid: Any, free: Any, following: Any) -> None:
+        """Give the rows of the instruction `x` to the issue, one after the other; then comes `following`."""
         config, x = self.config, self.x
         number, taken, stepped = Signal(10), Signal(), Signal()
-        gathers = (x.opcode >= 32) & (x.pre != 3) & (x.xlu == GATHER)
         gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
+        gathers = x.gathers
         row = prepared(m, config, x, number, Mux(gathers, gathered, x.a), gathers & beyond)
-        self.r, self.r_valid = row, x_valid & (~gathers | primed)
+        ready = x_valid & (~gathers | primed)
+        self.r, self.r_valid = row, ready
         if config.issue_registers:
             self.r, self.r_valid = Signal.like(row, name="r", reset_less=True), Signal(name="r_valid")
+            # Behind a transfer, the next row is compared with what the channel has then.
+            ready = ready & ~(self.r_valid & self.r.transfer)
         # A row is held while it waits.
         held = Signal()
         self._issue(m, row, held, taken)
         m.d.comb += held.eq(self.r_valid & ~taken)
-        ready = x_valid & (~gathers | primed)
         m.d.comb += [stepped.eq(ready & ~held), free.eq(~x_valid | (stepped & row.ends))]
         # The address of a gathered row is added in the cycle before.
         self.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
         read = [age.indices for age in self.ages[1 : 2 + config.read_registers]]
         if config.issue_registers:
             read.append(self.r_valid & self.r.indices)
-        following = Array(self.indices)[(number + primed)[: config.levels]]
+        index = Array(self.indices)[(number + primed)[: config.levels]]
         with m.If(stepped | ~primed):
-            m.d.sync += [gathered.eq(x.a + following[:16]), beyond.eq(following[16])]
+            m.d.sync += [gathered.eq(x.a + index[:16]), beyond.eq(index[16])]
             m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & ~held)
         with m.If(free):
             m.d.sync += primed.eq(0)
         if config.issue_registers:
             with m.If(~held):
                 m.d.sync += [self.r.eq(row), self.r_valid.eq(ready)]
-        with m.If(stepped):
-            m.d.sync += [number.eq(Mux(row.ends, 0, number + 1)), x.a.eq(x.a + x.a_stride)]
-            with m.If(~x.constant):
-                m.d.sync += x.b.eq(x.b + x.b_stride)
-            with m.If(~x.accumulate):
-                m.d.sync += x.dst.eq(x.dst + x.dst_stride)
+        # What is known late decides only whether anything changes.
+        ends = ~x_valid | row.ends
+        with m.If(stepped | ~x_valid):
+            m.d.sync += number.eq(Mux(ends, 0, number + 1))
+            with m.If(ends):
+                m.d.sync += x.eq(following)
+            with m.Else():
+                m.d.sync += x.a.eq(x.a + x.a_stride)
+                with m.If(~x.constant):
+                    m.d.sync += x.b.eq(x.b + x.b_stride)
+                with m.If(~x.accumulate):
+                    m.d.sync += x.dst.eq(x.dst + x.dst_stride)
         with m.If(~self.running | (self.stop != 0)):
             m.d.sync += number.eq(0)
 
-    @staticmethod
-    def _covers(channel: Channel | HostPort, row: Any) -> Any:
-        return channel.active & (row >= channel.row) & (row <= channel.last)
+    def _covers(
+        self, m: Module, name: str, channel: Channel | HostPort, rows: tuple[Any, Any], held: Any
+    ) -> Any:
+        """Whether a row is still to be moved: of the row that is issued, and known a cycle early as the next one."""
+        now, following = rows
 
-    def _arrives(self, row: Any) -> Any:
-        return self._covers(self.load, row) | self._covers(self.port, row)
+        def covers(row: Any) -> Any:
+            return channel.active & (row >= channel.row) & (row <= channel.last)
+
+        if not self.config.issue_registers:
+            return covers(now)
+        # As the channel was in the cycle before; while the row is held, the channel may pass it.
+        covered = Signal(name=f"{name}_covers")
+        passed = channel.moved & (channel.before == now)
+        m.d.sync += covered.eq(Mux(held, covered & ~passed, covers(following)))
+        return covered
 
     def _matches(self, m: Module, row: Any, held: Any) -> dict[str, Match]:
         early = bool(self.config.issue_registers)
@@ -215,11 +231,21 @@ class TensorCore(wiring.Component):
         holds = r.reads_c & ~beat
         match = self._matches(m, row, held)
         load, store = self.load, self.store
-        kept = r.writes & self._covers(store, r.to)
-        to_arrives = self._arrives(r.to)
+
+        def arrives(name: str) -> Any:
+            rows = (r[name], row[name])
+            return any_of(
+                [
+                    self._covers(m, f"{c}_{name}", channel, rows, held)
+                    for c, channel in (("load", load), ("port", self.port))
+                ]
+            )
+
+        kept = r.writes & self._covers(m, "store_to", store, (r.to, row.to), held)
+        to_arrives = arrives("to")
         wait_c = match["to"].waits() | to_arrives
-        wait_a = match["a"].waits() | self._arrives(r.a_row)
-        wait_b = r.reads_b & (match["b"].waits() | self._arrives(r.b_row))
+        wait_a = match["a"].waits() | arrives("a_row")
+        wait_b = r.reads_b & (match["b"].waits() | arrives("b_row"))
         wait_w = r.writes & (
             to_arrives | kept | match["to"].waits_for_slower(r.kind) | self.flights.port_taken(r.kind)
         )
@@ -243,7 +269,12 @@ class TensorCore(wiring.Component):
         own_active = Mux(r.load, load.active, store.active)
         self.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
         goes = self.r_valid & r.transfer & ~r.bad & ~r.outside_bad
-        hands_over = goes & ~(any_of(meets) | own_active | self.unchecked | self.port.active)
+        clear = goes & ~(any_of(meets) | own_active | self.unchecked | self.port.active)
+        hands_over = clear
+        if config.issue_registers:  # compared in one cycle, handed over in the next
+            was_clear = Signal()
+            hands_over = self.r_valid & was_clear
+            m.d.sync += was_clear.eq(clear & ~was_clear)
         for channel, which in ((load, r.load), (store, ~r.load)):
             m.d.comb += [
                 channel.start.eq(hands_over & which),
@@ -402,6 +433,7 @@ class TensorCore(wiring.Component):
                 m.d.sync += result.eq(unit.result)
         m.d.comb += [
             vmem.row.eq(self.flights.row),
+            vmem.writes.eq(self.flights.writes),
             vmem.data.eq(result),
             vmem.mask.eq(self.flights.mask),
             self.sxu.word.eq(word),
@@ -445,20 +477,30 @@ class TensorCore(wiring.Component):
             & ~self.read_waits
         )
         same_bank = self.flights.writes & (self.flights.row[-1] == load.row[bits - 1])
-        put = arriving.ready & ~same_bank & ~waits["load"] & load.active
+        put, pop = Signal(), Signal()
+        ready, head = arriving.ready, arriving.head
+        if config.issue_registers:
+            ready, head = Signal(name="staged"), Signal(config.row_bits, name="staged_row", reset_less=True)
+            with m.If(put | ~ready):
+                m.d.sync += [ready.eq(arriving.ready), head.eq(arriving.head)]
+            m.d.comb += pop.eq(arriving.ready & (put | ~ready))
+        else:
+            m.d.comb += pop.eq(put)
+        m.d.comb += put.eq(ready & ~same_bank & ~waits["load"] & load.active)
         m.d.comb += [
             self.read_en.eq(request),
             self.read_address.eq(load.address),
             arriving.push.eq(self.read_valid),
             arriving.row.eq(self.read_data),
-            arriving.pop.eq(put),
+            arriving.pop.eq(pop),
+            # The channel begins after the last row of the port.
             vmem.load_en.eq(put | self.port.put),
-            vmem.load_row.eq(Mux(put, load.row, self.port.put_row)),
-            vmem.load_data.eq(Mux(put, arriving.head, self.host.row)),
-            self.port.busy.eq(put | (self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1]))),
+            vmem.load_row.eq(Mux(load.active, load.row, self.port.put_row)),
+            vmem.load_data.eq(Mux(load.active, head, self.host.row)),
+            self.port.busy.eq(self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1])),
             load.request.eq(request),
             load.outside_done.eq(request),
-            load.arrived.eq(put),
+            load.arrived.eq(pop),
             load.row_done.eq(put),
             load.finish.eq(put & (load.row == load.last)),
         ]
@@ -497,15 +539,12 @@ class TensorCore(wiring.Component):
         row = channel.row[:bits]
         if not self.config.issue_registers:
             return Match(m, self.flights, row, name=name).waits()
-        # Compared a cycle early, for the case that the channel moves a row in this cycle and that it does not.
+        # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
         stays = Mux(channel.active, row, self.r.first_row)
-        both = [
-            Match(m, self.flights, r, name=f"{name}_{which}", registered=True)
-            for which, r in (("stays", stays), ("moves", (row + 1)[:bits]))
-        ]
-        moved = Signal(name=f"{name}_moved")
-        m.d.sync += moved.eq(channel.row_done)
-        return Mux(moved, both[1].waits(), both[0].waits())
+        both = Signal(2, name=f"{name}_waits")
+        rows = (stays, (row + 1)[:bits])
+        m.d.sync += both.eq(Cat(Match(m, self.flights, r, name=name).waits() for r in rows))
+        return Mux(channel.moved, both[1], both[0])
 
 
 def _lanes_of(mask: Any, row: Any) -> Any:

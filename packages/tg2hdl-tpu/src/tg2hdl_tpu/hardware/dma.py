@@ -78,6 +78,8 @@ class Channel(wiring.Component):
         The rows of the scratchpad that are left.
     address, outside_first, outside_last : Out
         The next row of the external memory, and all of the transfer.
+    moved, before : Out
+        A row moved at the scratchpad in the last cycle, and `row` in that cycle.
     left, outstanding : Out
         Requests that are left, and rows on their way.
     """
@@ -100,6 +102,8 @@ class Channel(wiring.Component):
                 "active": Out(1),
                 "row": Out(bits),
                 "last": Out(bits),
+                "moved": Out(1),
+                "before": Out(bits),
                 "address": Out(ADDRESS_BITS),
                 "outside_first": Out(ADDRESS_BITS),
                 "outside_last": Out(ADDRESS_BITS),
@@ -113,6 +117,8 @@ class Channel(wiring.Component):
         m = Module()
         m.d.sync += [
             self.row.eq(self.row + self.row_done),
+            self.moved.eq(self.row_done),
+            self.before.eq(self.row),
             self.address.eq(self.address + self.outside_done),
             self.left.eq(self.left - self.request),
             self.outstanding.eq(self.outstanding + self.request - self.arrived),

@@ -165,21 +165,25 @@ class Match:
             same = place.row == row
             return same if mask is None else same & (place.mask & mask).any()
 
+        theirs = [place.there for place in flights.places]
         found = [compare(place) for place in flights.places]
-        if not registered:
-            self.found: list[Any] = found
-            return
-        following = flights.shifted(found, compare(flights.before[0]))
-        self.found = [Signal(name=f"{name}_{n}") for n in range(len(found))]
-        if held is not None:
-            kept = flights.shifted(list(self.found), Const(0))
-            following = [Mux(held, k, f) for k, f in zip(kept, following, strict=True)]
-        m.d.sync += [s.eq(f) for s, f in zip(self.found, following, strict=True)]
+        if registered:
+            # Of all but the row that is issued now and those that wait, it is known that they are there.
+            count = len(flights.before)
+            found = [f & there for f, there in zip(found[:count], theirs, strict=False)] + found[count:]
+            following = flights.shifted(found, compare(flights.before[0]))
+            found = [Signal(name=f"{name}_{n}") for n in range(len(found))]
+            if held is not None:
+                kept = flights.shifted([found[0] & theirs[0], *found[1:]], Const(0))
+                following = [Mux(held, k, f) for k, f in zip(kept, following, strict=True)]
+            m.d.sync += [s.eq(f) for s, f in zip(found, following, strict=True)]
+            theirs[1:count] = [Const(1)] * (count - 1)
+        self.found: list[Any] = found
+        self._waits = any_of([f & there for f, there in zip(found, theirs, strict=True)])
 
     def waits(self) -> Any:
         """Whether one of them is in flight."""
-        places = self.flights.places
-        return any_of([f & place.there for f, place in zip(self.found, places, strict=True)])
+        return self._waits
 
     def waits_for_slower(self, kind: Any) -> Any:
         """Whether one of them, of a slower kind, is in flight."""

@@ -67,8 +67,8 @@ class HostPort(wiring.Component):
         Lanes that are written, their row, and its words.
     put, put_row : Out
         Write `host.row` to this row of the scratchpad.
-    active, row, last : Out
-        Rows that are still to come.
+    active, row, last, moved, before : Out
+        Rows that are still to come; whether one came in the last cycle, and `row` in that cycle.
     write_en, write_address : Out
         Where `host.word` belongs.
     streaming, known : Out
@@ -89,6 +89,8 @@ class HostPort(wiring.Component):
                 "active": Out(1),
                 "row": Out(bits + 1),
                 "last": Out(bits + 1),
+                "moved": Out(1),
+                "before": Out(bits + 1),
                 "write_en": Out(1),
                 "write_address": Out(PC_BITS),
                 "streaming": Out(1),
@@ -113,6 +115,8 @@ class HostPort(wiring.Component):
         ]
         m.d.sync += [
             self.row.eq(at + self.put),
+            self.moved.eq(self.put),
+            self.before.eq(at),
             self.last.eq(last),
             self.active.eq(expects & ~(self.put & (at == last))),
             self.known.eq(self.write_address + self.write_en),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.hardware.records import is_one_of, prepared_layout, row_bits
+from tg2hdl_tpu.hardware.records import is_one_of, part_logs, prepared_layout, row_bits
 from tg2hdl_tpu.isa import OPCODES
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
@@ -24,7 +24,6 @@ _SAME = (
     "levels",
     "pack",
     "pc",
-    "count",
 )
 
 
@@ -51,7 +50,12 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
     with_b = is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_b))
     reads_b = is_vector & ~x.constant & (permute | with_b)
     a_row, to_row = Signal(signed(28), name="a_row"), Signal(signed(28), name="to_row")
-    m.d.comb += [a_row.eq(a >> x.shift), to_row.eq(x.dst >> x.segment)]
+    shifts = {0, *part_logs(config, 1), *part_logs(config, 2)}
+    with m.Switch(x.shift):
+        for shift in sorted(shifts):
+            with m.Case(shift) if shift != max(shifts) else m.Default():
+                m.d.comb += a_row.eq(a >> shift)
+    m.d.comb += to_row.eq(x.dst >> x.segment)
     mask, straight = Signal(lanes, name="mask"), Signal(lanes, name="straight")
     with m.Switch(x.segment):
         for log in range(config.levels + 1):
@@ -60,21 +64,21 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
                 place = x.dst[:log] if log else Value.cast(0)
                 m.d.comb += mask.eq(((1 << width) - 1) << (place * width))
     m.d.comb += straight.eq(mask | (x.levels != 0).replicate(lanes))
-    beyond_first = x.count - 1
-    last = number == beyond_first
+    last = number == x.further
     everything = Value.cast((1 << lanes) - 1)
 
-    first = Mux(is_load, x.dst, x.a)
     final, outside_final = Signal(signed(29), name="final"), Signal(signed(35), name="outside_final")
-    m.d.comb += [final.eq(first + beyond_first), outside_final.eq(x.b + beyond_first)]
+    m.d.comb += [final.eq(x.a + x.further), outside_final.eq(x.b + x.further)]
 
-    def beyond(row: Any) -> Any:
-        return (row >> bits) != 0
+    def beyond(address: Any, shift: Any = 0) -> Any:
+        """Whether `address >> shift` is no row, without waiting for the shifter."""
+        low = [address[bits + n] & (shift <= n) for n in range(7)]
+        return Cat(low).any() | address[bits + 7 :].any()
 
     bad = Mux(
         is_vector,
-        beyond(to_row) | beyond(a_row) | wrong | (reads_b & beyond(x.b)),
-        Mux(is_dma, beyond(first) | beyond(final), beyond(a_row)),
+        beyond(x.dst, x.segment) | beyond(a, x.shift) | wrong | (reads_b & beyond(x.b)),
+        Mux(is_dma, beyond(x.a) | beyond(final), beyond(a, x.shift)),
     )
     kinds = [is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.kind == kind)) for kind in (1, 2)]
     m.d.comb += [
@@ -110,7 +114,8 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         out.outside_bad.eq((x.b < 0) | (outside_final >= config.xmem_rows)),
         out.transfer.eq(is_dma),
         out.load.eq(is_load),
-        out.first_row.eq(first),
+        out.first_row.eq(x.a),
+        out.count.eq(x.further + 1),
         out.final.eq(final),
         out.outside.eq(x.b),
         out.outside_final.eq(outside_final),

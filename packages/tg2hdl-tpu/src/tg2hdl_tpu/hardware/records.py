@@ -18,6 +18,7 @@ __all__ = [
     "PC_BITS",
     "fields",
     "is_one_of",
+    "part_logs",
     "prepared_layout",
     "resolved_layout",
     "row_bits",
@@ -31,7 +32,6 @@ _KEPT = (
     "opcode",
     "dst_stride",
     "a_stride",
-    "count",
     "pre",
     "constant",
     "relu",
@@ -63,6 +63,8 @@ def resolved_layout() -> data.StructLayout:
         "b": signed(34),
         "b_stride": signed(16),
         "shift": 3,  # log2 of the parts of a row that `a` counts
+        "further": 10,  # rows after the first
+        "gathers": 1,
     }
     for name in _KEPT:
         field = FIELDS[name]
@@ -143,6 +145,13 @@ def prepared_layout(config: Config) -> data.StructLayout:
 def row_bits(config: Config) -> int:
     """Bits of the number of a row."""
     return (config.vmem_rows - 1).bit_length()
+
+
+def part_logs(config: Config, pre: int) -> list[int]:
+    """Log2 of the parts that a row has: for a row of the matrix unit, for a row of weights, for a tile."""
+    words = {1: config.lanes, 2: 4 * config.lanes}[pre]
+    sizes = (config.rows, config.columns, config.rows * config.columns)
+    return [max(1, words // size).bit_length() - 1 for size in sizes]
 
 
 def is_one_of(opcode: Any, names: Iterable[str]) -> Any:

@@ -6,18 +6,17 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, LOOP_DEPTH, Config
-from tg2hdl_tpu.hardware.records import PC_BITS, fields, is_one_of, resolved_layout
-from tg2hdl_tpu.isa import INSTRUCTION_BITS, OPCODES, Trap, illegal
+from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, Config
+from tg2hdl_tpu.hardware.loops import LoopStack
+from tg2hdl_tpu.hardware.records import PC_BITS, fields, is_one_of, part_logs, resolved_layout
+from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, OPCODES, Trap, illegal
 
 __all__ = ["Sxu"]
-
-_LIMIT = 1 << (ADDRESS_BITS - 1)
 
 
 class Sxu(wiring.Component):
@@ -85,35 +84,29 @@ class Sxu(wiring.Component):
         following = Signal(PC_BITS)
         m.d.comb += read.addr.eq(following)
         m.d.sync += fetched.eq(following)
-        # A word from the host port is executed in the next cycle; the memory shows it two cycles later.
-        shown, passes = Signal(init=1), Signal()
-        m.d.sync += shown.eq(~self.streaming | (following < self.known))
-        m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
+        # A word from the host port is executed in the next cycle; the memory shows it two cycles later.  With registers
+        # for the issue, only the memory has it.
+        streaming, known = Signal(), Signal(PC_BITS)
+        m.d.sync += [streaming.eq(self.streaming), known.eq(self.known)]
+        shown, passes = Signal(), Signal()
+        m.d.comb += shown.eq(~streaming | (fetched < known))
+        if not config.issue_registers:
+            m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
+        idle, steps = self.reset & ~self.start, consumed | ~valid
         # Before the start, the memory shows the first instruction.
-        with m.If(self.reset & ~self.start):
+        with m.If(idle):
             m.d.comb += following.eq(0)
-            m.d.sync += valid.eq(0)
         with m.Elif(redirect):
             m.d.comb += following.eq(target)
-            m.d.sync += valid.eq(0)
-        with m.Elif((consumed | ~valid) & (shown | passes)):
-            m.d.comb += following.eq(fetched + 1)
-            m.d.sync += [word.eq(Mux(passes, write.data, read.data)), pc.eq(fetched), valid.eq(1)]
-        with m.Elif(consumed):
-            m.d.comb += following.eq(fetched)
-            m.d.sync += valid.eq(0)
         with m.Else():
-            m.d.comb += following.eq(fetched)
+            m.d.comb += following.eq(fetched + (steps & (shown | passes)))
+        m.d.sync += valid.eq(~idle & ~redirect & (~steps | shown | passes))
+        with m.If(steps):
+            m.d.sync += [word.eq(Mux(passes, write.data, read.data)), pc.eq(fetched)]
 
         i = fields(word)
         registers = Array([Signal(signed(ADDRESS_BITS), name=f"a{n}") for n in range(ADDRESS_REGISTERS)])
         a_register = registers[i.a_reg]
-        loop_start = Array([Signal(PC_BITS, name=f"start{n}") for n in range(LOOP_DEPTH)])
-        loop_left = Array([Signal(ADDRESS_BITS, name=f"left{n}") for n in range(LOOP_DEPTH)])
-        depth = Signal(range(LOOP_DEPTH + 1))
-        top = Signal(range(LOOP_DEPTH))
-        m.d.comb += top.eq(depth - 1)
-
         rows = is_one_of(
             i.opcode, (n for n, o in OPCODES.items() if o.form in ("weights", "index", "dma", "lda"))
         )
@@ -121,29 +114,19 @@ class Sxu(wiring.Component):
         is_lda = i.opcode == OPCODES["lda"].code
         is_dma = is_one_of(i.opcode, ("load", "store"))
         waits, waiting_register, waiting_pc = Signal(), Signal(3), Signal(PC_BITS)
-        can, run = Signal(), Signal()
+        can, run, late = Signal(), Signal(), Signal()
         outside, wrong = Signal(), Signal()
         m.d.comb += [
             can.eq(valid & ~self.halting & ~waits),
             outside.eq(pc >= config.imem_depth),
             wrong.eq(~word[-1]),
             run.eq(can & ~outside & ~wrong),
-            self.valid.eq(run & rows),
+            self.valid.eq(run & rows & ~late),
         ]
         self._resolve(m, i, registers, is_dma, is_lda)
         m.d.comb += self.instruction.pc.eq(pc)
-
-        trap = Signal(4)
-        m.d.comb += [self.trap.eq(trap), self.trap_pc.eq(pc)]
-        with m.If(can & outside):
-            m.d.comb += trap.eq(Trap.PROGRAM)
-        with m.Elif(can & wrong):
-            m.d.comb += trap.eq(Trap.ILLEGAL)
         with m.If(self.valid & self.ready):
-            m.d.comb += consumed.eq(1)
             m.d.sync += [waits.eq(is_lda), waiting_register.eq(i.dst_reg), waiting_pc.eq(pc)]
-        fits = Signal()
-        m.d.comb += fits.eq((self.word < _LIMIT) & (self.word >= -_LIMIT))
         # `lda` and `set` never write in the same cycle.
         total, sets, comes = Signal(signed(34)), Signal(), Signal()
         m.d.comb += [total.eq(a_register + i.b), comes.eq(waits & self.word_valid & ~self.halting)]
@@ -152,15 +135,54 @@ class Sxu(wiring.Component):
             m.d.sync += target_register.eq(Mux(waits, self.word, total))
         with m.If(comes):
             m.d.sync += waits.eq(0)
-            with m.If(~fits):
-                m.d.comb += [trap.eq(Trap.REGISTER), self.trap_pc.eq(waiting_pc)]
-        with m.If(run & ~rows):
-            loops = (loop_start, loop_left, depth, top)
-            self._scalar(m, i, (total, sets), a_register, loops, trap, target, redirect, pc)
-            m.d.comb += consumed.eq(1)
-        m.d.comb += self.halt.eq((trap != 0) | (run & (i.opcode == OPCODES["halt"].code)))
+
+        # What was written is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
+        checked, checks, loops, unbalanced = Signal(signed(34)), Signal(), Signal(), Signal()
+        checked_pc = Signal(PC_BITS)
+        top = checked[ADDRESS_BITS - 1 :]
+        fits = ~top.any() | top.all()
+        positive = ~checked[-1] & checked[:ADDRESS_BITS].any()
+        m.d.comb += late.eq((unbalanced | (checks & ~(fits & (positive | ~loops)))) & ~self.halting)
+
+        names = ("set", "loop", "end", "jump", "bz", "bnz", "bneg")
+        does = {name: run & (i.opcode == OPCODES[name].code) for name in names}
+        stack = LoopStack(m, does["loop"], does["end"], count=total, start=pc + 1, reset=self.reset)
+        branches = does["bz"] | does["bnz"] | does["bneg"]
+        zero, negative, tested = a_register == 0, a_register < 0, Const(1)
+        if config.issue_registers:
+            # A cycle to look at the register, and one to branch.
+            values, (zero, negative, tested) = (
+                (zero, negative),
+                (Signal(name=n) for n in ("zero", "negative", "tested")),
+            )
+            m.d.sync += [Cat(zero, negative).eq(Cat(values)), tested.eq(branches & ~tested)]
+        taken = (does["bz"] & zero) | (does["bnz"] & ~zero) | (does["bneg"] & negative)
+        m.d.comb += [
+            sets.eq(does["set"]),
+            consumed.eq(Mux(rows, self.valid & self.ready, run & ~stack.waits & (tested | ~branches))),
+            redirect.eq(stack.repeats | does["jump"] | (taken & tested)),
+            target.eq(Mux(does["end"], stack.start, i.dst)),
+        ]
+        m.d.sync += [
+            checked.eq(Mux(waits, self.word, total)),
+            checked_pc.eq(Mux(waits, waiting_pc, pc)),
+            checks.eq(sets | comes | does["loop"]),
+            loops.eq(does["loop"]),
+            unbalanced.eq(stack.wrong),
+        ]
+        m.d.comb += [
+            self.trap_pc.eq(Mux(late, checked_pc, pc)),
+            self.halt.eq(late | (can & (outside | wrong)) | (run & (i.opcode == OPCODES["halt"].code))),
+        ]
+        with m.If(late):
+            m.d.comb += self.trap.eq(Mux(loops | unbalanced, Trap.LOOP, Trap.REGISTER))
+        with m.Elif(outside):
+            m.d.comb += self.trap.eq(Trap.PROGRAM)
+        with m.Elif(wrong):
+            m.d.comb += self.trap.eq(Trap.ILLEGAL)
         with m.If(self.reset):
-            m.d.sync += [waits.eq(0), depth.eq(0), *(register.eq(0) for register in registers)]
+            m.d.sync += [waits.eq(0), checks.eq(0), unbalanced.eq(0)]
+            m.d.sync += [register.eq(0) for register in registers]
         return m
 
     def _resolve(self, m: Module, i: Any, registers: Any, is_dma: Any, is_lda: Any) -> None:
@@ -171,55 +193,17 @@ class Sxu(wiring.Component):
         row = i.b[:16]
         base = Mux(is_dma | i.constant, i.b, row)
         config = self.config
-        is_tile, is_weights = (i.opcode == OPCODES[name].code for name in ("tile", "weights"))
-        for pre, words in ((1, config.lanes), (2, 4 * config.lanes)):
-            sizes = (config.rows, config.columns, config.rows * config.columns)
-            logs = [max(1, words // size).bit_length() - 1 for size in sizes]
+        is_tile, is_weights, is_load = (i.opcode == OPCODES[n].code for n in ("tile", "weights", "load"))
+        for pre in (1, 2):
+            logs = part_logs(config, pre)
             with m.If(i.pre == pre):
                 m.d.comb += out.shift.eq(Mux(is_tile, logs[2], Mux(is_weights, logs[1], logs[0])))
         m.d.comb += [
             out.dst.eq(i.dst + Mux(is_lda, 0, registers[i.dst_reg])),
-            out.a.eq(i.a + registers[i.a_reg]),
+            # Of a transfer, the rows of the scratchpad.
+            out.a.eq(Mux(is_load, i.dst + registers[i.dst_reg], i.a + registers[i.a_reg])),
+            out.further.eq(i.count - 1),
+            out.gathers.eq((i.opcode >= 32) & (i.pre != 3) & (i.xlu == GATHER)),
             out.b.eq(base + Mux(i.constant, 0, registers[i.b_reg])),
             out.b_stride.eq(i.b[16:].as_signed()),
         ]
-
-    def _scalar(
-        self,
-        m: Module,
-        i: Any,
-        sums: Any,
-        source: Any,
-        loops: Any,
-        trap: Any,
-        target: Any,
-        redirect: Any,
-        pc: Any,
-    ) -> None:
-        start, left, depth, top = loops
-        total, sets = sums
-        fits = Signal()
-        m.d.comb += fits.eq((total < _LIMIT) & (total >= -_LIMIT))
-        taken = {"jump": 1, "bz": source == 0, "bnz": source != 0, "bneg": source < 0}
-        with m.Switch(i.opcode):
-            with m.Case(OPCODES["set"].code):
-                with m.If(fits):
-                    m.d.comb += sets.eq(1)
-                with m.Else():
-                    m.d.comb += trap.eq(Trap.REGISTER)
-            with m.Case(OPCODES["loop"].code):
-                with m.If((depth == LOOP_DEPTH) | (total < 1) | ~fits):
-                    m.d.comb += trap.eq(Trap.LOOP)
-                with m.Else():
-                    m.d.sync += [start[depth].eq(pc + 1), left[depth].eq(total), depth.eq(depth + 1)]
-            with m.Case(OPCODES["end"].code):
-                with m.If(depth == 0):
-                    m.d.comb += trap.eq(Trap.LOOP)
-                with m.Elif(left[top] != 1):
-                    m.d.sync += left[top].eq(left[top] - 1)
-                    m.d.comb += [target.eq(start[top]), redirect.eq(1)]
-                with m.Else():
-                    m.d.sync += depth.eq(depth - 1)
-            for name, condition in taken.items():
-                with m.Case(OPCODES[name].code):
-                    m.d.comb += [target.eq(i.dst), redirect.eq(condition)]

@@ -26,7 +26,7 @@ class Vmem(wiring.Component):
         In that next cycle: `b_data` is this word for all lanes.
     store_row, store_en : In
         A row that the DMA store reads through port B, in place of the pipeline.
-    row, data, mask : In
+    writes, row, data, mask : In
         The row that the pipeline writes, with an enable for each lane.
     load_row, load_data, load_en : In
         The row that the DMA load writes to a bank that the pipeline does not write.
@@ -48,6 +48,7 @@ class Vmem(wiring.Component):
                 "word": In(32),
                 "store_row": In(bits),
                 "store_en": In(1),
+                "writes": In(1),
                 "row": In(bits),
                 "data": In(word),
                 "mask": In(config.lanes),
@@ -70,12 +71,14 @@ class Vmem(wiring.Component):
             write = memory.write_port(granularity=32)
             stored = self.store_en & (self.store_row[-1] == number)
             loaded = self.load_en & (self.load_row[-1] == number)
-            mine = self.mask & (self.row[-1] == number).replicate(self.config.lanes)
+            # What is known late decides only whether anything is written.
+            written = self.writes & (self.row[-1] == number)
+            mine = self.mask & written.replicate(self.config.lanes)
             m.d.comb += [
                 a.addr.eq(self.a_row[:-1]),
                 b.addr.eq(Mux(stored, self.store_row[:-1], self.b_row[:-1])),
-                write.addr.eq(Mux(loaded, self.load_row[:-1], self.row[:-1])),
-                write.data.eq(Mux(loaded, self.load_data, self.data)),
+                write.addr.eq(Mux(written, self.row[:-1], self.load_row[:-1])),
+                write.data.eq(Mux(written, self.data, self.load_data)),
                 write.en.eq(mine | loaded.replicate(self.config.lanes)),
             ]
             reads["a"].append(a.data)

@@ -32,6 +32,10 @@ struct Channel {
     int active, pc;
     int32_t vmem, vmem_last, xmem, left;   // VMEM: next and last row; external: next row, requests that are left
     int32_t x_first, x_last;
+    int was_active, seen_active;           // in the cycle before, and as the row stage sees it
+    int32_t was_vmem, seen_vmem;
+    int staged;                            // a row is on its way from the queue to the scratchpad
+    Row stage;
     int outstanding, head;
     int64_t ready[TPU_DMA_FIFO];
     Row data[TPU_DMA_FIFO];
@@ -113,7 +117,11 @@ struct Run {
     int64_t last_write = -1, t = 0, last_check = -1000;
     Channel load{}, store{};
     Stream host{};
-    int32_t arrived = 0;     // rows
+    int32_t arrived = 0, was_arrived = 0, seen_arrived = 0;  // rows
+    bool clear = false;      // the transfer in the row stage met nothing in the cycle before
+    bool tested = false;     // the register of a branch has been looked at
+    int late = 0, late_pc = 0;  // a trap of the instruction before
+    int64_t loop_at = -1;
     bool latched = false;    // the word at `pc`, while words come
     int32_t regs[8] = {};
     struct { int32_t start, left; } loops[TPU_LOOP_DEPTH];
@@ -139,11 +147,11 @@ struct Run {
     }
     static int bank(int32_t row) { return row >= TPU_VMEM_ROWS / 2; }
 
-    bool in_flight(int32_t row, uint32_t mask) const {
-        if (last_write < t) return false;
-        for (unsigned n = 0; n < LONGEST; n++) {
+    bool in_flight(int32_t row, uint32_t mask, int before = 0) const {
+        if (last_write < t - before) return false;
+        for (unsigned n = 0; n < LONGEST + before; n++) {
             const Flight &f = flights[(flight_at - 1 - n) % HISTORY];
-            if (f.write >= t && f.row == row && (f.mask & mask)) return true;
+            if (f.write >= t - before && f.row == row && (f.mask & mask)) return true;
         }
         return false;
     }
@@ -174,6 +182,7 @@ struct Run {
         if (p.valid || !x.valid) return;
         bool gathers = tpu_form(x.opcode) == FORM_VECTOR && x.pre != 3 && x.xlu == 1;
         if (gathers && !primed) { primed = t >= index_ready; return; }  // `p` is free: no `index` is to be issued
+        if (TPU_ISSUE_REGISTERS && x_state == X_DMA) return;  // a row behind a transfer sees its channel
         p = x;
         if (gathers) {
             int32_t i = m.index[done_rows];
@@ -201,6 +210,23 @@ struct Run {
         if (TPU_ISSUE_REGISTERS) prepare();
     }
 
+    // With registers, the row stage compares its rows with the channels as they were in the cycle before.
+    void see(Channel &ch) const {
+        ch.seen_active = TPU_ISSUE_REGISTERS ? ch.was_active : ch.active;
+        ch.seen_vmem = TPU_ISSUE_REGISTERS ? ch.was_vmem : ch.vmem;
+        ch.was_active = ch.active;
+        ch.was_vmem = ch.vmem;
+    }
+    void see() {
+        see(load);
+        see(store);
+        seen_arrived = TPU_ISSUE_REGISTERS ? was_arrived : arrived;
+        was_arrived = arrived;
+    }
+    static bool covers(const Channel &ch, int32_t row) {
+        return ch.seen_active && row >= ch.seen_vmem && row <= ch.vmem_last;
+    }
+
     bool x_ready() const { return !x.valid && (TPU_ISSUE_REGISTERS || !p.valid); }
 
     bool overlaps(const Channel &ch, int32_t low, int32_t high) const {
@@ -208,7 +234,7 @@ struct Run {
     }
 
     bool arrives(int32_t row) const {
-        return overlaps(load, row, row) || (row >= host.first + arrived && row < host.first + host.count);
+        return covers(load, row) || (row >= host.first + seen_arrived && row < host.first + host.count);
     }
 
     void issue_dma() {
@@ -219,7 +245,10 @@ struct Run {
         Channel &mine = is_load ? load : store, &other = is_load ? store : load;
         bool same_rows = overlaps(other, first, last);
         bool same_x = other.active && p.b <= other.x_last && p.b + p.count - 1 >= other.x_first;
-        if (mine.active || same_rows || same_x || t <= last_check + CHECK || arrived < host.count) { x_state = X_CHANNEL; return; }
+        bool was_clear = clear;
+        clear = !(mine.active || same_rows || same_x || t <= last_check + CHECK || arrived < host.count);
+        if (!(TPU_ISSUE_REGISTERS ? was_clear : clear)) { x_state = X_CHANNEL; return; }
+        clear = false;
         mine = Channel{};
         mine.active = 2;  // from the next cycle on
         mine.pc = p.pc;
@@ -305,7 +334,7 @@ struct Run {
         if (blocked(from, p.pre ? ~0u : straight)) return;
         if (reads_b && blocked(p.b, permute ? ~0u : straight)) return;
         if (writes && arrives(to)) { x_state = X_LOAD; return; }
-        if (writes && overlaps(store, to, to)) { x_state = X_STORE; return; }
+        if (writes && covers(store, to)) { x_state = X_STORE; return; }
         if (writes && slot_taken(at, kind, to, straight)) { x_state = X_PORT; return; }
         if (t < unit_free[kind]) { x_state = X_UNIT; return; }
         unit_free[kind] = t + INTERVAL[kind];
@@ -384,15 +413,22 @@ struct Run {
         s_state = S_HALT;
     }
 
+    // The machine stops in the next cycle.
+    void trap_later(int code, int at_pc) {
+        late = code;
+        late_pc = at_pc;
+    }
+
     void go(int32_t to) {
         pc = to;
         latched = false;
         fetch_at = t + 2;
     }
 
-    // Word k comes in cycle k and is executed in the next one, or from the memory three cycles later.
+    // Word k comes in cycle k and is executed in the next one (not with registers), or from the memory three cycles later.
     bool fetched() {
-        if (host.words) latched |= pc < host.words ? pc == t - 1 || pc <= t - 3 : t >= host.words + 2;
+        bool bypassed = !TPU_ISSUE_REGISTERS && pc == t - 1;
+        if (host.words) latched |= pc < host.words ? bypassed || pc <= t - 3 : t >= host.words + 2;
         return latched || !host.words;
     }
 
@@ -401,10 +437,11 @@ struct Run {
         if (ready && full) { x = q; q.valid = 0; }
         s_pc = pc;
         if (halting) { s_state = S_HALT; return; }
+        if (late) { pc = late_pc; return trap(late); }
         if (lda_at) {
             s_state = S_LDA;
             if (lda_at < 0 || t < lda_at - 1) return;
-            if (!fits(lda_value)) { int32_t next = pc; pc = lda_pc; trap(TRAP_REGISTER); pc = next; return; }
+            if (!fits(lda_value)) trap_later(TRAP_REGISTER, lda_pc);
             regs[lda_reg] = lda_value;
             lda_at = 0;
             return;
@@ -435,20 +472,25 @@ struct Run {
     void scalar(const Instr &i) {
         int source = field(m.imem[pc], LOW_A_REG, 3, false);
         int64_t sum = (int64_t)regs[source] + i.b;
+        bool branch = i.opcode == OPCODE_BZ || i.opcode == OPCODE_BNZ || i.opcode == OPCODE_BNEG;
+        if (TPU_ISSUE_REGISTERS && branch && !tested) { tested = true; return; }
+        tested = false;
+        if (i.opcode == OPCODE_END && loop_at == t - 1) { s_state = S_FETCH; return; }
         c.instructions++;
         switch (i.opcode) {
         case OPCODE_HALT: halting = true; s_state = S_HALT; c.pc = pc; return;
         case OPCODE_SET:
-            if (!fits(sum)) return trap(TRAP_REGISTER);
+            if (!fits(sum)) trap_later(TRAP_REGISTER, pc);
             regs[i.dst_reg] = (int32_t)sum;
             break;
         case OPCODE_LOOP:
-            if (depth == TPU_LOOP_DEPTH || sum < 1 || !fits(sum)) return trap(TRAP_LOOP);
+            loop_at = t;
+            if (depth == TPU_LOOP_DEPTH || sum < 1 || !fits(sum)) { trap_later(TRAP_LOOP, pc); break; }
             loops[depth].start = pc + 1;
             loops[depth++].left = (int32_t)sum;
             break;
         case OPCODE_END:
-            if (!depth) return trap(TRAP_LOOP);
+            if (!depth) { trap_later(TRAP_LOOP, pc); break; }
             if (--loops[depth - 1].left) return go(loops[depth - 1].start);
             depth--;
             break;
@@ -462,20 +504,29 @@ struct Run {
     }
 
     // -- DMA -------------------------------------------------------------------------------------------------------
+    void take_row() {
+        if (load.staged || !load.outstanding || load.ready[load.head] > t) return;
+        load.stage = load.data[load.head];
+        load.head = (load.head + 1) % TPU_DMA_FIFO;
+        load.outstanding--;
+        load.staged = 1;
+    }
+
     void move_load() {
         load_state = D_IDLE;
         if (!load.active) return;
         if (load.active == 2) { load.active = 1; return; }
         load_state = D_WAIT;
-        bool request = load.left && load.outstanding < TPU_DMA_FIFO && memory_ready(t);
+        bool request = load.left && load.outstanding + (TPU_ISSUE_REGISTERS ? 0 : load.staged) < TPU_DMA_FIFO && memory_ready(t);
         int slot = (load.head + load.outstanding) % TPU_DMA_FIFO;
-        if (load.outstanding && load.ready[load.head] <= t && !in_flight(load.vmem, ~0u) && !bank_is_written(load.vmem)) {
-            m.vmem[load.vmem] = load.data[load.head];
-            load.head = (load.head + 1) % TPU_DMA_FIFO;
-            load.outstanding--;
+        if (!TPU_ISSUE_REGISTERS) take_row();
+        if (load.staged && !in_flight(load.vmem, ~0u, TPU_ISSUE_REGISTERS) && !bank_is_written(load.vmem)) {
+            m.vmem[load.vmem] = load.stage;
+            load.staged = 0;
             load_state = D_MOVE;
             if (load.vmem++ == load.vmem_last) load.active = 0;
         }
+        if (TPU_ISSUE_REGISTERS) take_row();
         if (request) {
             load.data[slot] = m.xmem[load.xmem++];
             load.ready[slot] = t + TPU_MEMORY_LATENCY;
@@ -497,7 +548,7 @@ struct Run {
         if (!tpu_reads_b(p.opcode) && !(p.pre == 3 && p.xlu == 3)) return -1;
         if (tpu_reads_c(p.opcode) && !beat) return -1;
         int32_t to = p.dst >> p.segment;
-        if ((!p.accumulate || p_row == p.count - 1) && overlaps(store, to, to)) return -1;
+        if ((!p.accumulate || p_row == p.count - 1) && covers(store, to)) return -1;
         return (p.b & TPU_VMEM_ROWS / 2) != 0;
     }
 
@@ -517,7 +568,7 @@ struct Run {
             finished = !store.left && !store.outstanding;
         }
         bool port_free = b_bank != bank(store.vmem);
-        if (store.left && space && port_free && !in_flight(store.vmem, ~0u)) {
+        if (store.left && space && port_free && !in_flight(store.vmem, ~0u, TPU_ISSUE_REGISTERS)) {
             store.data[slot] = m.vmem[store.vmem++];
             store.ready[slot] = t + 1 + TPU_READ_REGISTERS;
             store.outstanding++;
@@ -530,6 +581,7 @@ struct Run {
         move_host();  // with the first word, before the first cycle
         for (t = 1;; t++) {
             if (t > limit) { c.cycles = limit; c.trap = TRAP_LIMIT; c.pc = pc; return c.trap; }
+            see();
             if (!TPU_ISSUE_REGISTERS) prepare();
             int b_bank = port_b_bank();
             int load_pc = load.active ? load.pc : -1, store_pc = store.active ? store.pc : -1;

@@ -144,31 +144,27 @@ class Alu(wiring.Component):
         on = dict(zip(controls(), control, strict=True))
         late = {"k": self.k, "relu": relu}
         first = self._cut(m, "a", **late, **{name: on[name] for name in _SECOND}, **self._first(m, on))
-        late = {name: first[name] for name in ("k", "relu", "requant")}
-        x = self._cut(m, "b", **late, **self._second(first))
+        late = {name: first[name] for name in ("relu", "requant")}
+        # Only `requant` shifts here, so that others find their word in the window.
+        x = self._cut(m, "b", k=_where(first["requant"], first["k"]), **late, **self._second(first))
         total = (x["low"][:32] + (x["word"] | x["right"] | x["left"] | x["addend"]))[:32]
-        late = {name: x[name] for name in ("k", "relu", "requant")}
-        x = self._cut(m, "c", **late, total=Cat(total, x["low"][32:]))
-        byte, beyond = _window(x["total"], x["k"])
-        x = self._cut(
-            m,
-            "d",
-            byte=byte,
-            beyond=beyond,
-            negative=x["total"][-1],
-            word=_where(~x["requant"], x["total"][:32]),
-            relu=x["relu"],
-            requant=x["requant"],
-        )
+        late = {name: x[name] for name in ("relu", "requant")}
+        bits, beyond, negative = _window(Cat(Const(0, 1), total, x["low"][32:]), Const(0, 1), x["k"], 5)
+        x = self._cut(m, "c", **late, k=x["k"][:5], bits=bits, beyond=beyond, negative=negative)
+        late = {name: x[name] for name in ("relu", "requant", "negative")}
+        byte, beyond, _ = _window(x["bits"], x["beyond"], x["k"], 4, 3, 2, 1, 0, sign=x["negative"])
+        word = _where(~x["requant"], x["bits"][1:33])
+        x = self._cut(m, "d", **late, byte=byte, beyond=beyond, word=word)
         # Rounded half up; what was shifted out last is the lowest bit.
         rounded = (x["byte"][1:] + x["byte"][0])[:8]
-        beyond = x["beyond"] | x["byte"][:8].all() & ~x["byte"][8]
+        high = x["byte"][8] ^ x["negative"]
+        beyond = x["beyond"] | high | x["byte"][:8].all() & ~x["byte"][8]
         low = Mux(beyond, (~x["negative"]).replicate(7), rounded[:7])
         sign = Mux(beyond, x["negative"], rounded[7])
         result = x["word"] | (Cat(low, sign.replicate(25)) & x["requant"].replicate(32))
-        m.d.comb += self.result.eq(
-            self._cut(m, "e", result=_where(~(x["relu"] & result[31]), result))["result"]
-        )
+        # What is negative before it is rounded is negative or 0.
+        below = x["relu"] & Mux(x["requant"], x["negative"], x["word"][31])
+        m.d.comb += self.result.eq(self._cut(m, "e", result=_where(~below, result))["result"])
         return m
 
     def _cut(self, m: Module, name: str, **values: Any) -> dict[str, Any]:
@@ -246,11 +242,11 @@ class Alu(wiring.Component):
         steps = [(x["amount"][n], 4 << n) for n in range(3)]
         shifted = _shifted(x["shifting"], x["fill"], *steps)
         return {
-            "word": word | Cat(count | bit, Const(0, 26)),
+            "word": word,
             "right": _where(x["right"], shifted),
             "left": _where(x["left"], shifted[::-1]),
             "low": _where(x["product"], product),
-            "addend": _where(x["word"], sums),
+            "addend": _where(x["word"], sums) | Cat(count | bit, Const(0, 26)),
         }
 
 
@@ -259,16 +255,17 @@ def _word(value: Any) -> Value:
     return Cat(value, Const(0, 32 - len(value))) if len(value) < 32 else value[:32]
 
 
-def _window(value: Any, k: Any) -> tuple[Value, Value]:
-    """Bits k - 1 to k + 7 of a signed value, and whether any above them is not as the sign."""
-    sign = value[-1]
-    bits: Value = Cat(Const(0, 1), value)
-    beyond: Value = Const(0, 1)
-    for n in range(5, -1, -1):
+def _window(bits: Any, beyond: Any, k: Any, *steps: int, sign: Any = None) -> tuple[Value, Value, Value]:
+    """Some steps of a shift of a signed value to its bits k - 1 to k + 7, of which bit -1 is the first.
+
+    Returns the bits, whether any above them is not as the sign, and the sign.
+    """
+    sign = bits[-1] if sign is None else sign
+    for n in steps:
         # What the steps that follow may still need.
         width = 8 + (1 << n)
         kept, over = bits[:width], bits[width:]
         beyond = beyond | (~k[n] & (over != sign.replicate(len(over))))
         moved = Cat(bits[1 << n :], sign.replicate(1 << n))[:width]
         bits = Mux(k[n], moved, kept)
-    return bits, beyond | (bits[8] != sign)
+    return Value.cast(bits), Value.cast(beyond), sign

@@ -4,7 +4,8 @@
     python benchmarks/boards/run.py --model cnn --multipliers 9 --clock 80 ulx3s-85f
     python benchmarks/boards/run.py    only writes table.md again, with the link's images/s by the present protocol
 
-Models: int8_mlp is that of examples/digits, cnn that of the benchmark table (8x8 images, two convolutions), sd an MLP
+Models: int8_mlp is that of examples/digits, digits_cnn a convolution and a layer trained on the same images and
+quantized, cnn that of the benchmark table (8x8 images, two convolutions, random weights), sd an MLP
 whose larger matrix is in the SDRAM of the board; its images per second are those at the clock. Rows that were measured
 are replaced in table.json, and table.md is written from it. The clock is that of the bitstream, Fmax
 what place and route reached for it; with --clock there is one run, which aims at this clock.
@@ -13,6 +14,7 @@ what place and route reached for it; with --clock there is one run, which aims a
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import tempfile
@@ -24,12 +26,12 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.device_folder import register_map
-from tg2hdl.model_file import load_model_file
+from tg2hdl.model_file import load_model_file, run_file
 from tg2hdl_host import Description, protocol
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.json"
-MODELS = ("int8_mlp", "float_mlp", "cnn", "sd")
+MODELS = ("int8_mlp", "float_mlp", "digits_cnn", "cnn", "sd")
 sys.path.insert(0, str(HERE.parent))
 
 
@@ -41,8 +43,29 @@ def model_named(name: str) -> tuple[Any, Any]:
 
         (workload,) = (w for w in WORKLOADS if w.name == "cnn int8")
         return workload.model(), workload.inputs(np.random.default_rng(0))
+    if name == "digits_cnn":
+        return digits_cnn()
     file = load_model_file(str(HERE.parents[1] / "examples" / "digits" / f"{name}.py"))
     return file.model, file.example_inputs
+
+
+@functools.cache
+def digits_cnn() -> tuple[Any, Any]:
+    """A convolution of eight channels and a layer of ten, trained with seeds and quantized."""
+    folder = HERE.parents[1] / "examples"
+    models = run_file(folder / "mnist" / "models.py")
+    images, labels, test, test_labels = run_file(folder / "digits" / "dataset.py").load_split()
+    x, y = ((pixels / np.float32(16)).reshape(-1, 1, 8, 8) for pixels in (images, test))
+    rng = np.random.default_rng(0)
+    layers = [models.Conv(1, 8, 3, 1, rng), models.ReLU(), models.MaxPool(), models.Flatten()]
+    layers.append(models.Dense(128, 10, rng))
+    models.train(layers, x, labels, epochs=80)
+    quantized = tg2hdl.quantize(models.Classifier(layers), x[::7])
+    right = [
+        np.argmax(quantized.reference(*quantized.quantize_input(each[None]))) for each in y
+    ] == test_labels
+    print(f"digits_cnn: {right.mean():.1%} of {len(y)} test images")
+    return quantized, (x[:1],)
 
 
 def sd(x: Tensor) -> Tensor:

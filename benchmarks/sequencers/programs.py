@@ -4,7 +4,7 @@
     python benchmarks/sequencers/programs.py --random 40 --seed 1    random programs of tinygrad operations instead
 
 Under `dataflow` three inputs follow each other: latency and interval must be those predicted. Results go to
-programs.json and random_programs.json beside this file.
+programs.json and random_programs.json beside this file, which a run that was interrupted goes on from.
 """
 
 from __future__ import annotations
@@ -101,26 +101,29 @@ def main() -> None:
     from tg2hdl_backend.testing import PROGRAMS
 
     programs = _random(options.random, options.seed) if options.random else PROGRAMS
+    path = HERE / ("random_programs.json" if options.random else "programs.json")
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    key = {"versions": versions(), "random": options.random, "seed": options.seed}
+    kept = {r["program"]: r for r in before.get("rows", [])} if before.items() >= key.items() else {}
     rows = []
     for name, (model, inputs) in programs.items():
-        row = measure(name, model, inputs)
+        row = kept.get(name) or measure(name, model, inputs)
         if row is not None:
             rows.append(row)
+            _write(path, key, rows)
             found = row["dataflow"] if isinstance(row["dataflow"], list) else ""
             print(name, row["kernels"], row["serial"], row["overlap"], row["policy"], found, flush=True)
-    ratio = math.exp(sum(math.log(row["overlap"] / row["serial"]) for row in rows) / len(rows))
     simulated = sum(row["simulated"] for row in rows)
     streamed = sum(isinstance(row["dataflow"], list) for row in rows)
-    print(
-        f"{len(rows)} programs, {simulated} simulated, {streamed} with dataflow, 0 different, "
-        f"geometric mean {ratio:.3f}"
-    )
+    print(f"{len(rows)} programs, {simulated} simulated, {streamed} with dataflow, 0 different")
+
+
+def _write(path: Path, key: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Keep what was measured; the next run with the same key and versions goes on from there."""
+    mean = math.exp(sum(math.log(row["overlap"] / row["serial"]) for row in rows) / len(rows))
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": date, "versions": versions(), "geometric_mean": round(ratio, 3), "rows": rows}
-    if options.random:
-        record = {"random": options.random, "seed": options.seed, **record}
-    file = "random_programs.json" if options.random else "programs.json"
-    (HERE / file).write_text(json.dumps(record, indent=1) + "\n")
+    record = {"date": date, **key, "geometric_mean": round(mean, 3), "rows": rows}
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def _random(count: int, seed: int) -> dict[str, tuple[Any, tuple[Any, ...]]]:

@@ -89,8 +89,8 @@ SIMULATORS = pytest.mark.parametrize(
     ],
 )
 def test_registers_behind_a_bus(port, bench, tests, simulator, tmp_path, monkeypatch):
-    if port == "uart":
-        pytest.importorskip("cocotbext.uart")
+    if port in ("uart", "wishbone"):
+        pytest.importorskip(f"cocotbext.{port}")
     accelerator = compiled(port)
     case = {
         "port": port,

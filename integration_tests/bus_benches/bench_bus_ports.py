@@ -9,7 +9,7 @@ from pathlib import Path
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles
 
 CASE = json.loads(Path(os.environ["TG2HDL_CASE"]).read_text())
 BUFFERS = {name: (address, np.dtype(dtype)) for name, _, dtype, _, address, _ in CASE["map"]["buffers"]}
@@ -48,37 +48,29 @@ class Axi:
 
 
 class Wishbone:
-    """A master by the rules of Wishbone B4 classic cycles, with random pauses."""
+    """A master of classic cycles, with random pauses."""
 
     def __init__(self, dut):
-        self.dut, self.random = dut, random.Random(0)
-        dut.wb__cyc.value = dut.wb__stb.value = 0
+        from cocotbext.wishbone import driver
 
-    async def access(self, address, write, word=0):
-        dut = self.dut
-        for _ in range(self.random.randrange(3)):
-            await RisingEdge(dut.clk)
-        dut.wb__adr.value, dut.wb__we.value, dut.wb__dat_w.value, dut.wb__sel.value = (
-            address >> 2,
-            write,
-            word,
-            15,
-        )
-        dut.wb__cyc.value = dut.wb__stb.value = 1
-        for _ in range(200):
-            await RisingEdge(dut.clk)
-            if dut.wb__ack.value == 1 or dut.wb__err.value == 1:
-                break
-        ack, data = dut.wb__ack.value == 1, int(dut.wb__dat_r.value)
-        dut.wb__cyc.value = dut.wb__stb.value = 0
-        await RisingEdge(dut.clk)
-        return (True, data) if ack else (False, None)
+        # Icarus does not carry immediate values on into instances.
+        driver.set_immediate = lambda signal, value: setattr(signal, "value", value)
+        names = {"datwr": "dat_w", "datrd": "dat_r"}
+        names |= {name: name for name in ("cyc", "stb", "we", "adr", "ack", "sel", "err")}
+        self.master = driver.WishboneMaster(dut, "wb_", dut.clk, timeout=200, signals_dict=names)
+        self.operation, self.random = driver.WBOp, random.Random(0)
+
+    async def access(self, address, word=None):
+        operation = self.operation(address >> 2, word, idle=self.random.randrange(3), acktimeout=200)
+        (answer,) = await self.master.send_cycle([operation])
+        return answer
 
     async def write(self, address, word):
-        return (await self.access(address, 1, word))[0]
+        return (await self.access(address, word)).ack == 1
 
     async def read(self, address):
-        return (await self.access(address, 0))[1]
+        answer = await self.access(address)
+        return int(answer.datrd) if answer.ack == 1 else None
 
 
 async def reset(dut):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import Instruction
+from tg2hdl_tpu.isa import PRE, Instruction
 
 __all__ = ["Block", "Code", "Label", "Line", "Place", "Program", "Rows", "assemble_code"]
 
@@ -27,7 +27,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Place:
-    """A row, or a lane of it for results of one lane: `row` of `rows`, plus an address register, then a stride."""
+    """A row, or a segment of it: `row` of `rows`, `lane` segments on, plus an address register, then a stride."""
 
     rows: Rows
     row: int = 0
@@ -76,12 +76,15 @@ class Program:
         First rows of VMEM.
     parts : frozenset of str
         Optional parts of the machine that it uses.
+    scratch : tuple of (int, int)
+        Buffers of its own: slot and bytes.
     """
 
     instructions: tuple[Instruction, ...]
     slots: tuple[tuple[int, int], ...]
     constants: NDArray[np.int32]
     parts: frozenset[str]
+    scratch: tuple[tuple[int, int], ...] = ()
 
 
 class Code:
@@ -214,7 +217,7 @@ def assemble_code(code: Code, config: Config, where: str) -> Program | None:
         if isinstance(line, Line):
             if line.slot is not None:
                 slots.append((len(instructions), line.slot))
-            instructions.append(_encoded(line, rows_at, at))
+            instructions.append(_encoded(line, rows_at, at, config))
     instructions.append(Instruction("halt"))
     constants = sorted((rows_at[rows], rows) for rows in code.constants.values())
     content = [rows.content for _, rows in constants if rows.content is not None]
@@ -223,7 +226,7 @@ def assemble_code(code: Code, config: Config, where: str) -> Program | None:
     return Program(tuple(instructions), tuple(slots), table, frozenset(parts - {""}))
 
 
-def _encoded(line: Line, rows_at: dict[Rows, int], labels: dict[Label, int]) -> Instruction:
+def _encoded(line: Line, rows_at: dict[Rows, int], labels: dict[Label, int], config: Config) -> Instruction:
     fields = dict(line.fields)
     segment = fields.get("segment", 0)
     if line.dst is not None:
@@ -232,7 +235,11 @@ def _encoded(line: Line, rows_at: dict[Rows, int], labels: dict[Label, int]) -> 
         if line.dst.stride:
             fields["dst_stride"] = line.dst.stride
     if line.a is not None:
-        fields |= {"a": rows_at[line.a.rows] + line.a.row, "a_reg": line.a.register}
+        row = rows_at[line.a.rows] + line.a.row
+        if (pre := PRE[fields.get("pre", 0)]) in ("mxu", "mxu8"):
+            side = config.columns if line.op == "weights" else config.rows
+            row = row * config.lanes * (4 if pre == "mxu8" else 1) // side + line.a.lane
+        fields |= {"a": row, "a_reg": line.a.register}
         if line.a.stride:
             fields["a_stride"] = line.a.stride
     if isinstance(line.b, Place):

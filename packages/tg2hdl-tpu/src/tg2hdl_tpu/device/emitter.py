@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,6 +146,19 @@ class Emitter:
             **parts,
         )
         return result
+
+    def linear(self, const: int, terms: Iterable[tuple[Value, int]]) -> Value:
+        """``const`` and the sum of values times factors."""
+        total: Value | None = None
+        for value, factor in terms:
+            if isinstance(value, Constant):
+                const += value.bits * factor
+            elif factor:
+                term = value if factor == 1 else self.operate("mul", value, Constant(factor))
+                total = term if total is None else self.operate("add", total, term)
+        if total is None:
+            return Constant(const)
+        return self.operate("add", total, Constant(const)) if const else total
 
     def copy_into(self, target: Vector, value: Value) -> None:
         """Write a value into the rows of another, now."""

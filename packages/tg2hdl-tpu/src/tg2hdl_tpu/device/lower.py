@@ -32,7 +32,9 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.arithmetic import STORED, constant, operation
 from tg2hdl_tpu.device.code import Line, Place, Program, assemble_code
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
+from tg2hdl_tpu.device.matrix import emit_product
 from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_step, store, store_rows
+from tg2hdl_tpu.device.products import Product, split_products
 from tg2hdl_tpu.device.runs import Block, load_run, store_run
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
@@ -58,12 +60,18 @@ def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int
                 raise UnsupportedError(
                     f"the tensor processor has no {dtype}", hint="cast to int32 or float32"
                 )
+        stages, scratch = split_products(kernel, _bounds(kernel, variables), config)
         for rows in _ROWS:
-            lowering = _Lowering(kernel, config, variables, rows)
-            lowering.run()
-            program = assemble_code(lowering.emit.code, config, kernel.where)
+            emit = Emitter(config)
+            for stage in stages:
+                if isinstance(stage, Product):
+                    emit_product(emit, stage)
+                else:
+                    _Lowering(stage, emit, variables, rows).run()
+            program = assemble_code(emit.code, config, kernel.where)
             if program is not None:
-                return program
+                sizes = tuple((m.idx, m.depth * m.dtype.numpy().itemsize) for m in scratch)
+                return replace(program, scratch=sizes)
     except UnsupportedError as error:
         if not error.where:
             error.where = kernel.where
@@ -75,20 +83,25 @@ def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int
     )
 
 
+def _bounds(kernel: KernelIR, variables: Mapping[str, int]) -> dict[int, int]:
+    """Trip count of each loop by axis."""
+    return {
+        loop.counter.axis: scalar(loop.bound, variables)
+        for loop in kernel.loop_tree.walk()
+        if loop.counter is not None
+    }
+
+
 class _Lowering:
-    def __init__(self, kernel: KernelIR, config: Config, variables: Mapping[str, int], rows: int) -> None:
+    def __init__(self, kernel: KernelIR, emit: Emitter, variables: Mapping[str, int], rows: int) -> None:
         self.kernel = kernel
         self.variables = variables
         self.rows = rows
-        self.emit = Emitter(config)
+        self.emit = emit
         self.affine = AffineAnalysis()
         self.memo: dict[IRValue, Value] = {}
         self.registers: dict[int, list[Vector]] = {}
-        self.bounds = {
-            loop.counter.axis: scalar(loop.bound, variables)
-            for loop in kernel.loop_tree.walk()
-            if loop.counter is not None
-        }
+        self.bounds = _bounds(kernel, variables)
         self.in_grid = False
         self.strides: dict[IRCounter, int] = {}
         self.block: Block | None = None
@@ -313,31 +326,15 @@ class _Lowering:
         if form is None or self.block is None:
             return None
         per_word = elements_of_word(dtype)
-        rest: Value = Constant(form.const)
         if any(form.coefficient(c) != step for c, step in self.strides.items()) or not self.block.fits(
             per_word
         ):
             return None
         whole = self.emit.config.lanes * per_word
-        if per_word > 1 and form.const % whole:
+        terms = [(symbol, factor) for symbol, factor in form.terms if symbol not in self.strides]
+        if per_word > 1 and any(k % whole for k in (form.const, *(factor for _, factor in terms))):
             return None
-        for symbol, factor in form.terms:
-            if symbol in self.strides:
-                continue
-            if per_word > 1 and factor % whole:
-                return None
-            value = self.value(symbol)
-            if isinstance(value, Constant):
-                term: Value = Constant(value.bits * factor)
-            else:
-                term = self.emit.operate("mul", value, Constant(factor))
-            if isinstance(rest, Constant) and isinstance(term, Constant):
-                rest = Constant(rest.bits + term.bits)
-            elif isinstance(term, Constant):
-                rest = self.emit.operate("add", rest, term)
-            else:
-                rest = self.emit.operate("add", term, rest)
-        return rest
+        return self.emit.linear(form.const, [(self.value(symbol), factor) for symbol, factor in terms])
 
     def store(self, node: IRBufStore) -> None:
         gate = None if node.gate is None else self.value(node.gate)

@@ -72,12 +72,18 @@ class LoadedKernel:
                 assert row is not None
             first.append(row)
         starts = {meta.idx: row for meta, row in zip(metas, first, strict=True)}
+        sizes = {meta.idx: -(-len(b) // ROW_BYTES) for meta, b in zip(metas, buffers, strict=True)}
         try:
+            for slot, size in program.program.scratch:
+                space = memory.take(size)
+                copies.append((space, space, False))
+                at = memory.row_of(space)
+                assert at is not None
+                starts[slot], sizes[slot] = at, -(-size // ROW_BYTES)
             if self.options.engine == "isa":
                 _machine().name = self.kernel.name
                 result = program.run(starts)
             else:
-                sizes = {m.idx: -(-len(b) // ROW_BYTES) for m, b in zip(metas, buffers, strict=True)}
                 written = [m.idx for m in metas if m.is_output]
                 result = _on_hardware(self.options.engine, program.program, starts, sizes, written)
         finally:

@@ -30,6 +30,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     const_int,
     is_const,
+    loads_used_by,
     operands,
 )
 from tg2hdl_ir.passes.rewrite import Rewriter
@@ -40,7 +41,9 @@ __all__ = ["DEPTH", "Matrix", "Product", "split_products"]
 #: Bytes of a row of the first matrix in VMEM; longer ones come in parts.
 DEPTH = 256
 #: Cycles for an element: of a sum on the vector unit at least, and of a copy, by the way in which it is read.
-_ON_VECTORS, _FLAT, _ROWS, _GATHERED, _SINGLE = 2.0, 0.7, 1.3, 5.0, 15.0
+_ON_VECTORS, _FLAT, _ROWS, _GATHERED, _SINGLE = 2.5, 0.7, 1.3, 5.0, 15.0
+#: Products of a sum: the program is longer for more of them.
+_DEEPEST = 1 << 14
 #: External rows behind a tensor that may be read: some lie between the last one and the end of memory.
 _BEHIND = 16
 
@@ -190,13 +193,21 @@ class _Splitter:
             return None
         plans = [self.plan(found, above, counters, swapped) for swapped in (False, True)]
         plan = min((p for p in plans if p is not None), key=lambda p: p.cost, default=None)
-        total = prod(self.bounds[c.axis] for c in (*above, *found.counters))
-        if plan is None or plan.cost > _ON_VECTORS * total:
+        if plan is None or plan.cost > self.cost_on_vectors(found, above):
             return None
         self.stages += [*plan.copies, plan.product]
         self.scratch += plan.scratch
         load = IRBufLoad(plan.product.result.slot, plan.address, DType.INT32)
         return [load, IRRegStore(load, found.reg)]
+
+    def cost_on_vectors(self, found: _Sum, above: tuple[IRCounter, ...]) -> float:
+        total = prod(self.bounds[c.axis] for c in (*above, *found.counters))
+        inner = next((c for c in reversed(above) if self.bounds[c.axis] > 1), None)
+        forms = [
+            self.affine.of(load.addr) for load in loads_used_by(found.factors) if isinstance(load, IRBufLoad)
+        ]
+        near = inner is None or all(f is not None and abs(f.coefficient(inner)) <= 4 for f in forms)
+        return total * (_ON_VECTORS if near else _ON_VECTORS + _GATHERED)
 
     def is_int8(self, value: IRValue) -> bool:
         low, high = self.ranges.of(value)
@@ -216,23 +227,26 @@ class _Splitter:
         rows = {c: bounds[c] for c in outer if c in of_a and c not in of_b}
         columns = {c: bounds[c] for c in outer if c in of_b and c not in of_a}
         deep = {c: bounds[c] for c in wide if c in found.counters}
-        if not columns or not deep:
+        if not (rows or columns) or not 1 < prod(deep.values()) <= _DEEPEST:
             return None
+        side, width, lanes = self.config.rows, self.config.columns, self.config.lanes
+        only = None if columns else IRCounter(lanes, 0, -1)  # one column is copied into all lanes
+        if only is not None:
+            bounds[only] = columns[only] = lanes
         copies = _Copies(self, bounds, batch)
         first = self.first(copies, a, rows, deep)
         if first is None:
             return None
         matrix_a, high, layout = first
         matrix_b, across = self.second(copies, b, layout, columns, exact=layout == deep)
-        side, width, lanes = self.config.rows, self.config.columns, self.config.lanes
-        used = prod(columns.values()) if len(columns) == 1 else prod(across.values())
+        used = width if only else prod(columns.values()) if len(columns) == 1 else prod(across.values())
         words = _up(matrix_b.stride, lanes)
         each = list(batch.values())
         total = prod(high.values())
         steps = tuple(s * total * words // lanes for s in _strides(each))
         result = Matrix(copies.take(prod(each) * total * words, DType.INT32).idx, 0, words, steps)
         strides = [*_strides([*each, *high.values(), words])[:-1], *_strides(list(across.values()))]
-        address = _address(zip((*batch, *high, *across), strides, strict=True))
+        address = _address(t for t in zip((*batch, *high, *across), strides, strict=True) if t[0] is not only)
         depth = _up(prod(layout.values()), side)
         product = Product(tuple(each), total, depth, _up(used, width), matrix_a, matrix_b, result)
         inner = next((c for c in reversed(outer) if c in rows or c in columns), None)

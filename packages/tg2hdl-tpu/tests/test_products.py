@@ -1,0 +1,124 @@
+"""Products on the matrix unit: kernels of the tinygrad device TINYTPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tg2hdl_backend", reason="an extra: pip install tg2hdl-tpu[tinygrad]")
+
+from tinygrad import Tensor, dtypes
+from tinygrad.helpers import Context
+
+from tg2hdl_tpu.device import runtime
+from tg2hdl_tpu.isa import PRE
+
+RNG = np.random.default_rng(0)
+
+
+def int8(*shape: int) -> np.ndarray:
+    return RNG.integers(-128, 128, shape).astype(np.int8)
+
+
+def wide(t: Tensor) -> Tensor:
+    return t.cast(dtypes.int32)
+
+
+def run(monkeypatch, model, *arrays, device: str = "TINYTPU") -> tuple[np.ndarray, int]:
+    """Result, and rows that went through the matrix unit."""
+    rows = 0
+    compiled = runtime.compiled
+
+    def counted(text: str, values: tuple[int, ...]):
+        nonlocal rows
+        words = compiled(text, values)
+        rows += sum(i.count for i in words.program.instructions if PRE[i.pre] == "mxu8" and i.op != "weights")
+        return words
+
+    with Context(NOOPT=1), monkeypatch.context() as patch:
+        inputs = [Tensor(a, device=device).realize() for a in arrays]
+        patch.setattr(runtime, "compiled", counted)
+        return model(*inputs).numpy(), rows
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.int32) @ b.astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [
+        (16, 16, 16),
+        (5, 7, 6),
+        (3, 20, 10),
+        (1, 64, 32),
+        (33, 27, 70),
+        (4, 600, 5),
+        (270, 8, 8),
+        (7, 320, 128),
+    ],
+)
+def test_products_of_any_size(monkeypatch, m, k, n):
+    a, b = int8(m, k), int8(k, n)
+    found, rows = run(monkeypatch, lambda x, w: wide(x) @ wide(w), a, b)
+    assert np.array_equal(found, product(a, b))
+    assert rows > 0
+
+
+FORMS = {
+    "weights of a layer": (lambda x, w: wide(x) @ wide(w).T, int8(3, 20), int8(10, 20)),
+    "one row": (lambda x, w: wide(x) @ wide(w).T, int8(1, 64), int8(32, 64)),
+    "both transposed": (lambda x, w: wide(x).T @ wide(w).T, int8(20, 8), int8(9, 20)),
+    "by itself": (lambda x: wide(x) @ wide(x).T, int8(12, 20)),
+    "batch": (lambda x, w: wide(x) @ wide(w), int8(2, 3, 5, 7), int8(2, 3, 7, 6)),
+    "batch of whole rows": (lambda x, w: wide(x) @ wide(w), int8(3, 4, 64), int8(3, 64, 16)),
+    "heads": (
+        lambda x, w: wide(x).permute(1, 0, 2) @ wide(w).permute(1, 2, 0),
+        int8(9, 3, 8),
+        int8(11, 3, 8),
+    ),
+    "slices": (lambda x, w: wide(x)[3:9, 5:21] @ wide(w)[4:20, :16], int8(12, 24), int8(24, 16)),
+    "convolution": (lambda x, w: wide(x).conv2d(wide(w), padding=1), int8(1, 3, 8, 8), int8(5, 3, 3, 3)),
+    "strided": (lambda x, w: wide(x).conv2d(wide(w), stride=2), int8(2, 4, 9, 9), int8(8, 4, 3, 3)),
+    "1x1": (lambda x, w: wide(x).conv2d(wide(w)), int8(1, 16, 8, 8), int8(8, 16, 1, 1)),
+    "groups": (lambda x, w: wide(x).conv2d(wide(w), groups=2), int8(1, 8, 6, 6), int8(8, 4, 3, 3)),
+    "of what was computed": (
+        lambda x, w: ((wide(x) * 3) >> 2) @ (wide(w) // 3 + 5).clip(-9, 9),
+        int8(6, 20) // 2,
+        int8(20, 10),
+    ),
+    "comparisons": (lambda x, w: wide(x > 3) @ wide(w), int8(6, 20), int8(20, 10)),
+    "bias and steps": (
+        lambda x, w, b: ((wide(x) @ wide(w) + b).relu() >> 7).minimum(127).cast(dtypes.int8),
+        int8(4, 64),
+        int8(64, 32),
+        np.arange(32, dtype=np.int32) * 100,
+    ),
+    "maximum of a row": (lambda x, w: (wide(x) @ wide(w)).max(1), int8(6, 20), int8(20, 10)),
+    "two sums": (lambda x, w: wide(x) @ wide(w) + wide(w).T @ wide(x).T, int8(8, 8), int8(8, 8)),
+}
+
+#: Sums that are faster on the vector unit: copies would take longer, or a loop that carries a value is around them.
+STAY = ("batch", "groups", "maximum of a row")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_results_are_those_of_the_interpreter(monkeypatch, name):
+    model, *arrays = FORMS[name]
+    found, rows = run(monkeypatch, model, *arrays)
+    assert (rows > 0) is (name not in STAY)
+    expected, _ = run(monkeypatch, model, *arrays, device="PYTHON")
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def test_int8_products_wrap_before_they_are_added(monkeypatch):
+    """tinygrad multiplies in int8, even into int32; a tensor core of it for int8 would not wrap."""
+    a, b = int8(6, 20), int8(20, 10)
+    wraps = (a[:, :, None] * b).astype(np.int8).sum(1, dtype=np.int32)
+    found, rows = run(monkeypatch, lambda x, w: x.matmul(w, dtype=dtypes.int32), a, b)
+    assert np.array_equal(found, wraps)
+    assert rows == 0
+    unsigned = a.view(np.uint8)
+    found, rows = run(monkeypatch, lambda x, w: wide(x) @ wide(w), unsigned, b)
+    assert np.array_equal(found, product(unsigned, b))
+    assert rows == 0

@@ -72,9 +72,10 @@ def main() -> None:
     lines = [
         "# Products of tinygrad on TINYTPU",
         "",
-        "`python benchmarks/tpu/matmul.py -o benchmarks/tpu/matmul.md`: int8 tensors cast to int32, on the device's machine",
-        "(4x4 products and 16 lanes a cycle); every result is that of numpy. *Busy* is the share of the cycles in which the",
-        "matrix unit multiplies a row; the limit is that of 16 products a cycle. Copies and rounded-up sizes take the rest.",
+        "`python benchmarks/tpu/matmul.py -o benchmarks/tpu/matmul.md`: int8 tensors cast to int32, on the",
+        "machine of the device (4x4 products and 16 lanes a cycle); every result is that of numpy. *Busy* is",
+        "the share of the cycles in which the matrix unit multiplies a row; the limit is that of 16 products",
+        "a cycle. Copies and rounded-up sizes take the rest.",
         "",
         "| | products | vector unit, cycles | matrix unit, cycles | times | busy | of the limit |",
         "|---|---|---|---|---|---|---|",

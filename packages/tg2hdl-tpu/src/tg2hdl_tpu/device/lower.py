@@ -245,7 +245,7 @@ class _Lowering:
 
     def counters(self, grid: Grid, thread: Value) -> Iterator[tuple[IRCounter, Value]]:
         emit = self.emit
-        rest = thread
+        rest, most = thread, grid.threads
         for n, (counter, extent) in reversed(list(enumerate(zip(grid.counters, grid.extents, strict=True)))):
             if n == 0:
                 yield counter, rest
@@ -253,8 +253,20 @@ class _Lowering:
                 yield counter, emit.operate("and", rest, Constant(extent - 1))
                 rest = emit.operate("shr", rest, Constant(extent.bit_length() - 1))
             else:
-                yield counter, emit.operate("mod", rest, Constant(extent))
-                rest = emit.operate("div", rest, Constant(extent))
+                whole = self.divided(rest, extent, most)
+                yield counter, emit.operate("rsub", emit.operate("mul", whole, Constant(extent)), rest)
+                rest = whole
+            most //= extent
+
+    def divided(self, value: Value, by: int, most: int) -> Vector:
+        """Quotient of a value from 0 to `most`: a product and a shift where they are exact in 32 bits."""
+        emit = self.emit
+        shift = most.bit_length() + by.bit_length()
+        factor = -(-(1 << shift) // by)
+        if most * factor >= 1 << 32:
+            return emit.operate("div", value, Constant(by))
+        product = emit.operate("mul", value, Constant(factor))
+        return emit.operate("shr", product, Constant(shift))
 
     # Statements
 

@@ -5,7 +5,7 @@ Only what tinygrad multiplies in int32 is taken: an int8 product, also with `dty
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from math import prod
@@ -322,7 +322,7 @@ class _Splitter:
         return all(form.coefficient(c) == s for c, s in zip(extents, strides, strict=True) if extents[c] > 1)
 
     def direct(
-        self, value: IRValue, batch: Iterable[IRCounter], extents: Mapping[IRCounter, int]
+        self, value: IRValue, batch: Collection[IRCounter], extents: Mapping[IRCounter, int]
     ) -> Matrix | None:
         """The matrix where a tensor holds it as the matrix unit wants it."""
         form = self.plain(value)

@@ -3,6 +3,9 @@
     python benchmarks/regression/size.py               of the working tree
     python benchmarks/regression/size.py COMMIT        of the working tree, beside those of a commit
 
+Beside a commit, source is told apart by its functions and classes: those that both have by the same name in the same
+package, those that are gone, and new ones.
+
 The path is that of a program with one kernel through `compile_program`: every file of the packages in which a function
 is called with the program or one rewritten from it (a `ProgramIR`) as an argument, in the order of the first call; and
 how many files are entered with the program or one of its kernels (a `KernelIR`).  A return is a call in a file that had
@@ -12,6 +15,7 @@ been left for another one.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import subprocess
@@ -64,6 +68,19 @@ def count_lines(root: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
+def count_definitions(root: Path) -> dict[str, dict[str, int]]:
+    """Lines of the functions and classes of each package, by name."""
+    found: dict[str, dict[str, int]] = {}
+    for package in sorted(p for p in (root / "packages").iterdir() if (p / "src").is_dir()):
+        lines = found[package.name] = {}
+        for file in (package / "src").rglob("*.py"):
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    length = (node.end_lineno or node.lineno) - node.lineno + 1
+                    lines[node.name] = lines.get(node.name, 0) + length
+    return found
+
+
 def follow_program() -> dict[str, Any]:
     """Files that the program enters, and returns to files, in the packages that this process imports."""
     import numpy as np
@@ -113,7 +130,7 @@ def measure(root: Path) -> dict[str, Any]:
         text=True,
     )
     path = json.loads(result.stdout) if not result.returncode else {"error": result.stderr.strip()[-300:]}
-    return {"lines": count_lines(root), "path": path}
+    return {"lines": count_lines(root), "definitions": count_definitions(root), "path": path}
 
 
 def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
@@ -140,6 +157,23 @@ def print_table(now: dict[str, Any], before: dict[str, Any] | None) -> None:
                 )
 
 
+def print_definitions(now: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> None:
+    """Markdown: lines of functions and classes that stayed, are gone, and are new."""
+    print("\n| package | same name, before | now | gone | new |\n|---|---|---|---|---|")
+    total = [0] * 4
+    for package, lines in now.items():
+        earlier = before.get(package, {})
+        row = [
+            sum(earlier[n] for n in earlier if n in lines),
+            sum(lines[n] for n in lines if n in earlier),
+            sum(earlier[n] for n in earlier if n not in lines),
+            sum(lines[n] for n in lines if n not in earlier),
+        ]
+        total = [a + b for a, b in zip(total, row, strict=True)]
+        print(f"| {package} | {' | '.join(f'{n:,}' for n in row)} |")
+    print(f"| all | {' | '.join(f'{n:,}' for n in total)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("commit", nargs="?")
@@ -156,7 +190,10 @@ def main() -> None:
             )
             subprocess.run(["tar", "-x", "-C", directory], input=archive.stdout, check=True)
             before = measure(Path(directory))
-    print_table(measure(ROOT), before)
+    now = measure(ROOT)
+    print_table(now, before)
+    if before is not None:
+        print_definitions(now["definitions"], before["definitions"])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.dependence import Element
-from tg2hdl_ir.nodes import KernelIR, RegisterMeta
+from tg2hdl_ir.nodes import KernelIR
 
 __all__ = ["RegisterFile"]
 
@@ -28,7 +28,6 @@ class RegisterFile:
     """
 
     def __init__(self, kernel: KernelIR, dynamic: frozenset[int]) -> None:
-        self._meta: dict[int, RegisterMeta] = {r.idx: r for r in kernel.registers}
         self.elements: dict[Element, Array] = {}
         self.arrays: dict[int, Array] = {}
         for reg in kernel.registers:

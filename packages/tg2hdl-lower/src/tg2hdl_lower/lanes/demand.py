@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.axes import axes_of
@@ -170,8 +171,7 @@ def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int,
     return base, distances
 
 
-@dataclass(frozen=True)
-class _Placement:
+class _Placement(NamedTuple):
     """Element address of a lane of an access; its word and lane where they are fixed, or its place in a row."""
 
     form: Affine
@@ -186,9 +186,11 @@ def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Ite
     # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
     digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
     parts = [_unrolled(digit, lanes) for digit in digits or ()]
-    fixed = layout.fixed_lane([digit for digit, _ in parts]) if digits is not None else None
+    first = [digit for digit, _ in parts]
+    fixed = layout.fixed_lane(first) if digits is not None else None
+    elements = layout.row_elements(first) if first and fixed is None else None
     for at in _open_lanes(access, distances, lanes):
-        form = _lane(base, distances, at)
+        form = base.offset(_distance(distances, at))
         if layout.lanes == 1:
             yield _Placement(form, (form, 0))
         elif digits is None:
@@ -198,7 +200,8 @@ def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Ite
             word, lane = layout.place_of([digit.const + _distance(moved, at) for digit, moved in parts])
             yield _Placement(form, (Affine(word, fixed[0].terms), lane))
         else:
-            yield _Placement(form, None, layout.row_element([_lane(*part, at) for part in parts]))
+            element = elements([_distance(moved, at) for _, moved in parts]) if elements else None
+            yield _Placement(form, None, element)
 
 
 def _open_lanes(
@@ -235,7 +238,3 @@ def _least(
 def _distance(distances: Mapping[int, int], at: Mapping[int, int]) -> int:
     """What a form is greater by in these lanes than in the first ones."""
     return sum(distance * at[axis] for axis, distance in distances.items())
-
-
-def _lane(base: Affine, distances: Mapping[int, int], at: Mapping[int, int]) -> Affine:
-    return base.offset(_distance(distances, at))

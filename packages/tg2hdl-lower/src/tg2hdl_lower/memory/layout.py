@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,12 @@ class Layout:
         """Elements."""
         return math.prod(self.dims)
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Elements in a word."""
         return math.prod(self.split)
 
-    @property
+    @cached_property
     def rows(self) -> tuple[int, ...]:
         """Words along each dimension."""
         return tuple(-(-d // s) for d, s in zip(self.dims, self.split, strict=True))
@@ -176,27 +177,41 @@ class Layout:
 
     def row_element(self, digits: list[Affine]) -> RowElement | None:
         """Element of a row along the last dimension in which its lane changes; None where it changes in none."""
-        word, lane = Affine(0), 0
-        moving: list[MovingDigit] = []
+        elements = self.row_elements(digits)
+        return None if elements is None else elements([0] * len(digits))
+
+    def row_elements(self, digits: list[Affine]) -> Callable[[Sequence[int]], RowElement] | None:
+        """The same for positions that differ from `digits` in constants alone: a function of these differences."""
+        word = Affine(0)
+        fixed: list[tuple[int, int, int, int, int]] = []
+        moving: list[tuple[int, MovingDigit]] = []
         for n, (digit, split) in enumerate(zip(digits, self.split, strict=True)):
             stride, weight = math.prod(self.rows[n + 1 :]), math.prod(self.split[n + 1 :])
             step = math.gcd(split, *(c for _, c in digit.terms))
             if step < split:
-                moving.append(MovingDigit(digit, split, step, stride, weight))
-                continue
-            offset = digit.const % split
-            reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
-            word, lane = word.plus(reduced.scaled(stride)), lane + offset * weight
+                moving.append((n, MovingDigit(digit, split, step, stride, weight)))
+            else:
+                word = word.plus(Affine(0, tuple((s, c // split * stride) for s, c in digit.terms)))
+                fixed.append((n, digit.const, split, stride, weight))
         if not moving:
             return None
-        last = moving.pop()
-        others = []
-        for each in moving:
-            offset = each.form.const % each.step
-            lane += offset * each.weight
-            others.append(replace(each, form=each.form.offset(-offset)))
-        const = last.form.const
-        return RowElement(Row(word, replace(last, form=last.form.offset(-const)), tuple(others)), const, lane)
+        at, last = moving.pop()
+        along = replace(last, form=Affine(0, last.form.terms))
+
+        def element(differences: Sequence[int]) -> RowElement:
+            ahead, lane = 0, 0
+            for n, const, split, stride, weight in fixed:
+                words, offset = divmod(const + differences[n], split)
+                ahead, lane = ahead + words * stride, lane + offset * weight
+            others = []
+            for n, each in moving:
+                const = each.form.const + differences[n]
+                lane += const % each.step * each.weight
+                others.append(replace(each, form=Affine(const - const % each.step, each.form.terms)))
+            row = Row(word.offset(ahead), along, tuple(others))
+            return RowElement(row, last.form.const + differences[at], lane)
+
+        return element
 
 
 @dataclass(frozen=True)

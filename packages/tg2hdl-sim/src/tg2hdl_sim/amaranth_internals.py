@@ -1,4 +1,4 @@
-"""The internals of Amaranth that this package uses: its netlist, which has no public interface.
+"""The internals of Amaranth that the compiler uses: netlist and RTLIL writer, which have no public interface.
 
 All of them are imported here, so that a version of Amaranth that moves one is noticed in one place, with a clear
 message.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib.metadata
 
 try:
-    from amaranth.back.rtlil import ModuleEmitter
+    from amaranth.back.rtlil import Design as RtlilDesign
+    from amaranth.back.rtlil import EmptyModuleChecker, ModuleEmitter
     from amaranth.hdl import _nir as nir
     from amaranth.hdl._ast import SignalDict
     from amaranth.hdl._ir import Design, PortDirection, build_netlist
@@ -23,11 +24,13 @@ except ImportError as error:
 
 __all__ = [
     "Design",
+    "EmptyModuleChecker",
     "Memory",
     "MemoryInstance",
     "ModuleEmitter",
     "Netlist",
     "PortDirection",
+    "RtlilDesign",
     "SignalDict",
     "build_netlist",
     "nir",

@@ -11,21 +11,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from amaranth.hdl import ClockDomain
+from amaranth.hdl import ClockDomain, Fragment, Value
 from amaranth.lib import wiring
 
-from tg2hdl.amaranth_internals import (
-    Design,
+from tg2hdl_lower.ops.unit_component import units_as_modules
+from tg2hdl_sim.amaranth_internals import (
     EmptyModuleChecker,
-    Fragment,
     ModuleEmitter,
     PortDirection,
+    RtlilDesign,
     SignalDict,
-    Value,
     build_netlist,
     nir,
 )
-from tg2hdl_lower.ops.unit_component import units_as_modules
 
 __all__ = ["MemoryContents", "NetlistText", "netlist_text"]
 
@@ -118,7 +116,7 @@ def _converted(
     component: wiring.Component, name: str, found: list[MemoryContents], shared_modules: bool
 ) -> str:
     """What `amaranth.back.rtlil.convert` does, with another emitter."""
-    builder = Design(emit_src=False)
+    builder = RtlilDesign(emit_src=False)
     units: dict[str, wiring.Component] = {}
     with ExitStack() as stack:
         if shared_modules:
@@ -130,7 +128,12 @@ def _converted(
 
 
 def _write(
-    component: wiring.Component, name: str, builder: Design, found: list[MemoryContents], *, top: bool = False
+    component: wiring.Component,
+    name: str,
+    builder: RtlilDesign,
+    found: list[MemoryContents],
+    *,
+    top: bool = False,
 ) -> None:
     """Write the modules of a component."""
     ports = {

@@ -16,6 +16,7 @@ RNG = np.random.default_rng(3)
 INF, NAN = np.inf, np.nan
 SPECIAL = np.array([1, -1, 0.0, INF, -INF, NAN, 2.5], np.float32)
 OTHER = np.array([NAN, 2, 0.0, INF, INF, NAN, 2.5], np.float32)
+LARGE = np.array([100, -5000, 1e12, -1e20, 1e-4, -0.3, INF, -INF, NAN], np.float32)
 IMAGE = RNG.normal(size=(2, 2, 5, 5)).astype(np.float32)
 GRID = RNG.uniform(-1.4, 1.4, (2, 3, 4, 2)).astype(np.float32)
 MATRIX = RNG.normal(size=(7, 4)).astype(np.float32)
@@ -51,6 +52,28 @@ CASES = {
     "norms of windows with ceil": ("LpPool", 18, (IMAGE,), {**POOL, "ceil_mode": 1}, 1),
     "norm of a channel": ("GlobalLpPool", 7, (IMAGE,), {"p": 3}, 1),
     "arc tangent": ("Atan", 18, (SPECIAL,), {}, 1),
+    "arc tangent of large numbers": ("Atan", 18, (LARGE,), {}, 1),
+    "inverse of sinh": ("Asinh", 18, (LARGE,), {}, 1),
+    "inverse of cosh": ("Acosh", 18, (1 + abs(LARGE),), {}, 1),
+    "inverse of tanh": ("Atanh", 18, (Tensor([0.5, -0.999, 1e-4], np.float32),), {}, 1),
+    "hyperbolic sine": ("Sinh", 18, (Tensor([89, -89, 1e-4, 3, INF, -INF, NAN], np.float32),), {}, 1),
+    "hyperbolic cosine": ("Cosh", 18, (Tensor([89, -89, 1e-4, 3, INF, -INF, NAN], np.float32),), {}, 1),
+    "cosine of large numbers": ("Cos", 18, (Tensor([5000, -2500, 3, 0], np.float32),), {}, 1),
+    "tangent of large numbers": ("Tan", 18, (Tensor([5000, -2500, 3, 0], np.float32),), {}, 1),
+    "relu": ("Relu", 18, (SPECIAL,), {}, 1),
+    "elu": ("Elu", 18, (SPECIAL,), {"alpha": 0.5}, 1),
+    "sign": ("Sign", 18, (SPECIAL,), {}, 1),
+    "largest": ("Max", 18, (SPECIAL, OTHER), {}, 1),
+    "smallest": ("Min", 18, (SPECIAL, OTHER), {}, 1),
+    "sums of large exponentials": ("ReduceLogSumExp", 18, (200 * MATRIX, [Tensor([1])]), {"keepdims": 0}, 1),
+    "an odd part of the middle": ("CenterCropPad", 18, (MATRIX, [Tensor([4, 7])]), {}, 1),
+    "scales of groups": (
+        "GroupNormalization",
+        18,
+        (GRID.transpose(0, 2, 1, 3), MATRIX[0, :2], MATRIX[1, :2]),
+        {"num_groups": 2},
+        1,
+    ),
     "softplus": ("Softplus", 18, (SPECIAL[:5],), {}, 1),
     "hard swish": ("HardSwish", 18, (SPECIAL[:4],), {}, 1),
     "shrink": ("Shrink", 18, (SPECIAL[:5],), {"lambd": 1.5, "bias": 0.5}, 1),
@@ -133,6 +156,12 @@ def test_agreement(tmp_path, name):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+def test_selu_has_the_constants_of_onnx(tmp_path):
+    path = tmp_path / "m.onnx"
+    given = save(path, "Selu", 18, (MATRIX,), {}, 1)
+    np.testing.assert_allclose(golden(OnnxModel(path), *given.values()), runtime(path, **given), rtol=5e-7)
+
+
 def test_an_index_of_a_comparison(tmp_path):
     """tinygrad drops the cast of such an index, which its own check then refuses."""
     path = tmp_path / "m.onnx"
@@ -157,6 +186,25 @@ def test_an_index_of_a_comparison(tmp_path):
         (
             ("com.microsoft.SkipLayerNormalization", 17, (MATRIX[None], MATRIX[None], MATRIX[0]), {}, 4),
             "its result 'o1' is not computed",
+        ),
+        (
+            (
+                "LSTM",
+                14,
+                (SIGNAL, *(np.zeros((1, 20, n), np.float32) for n in (1, 2))),
+                {"hidden_size": 5},
+                1,
+            ),
+            "a state of 2 for hidden_size=5: ONNX's operator has no projection",
+        ),
+        (
+            ("com.microsoft.MultiHeadAttention", 17, (MATRIX[None],) * 3, {"num_heads": 2}, 1),
+            "ONNX Runtime fused it from simpler operators",
+        ),
+        (
+            ("GroupNormalization", 21, (IMAGE, MATRIX[0], MATRIX[0]), {"num_groups": 2}, 1),
+            "these inputs and attributes are not supported (IndexError: shape mismatch: objects cannot be "
+            "broadcast to a single shape ((2, 2, 5, 5), (1, 4, 1, 1)))",
         ),
     ],
 )

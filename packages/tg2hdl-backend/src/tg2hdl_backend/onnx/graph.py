@@ -206,13 +206,15 @@ class Graph:
         ]
         try:
             found = build(info, *arguments)
+            results = list(found if isinstance(found, tuple | list) else (found,))
+            for result in results:
+                _ = getattr(result, "shape", None)  # tinygrad finds unfit shapes only when they are asked for
         except Tg2hdlError:
             raise
         except Exception as error:
             raise info.unsupported(
                 f"these inputs and attributes are not supported ({type(error).__name__}: {error})"
             ) from error
-        results = list(found if isinstance(found, tuple | list) else (found,))
         missing = [
             n for n, name in enumerate(node.output) if name and (n >= len(results) or results[n] is None)
         ]

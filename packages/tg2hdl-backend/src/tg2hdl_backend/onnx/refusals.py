@@ -18,6 +18,10 @@ _FLOAT = (
     "its codes have other scales in every step",
     "leave it in float: quantize_dynamic(..., op_types_to_quantize=['MatMul', 'Conv', 'Gemm'])",
 )
+_FUSED = (
+    "ONNX Runtime fused it from simpler operators",
+    "compile the file that was optimized, as it was before",
+)
 
 REFUSALS: dict[tuple[str, str], tuple[str, str]] = {
     ("", "NonMaxSuppression"): _BOXES,
@@ -35,6 +39,17 @@ REFUSALS: dict[tuple[str, str], tuple[str, str]] = {
     **{
         ("", name): _TEXT
         for name in ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer")
+    },
+    ("", "SimplifiedLayerNormalization"): _FUSED,
+    **{
+        ("com.microsoft", name): _FUSED
+        for name in (
+            "GroupQueryAttention",
+            "MultiHeadAttention",
+            "NhwcMaxPool",
+            "RotaryEmbedding",
+            "SkipSimplifiedLayerNormalization",
+        )
     },
     **{
         ("com.microsoft", name): _FLOAT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
 from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
-    "atan",
     "bit_cast",
     "bit_shift",
     "cast",
@@ -21,15 +21,21 @@ __all__ = [
     "celu",
     "cum_prod",
     "dropout",
+    "elu",
     "hard_swish",
     "hardmax",
     "hardmax_flat",
+    "largest",
     "log_softmax",
     "log_softmax_flat",
     "lp_normalization",
     "mish",
     "mod",
+    "relu",
+    "selu",
     "shrink",
+    "sign",
+    "smallest",
     "softmax",
     "softmax_flat",
     "softplus",
@@ -104,9 +110,42 @@ def celu(node: OnnxNode, x: Tensor) -> Tensor:
     return (value.maximum(0) + (alpha * ((value / alpha).exp() - 1)).minimum(0)).cast(x.dtype)
 
 
-def atan(node: OnnxNode, x: Tensor) -> Tensor:
-    """Arc tangent, also of infinities."""
-    return x.isinf().where((x > 0).where(np.pi / 2, -np.pi / 2), x.atan()).cast(x.dtype)
+def relu(node: OnnxNode, x: Tensor) -> Tensor:
+    """Zero for negative numbers; NaN stays, which tinygrad's own makes zero."""
+    return (x < 0).where(0, x)
+
+
+def elu(node: OnnxNode, x: Tensor) -> Tensor:
+    """``alpha * (exp(x) - 1)`` for negative numbers."""
+    value = wide(x)
+    return (value < 0).where(node.attribute("alpha", 1.0) * (value.exp() - 1), value).cast(x.dtype)
+
+
+def selu(node: OnnxNode, x: Tensor) -> Tensor:
+    """ELU with ONNX's constants, which have more digits than tinygrad's."""
+    scaled = OnnxNode(
+        "Elu", "", node.version, node.name, {"alpha": 1.67326319217681884765625, **node.attributes}, ()
+    )
+    return (elu(scaled, wide(x)) * node.attribute("gamma", 1.05070102214813232421875)).cast(x.dtype)
+
+
+def sign(node: OnnxNode, x: Tensor) -> Tensor:
+    """-1, 0 or 1; NaN stays."""
+    return (x == x).where(x.sign(), x) if dtypes.is_float(x.dtype) else x.sign()
+
+
+def largest(node: OnnxNode, *inputs: Tensor) -> Tensor:
+    """Largest of the inputs; NaN if one is."""
+    return reduce(
+        lambda a, b: ((a < b) | (b != b)).where(b, a) if dtypes.is_float(a.dtype) else a.maximum(b), inputs
+    )
+
+
+def smallest(node: OnnxNode, *inputs: Tensor) -> Tensor:
+    """Smallest of the inputs; NaN if one is."""
+    return reduce(
+        lambda a, b: ((b < a) | (b != b)).where(b, a) if dtypes.is_float(a.dtype) else a.minimum(b), inputs
+    )
 
 
 def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:

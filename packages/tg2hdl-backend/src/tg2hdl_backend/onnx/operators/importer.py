@@ -9,6 +9,7 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators.arithmetic import wide
 from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
 
@@ -16,10 +17,12 @@ __all__ = [
     "arg_min",
     "gather_elements",
     "greater_or_equal",
+    "group_normalization",
     "less_or_equal",
     "max_pool",
     "mean_variance_normalization",
     "power",
+    "reduce_log_sum_exp",
     "reduce_mean",
     "slice_",
     "split",
@@ -93,6 +96,28 @@ def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
     over = tuple(a % x.ndim for a in chosen or range(x.ndim))
     total = x.sum(over, keepdim=bool(node.attribute("keepdims", 1)), dtype=x.dtype)
     return total.div(int(np.prod([sizes_of(x)[a] for a in over])), rounding_mode="trunc").cast(x.dtype)
+
+
+def reduce_log_sum_exp(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
+    """Logarithm of a sum of exponentials, none of which overflows."""
+    chosen = node.attribute("axes") if axes is None else [int(a) for a in np.atleast_1d(axes)]
+    if not chosen and node.attribute("noop_with_empty_axes", 0):
+        return x
+    over = tuple(a % x.ndim for a in chosen or range(x.ndim))
+    value, keep = wide(x), bool(node.attribute("keepdims", 1))
+    largest = value.max(over, keepdim=True)
+    largest = largest.isinf().where(0, largest)
+    total = (value - largest).exp().sum(over, keepdim=keep).log()
+    return (total + largest.reshape(total.shape)).cast(x.dtype)
+
+
+def group_normalization(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    """Scale and bias of each channel; before version 21 of each group."""
+    if node.version < 21:
+        channels = sizes_of(x)[1] // node.attribute("num_groups")
+        scale, bias = scale.repeat_interleave(channels), bias.repeat_interleave(channels)
+    result: Tensor = _own(node, x, scale, bias)
+    return result
 
 
 def top_k_1(node: OnnxNode, x: Tensor) -> Any:

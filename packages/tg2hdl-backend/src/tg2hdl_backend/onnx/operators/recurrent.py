@@ -8,6 +8,7 @@ from typing import Any
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.tensors import sizes_of
 
 __all__ = ["gru", "lstm", "rnn"]
 
@@ -60,10 +61,18 @@ class _Layer:
         self.batch_first = bool(node.attribute("layout", 0))
         self.x = x.transpose(0, 1) if self.batch_first else x
         self.steps, self.batch = self.x.shape[0], self.x.shape[1]
-        self.hidden, self.lengths = r.shape[2], lengths
+        self.hidden, self.lengths = node.attribute("hidden_size", r.shape[2]), lengths
+        self._same_size(r)
         kind = node.attribute("direction", "forward")
         self.directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[kind]
         self.clip = node.attribute("clip")
+
+    def _same_size(self, given: Tensor) -> None:
+        if sizes_of(given)[-1] != self.hidden:
+            raise self.node.unsupported(
+                f"a state of {sizes_of(given)[-1]} for hidden_size={self.hidden}: ONNX's operator has no projection",
+                "write the steps of the layer with linear layers and export those",
+            )
 
     def clipped(self, x: Tensor) -> Tensor:
         return x if self.clip is None else x.clamp(-self.clip, self.clip)
@@ -71,6 +80,7 @@ class _Layer:
     def initial(self, state: Tensor | None, direction: int) -> Tensor:
         if state is None:
             return self.x.const_like(0)[0, :, :1].expand(self.batch, self.hidden)
+        self._same_size(state)
         return state[:, direction] if self.batch_first else state[direction]
 
     def order(self, backward: bool) -> range:

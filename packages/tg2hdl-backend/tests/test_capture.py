@@ -339,10 +339,8 @@ def test_importing_the_package_probes_no_device():
     assert result.stdout == "set() '' True\n"
 
 
-def test_a_refusal_names_the_line_where_tinygrad_knows_it():
+def test_a_refusal_names_the_line():
     pytest.importorskip("tg2hdl_fp32", reason="makes the FP8 values")
-
-    from tinygrad.helpers import Metadata
 
     from tg2hdl_top import compile_program
 
@@ -352,8 +350,7 @@ def test_a_refusal_names_the_line_where_tinygrad_knows_it():
     captured = capture(model, X)
     kernel = captured.program.calls[1].kernel
     line = f"{__name__}:{model.__code__.co_firstlineno + 1}::model"
-    knows = "caller" in Metadata.__dataclass_fields__
-    assert kernel.where == (f"kernel E_8, made by sin ({line})" if knows else "kernel E_8")
+    assert kernel.where == f"kernel E_8, made by sin ({line})"
     with pytest.raises(UnsupportedError) as error:
         compile_program(captured.program)
     assert str(error.value).splitlines()[:2] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tinygrad import Tensor, nn
 
 import tg2hdl
@@ -29,6 +30,43 @@ def test_kernels_have_the_names_of_modules():
     ]
     assert "first" in layers[0]
     assert layers[-1].startswith("second")
+
+
+def test_kernels_without_weights_have_the_lines_of_their_reductions():
+    def attention(q, k, v):
+        scores = (q @ k.transpose(0, 1)).softmax()
+        return scores @ v
+
+    line = attention.__code__.co_firstlineno
+    layers = [k.layer for k in tg2hdl.compile(attention, *[np.zeros((4, 4), np.float32)] * 3).kernels]
+    assert layers[0] == f"matmul ({__name__}:{line + 1}::attention)"
+    assert layers[1].startswith(f"softmax ({__name__}:{line + 1}::attention)")
+    assert layers[-1].startswith(f"matmul ({__name__}:{line + 2}::attention)")
+
+
+def test_reductions_in_any_order_have_no_line():
+    def model(a, b):
+        return (a + 1).sum(1), (b + 2).sum(1)
+
+    assert not any(
+        "sum" in k.layer for k in tg2hdl.compile(model, *[np.zeros((4, 3), np.float32)] * 2).kernels
+    )
+
+
+def test_kernels_without_weights_have_the_names_of_nodes(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the onnx package builds the file")
+    pytest.importorskip("tg2hdl_backend.onnx")
+    from tg2hdl_backend import OnnxModel
+    from tg2hdl_backend.testing.onnx_files import write
+
+    nodes = [
+        onnx.helper.make_node("MatMul", ["q", "k"], ["s"], name="scores"),
+        onnx.helper.make_node("MatMul", ["s", "v"], ["y"], name="mix"),
+    ]
+    given = [(name, np.float32, (3, 3)) for name in "qkv"]
+    model = OnnxModel(write(tmp_path / "m.onnx", nodes, given, [("y", np.float32, (3, 3))]))
+    kernels = tg2hdl.compile(model, *model.example_inputs()).kernels
+    assert [k.layer for k in kernels] == ["scores (MatMul)", "mix (MatMul)"]
 
 
 def test_a_long_chain_of_tensors_names_each_weight_once():

@@ -23,6 +23,7 @@ from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
 from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
 from tg2hdl_backend.onnx.tinygrad_operators import as_tensor, constant_positions, tinygrad_operator
 from tg2hdl_backend.onnx.value import Value
+from tg2hdl_backend.tinygrad_adapter.origins import made_by
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
 from tg2hdl_ir.plugins.descriptors import resolve
@@ -205,7 +206,8 @@ class Graph:
             for n, v in enumerate(inputs)
         ]
         try:
-            found = build(info, *arguments)
+            with made_by(f"{info.name} ({info.op_type})"):
+                found = build(info, *arguments)
             results = list(found if isinstance(found, tuple | list) else (found,))
             for result in results:
                 _ = getattr(result, "shape", None)  # tinygrad finds unfit shapes only when they are asked for

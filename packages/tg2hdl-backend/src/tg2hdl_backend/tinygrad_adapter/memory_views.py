@@ -58,4 +58,3 @@ class Step:
     slots: tuple[int, ...]
     views: tuple[View, ...]
     writes: tuple[bool, ...]
-    source: str = ""

@@ -16,7 +16,7 @@ from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.memory_views import Memory, Step, View
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
-from tg2hdl_backend.tinygrad_adapter.origins import Origins, describe_origins
+from tg2hdl_backend.tinygrad_adapter.origins import Origins
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uop_to_ir
 from tg2hdl_ir.dtype import DType
@@ -60,7 +60,7 @@ class ProgramBuilder:
     """
 
     def __init__(self, origins: Origins | None = None) -> None:
-        self.origins = origins or {}
+        self.origins = origins or Origins()
         self.memories: dict[int, Memory] = {}
         self.steps: list[Step] = []
         self.buffers: list[ProgramBuffer] = []
@@ -118,7 +118,7 @@ class ProgramBuilder:
         for meta, view in zip(metas, views, strict=True):
             self.memories[view.key].written += meta.is_output
         slots, writes = tuple(m.idx for m in metas), tuple(m.is_output for m in metas)
-        self.steps.append(Step(uops, slots, views, writes, describe_origins(uops, self.origins)))
+        self.steps.append(Step(uops, slots, views, writes))
 
     def add_copy(self, destination: View, source: View) -> None:
         """Add a copy of equal size."""
@@ -160,9 +160,9 @@ class ProgramBuilder:
         calls: list[KernelCall] = []
         uops: list[tuple[UOp, ...]] = []
         variables: dict[str, IRVariable] = {}
-        for step in self.steps:
+        for step, source in zip(self.steps, self.origins.describe([s.uops for s in self.steps]), strict=True):
             views = tuple(aliases.get(v, v) for v in step.views)
-            kernel = self.kernel(step, views)
+            kernel = self.kernel(step, views, source)
             for variable in kernel.variables:
                 variables.setdefault(variable.name, variable)
             numbers = [self.buffer_of(v) for v in views]
@@ -247,16 +247,16 @@ class ProgramBuilder:
                 self.steps.append(Step((), (0, 1), (own, view), (True, False)))
         return tuple(results)
 
-    def kernel(self, step: Step, views: Sequence[View]) -> KernelIR:
+    def kernel(self, step: Step, views: Sequence[View], source: str) -> KernelIR:
         """Kernel IR whose buffers are as deep as the program's."""
         if not step.uops:
-            destination, source = views
-            start = source.offset if self.shared(source) else 0
-            written, read = self.meta(0, destination, True), self.meta(1, source, False)
-            return copy_kernel(written, read, source.dtype, destination.offset, start, source.size)
+            destination, origin = views
+            start = origin.offset if self.shared(origin) else 0
+            written, read = self.meta(0, destination, True), self.meta(1, origin, False)
+            return copy_kernel(written, read, origin.dtype, destination.offset, start, origin.size)
         metas = [self.meta(s, v, w) for s, v, w in zip(step.slots, views, step.writes, strict=True)]
         offsets = {s: v.offset for s, v in zip(step.slots, views, strict=True) if self.shared(v) and v.offset}
-        return uop_to_ir(step.uops, metas, offsets=offsets, source=step.source)
+        return uop_to_ir(step.uops, metas, offsets=offsets, source=source)
 
     def shared(self, view: View) -> bool:
         """Whether a view is addressed inside of its memory's buffer, rather than copied to a weight."""

@@ -18,7 +18,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, tinygrad_dtype
-from tg2hdl_backend.tinygrad_adapter.origins import Origins, forget_unfinished, origins_of
+from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = [
@@ -64,7 +64,7 @@ class Trace:
     output_uops: list[UOp] = field(default_factory=list)
     weight_uops: dict[str, UOp] = field(default_factory=dict)
     result: Any = None
-    origins: Origins = field(default_factory=dict)
+    origins: Origins = field(default_factory=Origins)
 
     def add_linear(self, linear: UOp, var_vals: dict[str, int]) -> None:
         """Called by tinygrad with the kernels of each realization."""
@@ -94,10 +94,10 @@ def _trace(
     function = plain_function(model)
     weights = reachable_tensors(model)
     device = _device_of(weights.values())
-    forget_unfinished()
     with (
         unchanged_tensors() as created,
         Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=2),
+        noting(),
         _capture_into(found),
     ):
         arguments = [

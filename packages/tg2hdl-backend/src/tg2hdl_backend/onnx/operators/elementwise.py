@@ -112,26 +112,31 @@ def celu(node: OnnxNode, x: Tensor) -> Tensor:
 
 def relu(node: OnnxNode, x: Tensor) -> Tensor:
     """Zero for negative numbers; NaN stays, which tinygrad's own makes zero."""
-    return (x < 0).where(0, x)
+    result: Tensor = (x < 0).where(0, x)
+    return result
+
+
+def _elu(x: Tensor, alpha: float) -> Tensor:
+    result: Tensor = (x < 0).where(alpha * (x.exp() - 1), x)
+    return result
 
 
 def elu(node: OnnxNode, x: Tensor) -> Tensor:
     """``alpha * (exp(x) - 1)`` for negative numbers."""
-    value = wide(x)
-    return (value < 0).where(node.attribute("alpha", 1.0) * (value.exp() - 1), value).cast(x.dtype)
+    return _elu(wide(x), node.attribute("alpha", 1.0)).cast(x.dtype)
 
 
 def selu(node: OnnxNode, x: Tensor) -> Tensor:
     """ELU with ONNX's constants, which have more digits than tinygrad's."""
-    scaled = OnnxNode(
-        "Elu", "", node.version, node.name, {"alpha": 1.67326319217681884765625, **node.attributes}, ()
-    )
-    return (elu(scaled, wide(x)) * node.attribute("gamma", 1.05070102214813232421875)).cast(x.dtype)
+    gamma: float = node.attribute("gamma", 1.05070102214813232421875)
+    value = _elu(wide(x), node.attribute("alpha", 1.67326319217681884765625))
+    return (value * gamma).cast(x.dtype)
 
 
 def sign(node: OnnxNode, x: Tensor) -> Tensor:
     """-1, 0 or 1; NaN stays."""
-    return (x == x).where(x.sign(), x) if dtypes.is_float(x.dtype) else x.sign()
+    sign: Tensor = x.sign()
+    return x.isnan().where(x, sign) if dtypes.is_float(x.dtype) else sign
 
 
 def largest(node: OnnxNode, *inputs: Tensor) -> Tensor:

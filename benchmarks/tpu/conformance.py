@@ -2,9 +2,13 @@
 
     python benchmarks/tpu/conformance.py
     python benchmarks/tpu/conformance.py --select matmul
+    python benchmarks/tpu/conformance.py --rtl levelized --resume --seconds 600
 
 Integers and bools must agree in every bit; floats to 1e-5 of the largest result, since the PYTHON device does not round
 the products of sums, and NaN and infinities must be in the same places.  Programs of double are refused by name.
+
+With `--rtl`, an engine that simulates the hardware, each kernel runs on the simulator of instructions and on the
+netlist of a machine with the optional parts that it uses: all bits of its tensors and the cycles must be the same.
 """
 
 from __future__ import annotations
@@ -15,6 +19,9 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +30,7 @@ import numpy as np
 from tg2hdl_backend import own_result
 from tg2hdl_backend.testing import PROGRAMS
 from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_tpu.device.runtime import LoadedKernel
 
 HERE = Path(__file__).parent
 OUTCOMES = ("right", "refused", "no reference", "too long", "failed", "wrong")
@@ -52,21 +60,86 @@ def difference(found: Any, expected: Any) -> str:
     return f"off by {worst:.1e} of the largest result" if worst > step else ""
 
 
-def run(name: str, limit: int, engine: str) -> dict[str, Any]:
-    """Return the outcome of a program."""
+@contextmanager
+def on_netlist(engine: str) -> Iterator[list[str]]:
+    """Run each kernel on the netlist too; yields how the two differ."""
+    original = LoadedKernel.run
+    differences: list[str] = []
+
+    def run(self: LoadedKernel, buffers: Any, values: Any) -> Any:
+        before = [bytes(b) for b in buffers]
+        result = original(self, buffers, values)
+        after = [bytes(b) for b in buffers]
+        options = self.options
+        for buffer, content in zip(buffers, before, strict=True):
+            buffer[:] = content
+        try:
+            self.options = replace(options, engine=engine)
+            netlist = original(self, buffers, values)
+        finally:
+            self.options = options
+        if netlist.cycles != result.cycles:
+            differences.append(f"{self.kernel.name}: {netlist.cycles} cycles in place of {result.cycles}")
+        if any(bytes(b) != content for b, content in zip(buffers, after, strict=True)):
+            differences.append(f"{self.kernel.name}: other bits")
+        return result
+
+    LoadedKernel.run = run  # type: ignore[method-assign]
+    try:
+        yield differences
+    finally:
+        LoadedKernel.run = original  # type: ignore[method-assign]
+
+
+def run_on_netlist(name: str, limit: int, engine: str) -> dict[str, Any]:
+    """Return the outcome of a program: whether netlist and simulator of instructions agree."""
     model, inputs = PROGRAMS[name]
-    found: dict[str, Any] = {"program": name, "outcome": "right", "reason": ""}
+    started, outcome, reason = time.process_time(), "right", ""
+    with on_netlist(engine) as differences, limited(limit), np.errstate(all="ignore"):
+        try:
+            own_result(model, *inputs, device="TINYTPU")
+        except TooLongError:
+            outcome, reason = "too long", f"more than {limit} CPU seconds"
+        except Exception as error:
+            outcome, reason = ("refused" if refusal(error) else "failed"), str(refusal(error) or error)
+    if differences:
+        outcome, reason = "wrong", "; ".join(differences)
+    seconds = round(time.process_time() - started, 1)
+    return {"program": name, "outcome": outcome, "reason": reason, "seconds": seconds}
+
+
+def refusal(error: BaseException) -> BaseException | None:
+    """The error of ours behind another."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, Tg2hdlError):
+        cause = cause.__cause__
+    return cause
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Raise `TooLongError` after so many CPU seconds."""
 
     def too_long(*_: object) -> None:
         raise TooLongError
 
-    started = time.process_time()
     signal.signal(signal.SIGPROF, too_long)
-    signal.setitimer(signal.ITIMER_PROF, limit)
-    device = "TINYTPU" if engine == "isa" else f"TINYTPU::engine={engine}"
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        with np.errstate(all="ignore"):
-            results = own_result(model, *inputs, device=device)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def run(name: str, limit: int) -> dict[str, Any]:
+    """Return the outcome of a program."""
+    model, inputs = PROGRAMS[name]
+    found: dict[str, Any] = {"program": name, "outcome": "right", "reason": ""}
+
+    started = time.process_time()
+    try:
+        with np.errstate(all="ignore"), limited(limit):
+            results = own_result(model, *inputs, device="TINYTPU")
             try:
                 expected = own_result(model, *inputs)
             except Tg2hdlError as error:
@@ -78,13 +151,8 @@ def run(name: str, limit: int, engine: str) -> dict[str, Any]:
     except TooLongError:
         found |= {"outcome": "too long", "reason": f"more than {limit} CPU seconds"}
     except Exception as error:
-        cause: BaseException | None = error.__cause__
-        while cause is not None and not isinstance(cause, Tg2hdlError):
-            cause = cause.__cause__
-        outcome = "failed" if cause is None else "refused"
-        found |= {"outcome": outcome, "reason": str(cause or error)}
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        cause = refusal(error)
+        found |= {"outcome": "failed" if cause is None else "refused", "reason": str(cause or error)}
     return found | {"seconds": round(time.process_time() - started, 1)}
 
 
@@ -94,10 +162,16 @@ def main() -> int:
     )
     parser.add_argument("--select", type=re.compile, default=re.compile(""))
     parser.add_argument("--limit", type=int, default=120, help="CPU seconds that a program may take")
-    parser.add_argument("--engine", default="isa")
-    parser.add_argument("--json", type=Path, default=HERE / "conformance.json")
+    parser.add_argument(
+        "--rtl", metavar="ENGINE", help="compare the netlist with the simulator of instructions"
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=1 << 30, help="CPU seconds after which no program starts"
+    )
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--resume", action="store_true", help="run only what is not right yet")
     options = parser.parse_args()
+    options.json = options.json or HERE / ("conformance_rtl.json" if options.rtl else "conformance.json")
     known = {}
     if options.resume and options.json.exists():
         known = {o["program"]: o for o in json.loads(options.json.read_text())["programs"]}
@@ -109,7 +183,13 @@ def main() -> int:
         if known.get(name, {}).get("outcome") == "right":
             outcomes.append(known[name])
             continue
-        found = run(name, options.limit, options.engine)
+        if time.process_time() > options.seconds:
+            outcomes += [known[name]] if name in known else []
+            continue
+        if options.rtl:
+            found = run_on_netlist(name, options.limit, options.rtl)
+        else:
+            found = run(name, options.limit)
         outcomes.append(found)
         first = " ".join(found["reason"].split())[:150]
         print(f"{found['outcome']:12s} {name:40s} {found['seconds']:6.1f} s  {first}", flush=True)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("tg2hdl_backend", reason="an extra: pip install tg2hdl-tpu[tinygrad]")
 
-from tinygrad import Tensor, dtypes
+from tinygrad import Tensor, Variable, dtypes
 from tinygrad.helpers import Context
 
 from tg2hdl_tpu.device import runtime
@@ -122,3 +122,14 @@ def test_int8_products_wrap_before_they_are_added(monkeypatch):
     found, rows = run(monkeypatch, lambda x, w: wide(x) @ wide(w), unsigned, b)
     assert np.array_equal(found, product(unsigned, b))
     assert rows == 0
+
+
+def test_sizes_that_variables_decide(monkeypatch):
+    a, b = int8(12, 20), int8(20, 9)
+    for size in (12, 5):
+        n = Variable("n", 1, 12).bind(size)
+        found, rows = run(monkeypatch, lambda x, w: (wide(x)[:n] @ wide(w)).sum(0), a, b)  # noqa: B023
+        assert np.array_equal(found, product(a[:size], b).sum(0))
+        found, rows = run(monkeypatch, lambda x, w: wide(x)[:, :n] @ wide(w)[:n], a, b)  # noqa: B023
+        assert np.array_equal(found, product(a[:, :size], b[:size]))
+        assert rows > 0

@@ -123,7 +123,9 @@ def split_products(
     if not splitter.stages:
         return [kernel], ()
     scratch = tuple(splitter.scratch)
-    rest = verify(replace(kernel, loop_tree=tree, buffers=(*kernel.buffers, *scratch)))
+    rest = replace(kernel, loop_tree=tree, buffers=(*kernel.buffers, *scratch))
+    if not kernel.variables:  # with them, the result has the size that their present values give it
+        verify(rest)
     last = splitter.stages[-1]
     assert isinstance(last, Product)
     slot = _stored_as_it_is(rest, last, splitter.affine)
@@ -181,8 +183,7 @@ class _Splitter:
         found = _sum(loop)
         if found is None or not all(self.is_int8(f) for f in found.factors):
             return None
-        starts = [s for s in before if isinstance(s, IRRegStore) and s.reg == found.reg]
-        if not starts or not is_const(starts[-1].value, 0) or starts[-1].gate is not None:
+        if not _starts_at_zero(found.reg, before):
             return None
         needs = [_needs(f) for f in found.factors]
         if any(n is None or n[1] & self.written for n in needs):
@@ -473,6 +474,16 @@ def _sum(loop: LoopIR) -> _Sum | None:
     if not isinstance(other, IROp) or other.op != "mul":
         return None
     return _Sum(read.reg, (other.srcs[0], other.srcs[1]), tuple(counters))
+
+
+def _starts_at_zero(reg: int, before: list[IRItem]) -> bool:
+    """Whether a register is 0 after these items."""
+    for item in reversed(before):
+        inside = item.statements() if isinstance(item, LoopIR) else (item,)
+        for store in inside:
+            if isinstance(store, IRRegStore) and store.reg == reg:
+                return store is item and is_const(store.value, 0) and store.gate is None
+    return False
 
 
 def _needs(value: IRValue) -> tuple[set[IRCounter], set[int]] | None:

@@ -120,7 +120,7 @@ class TensorCore(wiring.Component):
             sxu.write_data.eq(Mux(self.port.write_en, self.host.word, self.write_data)),
             sxu.bypass.eq(self.port.write_en),
             sxu.streaming.eq(self.port.streaming),
-            sxu.known.eq(self.port.known),
+            sxu.known.eq(self.port.write_address),
         ]
         with m.If(sxu.halt & self.running):
             m.d.sync += [halting.eq(1), self.trap.eq(sxu.trap), self.pc.eq(sxu.trap_pc)]
@@ -261,20 +261,19 @@ class TensorCore(wiring.Component):
         m.d.comb += blocked.eq(Mux(holds, wait_c, wait_a | wait_b | wait_w | any_of(busy)))
 
         # A transfer goes to its channel.
-        meets = []
+        reasons: list[Any] = []
         for mine, other in ((r.load, store), (~r.load, load)):
             rows_meet = (r.first_row <= other.last) & (r.final >= other.row)
             outside_meet = (r.outside <= other.outside_last) & (r.outside_final >= other.outside_first)
-            meets.append(mine & other.active & (rows_meet | outside_meet))
-        own_active = Mux(r.load, load.active, store.active)
+            reasons += [mine & other.active & rows_meet, mine & other.active & outside_meet]
         self.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
         goes = self.r_valid & r.transfer & ~r.bad & ~r.outside_bad
-        clear = goes & ~(any_of(meets) | own_active | self.unchecked | self.port.active)
-        hands_over = clear
+        reasons += [Mux(r.load, load.active, store.active), self.unchecked, self.port.active]
+        hands_over = goes & ~any_of(reasons)
         if config.issue_registers:  # compared in one cycle, handed over in the next
-            was_clear = Signal()
-            hands_over = self.r_valid & was_clear
-            m.d.sync += was_clear.eq(clear & ~was_clear)
+            looked, against = Signal(), Signal(len(reasons))
+            m.d.sync += [looked.eq(goes), against.eq(Cat(reasons))]
+            hands_over = self.r_valid & looked & ~against.any()
         for channel, which in ((load, r.load), (store, ~r.load)):
             m.d.comb += [
                 channel.start.eq(hands_over & which),
@@ -462,7 +461,7 @@ class TensorCore(wiring.Component):
 
     def _dma(self, m: Module) -> None:
         config, load, store, vmem = self.config, self.load, self.store, self.vmem
-        m.submodules.arriving = arriving = RowFifo(config.row_bits)
+        m.submodules.arriving = arriving = RowFifo(config.row_bits, ahead=bool(config.issue_registers))
         m.submodules.leaving = leaving = RowFifo(config.row_bits, ahead=bool(config.read_registers))
         bits = row_bits(config)
         waits = {
@@ -477,26 +476,27 @@ class TensorCore(wiring.Component):
             & ~self.read_waits
         )
         same_bank = self.flights.writes & (self.flights.row[-1] == load.row[bits - 1])
-        put, pop = Signal(), Signal()
+        put, pop, from_port = Signal(), Signal(), self.port.active | ~self.running
         ready, head = arriving.ready, arriving.head
         if config.issue_registers:
             ready, head = Signal(name="staged"), Signal(config.row_bits, name="staged_row", reset_less=True)
             with m.If(put | ~ready):
                 m.d.sync += [ready.eq(arriving.ready), head.eq(arriving.head)]
             m.d.comb += pop.eq(arriving.ready & (put | ~ready))
+            m.d.comb += arriving.comes.eq(self.read_valid)
+            m.d.sync += arriving.push.eq(self.read_valid)
         else:
-            m.d.comb += pop.eq(put)
+            m.d.comb += [pop.eq(put), arriving.push.eq(self.read_valid)]
         m.d.comb += put.eq(ready & ~same_bank & ~waits["load"] & load.active)
         m.d.comb += [
             self.read_en.eq(request),
             self.read_address.eq(load.address),
-            arriving.push.eq(self.read_valid),
             arriving.row.eq(self.read_data),
             arriving.pop.eq(pop),
-            # The channel begins after the last row of the port.
+            # The channel begins after the last row of the port, whose first may come before the run.
             vmem.load_en.eq(put | self.port.put),
-            vmem.load_row.eq(Mux(load.active, load.row, self.port.put_row)),
-            vmem.load_data.eq(Mux(load.active, head, self.host.row)),
+            vmem.load_row.eq(Mux(from_port, self.port.put_row, load.row)),
+            vmem.load_data.eq(Mux(from_port, self.host.row, head)),
             self.port.busy.eq(self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1])),
             load.request.eq(request),
             load.outside_done.eq(request),
@@ -542,7 +542,7 @@ class TensorCore(wiring.Component):
         # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
         stays = Mux(channel.active, row, self.r.first_row)
         both = Signal(2, name=f"{name}_waits")
-        rows = (stays, (row + 1)[:bits])
+        rows = (stays, channel.following[:bits])
         m.d.sync += both.eq(Cat(Match(m, self.flights, r, name=name).waits() for r in rows))
         return Mux(channel.moved, both[1], both[0])
 

@@ -78,8 +78,8 @@ class Channel(wiring.Component):
         The rows of the scratchpad that are left.
     address, outside_first, outside_last : Out
         The next row of the external memory, and all of the transfer.
-    moved, before : Out
-        A row moved at the scratchpad in the last cycle, and `row` in that cycle.
+    moved, before, following : Out
+        A row moved at the scratchpad in the last cycle, and `row` in that cycle; the row after `row`.
     left, outstanding : Out
         Requests that are left, and rows on their way.
     """
@@ -104,6 +104,7 @@ class Channel(wiring.Component):
                 "last": Out(bits),
                 "moved": Out(1),
                 "before": Out(bits),
+                "following": Out(bits),
                 "address": Out(ADDRESS_BITS),
                 "outside_first": Out(ADDRESS_BITS),
                 "outside_last": Out(ADDRESS_BITS),
@@ -117,6 +118,7 @@ class Channel(wiring.Component):
         m = Module()
         m.d.sync += [
             self.row.eq(self.row + self.row_done),
+            self.following.eq(self.following + self.row_done),
             self.moved.eq(self.row_done),
             self.before.eq(self.row),
             self.address.eq(self.address + self.outside_done),
@@ -129,6 +131,7 @@ class Channel(wiring.Component):
             m.d.sync += [
                 self.active.eq(1),
                 self.row.eq(self.first),
+                self.following.eq(self.first + 1),
                 self.last.eq(self.final),
                 self.address.eq(self.outside),
                 self.outside_first.eq(self.outside),

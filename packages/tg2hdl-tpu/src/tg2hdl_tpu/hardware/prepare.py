@@ -55,11 +55,11 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         for shift in sorted(shifts):
             with m.Case(shift) if shift != max(shifts) else m.Default():
                 m.d.comb += a_row.eq(a >> shift)
-    m.d.comb += to_row.eq(x.dst >> x.segment)
     mask, straight = Signal(lanes, name="mask"), Signal(lanes, name="straight")
     with m.Switch(x.segment):
         for log in range(config.levels + 1):
             with m.Case(log):
+                m.d.comb += to_row.eq(x.dst >> log)
                 width = lanes >> log
                 place = x.dst[:log] if log else Value.cast(0)
                 m.d.comb += mask.eq(((1 << width) - 1) << (place * width))

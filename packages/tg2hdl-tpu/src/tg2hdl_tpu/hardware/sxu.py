@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -72,11 +70,16 @@ class Sxu(wiring.Component):
         config = self.config
         m.submodules.program = memory = Memory(self.program)
         read, write = memory.read_port(), memory.write_port()
-        bad = reduce(or_, [condition for condition, _ in illegal(fields(self.write_data), config)])
+        wrongs: Any = Cat(condition for condition, _ in illegal(fields(self.write_data), config))
+        written: list[Any] = [self.write_en, self.write_address, self.write_data, wrongs]
+        if config.issue_registers:
+            stage = [Signal(len(Value.cast(v)), name=f"written_{n}") for n, v in enumerate(written)]
+            m.d.sync += [r.eq(v) for r, v in zip(stage, written, strict=True)]
+            written = stage
         m.d.comb += [
-            write.addr.eq(self.write_address),
-            write.data.eq(Cat(self.write_data, ~bad)),
-            write.en.eq(self.write_en),
+            write.en.eq(written[0]),
+            write.addr.eq(written[1]),
+            write.data.eq(Cat(written[2], ~written[3].any())),
         ]
         word, valid, pc = Signal(INSTRUCTION_BITS + 1), Signal(), Signal(PC_BITS)
         fetched = Signal(PC_BITS)  # the address of what the memory shows
@@ -85,12 +88,17 @@ class Sxu(wiring.Component):
         m.d.comb += read.addr.eq(following)
         m.d.sync += fetched.eq(following)
         # A word from the host port is executed in the next cycle; the memory shows it two cycles later.  With registers
-        # for the issue, only the memory has it.
-        streaming, known = Signal(), Signal(PC_BITS)
+        # for the issue, only the memory has it, one more cycle later.
+        streaming, known, shown, passes = Signal(), Signal(PC_BITS), Signal(), Signal()
         m.d.sync += [streaming.eq(self.streaming), known.eq(self.known)]
-        shown, passes = Signal(), Signal()
         m.d.comb += shown.eq(~streaming | (fetched < known))
-        if not config.issue_registers:
+        if config.issue_registers:
+            streamed, written_before = Signal(), Signal(PC_BITS)
+            m.d.sync += [streamed.eq(streaming), written_before.eq(Mux(self.start, 0, known))]
+            waits_for_word = self.start & self.streaming
+            idle_port = ~(self.streaming | streaming | streamed)
+            m.d.comb += shown.eq(idle_port | ((fetched < written_before) & ~waits_for_word))
+        else:
             m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
         idle, steps = self.reset & ~self.start, consumed | ~valid
         # Before the start, the memory shows the first instruction.
@@ -99,7 +107,7 @@ class Sxu(wiring.Component):
         with m.Elif(redirect):
             m.d.comb += following.eq(target)
         with m.Else():
-            m.d.comb += following.eq(fetched + (steps & (shown | passes)))
+            m.d.comb += following.eq(Mux(steps & (shown | passes), (fetched + 1)[:PC_BITS], fetched))
         m.d.sync += valid.eq(~idle & ~redirect & (~steps | shown | passes))
         with m.If(steps):
             m.d.sync += [word.eq(Mux(passes, write.data, read.data)), pc.eq(fetched)]

@@ -425,10 +425,11 @@ struct Run {
         fetch_at = t + 2;
     }
 
-    // Word k comes in cycle k and is executed in the next one (not with registers), or from the memory three cycles later.
+    // Word k comes in cycle k and is executed in the next one (not with registers), or from the memory three cycles later (four).
     bool fetched() {
-        bool bypassed = !TPU_ISSUE_REGISTERS && pc == t - 1;
-        if (host.words) latched |= pc < host.words ? bypassed || pc <= t - 3 : t >= host.words + 2;
+        constexpr int more = TPU_ISSUE_REGISTERS;
+        bool bypassed = !more && pc == t - 1;
+        if (host.words) latched |= pc < host.words ? bypassed || pc <= t - 3 - more : t >= host.words + 2 + more;
         return latched || !host.words;
     }
 
@@ -529,7 +530,7 @@ struct Run {
         if (TPU_ISSUE_REGISTERS) take_row();
         if (request) {
             load.data[slot] = m.xmem[load.xmem++];
-            load.ready[slot] = t + TPU_MEMORY_LATENCY;
+            load.ready[slot] = t + TPU_MEMORY_LATENCY + TPU_ISSUE_REGISTERS;
             load.outstanding++;
             load.left--;
         }

@@ -11,16 +11,17 @@ from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.testing import random_bundle
 
-CONFIG = Config(lanes=4, rows=2, columns=2, vmem_rows=32, xmem_rows=64, imem_depth=64)
+SMALL = {"lanes": 4, "rows": 2, "columns": 2, "vmem_rows": 32, "xmem_rows": 64, "imem_depth": 64}
+CONFIG = Config(**SMALL)
 
 
-def streamed(seed):
-    bundle = random_bundle(seed, CONFIG, length=24, traps=seed % 4 == 3)
+def streamed(seed, config=CONFIG):
+    bundle = random_bundle(seed, config, length=24, traps=seed % 4 == 3)
     data = np.concatenate([region.rows for region in bundle.data])
     rng = random.Random(seed)
     first = rng.randrange(8)
     rows = Region("vmem", first, data[: rng.randrange(1, 32 - first)])
-    return Bundle(CONFIG, bundle.program, (rows,), bundle.outputs)
+    return Bundle(config, bundle.program, (rows,), bundle.outputs)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,19 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(hardware):
     assert len(ended) > 2
 
 
+def test_a_machine_with_registers_takes_the_cycles_that_are_predicted():
+    config = Config.ecp5(**SMALL)
+    with Hardware(config, engine="levelized") as hardware:
+        for seed in range(6):
+            expected = run_bundle(streamed(seed, config), streamed=True)
+            found, total, _, _ = hardware.run_streamed(streamed(seed, config))
+            assert (found.trap, found.pc) == (expected.trap, expected.pc), seed
+            if expected.trap not in (Trap.INDEX, Trap.INT8):
+                assert (found.cycles, total) == (expected.cycles, expected.cycles + 2), seed
+            for output, rows in expected.outputs.items():
+                np.testing.assert_array_equal(found.outputs[output], rows, err_msg=f"{output} of seed {seed}")
+
+
 def test_results_are_shown_as_they_are_written(hardware):
     text = "add v[16], v[0], v[4], n=4\nadd v[3], v[16], #1\ncopy v[41], v[16] seg=2\nhalt\n"
     data = ".vmem 0 = " + " ".join(map(str, range(32)))
@@ -66,6 +80,18 @@ def test_results_are_shown_as_they_are_written(hardware):
     np.testing.assert_array_equal(seen[16:20], np.arange(16).reshape(4, 4) * 2 + 16)
     np.testing.assert_array_equal(seen[20], [0, 0, 20, 22])
     assert not seen[:16].any()
+
+
+def test_a_second_program_does_not_run_words_of_the_first(hardware):
+    data = "\n.vmem 0 = 1 2 3 4\n"
+    first = assemble("copy v[9], v[0]\ncopy v[10], v[0]\nhalt" + data, CONFIG)
+    second = assemble("copy v[11], v[0]\nhalt" + data, CONFIG)
+    assert len(hardware.run_streamed(first, results=8)[3]) == 2
+    # The second word comes late.
+    *_, seen, shown = hardware.run_streamed(second, results=8, pauses=[True] * 6, power_on=False)
+    assert len(shown) == 1
+    np.testing.assert_array_equal(seen[11], [1, 2, 3, 4])
+    assert not seen[10].any()
 
 
 def test_data_that_the_port_does_not_take_are_refused():

@@ -98,9 +98,15 @@ class Hardware:
         return Result(Trap(get("trap")), get("pc"), get("cycles"), 0, 0, outputs)
 
     def run_streamed(
-        self, bundle: Bundle, *, results: int = 0, pauses: Sequence[bool] = (), limit: int = 100_000
+        self,
+        bundle: Bundle,
+        *,
+        results: int = 0,
+        pauses: Sequence[bool] = (),
+        limit: int = 100_000,
+        power_on: bool = True,
     ) -> tuple[Result, int, NDArray[np.int32], list[int]]:
-        """Power on, and run a bundle whose program and rows come through the host port.
+        """Run a bundle whose program and rows come through the host port.
 
         Parameters
         ----------
@@ -108,6 +114,8 @@ class Hardware:
             First row whose writes are results.
         pauses : sequence of bool
             Whether the host sends nothing in a cycle after the first.
+        power_on : bool
+            Reset the machine before; else it is as the last run left it.
 
         Returns
         -------
@@ -118,7 +126,8 @@ class Hardware:
         sim, region = self.simulation, host_rows(bundle)
         rows = [int.from_bytes(row.tobytes(), "little") for row in region.rows]
         seen = np.zeros((self.config.vmem_rows, self.config.lanes), np.int32)
-        sim.reset()
+        if power_on:
+            sim.reset()
         sim.step(2)
         sim.set("host__first", region.start)
         sim.set("host__count", len(rows))

@@ -54,9 +54,12 @@ def noting() -> Iterator[None]:
 
 @contextmanager
 def made_by(name: str) -> Iterator[None]:
-    """All new ops are noted as made by `name`."""
-    notes, note = tensor._METADATA, cast("Any", Metadata)
-    before, notes.state = notes.state, note(name, "") if _NOTES_CALLER else note(name)
+    """All new ops are noted as made by `name`, within `noting`."""
+    notes = tensor._METADATA
+    before = notes.state
+    if isinstance(notes, _Notes):
+        note = cast("Any", Metadata)
+        notes.state = note(name, "") if _NOTES_CALLER else note(name)
     try:
         yield
     finally:

@@ -134,7 +134,7 @@ class Link:
             left = deadline - time.monotonic()
             data = self.transport.read(max(0.0, left))
             for reply in self._decoder.feed(data):
-                sequence, request = pending[0] if pending else (-1, None)
+                sequence, request = pending[0] if pending else (None, None)
                 if request is None or reply.sequence != sequence:
                     if any(number == reply.sequence for number, _ in pending):
                         raise Fault("an answer is missing", pending[0][1].stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ _NAMES = {
     **{ACTIVATE: "activate", READ: "read", WRITE: "write"},
     **{PRECHARGE: "precharge", REFRESH: "refresh", MODE: "mode"},
 }
-_LONG_AGO = -(10**9)
+_NEVER = -math.inf
 
 
 class RuleError(AssertionError):
@@ -24,12 +25,12 @@ class RuleError(AssertionError):
 @dataclass
 class _Bank:
     row: int | None = None
-    activated: int = _LONG_AGO
-    precharged: int = _LONG_AGO
+    activated: float = _NEVER
+    precharged: float = _NEVER
     """Cycle in which the bank began, or will begin, to close."""
     closes: bool = False
     """Whether it closes by itself then."""
-    busy: int = _LONG_AGO
+    busy: float = _NEVER
     """First cycle in which it may be precharged after reads and writes."""
 
 
@@ -57,7 +58,8 @@ class SdramRules:
         self.ready = 0 if self.model.initialized else self._cycles("power_up")
         self.waits_for = "power_up"
         self.refreshed = 0
-        self.opened = self.read_ends = _LONG_AGO
+        self.opened: float = _NEVER
+        self.read_ends: float = _NEVER
         self.output: dict[int, int] = {}
         self._commands = {
             **{ACTIVATE: self._activate, READ: self._read, WRITE: self._write},
@@ -95,7 +97,7 @@ class SdramRules:
     def _broken(self, text: str) -> RuleError:
         return RuleError(f"cycle {self.now}: {text}")
 
-    def _after(self, cycle: int, rule: str, code: int) -> None:
+    def _after(self, cycle: float, rule: str, code: int) -> None:
         if self.now < cycle:
             raise self._broken(f"{rule} is violated: {_NAMES[code]} is allowed from cycle {cycle} on")
 

@@ -4,7 +4,7 @@
     python benchmarks/sequencers/programs.py --random 40 --seed 1    random programs of tinygrad operations instead
 
 Under `dataflow` three inputs follow each other: latency and interval must be those predicted. Results go to
-programs.json and random_programs.json beside this file, which a run that was interrupted goes on from.
+programs.json and random_programs.json beside this file.
 """
 
 from __future__ import annotations
@@ -96,13 +96,14 @@ def main() -> None:
     )
     parser.add_argument("--random", type=int, default=0, help="random programs instead")
     parser.add_argument("--seed", type=int, default=1, help="of the random programs")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of a run that was interrupted")
     options = parser.parse_args()
     from tg2hdl.bench import versions
     from tg2hdl_backend.testing import PROGRAMS
 
     programs = _random(options.random, options.seed) if options.random else PROGRAMS
     path = HERE / ("random_programs.json" if options.random else "programs.json")
-    before = json.loads(path.read_text()) if path.is_file() else {}
+    before = json.loads(path.read_text()) if options.resume and path.is_file() else {}
     key = {"versions": versions(), "random": options.random, "seed": options.seed}
     kept = {r["program"]: r for r in before.get("rows", [])} if before.items() >= key.items() else {}
     rows = []
@@ -119,7 +120,7 @@ def main() -> None:
 
 
 def _write(path: Path, key: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Keep what was measured; the next run with the same key and versions goes on from there."""
+    """Keep what was measured."""
     mean = math.exp(sum(math.log(row["overlap"] / row["serial"]) for row in rows) / len(rows))
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     record = {"date": date, **key, "geometric_mean": round(mean, 3), "rows": rows}

@@ -148,6 +148,8 @@ class LaneChooser:
         if self.kernel not in _accesses:
             _accesses[self.kernel] = buffer_accesses(self.kernel)
         self.accesses = _accesses[self.kernel]
+        self._paths = _paths(self.kernel)
+        self._layouts: dict[tuple[int, tuple[tuple[int, int], ...]], Layout] = {}
 
     def choose(self) -> LaneChoice:
         """Lanes with the fewest cycles within the budget."""
@@ -160,13 +162,13 @@ class LaneChooser:
         best = self._evaluate({})
         fewest = best
         for number, lanes in enumerate(candidate_lanes(kernel, self.info, budget)):
-            steps = _steps(kernel, lanes)
+            steps = self._steps(lanes)
             if steps > best.cycles or (steps == best.cycles and not self.sparing):
                 break
-            choice = self._evaluate(lanes)
+            choice = self._within(lanes, best.cycles if number else math.inf)
             if number == 0:
-                fewest = choice
-            if self._cost(choice) < self._cost(best):
+                fewest = choice or best
+            if choice is not None and self._cost(choice) < self._cost(best):
                 best = choice
         best = self._in_turns(self._packed(best), busiest)
         return replace(best, why=self._why(best, fewest)) if budget > 1 or best.lanes else best
@@ -179,14 +181,14 @@ class LaneChooser:
         least = best.cycles - PACKING_OVERHEAD
         pairs = math.inf
         for lanes in candidate_lanes(self.kernel, self.info, 2 * limit):
-            if _steps(self.kernel, lanes) > least:
+            if self._steps(lanes) > least:
                 break
             # Of equal cycles those with the fewest lanes that share a factor: words of the other buffer stay wide.
             count = math.prod(lanes.get(axis, 1) for axis in self.packing)
-            if not self._is_packed(lanes) or (_steps(self.kernel, lanes) == least and count >= pairs):
+            if not self._is_packed(lanes) or (self._steps(lanes) == least and count >= pairs):
                 continue
-            choice = self._evaluate(lanes)
-            if (choice.cycles, count) < (least, pairs):
+            choice = self._within(lanes, least)
+            if choice is not None and (choice.cycles, count) < (least, pairs):
                 best, least, pairs = choice, choice.cycles, count
         return best
 
@@ -207,14 +209,14 @@ class LaneChooser:
             return best
         least = WORTH_TURNS * best.cycles - TURNS_OVERHEAD
         found = [
-            (_steps(self.kernel, lanes) * self._turns(lanes), number, lanes)
+            (self._steps(lanes) * self._turns(lanes), number, lanes)
             for number, lanes in enumerate(candidate_lanes(self.kernel, self.info, limit))
         ]
         for cycles, _, lanes in sorted(found)[:MAX_TURNS]:
             if cycles > least:
                 break
-            choice = self._evaluate(lanes)
-            if choice.cycles <= least:
+            choice = self._within(lanes, least)
+            if choice is not None and choice.cycles <= least:
                 best, least = choice, choice.cycles - 1
         return best
 
@@ -234,7 +236,7 @@ class LaneChooser:
 
     def _why(self, best: LaneChoice, fewest: LaneChoice) -> str:
         """Why `best` was selected, compared with the lanes with the fewest steps."""
-        steps, least = _steps(self.kernel, best.lanes), _steps(self.kernel, fewest.lanes)
+        steps, least = self._steps(best.lanes), self._steps(fewest.lanes)
         text = f"{_described(best.lanes)}: {steps} steps"
         if steps == least:
             return f"{text}, the fewest with multipliers={self.options.multipliers}"
@@ -254,7 +256,20 @@ class LaneChooser:
             if loop.counter is not None and isinstance(loop.bound, int) and loop.loops
             if loop.counter.axis in self.info.independent
         )
-        return max(interval, -(-self.recurrence // turns)) * _steps(self.kernel, lanes)
+        return max(interval, -(-self.recurrence // turns)) * self._steps(lanes)
+
+    def _steps(self, lanes: dict[int, int]) -> int:
+        return sum(math.prod(-(-bound // lanes.get(axis, 1)) for axis, bound in path) for path in self._paths)
+
+    def _within(self, lanes: dict[int, int], most: float) -> LaneChoice | None:
+        """The choice of these lanes; None as soon as a buffer alone makes it take more than `most` cycles."""
+        steps = self._steps(lanes)
+        for b in self.kernel.buffers:
+            layout = self._layout(b.idx, b.depth, lanes)
+            use = self.accesses[b.idx].use(lanes, layout)
+            if use.interval(self._ports(b.idx, layout)) * steps > most:
+                return None
+        return self._evaluate(lanes)
 
     def _evaluate(self, lanes: dict[int, int]) -> LaneChoice:
         layouts = {b.idx: self._layout(b.idx, b.depth, lanes) for b in self.kernel.buffers}
@@ -278,6 +293,12 @@ class LaneChooser:
         return self._ports_of[idx, layout]
 
     def _layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
+        key = idx, self.accesses[idx].factors(lanes)
+        if key not in self._layouts:
+            self._layouts[key] = self._chosen_layout(idx, depth, lanes)
+        return self._layouts[key]
+
+    def _chosen_layout(self, idx: int, depth: int, lanes: dict[int, int]) -> Layout:
         entry = self.known.get(idx)
         if entry is not None and entry.layout.lanes > 1:
             return self._seen(idx, entry.layout, lanes)
@@ -311,16 +332,6 @@ def _described(lanes: dict[int, int]) -> str:
     return (
         " x ".join(f"{n} of i{axis}" for axis, n in lanes.items()) + " at once" if lanes else "one at a time"
     )
-
-
-def _steps(kernel: KernelIR, lanes: dict[int, int]) -> int:
-    total = 0
-    for leaf_path in _paths(kernel):
-        steps = 1
-        for axis, bound in leaf_path:
-            steps *= -(-bound // lanes.get(axis, 1))
-        total += steps
-    return total
 
 
 def _paths(kernel: KernelIR) -> list[list[tuple[int, int]]]:

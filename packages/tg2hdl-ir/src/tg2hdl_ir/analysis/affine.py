@@ -98,11 +98,13 @@ class AffineAnalysis:
     def _op(self, value: IROp) -> Affine | None:
         if value.op not in ("add", "sub", "mul", "shl", "neg", "mulacc") or value.dtype.is_bool:
             return None
-        forms = [self.of(s) for s in value.srcs]
-        known = [f for f in forms if f is not None]
-        if len(known) != len(forms):
-            return None
-        result = _combine(value.op, known)
+        forms = []
+        for source in value.srcs:
+            form = self.of(source)
+            if form is None:
+                return None
+            forms.append(form)
+        result = _combine(value.op, forms)
         return result if result is not None and self._fits(result, value) else None
 
     def _fits(self, form: Affine, value: IROp) -> bool:

@@ -28,7 +28,8 @@ class Folder:
             return srcs[0]
         if dtype.is_float or any(s.dtype.is_float for s in srcs):
             return IROp(op, dtype, srcs)
-        return self._integer(op, dtype, srcs) or IROp(op, dtype, srcs)
+        built = IROp(op, dtype, srcs)
+        return self._integer(built) or built
 
     def all_of(self, *gates: IRValue | None) -> IRValue | None:
         """Conjunction of gates; None is an absent gate (true)."""
@@ -59,10 +60,13 @@ class Folder:
                 return self.op("and", DType.BOOL, gate, yes)
         return IROp("where", dtype, srcs)
 
-    def _integer(self, op: str, dtype: DType, srcs: tuple[IRValue, ...]) -> IRValue | None:
-        interval = self._constant(op, dtype, srcs)
-        if interval is not None:
-            return interval
+    def _integer(self, built: IROp) -> IRValue | None:
+        op, dtype, srcs = built.op, built.dtype, built.srcs
+        if not dtype.is_bool and all(isinstance(s, IRConst) for s in srcs):
+            # An interval of one value is exact; the analysis gives the full range where the op would wrap.
+            low, high = self.ranges.of(built)
+            if low == high:
+                return IRConst(low, dtype)
         if op in ("add", "mul", "and", "or", "max", "xor") and isinstance(srcs[0], IRConst):
             srcs = (srcs[1], srcs[0])
         a, b = srcs[0], srcs[-1]
@@ -86,20 +90,14 @@ class Folder:
             case "eq" | "ne" | "lt" if not a.dtype.is_bool:
                 return self._compare(op, a, b)
             case "add" | "sub" | "mul" | "shl":
-                return self._affine(op, dtype, srcs)
+                return self._affine(built)
         return None
 
-    def _constant(self, op: str, dtype: DType, srcs: tuple[IRValue, ...]) -> IRValue | None:
-        if dtype.is_bool or not all(isinstance(s, IRConst) for s in srcs):
-            return None
-        # An interval of one value is exact; the analysis gives the full range where the op would wrap.
-        low, high = self.ranges.of(IROp(op, dtype, srcs))
-        return IRConst(low, dtype) if low == high else None
-
-    def _affine(self, op: str, dtype: DType, srcs: tuple[IRValue, ...]) -> IRValue | None:
-        form = self.affine.of(IROp(op, dtype, srcs))
+    def _affine(self, built: IROp) -> IRValue | None:
+        form = self.affine.of(built)
         if form is None:
             return None
+        dtype = built.dtype
         if form.is_constant:
             return const_int(form.const, dtype)
         if (

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis, Symbol
 from tg2hdl_ir.analysis.axes import axes_of
 from tg2hdl_ir.analysis.constraints import Constraints
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
@@ -16,7 +16,7 @@ from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRCounter, KernelIR, is_const
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.leaves import leaf_paths
 from tg2hdl_lower.memory.demand import BufferDemand, effective_statements, needed_values
-from tg2hdl_lower.memory.layout import Layout, Row, RowElement
+from tg2hdl_lower.memory.layout import Layout, Row
 
 __all__ = ["Access", "BufferAccesses", "BufferUse", "buffer_accesses"]
 
@@ -88,26 +88,37 @@ class BufferUse(BufferDemand):
     widest: int
 
 
+_Factors = tuple[tuple[int, int], ...]
+"""Lanes by axis."""
+_Terms = tuple[tuple[Symbol, int], ...]
+
+
 class BufferAccesses:
     """Accesses of a kernel to one of its buffers."""
 
     def __init__(self, found: Sequence[Access]) -> None:
         self.found = found
+        self._every = any(a.form is None for a in found)
         forms = [f for a in found for f in (a.form, *a.constraints.conditions) if f is not None]
         symbols = (symbol for form in forms for symbol, _ in form.terms)
         self._axes = {s.axis for s in symbols if isinstance(s, IRCounter)}
-        self._known: dict[tuple[tuple[tuple[int, int], ...], Layout], BufferUse] = {}
+        self._known: dict[tuple[_Factors, Layout], BufferUse] = {}
+        self._open: dict[tuple[int, _Factors], _OpenLanes] = {}
+        self._digits: dict[tuple[int, Layout], list[Affine] | None] = {}
+
+    def factors(self, lanes: Mapping[int, int]) -> _Factors:
+        """Those of the lanes per axis that matter to the buffer."""
+        return tuple((n, lanes[n]) for n in sorted(lanes) if self._every or n in self._axes)
 
     def use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
         """What a step asks for with these lanes per axis."""
-        every = any(a.form is None for a in self.found)
-        key = (tuple((n, lanes[n]) for n in sorted(lanes) if every or n in self._axes), layout)
+        key = self.factors(lanes), layout
         if key not in self._known:
-            self._known[key] = self._use(lanes, layout)
+            self._known[key] = self._use(*key)
         return self._known[key]
 
-    def _use(self, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
-        leaves = [self._step(number, lanes, layout) for number in sorted({a.leaf for a in self.found})]
+    def _use(self, factors: _Factors, layout: Layout) -> BufferUse:
+        leaves = [self._step(number, factors, layout) for number in sorted({a.leaf for a in self.found})]
         return BufferUse(
             max((use.reads for use in leaves), default=0),
             max((use.writes for use in leaves), default=0),
@@ -116,12 +127,13 @@ class BufferAccesses:
             max((use.widest for use in leaves), default=0),
         )
 
-    def _step(self, leaf: int, lanes: Mapping[int, int], layout: Layout) -> BufferUse:
-        """What a step of one leaf asks for."""
+    def _step(self, leaf: int, factors: _Factors, layout: Layout) -> BufferUse:
+        """What a step of one leaf asks for; addresses are known by their terms and constants."""
         words: dict[bool, set[object]] = {False: set(), True: set()}
-        stored: Counter[tuple[Affine, int]] = Counter()
-        rows: dict[Row, set[int]] = {}
-        picked: dict[tuple[bool, Affine], int] = {}
+        stored: Counter[tuple[_Terms, int, int]] = Counter()
+        rows: dict[object, tuple[Row, set[int]]] = {}
+        picked: dict[tuple[bool, _Terms, int], int] = {}
+        lanes = dict(factors)
         for number, access in enumerate(self.found):
             if access.leaf != leaf:
                 continue
@@ -129,79 +141,76 @@ class BufferAccesses:
                 axes = sorted(axis for axis in access.axes if axis in lanes)
                 words[access.store].update((number, *at.values()) for at in _open_lanes(access, axes, lanes))
                 continue
-            places = list(_placements(access, lanes, layout))
-            if access.store:
-                stored.update({place.fixed for place in places if place.fixed is not None})
-            for place in places:
-                if place.fixed is not None:
-                    words[access.store].add(place.fixed[0])
-                    continue
-                picked[access.store, place.form] = layout.lanes
-                if place.element is None or access.store:
-                    words[access.store].add((place.form, number))
-                else:
-                    row = place.element.row
-                    rows.setdefault(row, set()).add(place.element.const)
-                    picked[False, place.form] = row.choices
+            if (number, factors) not in self._open:
+                self._open[number, factors] = _OpenLanes.of(access, access.form, lanes)
+            form, elements, opened = self._open[number, factors]
+            if (number, layout) not in self._digits:
+                # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
+                self._digits[number, layout] = layout.digits(access.form, access.constraints.interval)
+            digits = self._digits[number, layout]
+            parts = [_unrolled(digit, lanes) for digit in digits or ()]
+            first = [digit for digit, _ in parts]
+            # The lanes of an access differ only in constants.
+            positions = [[d.const + _distance(moved, at) for d, moved in parts] for at in opened]
+            fixed = layout.fixed_lane(first) if digits is not None else None
+            if layout.lanes == 1 or fixed is not None:
+                terms, places = form.terms, {(element, 0) for element in elements}
+                if layout.lanes > 1 and fixed is not None:
+                    terms, places = fixed[0].terms, {layout.place_of(position) for position in positions}
+                words[access.store].update((terms, word) for word, _ in places)
+                if access.store:
+                    stored.update((terms, word, lane) for word, lane in places)
+                continue
+            found = None if digits is None or access.store else layout.row_element(first)
+            choices = layout.lanes if found is None else found.row.choices
+            picked |= {(access.store, form.terms, element): choices for element in elements}
+            if found is None:
+                words[access.store].update((form.terms, element, number) for element in elements)
+                continue
+            row = found.row
+            shape = row.word.terms, row.digit, tuple(m.form.terms for m in row.others)
+            for place, const in layout.row_places(first, positions):
+                rows.setdefault((shape, place), (row, set()))[1].add(const)
         reads = len(words[False])
-        reads += sum(row.span(consts).words for row, consts in rows.items())
+        reads += sum(row.span(consts).words for row, consts in rows.values())
         # Each time that an element is stored again, its word is written again.
-        again: dict[Affine, int] = {}
-        for (word, _), times in stored.items():
-            again[word] = max(again.get(word, 0), times - 1)
+        again: dict[tuple[_Terms, int], int] = {}
+        for (terms, word, _), times in stored.items():
+            again[terms, word] = max(again.get((terms, word), 0), times - 1)
         writes, multiplexed = len(words[True]) + sum(again.values()), sum(picked.values())
-        widest = max((count for (store, _), count in picked.items() if not store), default=0)
+        widest = max((count for (store, *_), count in picked.items() if not store), default=0)
         return BufferUse(reads, writes, reads + writes + multiplexed, multiplexed, widest)
 
 
 def _unrolled(form: Affine, lanes: Mapping[int, int]) -> tuple[Affine, dict[int, int]]:
     """Form of the first lane over the shortened counters, and per lane axis the distance of its lanes."""
-    base = Affine(form.const)
+    terms: list[tuple[Symbol, int]] = []
     distances: dict[int, int] = {}
     for symbol, coefficient in form.terms:
         factor = lanes.get(symbol.axis, 1) if isinstance(symbol, IRCounter) else 1
         if factor == 1 or not isinstance(symbol, IRCounter) or not isinstance(symbol.bound, int):
-            base = base.plus(Affine(0, ((symbol, coefficient),)))
+            terms.append((symbol, coefficient))
             continue
         steps = -(-symbol.bound // factor)
         if steps > 1:
-            shorter = IRCounter(steps, symbol.depth, symbol.axis, symbol.dtype)
-            base = base.plus(Affine(0, ((shorter, coefficient * factor),)))
+            terms.append((IRCounter(steps, symbol.depth, symbol.axis, symbol.dtype), coefficient * factor))
         distances[symbol.axis] = coefficient
-    return base, distances
+    return Affine(form.const, tuple(terms)), distances
 
 
-class _Placement(NamedTuple):
-    """Element address of a lane of an access; its word and lane where they are fixed, or its place in a row."""
+class _OpenLanes(NamedTuple):
+    """Lanes of an access: the address of the first one, those of all by their constants, and their numbers by axis."""
 
     form: Affine
-    fixed: tuple[Affine, int] | None
-    element: RowElement | None = None
+    elements: tuple[int, ...]
+    numbers: tuple[Mapping[int, int], ...]
 
-
-def _placements(access: Access, lanes: Mapping[int, int], layout: Layout) -> Iterator[_Placement]:
-    """Where each lane of an access finds its element, without lanes whose gate is never true."""
-    assert access.form is not None, "only affine accesses are placed"
-    base, distances = _unrolled(access.form, lanes)
-    # Lanes beyond a bound are masked: it is enough that the access without lanes stays in its dimensions.
-    digits = layout.digits(access.form, access.constraints.interval) if layout.lanes > 1 else None
-    parts = [_unrolled(digit, lanes) for digit in digits or ()]
-    first = [digit for digit, _ in parts]
-    fixed = layout.fixed_lane(first) if digits is not None else None
-    elements = layout.row_elements(first) if first and fixed is None else None
-    for at in _open_lanes(access, distances, lanes):
-        form = base.offset(_distance(distances, at))
-        if layout.lanes == 1:
-            yield _Placement(form, (form, 0))
-        elif digits is None:
-            yield _Placement(form, None)
-        elif fixed is not None:
-            # The lanes of an access differ only in constants.
-            word, lane = layout.place_of([digit.const + _distance(moved, at) for digit, moved in parts])
-            yield _Placement(form, (Affine(word, fixed[0].terms), lane))
-        else:
-            element = elements([_distance(moved, at) for _, moved in parts]) if elements else None
-            yield _Placement(form, None, element)
+    @classmethod
+    def of(cls, access: Access, form: Affine, lanes: Mapping[int, int]) -> _OpenLanes:
+        """Those of an affine access, without lanes whose gate is never true."""
+        base, distances = _unrolled(form, lanes)
+        numbers = tuple(_open_lanes(access, distances, lanes))
+        return cls(base, tuple(base.const + _distance(distances, at) for at in numbers), numbers)
 
 
 def _open_lanes(

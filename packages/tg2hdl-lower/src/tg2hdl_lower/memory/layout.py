@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -177,41 +177,39 @@ class Layout:
 
     def row_element(self, digits: list[Affine]) -> RowElement | None:
         """Element of a row along the last dimension in which its lane changes; None where it changes in none."""
-        elements = self.row_elements(digits)
-        return None if elements is None else elements([0] * len(digits))
-
-    def row_elements(self, digits: list[Affine]) -> Callable[[Sequence[int]], RowElement] | None:
-        """The same for positions that differ from `digits` in constants alone: a function of these differences."""
-        word = Affine(0)
-        fixed: list[tuple[int, int, int, int, int]] = []
-        moving: list[tuple[int, MovingDigit]] = []
+        word, lane = Affine(0), 0
+        moving: list[MovingDigit] = []
         for n, (digit, split) in enumerate(zip(digits, self.split, strict=True)):
             stride, weight = math.prod(self.rows[n + 1 :]), math.prod(self.split[n + 1 :])
             step = math.gcd(split, *(c for _, c in digit.terms))
             if step < split:
-                moving.append((n, MovingDigit(digit, split, step, stride, weight)))
-            else:
-                word = word.plus(Affine(0, tuple((s, c // split * stride) for s, c in digit.terms)))
-                fixed.append((n, digit.const, split, stride, weight))
+                moving.append(MovingDigit(digit, split, step, stride, weight))
+                continue
+            offset = digit.const % split
+            reduced = Affine((digit.const - offset) // split, tuple((s, c // split) for s, c in digit.terms))
+            word, lane = word.plus(reduced.scaled(stride)), lane + offset * weight
         if not moving:
             return None
-        at, last = moving.pop()
-        along = replace(last, form=Affine(0, last.form.terms))
+        last = moving.pop()
+        others = []
+        for each in moving:
+            offset = each.form.const % each.step
+            lane += offset * each.weight
+            others.append(replace(each, form=each.form.offset(-offset)))
+        const = last.form.const
+        return RowElement(Row(word, replace(last, form=last.form.offset(-const)), tuple(others)), const, lane)
 
-        def element(differences: Sequence[int]) -> RowElement:
-            ahead, lane = 0, 0
-            for n, const, split, stride, weight in fixed:
-                words, offset = divmod(const + differences[n], split)
-                ahead, lane = ahead + words * stride, lane + offset * weight
-            others = []
-            for n, each in moving:
-                const = each.form.const + differences[n]
-                lane += const % each.step * each.weight
-                others.append(replace(each, form=Affine(const - const % each.step, each.form.terms)))
-            row = Row(word.offset(ahead), along, tuple(others))
-            return RowElement(row, last.form.const + differences[at], lane)
-
-        return element
+    def row_places(
+        self, digits: Sequence[Affine], positions: Iterable[Sequence[int]]
+    ) -> Iterator[tuple[tuple[int, ...], int]]:
+        """The constants of the row and of itself, of each element whose position differs from `digits` in constants."""
+        steps = [math.gcd(n, *(c for _, c in d.terms)) for d, n in zip(digits, self.split, strict=True)]
+        strides = [math.prod(self.rows[n + 1 :]) for n in range(len(self.rows))]
+        *others, last = [n for n, step in enumerate(steps) if step < self.split[n]]
+        fixed = [n for n, step in enumerate(steps) if step == self.split[n]]
+        for at in positions:
+            word = sum(at[n] // self.split[n] * strides[n] for n in fixed)
+            yield (word, *(at[n] - at[n] % steps[n] for n in others)), at[last]
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,10 @@ PACKING_OVERHEAD = 4
 MAX_TURNS = 12
 """Candidates for lanes with time-shared multipliers that are evaluated."""
 
-_accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
-"""Of the kernels that are alive: a kernel is placed for itself before it is placed in its program."""
+_Candidates = dict[tuple[frozenset[int], int], list[dict[int, int]]]
+
+_accesses: MutableMapping[KernelIR, tuple[dict[int, BufferAccesses], _Candidates]] = WeakKeyDictionary()
+"""Of the kernels that are alive, with lanes by legal axes and their number: a kernel is placed several times."""
 
 
 @dataclass
@@ -146,8 +148,8 @@ class LaneChooser:
         self.products = leaf_multiplications(self.kernel)
         self.packing = packing_axes(self.kernel, element_ranges(storage)) & self.info.independent
         if self.kernel not in _accesses:
-            _accesses[self.kernel] = buffer_accesses(self.kernel)
-        self.accesses = _accesses[self.kernel]
+            _accesses[self.kernel] = buffer_accesses(self.kernel), {}
+        self.accesses, self._known_candidates = _accesses[self.kernel]
         self._paths = _paths(self.kernel)
         self._layouts: dict[tuple[int, tuple[tuple[int, int], ...]], Layout] = {}
 
@@ -161,7 +163,7 @@ class LaneChooser:
         budget = max(1, (options.multipliers or 1) // busiest)
         best = self._evaluate({})
         fewest = best
-        for number, lanes in enumerate(candidate_lanes(kernel, self.info, budget)):
+        for number, lanes in enumerate(self._candidates(budget)):
             steps = self._steps(lanes)
             if steps > best.cycles or (steps == best.cycles and not self.sparing):
                 break
@@ -180,7 +182,7 @@ class LaneChooser:
             return best
         least = best.cycles - PACKING_OVERHEAD
         pairs = math.inf
-        for lanes in candidate_lanes(self.kernel, self.info, 2 * limit):
+        for lanes in self._candidates(2 * limit):
             if self._steps(lanes) > least:
                 break
             # Of equal cycles those with the fewest lanes that share a factor: words of the other buffer stay wide.
@@ -210,7 +212,7 @@ class LaneChooser:
         least = WORTH_TURNS * best.cycles - TURNS_OVERHEAD
         found = [
             (self._steps(lanes) * self._turns(lanes), number, lanes)
-            for number, lanes in enumerate(candidate_lanes(self.kernel, self.info, limit))
+            for number, lanes in enumerate(self._candidates(limit))
         ]
         for cycles, _, lanes in sorted(found)[:MAX_TURNS]:
             if cycles > least:
@@ -257,6 +259,12 @@ class LaneChooser:
             if loop.counter.axis in self.info.independent
         )
         return max(interval, -(-self.recurrence // turns)) * self._steps(lanes)
+
+    def _candidates(self, lanes: int) -> list[dict[int, int]]:
+        key = frozenset(self.info.independent | self.info.reducible), lanes
+        if key not in self._known_candidates:
+            self._known_candidates[key] = candidate_lanes(self.kernel, self.info, lanes)
+        return self._known_candidates[key]
 
     def _steps(self, lanes: dict[int, int]) -> int:
         return sum(math.prod(-(-bound // lanes.get(axis, 1)) for axis, bound in path) for path in self._paths)

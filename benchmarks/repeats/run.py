@@ -100,8 +100,6 @@ def measure(name: str, alone: bool) -> dict[str, Any]:
     """One row, in this process."""
     import tg2hdl
     from tg2hdl.bench import versions
-    from tg2hdl_lower import KernelCore
-    from tg2hdl_synth.estimate import convert, estimate_area
     from tg2hdl_synth.flows.ecp5 import Ecp5Flow
     from tg2hdl_synth.parts import part_named
 
@@ -122,17 +120,7 @@ def measure(name: str, alone: bool) -> dict[str, Any]:
         if not np.array_equal(result.output, golden) or simulated != accelerator.predicted_cycles:
             sys.exit(f"{name}: simulated and golden results or cycles differ")
     text = accelerator.rtlil()
-    part = part_named("ecp5-85k")
-    cores = [
-        (
-            plan.kernel.name,
-            accelerator.design.cores.count(number),
-            estimate_area(convert(KernelCore(plan)), part.dsp),
-        )
-        for number, plan in enumerate(accelerator.design.core_plans)
-    ]
-    whole = estimate_area(text, part.dsp)
-    cells = Ecp5Flow().synthesize(text, part, progress=lambda message: None).total
+    cells = Ecp5Flow().synthesize(text, part_named("ecp5-85k"), progress=lambda message: None).total
     return {
         "model": name,
         "alone": alone,
@@ -141,8 +129,6 @@ def measure(name: str, alone: bool) -> dict[str, Any]:
         "predicted": accelerator.predicted_cycles,
         "simulated": simulated,
         "cells": {str(kind): int(count) for kind, count in cells.items()},
-        "estimate": whole.lut + whole.ff,
-        "core_estimates": [[name, runs, area.lut + area.ff] for name, runs, area in cores],
         "rtlil_bytes": len(text),
         "plan_seconds": round(seconds, 1),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -127,6 +127,16 @@ def test_refusals(folder: Path, arguments: dict, text: str) -> None:
     assert str(caught.value) == text
 
 
+def test_weights_in_a_file_of_their_own(folder: Path) -> None:
+    model = onnx.load(folder / "net.onnx")
+    onnx.save(model, folder / "apart.onnx", save_as_external_data=True, location="apart.data", size_threshold=0)
+    written = write_quantized_onnx(folder / "apart.onnx", [samples(folder)], folder / "apart.q.onnx")
+    assert written.differs == 0
+    write_quantized_onnx(folder / "net.onnx", [samples(folder)], folder / "net.q.onnx")
+    same = [runtime(folder / f"{n}.q.onnx", samples(folder)) for n in ("apart", "net")]
+    assert np.array_equal(*same)
+
+
 def test_a_constant_tensor_is_a_warning_with_its_name(folder: Path) -> None:
     written = write_quantized_onnx("net.onnx", [np.zeros((4, 1, 8, 8), np.float32)], folder / "n.q.onnx")
     assert any(w.startswith("x is constant (0)") for w in written.warnings)

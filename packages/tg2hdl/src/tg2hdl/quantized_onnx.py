@@ -170,7 +170,8 @@ def _write(
     feeds = [dict(zip(names, row, strict=True)) for row in zip(*arrays, strict=True)]
     prepared = folder / "prepared.onnx"
     logging.getLogger().addFilter(_no_advice)
-    quant_pre_process(str(path), str(prepared), skip_symbolic_shape=True)
+    onnx.save(onnx.load(path), prepared)  # In one file, where the weights were in another.
+    quant_pre_process(str(prepared), str(prepared), skip_symbolic_shape=True)
     proto = onnx.load(prepared)
     observed = _observed(proto, feeds, options.seed, folder)
     overrides = _activations(observed, options) | _weights(proto, options)

@@ -23,3 +23,13 @@ def test_a_sum_that_comes_back_without_a_register_starts_anew_in_every_run():
         result = accelerator.simulate(inputs, engine="amaranth")
         np.testing.assert_array_equal(result.output.view(np.uint32), expected.view(np.uint32))
         assert result.cycles.compute == accelerator.predicted_cycles
+
+
+def test_a_unit_that_is_chosen_leaves_operations_on_other_types_alone():
+    x, n = RNG.normal(size=3).astype(np.float32), np.arange(3, dtype=np.int32)
+    options = tg2hdl.CompileOptions(units={"add": "fp32.add.small"})
+    accelerator = tg2hdl.compile(lambda x, n: (x + 1.5, n + 7), x, n, options=options)
+    assert any("fp32.add.small" in plan.units for plan in accelerator.design.core_plans)
+    sums, numbers = accelerator.simulate(x, n, engine="amaranth").output
+    np.testing.assert_array_equal(sums, x + np.float32(1.5))
+    np.testing.assert_array_equal(numbers, n + 7)

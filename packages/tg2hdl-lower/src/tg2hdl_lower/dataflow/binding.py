@@ -10,6 +10,7 @@ from typing import Any
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IROp, IRRegLoad, IRRegStore, IRValue, KernelIR, operands
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_ir.plugins.registry import Registry, registry
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.node import Node
@@ -45,14 +46,11 @@ class Binder:
         """
         exact = tuple(s.dtype for s in op.srcs)
         slow: Bound | None = None
-        if op.op not in self.options.units:
-            bound, fast = self._combinational(op, exact, sources)
-            if bound is not None and fast:
-                return bound
-            slow = bound
-        unit = self.registry.select_unit(
-            op.op, exact, op.dtype, target=self.options.target, explicit=self.options.units
-        )
+        if not self.is_chosen(op):
+            slow, fast = self._combinational(op, exact, sources)
+            if slow is not None and fast:
+                return slow
+        unit = self._unit(op)
         if unit is None and slow is not None:
             return slow
         if unit is None:
@@ -65,6 +63,18 @@ class Binder:
                 "`tg2hdl plugins list` shows what is there",
             )
         return Bound(UnitOp, {"unit": unit})
+
+    def is_chosen(self, op: IROp) -> bool:
+        """Whether the user named the unit of an op, for these types; what is of other types is not concerned."""
+        names = self.options.units.get(op.op, ())
+        unit = self._unit(op) if names else None
+        return unit is not None and unit.name in ((names,) if isinstance(names, str) else names)
+
+    def _unit(self, op: IROp) -> ArithmeticUnit | None:
+        types = tuple(s.dtype for s in op.srcs)
+        return self.registry.select_unit(
+            op.op, types, op.dtype, target=self.options.target, explicit=self.options.units
+        )
 
     def _combinational(
         self, op: IROp, exact: tuple[DType, ...], sources: Sequence[Node]

@@ -150,7 +150,7 @@ class _LeafBuilder:
 
     def _divided(self, node: IRValue) -> int | None:
         """Division by a constant, as a multiplication and a shift."""
-        if isinstance(node, IROp) and node.op in self.binder.options.units:
+        if isinstance(node, IROp) and self.binder.is_chosen(node):
             return None
         expanded = self.division.expand(node)
         return None if expanded is None else self.value(expanded)

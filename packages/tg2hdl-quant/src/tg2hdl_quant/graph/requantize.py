@@ -118,7 +118,7 @@ def _by_shift(
     builder: GraphBuilder, total: Sum, shifts: Array, scale: float, options: QuantizeOptions, where: str
 ) -> tuple[int, int]:
     term = total.terms[0]
-    shifts = _smallest(shifts)
+    shifts = compact(shifts)
     added = np.rint(total.offset / term.scale).astype(np.int64)
     half = np.where(shifts > 0, np.int64(1) << np.maximum(shifts - 1, 0), 0)
     even = options.rounding != "half_up"
@@ -177,14 +177,14 @@ def _by_multiplier(
     ratios = [t.scale / scale for t in terms]
     shift = max(_precision(t.reach, r, options.multiplier_bits) for t, r in zip(terms, ratios, strict=True))
     shift, dropped = _narrow_sums(terms, ratios, total.offset / scale, limit, shift)
-    factors = [_smallest(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
+    factors = [compact(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
     half = (1 << shift) >> 1
     # The bits that are dropped are half of their largest value on average.
     added = np.rint(total.offset / scale * 2.0**shift + sum(f * (1 - 2.0**-dropped) / 2 for f in factors))
     if float(np.abs(added).max()) >= 2.0**62:
         raise _too_wide(where)
     even = options.rounding != "half_up" and shift > 0
-    constant = _smallest(added.astype(np.int64))
+    constant = compact(added.astype(np.int64))
     reach = int(np.abs(constant).max()) + half + 1
     reach += sum(
         ((t.reach >> dropped) + 1) * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True)
@@ -267,12 +267,7 @@ def _narrow_sums(
 def _plus(builder: GraphBuilder, number: int, constant: Array, dtype: DType) -> int:
     if not np.any(constant):
         return number
-    return builder.elementwise("ADD", number, builder.const(_smallest(constant), dtype), dtype=dtype)
-
-
-def _smallest(array: Array) -> Array:
-    """An array of one number as a scalar."""
-    return array.reshape(-1)[:1].reshape(()) if array.min() == array.max() else array
+    return builder.elementwise("ADD", number, builder.const(compact(constant), dtype), dtype=dtype)
 
 
 def _trailing_zeros(ratio: Array, shift: int) -> int:

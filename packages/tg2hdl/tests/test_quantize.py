@@ -463,6 +463,16 @@ def test_long_sums_need_no_wide_products(weight_bits: int) -> None:
     np.testing.assert_array_equal(accelerator.golden(samples[0]), q.reference(*q.quantize_input(samples[0])))
 
 
+@pytest.mark.parametrize("rounding", ["half_up", "half_even", "tflite"])
+@pytest.mark.parametrize("weight_bits", [4, 8])
+def test_a_bias_is_stored_once_for_each_channel(weight_bits: int, rounding: str) -> None:
+    samples = np.abs(np.random.default_rng(2).normal(size=(20, 1, 6, 6))).astype(np.float32)
+    model = lambda x: x.conv2d(CONV, BIAS, padding=1).relu()  # noqa: E731
+    q = tg2hdl.quantize(model, samples, weight_bits=weight_bits, rounding=rounding)
+    constants = [n.arg for n in q.graph.nodes if n.op == "const" and n.label != "weight"]
+    assert max(c.size for c in constants if c.size != CONV.numel()) == 4
+
+
 def test_ternary_weights_take_no_multiplier() -> None:
     rng = np.random.default_rng(17)
     weight = rng.normal(size=(24, 6)).astype(np.float32)

@@ -2,8 +2,9 @@
 
 ``python benchmarks/quant/run.py`` quantizes and compiles the models, and writes ``accuracy.json`` and ``accuracy.md``
 after each figure.  Figures whose sources did not change since are kept, so that a run may be interrupted; ``--restart``
-measures all anew.  ``--only`` names rows, ``--settings`` columns.  ``--pnr`` also places and routes the designs of the
-rows that `PLACED` names (nextpnr, one seed; minutes each).
+measures all anew.  ``--only`` names rows, ``--settings`` columns.  ``--pack COMB`` also synthesizes and packs (yosys,
+nextpnr without placement) the designs of up to so many COMB by the estimate, the smallest first; ``--pnr`` places and
+routes those of the rows that `PLACED` names (one seed; minutes each).
 
 The weights are in ``weights``, so that the figures are the same everywhere; a model without is trained first, for which
 tinygrad needs a device that computes, e.g. ``DEV=CPU`` with clang.
@@ -17,6 +18,9 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -34,6 +38,9 @@ import tg2hdl
 from tg2hdl_backend import tensor_graph
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.tensors import evaluate_graph
+from tg2hdl_synth import estimate_design
+from tg2hdl_synth.errors import DesignTooLargeError
+from tg2hdl_synth.tools import run_tool
 from tg2hdl_top import CompileOptions
 
 FOLDER = Path(__file__).parent
@@ -64,6 +71,8 @@ PLACED = {"MLP, digits": ("int8", "4-bit", "ternary")}
 MULTIPLIERS = 16
 OPTIONS = CompileOptions(target="ecp5")
 PART = "ecp5-45k"
+CELLS = {"block RAMs": "DP16KD", "DSP": "MULT18X18D", "COMB": "TRELLIS_COMB"}
+"""Resources of the table, as nextpnr names them."""
 WANTED = {
     "MLP, MNIST": (0.3, 1.0),
     "LeNet-5, MNIST": (0.3, 1.0),
@@ -148,25 +157,38 @@ class Row:
         """Cycles of a design (exact), and its size as estimated."""
         try:
             accelerator = self._compiled(kind)
-            needs = accelerator.fits(PART).needs
         except Tg2hdlError as error:
             return {"refused": str(error).splitlines()[0]}
+        needs = estimate_design(accelerator.top, PART, pack_registers=True)
+        assert needs is not None, "the part is an ECP5"
         return {
             "cycles": accelerator.predicted_cycles,
             "multipliers": max(k.multipliers for k in accelerator.kernels),
-            "block RAMs": needs["bram"],
-            "DSP": needs.get("dsp"),
-            "COMB": needs.get("lut"),
+            "block RAMs": needs.bram,
+            "DSP": needs.dsp,
+            "COMB": needs.comb,
         }
+
+    def packed(self, kind: str) -> Figure:
+        """Size of a design after synthesis and packing; placement does not change it."""
+        try:
+            result = self._compiled(kind).synthesize(PART, place=False)
+        except DesignTooLargeError as error:
+            result = error.partial
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(result.folder / "netlist.json", folder)
+            arguments = ["--45k", "--package", "CABGA381", "--out-of-context", "--pack-only"]
+            arguments += ["--json", "netlist.json"]
+            run_tool("nextpnr-ecp5", arguments, Path(folder), log="nextpnr.log")
+            log = (Path(folder) / "nextpnr.log").read_text()
+        used = dict(re.findall(r"(\w+): +(\d+)/", log))
+        return {name: int(used[cell]) for name, cell in CELLS.items()}
 
     def placed(self, kind: str) -> Figure:
         """Size and clock of a design after place and route."""
-        try:
-            result = self._compiled(kind).synthesize(PART, seeds=1)
-        except Tg2hdlError as error:
-            return {"refused": str(error).splitlines()[0]}
-        used = {"block RAMs": "bram", "DSP": "dsp", "COMB": "comb"}
-        return {k: result.used(v) for k, v in used.items()} | {"Fmax": round(result.fmax, 1)}
+        result = self._compiled(kind).synthesize(PART, seeds=1)
+        sizes = {name: result.utilization.get(cell, (0,))[0] for name, cell in CELLS.items()}
+        return sizes | {"Fmax": round(result.fmax, 1)}
 
 
 class Figures:
@@ -266,8 +288,8 @@ def _hardware_table(figures: Figures) -> list[str]:
         "## The hardware",
         "",
         f"Compiled for `multipliers={MULTIPLIERS}`: cycles from start to done (exact), multipliers that the widest "
-        f"kernel uses, block RAMs, DSP blocks and COMB of an {PART}, estimated; after a slash as placed and routed "
-        "(`--pnr`, one seed), with Fmax.",
+        f"kernel uses, block RAMs, DSP blocks and COMB of an {PART}, estimated; after a slash as packed by "
+        "nextpnr after synthesis (`--pack`), with Fmax where it was placed and routed too (`--pnr`, one seed).",
         "",
         "| model | weights | cycles | multipliers | block RAMs | DSP | COMB | Fmax (MHz) |",
         "|---|---|---|---|---|---|---|---|",
@@ -283,9 +305,9 @@ def _hardware_table(figures: Figures) -> list[str]:
                 star = " *"
             cells = [f"{found['cycles']:,}", str(found["multipliers"])]
             for resource in ("block RAMs", "DSP", "COMB"):
-                estimate = "-" if found[resource] is None else f"{found[resource]:,}"
-                cells.append(f"{estimate} / {placed[resource]:,}" if resource in placed else estimate)
-            cells.append(str(placed.get("Fmax", placed.get("refused", "-"))))
+                packed = f" / {placed[resource]:,}" if resource in placed else ""
+                cells.append(f"{found[resource]:,}{packed}")
+            cells.append(str(placed.get("Fmax", "-")))
             lines.append(f"| {name} | {kind}{star} | " + " | ".join(cells) + " |")
     return lines
 
@@ -303,6 +325,9 @@ def main() -> None:
     parser.add_argument(
         "--settings", nargs="*", choices=[*SETTINGS, REFERENCE], help="only these columns, no hardware"
     )
+    parser.add_argument(
+        "--pack", type=int, default=0, metavar="COMB", help="pack designs up to this size too"
+    )
     parser.add_argument("--pnr", action="store_true", help="place and route designs too")
     parser.add_argument("--restart", action="store_true", help="measure known figures again")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
@@ -319,6 +344,16 @@ def main() -> None:
     for row in rows:
         for kind in PLACED.get(row.name, ()) if arguments.pnr else ():
             figures.add(row.name, "placed", kind, row.placed)
+
+    sizes = {
+        (row.name, kind): figures.rows[row.name]["hardware"][kind].get("COMB", arguments.pack + 1)
+        for row in rows
+        for kind in (HARDWARE if arguments.pack else ())
+        if kind not in PLACED.get(row.name, ())
+    }
+    for name, kind in sorted(sizes, key=lambda key: sizes[key]):
+        if sizes[name, kind] <= arguments.pack:
+            figures.add(name, "placed", kind, next(r for r in rows if r.name == name).packed)
 
 
 if __name__ == "__main__":

@@ -47,3 +47,16 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
     if high < 1000:
         inside = (exact > low + 1) & (exact < high - 1)
         assert abs(wrong[inside].mean()) < 0.02, "no bias"
+
+
+@pytest.mark.parametrize("ratio", [0.0371, 1.31e-3])
+def test_multipliers_of_24_bits_keep_all_of_sixteen_bits(ratio: float) -> None:
+    builder, reach = GraphBuilder(), 1 << 25
+    sums = builder.add("input", (), (1,), DType.INT32, 0, "x")
+    total = Sum((Value(sums, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
+    options = QuantizeOptions(requantization="multiplier", rounding="half_even", multiplier_bits=24)
+    made = requantize(builder, total, 1.0, -32768, 32767, options, "layer x")
+    graph = TensorGraph("g", tuple(builder.nodes), (sums,), (made,), ("x",), None)
+    x = np.random.default_rng(0).integers(-reach, reach, (5000, 1), dtype=np.int32)
+    wrong = evaluate_graph(graph, [x])[0] - np.clip(x * ratio, -32768, 32767)
+    assert np.abs(wrong).max() <= 0.5 + 1 / 16

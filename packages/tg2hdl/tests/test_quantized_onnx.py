@@ -129,7 +129,9 @@ def test_refusals(folder: Path, arguments: dict, text: str) -> None:
 
 def test_weights_in_a_file_of_their_own(folder: Path) -> None:
     model = onnx.load(folder / "net.onnx")
-    onnx.save(model, folder / "apart.onnx", save_as_external_data=True, location="apart.data", size_threshold=0)
+    onnx.save(
+        model, folder / "apart.onnx", save_as_external_data=True, location="apart.data", size_threshold=0
+    )
     written = write_quantized_onnx(folder / "apart.onnx", [samples(folder)], folder / "apart.q.onnx")
     assert written.differs == 0
     write_quantized_onnx(folder / "net.onnx", [samples(folder)], folder / "net.q.onnx")

@@ -47,7 +47,8 @@ class QuantizeOptions:
         rounding shift of TensorFlow Lite, which rounds twice.  Sums of several terms, which have no such rule, are
         rounded half to even in both.
     multiplier_bits : int
-        Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).
+        Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).  With 24, sums have 64 bits where
+        32 would cost precision.
     activations : {"symmetric", "affine"}
         ``affine``: the codes (of 8 bits or fewer) of tensors with negative values that only layers with weights read
         span what samples had, with a zero point that the biases of those layers take up.  ``symmetric``: as many codes

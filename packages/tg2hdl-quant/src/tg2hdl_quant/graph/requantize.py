@@ -176,7 +176,9 @@ def _by_multiplier(
     terms = [t for t in total.terms if t.reach and np.any(t.scale)] or list(total.terms[:1])
     ratios = [t.scale / scale for t in terms]
     shift = max(_precision(t.reach, r, options.multiplier_bits) for t, r in zip(terms, ratios, strict=True))
-    shift, dropped = _narrow_sums(terms, ratios, total.offset / scale, limit, shift)
+    dropped = 0
+    if options.multiplier_bits < 24:
+        shift, dropped = _narrow_sums(terms, ratios, total.offset / scale, limit, shift)
     factors = [compact(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
     half = (1 << shift) >> 1
     # The bits that are dropped are half of their largest value on average.

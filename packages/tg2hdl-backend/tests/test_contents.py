@@ -52,6 +52,18 @@ def test_a_weight_in_a_file_that_no_attribute_names_is_read(weight_file):
     np.testing.assert_array_equal(run(lambda x: models["f"](x), X)[0], exact(WEIGHT))
 
 
+def test_a_weight_that_stays_on_the_disk_is_refused(weight_file):
+    w = Tensor(weight_file).bitcast("float32").reshape(8, 4)
+    with pytest.raises(InputError) as error:
+        capture(lambda x: x @ w, X)
+    assert error.value.message.startswith(
+        "tinygrad cannot run the model: all buffers must be on the same device"
+    )
+    assert "weight.to(Device.DEFAULT)" in error.value.hint
+    moved = w.to("CPU")
+    np.testing.assert_array_equal(run(lambda x: x @ moved, X)[0], exact(WEIGHT))
+
+
 def test_a_slice_of_a_file_is_read_and_the_file_is_unchanged(tmp_path):
     path = tmp_path / "state.bin"
     path.write_bytes(b"\x7f" * 12 + WEIGHT.tobytes() + b"\xff" * 7)

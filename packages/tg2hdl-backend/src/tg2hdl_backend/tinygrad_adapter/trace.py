@@ -114,7 +114,16 @@ def _trace(
         found.outputs = _materialized(found.result, model)
         found.origins = origins_of(found.outputs)
         created.update(_tensor_uops())
-        found.outputs[0].linear_with_vars(*found.outputs[1:])
+        try:
+            found.outputs[0].linear_with_vars(*found.outputs[1:])
+        except RuntimeError as error:
+            if "same device" not in str(error):
+                raise
+            raise InputError(
+                f"tinygrad cannot run the model: {error}",
+                where=f"model {model_name(model)}",
+                hint="move its tensors to one device: weight.to(Device.DEFAULT), also those of a file",
+            ) from error
         found.output_uops = [t.uop for t in found.outputs]
         found.input_uops = [t.uop for t in found.inputs]
         found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}

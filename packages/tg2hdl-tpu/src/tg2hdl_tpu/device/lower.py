@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 
-from tg2hdl_ir.analysis.affine import AffineAnalysis
+from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.golden.kernel import scalar
@@ -178,14 +178,25 @@ class _Lowering:
         strides = dict(
             zip(reversed(grid.counters), accumulate((1, *reversed(grid.extents[1:])), mul), strict=True)
         )
+
+        def flat(form: Affine) -> bool:
+            return all(form.coefficient(c) == step for c, step in strides.items())
+
+        for store_ in loop.statements():
+            if (
+                isinstance(store_, IRBufStore)
+                and elements_of_word(self.kernel.buffer(store_.buf_idx).dtype) > 1
+            ):
+                form = self.affine.of(store_.addr)
+                if form is not None and flat(form):
+                    return grid  # whole words of narrow elements, which else are written one by one
         for load_ in loop.statements():
             if not isinstance(load_, IRBufLoad):
                 continue
             form = self.affine.of(load_.addr)
             if form is None or not any(form.coefficient(c) for c in grid.counters):
                 continue
-            flat = all(form.coefficient(c) == step for c, step in strides.items())
-            if not flat and abs(form.coefficient(grid.counters[-1])) <= _STEP:
+            if not flat(form) and abs(form.coefficient(grid.counters[-1])) <= _STEP:
                 return replace(grid, extents=(*grid.extents[:-1], -(-inner // lanes) * lanes), inner=inner)
         return grid
 

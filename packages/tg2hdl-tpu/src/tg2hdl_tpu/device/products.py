@@ -41,7 +41,7 @@ __all__ = ["DEPTH", "Matrix", "Product", "split_products"]
 #: Bytes of a row of the first matrix in VMEM; longer ones come in parts.
 DEPTH = 256
 #: Cycles for an element: of a sum on the vector unit at least, and of a copy, by the way in which it is read.
-_ON_VECTORS, _FLAT, _ROWS, _GATHERED, _SINGLE = 2.5, 0.7, 1.3, 5.0, 15.0
+_ON_VECTORS, _FLAT, _ROWS, _GATHERED = 2.5, 0.7, 1.3, 5.0
 #: Products of a sum: the program is longer for more of them.
 _DEEPEST = 1 << 14
 #: External rows behind a tensor that may be read: some lie between the last one and the end of memory.
@@ -352,9 +352,7 @@ class _Splitter:
         if self.is_flat(form, extents):
             return _FLAT
         near = abs(form.coefficient(inner)) <= 4
-        if near and extents[inner] % self.config.lanes == 0:
-            return _ROWS
-        return _SINGLE if near and extents[inner] >= 4 else _GATHERED
+        return _ROWS if near and extents[inner] % self.config.lanes == 0 else _GATHERED
 
 
 class _Copies:

@@ -219,6 +219,11 @@ class Figures:
         """Whether the sources are still those that made a figure."""
         return bool(figure["sources"] == self.sources[group])
 
+    def is_usual(self, group: str, figure: Figure) -> bool:
+        """Whether the sources that made a figure are those of most figures of its group."""
+        found = [f["sources"] for row in self.rows.values() for f in row.get(group, {}).values()]
+        return bool(figure["sources"] == max(found, key=found.count))
+
     def add(self, name: str, group: str, key: str, measure: Callable[[str], Figure]) -> None:
         """Measure one, unless it is known, and write the files."""
         figures = self.rows.get(name, {}).get(group, {})
@@ -257,7 +262,7 @@ def table(figures: Figures) -> str:
         "*Wanted* is the largest loss of int8 / 4-bit weights. ONNX Runtime is its static quantization (int8, per "
         "channel) of an ONNX file with the same weights; *agrees* are the test samples with the class of the float "
         "model, of our int8 / of ONNX Runtime. Made by `python benchmarks/quant/run.py`, which goes on where it was "
-        "interrupted; a dash was not measured yet, a star is of other sources than the rest.",
+        "interrupted; a dash was not measured yet, a star is of other sources than the rest of its table.",
         "",
         "With " + ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
         "",
@@ -275,7 +280,7 @@ def table(figures: Figures) -> str:
             change = "-"
             if column in found:
                 accuracy = found[column]["accuracy"]
-                star = "" if figures.is_current("accuracy", found[column]) else " *"
+                star = "" if figures.is_usual("accuracy", found[column]) else " *"
                 change = f"{accuracy * 100:.2f} ({(accuracy - reference) * 100:+.2f}){star}"
             cells.append(change)
         shares = (f"{found[c]['agreement']:.2%}" if c in found else "-" for c in ("int8", REFERENCE))
@@ -296,12 +301,12 @@ def _hardware_table(figures: Figures) -> list[str]:
     ]
     for name, row in figures.rows.items():
         for kind, found in row.get("hardware", {}).items():
-            star = "" if figures.is_current("hardware", found) else " *"
+            star = "" if figures.is_usual("hardware", found) else " *"
             if "refused" in found:
                 lines.append(f"| {name} | {kind}{star} | {found['refused']} | | | | | |")
                 continue
             placed = row.get("placed", {}).get(kind, {})
-            if placed and not figures.is_current("placed", placed):
+            if placed and placed["sources"] != found["sources"]:
                 star = " *"
             cells = [f"{found['cycles']:,}", str(found["multipliers"])]
             for resource in ("block RAMs", "DSP", "COMB"):

@@ -311,7 +311,7 @@ def _hardware_table(figures: Figures) -> list[str]:
             cells = [f"{found['cycles']:,}", str(found["multipliers"])]
             for resource in ("block RAMs", "DSP", "COMB"):
                 packed = f" / {placed[resource]:,}" if resource in placed else ""
-                cells.append(f"{found[resource] or 0:,}{packed}")
+                cells.append("-" if found[resource] is None else f"{found[resource]:,}{packed}")
             cells.append(str(placed.get("Fmax", "-")))
             lines.append(f"| {name} | {kind}{star} | " + " | ".join(cells) + " |")
     return lines

@@ -124,6 +124,43 @@ def test_integers_have_the_bits_of_onnx_runtime(tmp_path: Path, name: str, signe
     assert len(np.unique(expected)) > 20
 
 
+def between_quantizers(
+    path: Path, node: onnx.NodeProto, shape: list[int], **weights: np.ndarray
+) -> OnnxModel:
+    """A node whose sums meet ties: 0.035 / 0.012 / 12 is 35 / 144."""
+    scales = {"xs": np.float32(0.035), "ys": np.float32(0.012), "xz": np.uint8(111), "yz": np.uint8(130)}
+    nodes = [
+        onnx.helper.make_node("DequantizeLinear", ["x", "xs", "xz"], ["d"]),
+        node,
+        onnx.helper.make_node("QuantizeLinear", ["r", "ys", "yz"], ["y"]),
+    ]
+    given = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, shape)]
+    made = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, None)]
+    arrays = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in (scales | weights).items()]
+    graph = onnx.helper.make_graph(nodes, "sums", given, made, arrays)
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), path
+    )
+    return OnnxModel(path)
+
+
+def test_means_are_scaled_as_onnx_runtime_rounds_the_scale(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("GlobalAveragePool", ["d"], ["r"])
+    q = tg2hdl.integer_model(between_quantizers(tmp_path / "mean.onnx", node, [400, 2, 3, 4]))
+    x = np.random.default_rng(0).integers(0, 256, (400, 2, 3, 4)).astype(np.uint8)
+    expected = ort.InferenceSession(tmp_path / "mean.onnx").run(None, {"x": x})[0]
+    assert q.report.is_exact
+    np.testing.assert_array_equal(q.reference(x), expected)
+
+
+def test_sums_that_onnx_runtime_rounds_to_float_are_not_called_exact(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("ConvTranspose", ["d", "w"], ["r"], strides=[2, 2])
+    weight = np.linspace(-1, 1, 18, dtype=np.float32).reshape(1, 2, 3, 3)
+    q = tg2hdl.integer_model(between_quantizers(tmp_path / "up.onnx", node, [1, 1, 3, 3], w=weight))
+    assert not q.report.is_exact
+    assert "ConvTranspose" in str(q.report)
+
+
 @pytest.mark.parametrize("name", ["mlp", "residual"])
 def test_hardware_has_the_bits_of_onnx_runtime(tmp_path: Path, name: str) -> None:
     path, x = quantized(tmp_path, NETS[name](), "QDQ", signed=False)

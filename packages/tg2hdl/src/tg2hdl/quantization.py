@@ -169,6 +169,12 @@ def quantize(
         return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
 
 
+_FLOAT_SUMS = frozenset(
+    ("AveragePool", "ConvTranspose", "Einsum", "Mean", "ReduceMean", "ReduceSum", "Sub", "Sum")
+)
+"""Operators between quantizers that ONNX Runtime has no integer kernel for, or one that sums floats."""
+
+
 def integer_model(
     model: Callable[..., Any], *example_inputs: Any, allow_float: bool = True
 ) -> QuantizedModel:
@@ -199,7 +205,12 @@ def integer_model(
         )
     if not example_inputs and hasattr(model, "example_inputs"):
         example_inputs = model.example_inputs()
-    return QuantizedModel(import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float))
+    found = import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float)
+    operators = getattr(model, "operators", frozenset())
+    sums = tuple(sorted(_FLOAT_SUMS & operators)) if "DequantizeLinear" in operators else ()
+    if sums and isinstance(found.report, ImportReport):
+        found = replace(found, report=replace(found.report, float_sums=sums))
+    return QuantizedModel(found)
 
 
 def _as_declared(examples: Sequence[Any], arrays: list[Array]) -> list[Array]:

@@ -42,17 +42,21 @@ class ImportReport:
     layers : tuple of Requantization
     in_float : tuple of str
         Operations that have no integer form, by the names that the model gives them.
+    float_sums : tuple of str
+        Operators that ONNX Runtime sums in float32 and this model in integers: codes may differ at ties.
     """
 
     layers: tuple[Requantization, ...]
     in_float: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    float_sums: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
         """Whether every code is proven to be ONNX Runtime's for the codes before it."""
         exact = ("same", "shift", "multiplier", "float32")
-        return not self.in_float and all(r.kind in exact or r.differs == 0 for r in self.layers)
+        unknown = self.in_float or self.float_sums
+        return not unknown and all(r.kind in exact or r.differs == 0 for r in self.layers)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -67,5 +71,10 @@ class ImportReport:
         kinds = Counter(r.kind for r in self.layers)
         lines.append(", ".join(f"{count} by {kind}" for kind, count in kinds.most_common()))
         lines.append("left in float: " + (", ".join(self.in_float) or "nothing"))
+        if self.float_sums:
+            sums = ", ".join(self.float_sums)
+            lines.append(
+                f"sums that ONNX Runtime rounds to float32, here exact (codes may differ at ties): {sums}"
+            )
         lines += [f"warning: {w}" for w in self.warnings]
         return "\n".join(lines)

@@ -31,6 +31,8 @@ class Value:
         Added to the value of every element; zero but for inputs.
     zero : int
         Integer that stands for `offset`; not zero only at the borders of a model that has zero points.
+    count : int
+        Of how many integers each is the sum, where the scale is that of their mean.
     """
 
     node: int
@@ -39,6 +41,7 @@ class Value:
     high: int
     offset: Array = field(default_factory=lambda: np.zeros(()))
     zero: int = 0
+    count: int = 1
 
     @property
     def reach(self) -> int:
@@ -70,7 +73,7 @@ class Sum:
             scale = move_array(node, term.scale, self.shape, fill=None)
             low, high = (min(term.low, 0), max(term.high, 0)) if node.op == "pad" else (term.low, term.high)
             source = _expanded(builder, term.node, self.shape)
-            terms.append(Value(builder.move(node, source), scale, low, high))
+            terms.append(Value(builder.move(node, source), scale, low, high, count=term.count))
         return Sum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
 
 

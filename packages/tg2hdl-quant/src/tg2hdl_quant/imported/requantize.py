@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,10 @@ def to_codes(
     if len(total.terms) > 1 or not np.all(total.terms[0].scale > 0):
         number, how = _several(builder, total, float(scale), zero, low, high, name)
     else:
+        if (count := total.terms[0].count) > 1:
+            # ONNX Runtime divides by the scale times the count; the quotient of a mean's scale is rounded otherwise.
+            whole = replace(total.terms[0], scale=total.terms[0].scale * count)
+            total, scale = Sum((whole,), total.offset * count, total.shape), scale * np.float32(count)
         term, rest = _with_offset(builder, total, where)
         number, how = _single(builder, term, rest, scale, zero, low, high, name)
     number = builder.cast(number, _type(low, high))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +87,9 @@ class Sums:
 
     def _again(self, total: Sum) -> Sum:
         """The sum with bounds proven anew."""
-        terms = tuple(Value(t.node, t.scale, *self._builder.bounds(t.node)) for t in total.terms)
+        terms = tuple(
+            Value(t.node, t.scale, *self._builder.bounds(t.node), count=t.count) for t in total.terms
+        )
         return Sum(terms, total.offset, total.shape)
 
     def _dequantized(self, number: int) -> Sum:
@@ -137,7 +140,13 @@ class Sums:
             inner = self.total(next(s for s in node.sources if s not in constants))
             if inner is None or not np.all(np.isfinite(factor)):
                 return None
-            return inner.times(factor, node.shape)
+            count = _count(factor)
+            if count == 1:
+                return inner.times(factor, node.shape)
+            terms = tuple(
+                replace(t, scale=t.scale / count, zero=0, count=t.count * count) for t in inner.terms
+            )
+            return Sum(terms, inner.offset / count, node.shape)
         a, b = (self._plain(s) for s in node.sources)
         if a is None or b is None:
             return None
@@ -284,6 +293,14 @@ class Sums:
         dtype = self._builder.nodes[number].dtype
         made = self._builder.elementwise("MAX", number, self._builder.const(0, dtype), dtype=dtype)
         return self._one(made, term.scale, shape)
+
+
+def _count(factor: Array) -> int:
+    """The integer whose reciprocal a constant is in float32; 1 for another."""
+    if factor.size != 1 or not 0 < float(factor.reshape(())) < 1:
+        return 1
+    count = round(1 / float(factor.reshape(())))
+    return count if np.float32(1 / count) == np.float32(factor.reshape(())) else 1
 
 
 def _same_scale(terms: tuple[Value, ...]) -> bool:

@@ -206,7 +206,7 @@ def integer_model(
     if not example_inputs and hasattr(model, "example_inputs"):
         example_inputs = model.example_inputs()
     found = import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float)
-    operators = getattr(model, "operators", frozenset())
+    operators: frozenset[str] = getattr(model, "operators", frozenset())
     sums = tuple(sorted(_FLOAT_SUMS & operators)) if "DequantizeLinear" in operators else ()
     if sums and isinstance(found.report, ImportReport):
         found = replace(found, report=replace(found.report, float_sums=sums))

@@ -1,6 +1,7 @@
 """Fit the estimate before synthesis to the benchmark table, and print its errors.
 
-    python benchmarks/synth/fit_table.py
+    python benchmarks/synth/fit_table.py             print
+    python benchmarks/synth/fit_table.py --update    print, and put the estimates of this state into the table
 
 Every row of benchmarks/table that was placed and routed is compiled again, which takes some minutes. Prints the
 costs, for `LUTS` in tg2hdl_synth.estimate, the error of LUTs for workloads that are left out of the fit, and the
@@ -9,9 +10,11 @@ errors of block RAMs and of the clock.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +24,7 @@ from scipy.optimize import lsq_linear
 
 import tg2hdl
 from tg2hdl.bench import load_workloads
+from tg2hdl.bench.table import markdown
 from tg2hdl_synth import estimate_design, part_named
 from tg2hdl_synth.estimate import LUTS, convert, memory_area
 from tg2hdl_synth.rtlil import read_rtlil
@@ -36,12 +40,14 @@ ROUNDS = 40
 SMALLEST_ERROR = 0.02
 
 
-def rows() -> Iterator[tuple[str, bool, list[float], dict[str, Any], Any]]:
+def rows(
+    documents: dict[str, dict[str, Any]],
+) -> Iterator[tuple[str, bool, list[float], dict[str, Any], Any]]:
     """Workload, whether registers are in blocks, bits by kind, what synthesis found, and the estimate."""
     workloads = {w.name: w for w in load_workloads(HERE.parent / "workloads.py")}
-    for family in ("generic", "ecp5"):
+    for family, document in documents.items():
         packed = family == "ecp5"
-        for row in json.loads((HERE.parent / "table" / f"{family}.json").read_text())["rows"]:
+        for row in document["rows"]:
             workload = workloads.get(row["workload"])
             cases = workload.cases if workload else ()
             case = next((c for c in cases if (c.multipliers or 0) == (row["multipliers"] or 0)), None)
@@ -76,7 +82,11 @@ def fitted(contents: np.ndarray, found: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Print costs and errors."""
-    samples = list(rows())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true", help="store the estimates in benchmarks/table")
+    update = parser.parse_args().update
+    documents = {family: json.loads(_path(family).read_text()) for family in ("generic", "ecp5")}
+    samples = list(rows(documents))
     contents = np.array([s[2] for s in samples], float)
     found = np.array([s[3]["comb"] for s in samples], float)
     costs = fitted(contents, found)
@@ -91,6 +101,7 @@ def main() -> None:
     for packed in (False, True):
         for label, real, estimated in (
             ("LUTs", "comb", "comb"),
+            ("flip-flops", "ff", "ff"),
             ("block RAMs", "bram", "bram"),
             ("clock", "fmax_mhz", "fmax"),
         ):
@@ -98,6 +109,16 @@ def main() -> None:
             errors = [abs(guess / value - 1) for value, guess in pairs if value]
             where = "in blocks" if packed else "outside"
             print(f"{label}, registers {where}: median {median(errors):.1%}, largest {max(errors):.0%}")
+    if update:
+        for *_, found_by_synthesis, estimate in samples:
+            found_by_synthesis["estimate"] = asdict(estimate)
+        for family, document in documents.items():
+            _path(family).write_text(json.dumps(document, indent=1) + "\n")
+            _path(family).with_suffix(".md").write_text(markdown(document["rows"]))
+
+
+def _path(family: str) -> Path:
+    return HERE.parent / "table" / f"{family}.json"
 
 
 if __name__ == "__main__":

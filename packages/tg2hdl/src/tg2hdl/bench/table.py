@@ -142,6 +142,8 @@ def _estimates(rows: Sequence[Row]) -> list[str]:
         "",
         "## Estimate before synthesis against place and route",
         "",
+        "`python benchmarks/synth/fit_table.py --update` estimates all rows anew.",
+        "",
         f"Error of {len(found)} designs, " + "; ".join(summary) + ".",
         "",
         *_table(columns, body),

@@ -123,9 +123,15 @@ def _area(rtlil: str, available: int, pack_registers: bool) -> tuple[Area, list[
     bits = sum((words.bits for words in modules.values()), Counter[str]())
     luts = sum(cost * bits[kind] for kind, cost in LUTS.items())
     luts += _SOFT_PRODUCT * sum(p.widths[0] * p.widths[1] for p in soft)
+    registers = bits["register"]
+    if pack_registers:
+        # Operands and result of a multiplier and the word that a block RAM reads are in registers of the block.
+        registers -= 2 * (sum(map(sum, products)) - sum(map(sum, (p.widths for p in soft))))
+        ports = [m for words in modules.values() for m in words.memories.values() if m.synchronous]
+        registers = max(registers - sum(m.width * m.reads for m in ports), 0)
     area = Area(
         lut=round(luts + sum(m.lut for m in memories)),
-        ff=bits["register"] + sum(m.ff for m in memories),
+        ff=registers + sum(m.ff for m in memories),
         dsp=blocks - sum(p.blocks for p in soft),
         bram=sum(m.bram for m in memories),
     )

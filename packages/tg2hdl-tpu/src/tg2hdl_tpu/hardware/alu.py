@@ -256,7 +256,7 @@ def _word(value: Any) -> Value:
 
 
 def _window(bits: Any, beyond: Any, k: Any, *steps: int, sign: Any = None) -> tuple[Value, Value, Value]:
-    """Some steps of a shift of a signed value to its bits k - 1 to k + 7, of which bit -1 is the first.
+    """Some steps of a shift of a signed value to its bits k - 1 to k + 7; the first has number -1.
 
     Returns the bits, whether any above them is not as the sign, and the sign.
     """

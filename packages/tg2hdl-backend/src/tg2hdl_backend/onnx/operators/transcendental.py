@@ -28,7 +28,7 @@ def _odd(x: Tensor, limit: float, series: Sequence[float], beyond: Callable[[Ten
 
 
 def _log_of_sum(x: Tensor, root: Tensor) -> Tensor:
-    """``log(x + root)``, of which the root is `x` where `x` is large."""
+    """``log(x + root)``; for large `x` the root equals `x`."""
     large = x > _LARGE
     return large.where(x, x + root).log() + large.where(math.log(2), 0.0)
 

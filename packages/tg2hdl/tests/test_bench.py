@@ -1,11 +1,14 @@
 import json
+from io import StringIO
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from tg2hdl.bench import BenchCase, BenchRow, Peer, Workload, load_workloads, measure, merge_document
 from tg2hdl.cli import cli
+from tg2hdl.cli.bench import bench_tables
 from tg2hdl_ir.errors import InputError, SimulationError
 
 pytestmark = pytest.mark.usefixtures("private_cache")
@@ -172,3 +175,30 @@ def test_a_design_that_does_not_fit_keeps_its_utilization():
     assert row.refused.startswith("capacity: the design does not fit ice40-up5k: ")
     assert row.synthesis["fmax_mhz"] == 0
     assert row.synthesis["comb"] > 5280 or row.synthesis["dsp"] > 8
+
+
+def test_tables_fit_80_columns_with_every_number_whole():
+    cells = {
+        "fmax_mhz": 173.0,
+        "fmax_range_mhz": [171.0, 201.0],
+        "comb": 21446,
+        "ff": 29791,
+        "dsp": 72,
+        "bram": 58,
+    }
+    row = BenchRow("attention fp32 1x2x16x16", 144, 102000, 101632, 1234567, synthesis=cells)
+    row.predicted = row.simulated = 101655
+    row.exact, row.compile_seconds = True, 10.6
+    console = Console(width=80, file=StringIO())
+    for table in bench_tables([row, row], "ecp5"):
+        console.print(table)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    shown = ["101,655", "102,000", "101,632", "exact", "10.6", "171-201", "21,446", "29,791"]
+    assert [number for number in shown if number not in text] == []
+
+
+def test_an_unknown_workload_is_refused(file):
+    result = bench(file, "--only", "prodct")
+    assert isinstance(result.exception, InputError)
+    assert "product, relu" in str(result.exception)

@@ -161,6 +161,22 @@ def test_sums_that_onnx_runtime_rounds_to_float_are_not_called_exact(tmp_path: P
     assert "ConvTranspose" in str(q.report)
 
 
+@pytest.mark.parametrize(
+    ("operator", "rest"), [("AveragePool", {"kernel_shape": [2, 2]}), ("ReduceMean", {"axes": [2]})]
+)
+def test_onnx_runtime_has_no_integer_sums_for_these(tmp_path: Path, operator: str, rest: dict) -> None:
+    model = between_quantizers(
+        tmp_path / "sum.onnx", onnx.helper.make_node(operator, ["d"], ["r"], **rest), [1, 1, 4, 4]
+    )
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    ort.InferenceSession(tmp_path / "sum.onnx", options)
+    nodes = {n.op_type for n in onnx.load(tmp_path / "optimized.onnx").graph.node}
+    # Its QLinearAveragePool adds float32 values of codes.
+    assert nodes & {operator, "QLinearAveragePool"}
+    assert not tg2hdl.integer_model(model).report.is_exact
+
+
 @pytest.mark.parametrize("name", ["mlp", "residual"])
 def test_hardware_has_the_bits_of_onnx_runtime(tmp_path: Path, name: str) -> None:
     path, x = quantized(tmp_path, NETS[name](), "QDQ", signed=False)

@@ -9,6 +9,7 @@ from tg2hdl_lower.memory.kind import ArrayStyle, choose_kind, kind_named
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 
 SHARED = MemoryRole()
+INPUT = MemoryRole(written=False, in_place=False, host_reads=False)
 ROM = MemoryRole(written=False, in_place=False, host_writes=False, host_reads=False)
 READ = MemoryRole(written=False, in_place=False, host_reads=False)
 DEEP = GENERIC.memory.block_words + 1
@@ -47,6 +48,9 @@ def test_every_read_port_of_block_ram_is_a_copy():
         (16, SHARED, 2, 1, ArrayStyle("distributed")),
         (17, SHARED, 2, 2, ArrayStyle("")),
         (17, SHARED, 2, 3, ArrayStyle("distributed")),
+        # Yosys took 4 GB for an input with 13 read ports whose kind of RAM was left to it.
+        (64, INPUT, 2, 13, ArrayStyle("distributed", address_register=True)),
+        (64, INPUT, 2, 1, ArrayStyle(address_register=True)),
         (17, READ, 1, 3, ArrayStyle("")),
         (17, READ, 2, 3, ArrayStyle("", address_register=True)),
     ],

@@ -111,13 +111,12 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     assert estimate is not None, "a compiled program has plans"
     needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp, "bram": estimate.bram}
     has |= {"lut": chosen.lut, "ff": chosen.ff, "dsp": chosen.dsp}
-    error = ERRORS[pack_registers]
     lines[0] = f"block RAMs: {estimate.bram} of {chosen.bram}" + (f" ({most})" if most else "")
     lines += [
         f"multipliers: {estimate.dsp} of {chosen.dsp}",
-        f"LUTs: {estimate.comb:,} of {chosen.lut:,} (median error {error['lut']:.0%})",
-        f"flip-flops: {estimate.ff:,} of {chosen.ff:,}",
-        f"clock: {estimate.fmax:.0f} MHz (median error {error['fmax']:.0%})",
+        f"LUTs: {estimate.comb:,} of {chosen.lut:,} (median error {ERRORS['lut']:.0%})",
+        f"flip-flops: {estimate.ff:,} of {chosen.ff:,} (median error {ERRORS['ff']:.0%})",
+        f"clock: {estimate.fmax:.0f} MHz (median error {ERRORS['fmax']:.0%})",
     ]
     hint = ""
     if estimate.bram > chosen.bram:

@@ -15,7 +15,9 @@ __all__ = ["LutRam"]
 _ROW = 16
 """Words that one LUT holds a bit of."""
 _TWO_PORTS = 2
-"""Read ports up to which synthesis may choose block RAM; with more it tries all combinations, until out of memory."""
+"""Read ports up to which synthesis may choose block RAM for a memory that kernels write."""
+_MANY_PORTS = 8
+"""Read ports above which Yosys' search among all kinds of RAM takes gigabytes."""
 
 
 class LutRam(MemoryKind):
@@ -37,10 +39,11 @@ class LutRam(MemoryKind):
         return Area(lut=max(1, ports) * rows * use.width * (2 if written else 1), ff=ports * use.width)
 
     def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
-        """LUT RAM by attribute where kernels write it and synthesis might choose otherwise."""
-        small = use.words <= _ROW or ports > _TWO_PORTS
+        """LUT RAM by attribute where it is written and synthesis might choose otherwise."""
+        small = use.role.written and (use.words <= _ROW or ports > _TWO_PORTS)
+        many = use.role.host_writes and ports > _MANY_PORTS
         address_register = not use.role.in_place and use.latency > 1
-        return ArrayStyle("distributed" if use.role.written and small else "", address_register)
+        return ArrayStyle("distributed" if small or many else "", address_register)
 
     def build(self, m: Module, memory: MemoryPlan) -> BuiltMemory:
         """Add an array."""

@@ -14,7 +14,7 @@ from tg2hdl.bench.table import COLUMNS, cells, peer_lines
 from tg2hdl.cli.common import stage
 from tg2hdl.cli.families import ENGINE, FAMILY, PART, part_for
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
-from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir.errors import InputError, SimulationError
 
 __all__ = ["bench"]
 
@@ -77,6 +77,11 @@ def bench(
         for case in workload.cases
         if not multipliers or case.multipliers in multipliers
     ]
+    if not cases:
+        raise InputError(
+            f"{file} has no such workload, or none with these multipliers",
+            hint="its workloads are: " + ", ".join(workload.name for workload in workloads),
+        )
     rows = []
     for number, (workload, case) in enumerate(cases, 1):
         with stage(progress, f"{number} of {len(cases)}: {workload.name} x{case.multipliers}") as report:
@@ -109,9 +114,9 @@ def bench(
 def bench_tables(rows: list[BenchRow], family: str) -> Iterator[Table]:
     """Cycles of measured cases, then what synthesis found: each fits 80 columns, without those that are empty."""
     texts = [cells(row.to_dict()) for row in rows]
-    case, split = 2, COLUMNS.index("Fmax")
-    titles = (f"benchmarks, compiled for {family}", "synthesis")
-    for title, columns in zip(titles, (range(case, split), range(split, len(COLUMNS))), strict=True):
+    split = COLUMNS.index("Fmax")
+    parts = {f"benchmarks, compiled for {family}": range(2, split), "synthesis": range(split, len(COLUMNS))}
+    for title, columns in parts.items():
         shown = [column for column in columns if any(row[column] for row in texts)]
         if not shown:
             continue

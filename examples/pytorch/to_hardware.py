@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 import tg2hdl
-from tg2hdl.model_file import load_model_file
 
 __all__ = ["PYTORCH", "run"]
 
@@ -20,9 +19,8 @@ PYTORCH = np.array([[-0.039958834648132324, -0.320433109998703, 0.02113419398665
 
 def run() -> tg2hdl.Accelerator:
     """Compile it and compare with PyTorch's own result."""
-    file = load_model_file(str(Path(__file__).parent / "net.onnx"))
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
-    accelerator = tg2hdl.compile(file.model, x, multipliers=4)
+    accelerator = tg2hdl.compile(Path(__file__).parent / "net.onnx", x, multipliers=4)
     output = accelerator.golden(x)
     np.testing.assert_allclose(output, PYTORCH, atol=2e-6)
     for kernel in accelerator.kernels:

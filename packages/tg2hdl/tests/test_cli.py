@@ -212,7 +212,7 @@ def test_shapes_from_the_command_line(folder):
 REFUSED = [
     (
         ("compile", "none.py"),
-        "bad input: no file 'none.py'\n  hint: give a Python file that defines a model, e.g. model.py:model\n",
+        "bad input: no file 'none.py'\n  hint: name a model, e.g. net.onnx or model.py:model\n",
     ),
     (
         ("simulate", "model.py", "--data", "none.npy"),

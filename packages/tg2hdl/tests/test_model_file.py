@@ -44,7 +44,7 @@ def test_a_model_imports_what_is_beside_it(folder):
 REFUSED = [
     (
         "none.py",
-        "bad input: no file 'none.py'\n  hint: give a Python file that defines a model, e.g. model.py:model",
+        "bad input: no file 'none.py'\n  hint: name a model, e.g. net.onnx or model.py:model",
     ),
     (
         "good.py:nett",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.model_file import load_model_file
 from tg2hdl_ir.errors import InputError
@@ -36,6 +37,49 @@ def test_compile_writes_the_design(net, tmp_path):
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert {f.name for f in (tmp_path / "out").iterdir()} == {"net.v", "net.il", "net.plan", "net.json"}
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_python_takes_the_path_and_sizes_from_the_example(net, kind):
+    x = np.arange(18, dtype=np.uint8).reshape(3, 6)
+    accelerator = tg2hdl.compile(kind(net), x, multipliers=1)
+    want = x.astype(np.int32) @ np.arange(12).reshape(6, 2)
+    np.testing.assert_array_equal(accelerator.golden(x), want)
+    with pytest.raises(InputError, match=r"dimension 0 of input 'x' is symbolic: N"):
+        tg2hdl.compile(kind(net))
+
+
+def test_examples_that_disagree_are_refused(tmp_path):
+    helper, types = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "y"], ["z"])],
+        "graph",
+        [helper.make_tensor_value_info(name, types.FLOAT, ("N",)) for name in "xy"],
+        [helper.make_tensor_value_info("z", types.FLOAT, ("N",))],
+    )
+    path = tmp_path / "add.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(path))
+    one, four = np.zeros(1, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(InputError, match=r"dimension N of add.onnx has size 4 in one example and 1 in"):
+        tg2hdl.compile(path, four, one)
+
+
+def test_quantize_takes_the_path(tmp_path):
+    helper, types = onnx.helper, onnx.TensorProto
+    weights = onnx.numpy_helper.from_array(np.linspace(-1, 1, 8, dtype=np.float32).reshape(4, 2), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", types.FLOAT, ("N", 4))],
+        [helper.make_tensor_value_info("y", types.FLOAT, ("N", 2))],
+        [weights],
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(path))
+    samples = np.random.default_rng(0).uniform(-1, 1, (32, 4)).astype(np.float32)
+    quantized = tg2hdl.quantize(str(path), samples)
+    want = samples @ np.linspace(-1, 1, 8, dtype=np.float32).reshape(4, 2)
+    np.testing.assert_allclose(quantized.evaluate(samples).reshape(want.shape), want, atol=0.03)
 
 
 def test_labels_are_in_the_json(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from os import PathLike, fspath
 from typing import Any
 
 from tg2hdl.accelerator import Accelerator
+from tg2hdl.model_file import load_model_file
 from tg2hdl.progress import step
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl_backend import capture
@@ -17,7 +19,7 @@ __all__ = ["compile_model_to_hardware"]
 
 
 def compile_model_to_hardware(
-    model: Callable[..., Any],
+    model: Callable[..., Any] | str | PathLike[str],
     *example_inputs: Any,
     weights: str | None = None,
     multipliers: int | None = None,
@@ -26,15 +28,16 @@ def compile_model_to_hardware(
     part: str | None = None,
     **unknown: Any,
 ) -> Accelerator:
-    """Compile a tinygrad model to hardware.
+    """Compile a tinygrad model or an ONNX file to hardware.
 
     Parameters
     ----------
-    model : callable
+    model : callable or path
         A function of Tensors, or an object with ``__call__``; its weights are found automatically.  A model
-        from `tg2hdl.quantize` takes float arrays too, which the host quantizes; its outputs are integers.
+        from `tg2hdl.quantize` takes float arrays too, which the host quantizes; its outputs are integers.  Or an ONNX
+        file, or a Python file as `tg2hdl.model_file.load_model_file` takes it.
     example_inputs : arrays or tensors
-        One per parameter; they give the shapes and dtypes.
+        One per parameter; they give the shapes and dtypes.  A file may bring its own; symbolic dimensions need them.
     weights : {"rom", "loadable", "external"}, optional
         Weights are contents of read-only memories (the default), are written through ports, or are in memory outside
         the chip as far as they do not fit `part`, or ``CompileOptions(on_chip_bits=...)``.
@@ -76,6 +79,10 @@ def compile_model_to_hardware(
         )
     given: dict[str, Any] = {"weights": weights, "multipliers": multipliers}
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
+    if isinstance(model, str | PathLike):
+        file = load_model_file(fspath(model), examples=example_inputs)
+        model, name = file.model, name or file.label
+        example_inputs = example_inputs or file.example_inputs or ()
     prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
     if prepare is not None:
         example_inputs = prepare(*example_inputs)
@@ -102,5 +109,7 @@ def _unknown_option(name: str) -> InputError:
         notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
         hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
         if name in further
+        else "open the file with tg2hdl.model_file.load_model_file, and compile its model with its example_inputs"
+        if name in ("batch", "dims", "fixed", "keep_float")
         else "choose one of: weights, multipliers, options, name, part",
     )

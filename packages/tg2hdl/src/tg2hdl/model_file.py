@@ -56,6 +56,7 @@ def load_model_file(
     dims: Mapping[str, int] | None = None,
     fixed: Mapping[str, Any] | None = None,
     keep_float: bool = False,
+    examples: Sequence[Any] = (),
 ) -> ModelFile:
     """Run a Python file and take its model, or read an ONNX file.
 
@@ -73,6 +74,8 @@ def load_model_file(
         Inputs of an ONNX file that become constants.
     keep_float : bool
         Leave the quantizers of an ONNX file the float operations that they are defined by.
+    examples : arrays
+        Example inputs whose shapes give sizes to the symbolic dimensions of an ONNX file.
 
     Raises
     ------
@@ -86,14 +89,15 @@ def load_model_file(
     path, name = Path(match["path"]), match["name"] or "model"
     if not path.is_file():
         raise InputError(
-            f"no file {str(path)!r}", hint="give a Python file that defines a model, e.g. model.py:model"
+            f"no file {str(path)!r}",
+            hint="name a model, e.g. net.onnx or model.py:model",
         )
     if path.suffix == ".npz":
         quantized = load_quantized(path)
         examples = tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
         return ModelFile(path, "model", quantized, examples)
     if path.suffix == ".onnx":
-        return _load_onnx(path, batch, dims, fixed, keep_float)
+        return _load_onnx(path, batch, dims, fixed, keep_float, examples)
     if batch is not None or dims or fixed:
         raise InputError(
             f"{path.name} is no ONNX file, which --batch, --dim and --fix are for",
@@ -133,6 +137,7 @@ def _load_onnx(
     dims: Mapping[str, int] | None,
     fixed: Mapping[str, Any] | None,
     keep_float: bool,
+    examples: Sequence[Any],
 ) -> ModelFile:
     if importlib.util.find_spec("onnx") is None:
         raise ToolMissingError(
@@ -142,7 +147,7 @@ def _load_onnx(
         )
     from tg2hdl_backend import OnnxModel
 
-    model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed)
+    model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed, examples=examples)
     if keep_float or not _has_quantizers(model.operators):
         return ModelFile(path, "model", model, model.example_inputs())
     quantized = integer_model(model)

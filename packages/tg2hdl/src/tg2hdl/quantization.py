@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ class QuantizedModel:
 
 
 def quantize(
-    model: Callable[..., Any],
+    model: Callable[..., Any] | str | PathLike[str],
     samples: Any,
     *,
     bits: int | Mapping[str, int] | None = None,
@@ -121,8 +122,8 @@ def quantize(
 
     Parameters
     ----------
-    model : callable
-        As for `tg2hdl.compile`: a function of Tensors, an object with ``__call__`` or an `OnnxModel`.
+    model : callable or path
+        As for `tg2hdl.compile`: a function of Tensors, an object with ``__call__``, an `OnnxModel` or an ONNX file.
     samples : array, or tuple of arrays
         One array per input; its first axis counts samples.  The model gets one sample at a time, with a batch axis of
         size 1 in front; with ``batched=False`` exactly ``samples[i]``.
@@ -162,6 +163,10 @@ def quantize(
     arrays = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
     if batched:
         arrays = [a[:, None] for a in arrays]
+    if isinstance(model, str | PathLike):
+        from tg2hdl_backend import OnnxModel
+
+        model = OnnxModel(model, examples=[a[0] for a in arrays])
     if hasattr(model, "example_inputs"):
         arrays = _as_declared(model.example_inputs(), arrays)
     with step(f"quantizing with {len(arrays[0])} samples"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tg2hdl_backend.onnx.tensors import element_type
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
-__all__ = ["fixed_values", "resolve_inputs"]
+__all__ = ["example_sizes", "fixed_values", "resolve_inputs"]
 
 
 def fixed_values(graph: GraphProto, given: dict[str, Any], file: Path) -> dict[str, npt.NDArray[Any]]:
@@ -127,6 +128,35 @@ def resolve_inputs(
         if output.type.WhichOneof("value") == "tensor_type":
             output.type.tensor_type.ClearField("shape")
     return tuple(specs)
+
+
+def example_sizes(
+    graph: GraphProto, shapes: Sequence[tuple[int, ...]], fixed: Collection[str], file: Path
+) -> dict[str, int]:
+    """Sizes of symbolic dimensions, by name, as example inputs of the same number of dimensions have them.
+
+    Raises
+    ------
+    InputError
+        When two examples give one dimension different sizes.
+    """
+    known = {i.name for i in graph.initializer} | set(fixed)
+    sizes: dict[str, int] = {}
+    for info, shape in zip((i for i in graph.input if i.name not in known), shapes, strict=False):
+        dims = info.type.tensor_type.shape.dim
+        if len(dims) != len(shape):
+            continue
+        for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+            name = dim.dim_param or f"{info.name}.{axis}"
+            if dim.HasField("dim_value") and dim.dim_value > 0:
+                continue
+            if sizes.setdefault(name, size) != size:
+                raise InputError(
+                    f"dimension {name} of {file.name} has size {sizes[name]} in one example and {size} in another",
+                    where=f"input {info.name!r} of {file.name}",
+                    hint="give example inputs whose shapes agree",
+                )
+    return sizes
 
 
 def _is_empty(info: ValueInfoProto, batch: int | None, sizes: dict[str, int]) -> bool:

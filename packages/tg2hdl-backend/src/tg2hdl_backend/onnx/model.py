@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import onnx
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.checks import infer_types
-from tg2hdl_backend.onnx.dimensions import fixed_values, resolve_inputs
+from tg2hdl_backend.onnx.dimensions import example_sizes, fixed_values, resolve_inputs
 from tg2hdl_backend.onnx.file import read_file
 from tg2hdl_backend.onnx.graph import Graph
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
@@ -40,6 +40,8 @@ class OnnxModel:
         Sizes of symbolic dimensions by name; of one without a name by ``INPUT.AXIS``, e.g. ``x.1``.
     fixed : mapping of str to array, optional
         Values of graph inputs that become constants, such as axes or shapes.
+    examples : arrays
+        Example inputs in the order of the graph, whose shapes give sizes to the dimensions that have none yet.
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class OnnxModel:
         batch: int | None = None,
         dims: Mapping[str, int] | None = None,
         fixed: Mapping[str, Any] | None = None,
+        examples: Sequence[Any] = (),
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(f"{path!r:.60} is no path of an ONNX file", hint="give e.g. 'model.onnx'")
@@ -76,9 +79,9 @@ class OnnxModel:
         proto = read_file(file)
         self.__name__ = file.stem
         self._fixed = fixed_values(proto.graph, dict(fixed or {}), file)
-        self.inputs: tuple[TensorSpec, ...] = resolve_inputs(
-            proto, batch, dict(dims or {}), self._fixed, file
-        )
+        shapes = [tuple(np.shape(e)) for e in examples]
+        sizes = {**example_sizes(proto.graph, shapes, self._fixed, file), **(dims or {})}
+        self.inputs: tuple[TensorSpec, ...] = resolve_inputs(proto, batch, sizes, self._fixed, file)
         self.input_names = tuple(s.name for s in self.inputs)
         self.output_names = tuple(o.name for o in proto.graph.output)
         if not self.output_names:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
@@ -93,6 +95,7 @@ class RegisterFile(wiring.Component):
         ]
         begins = first.any()
         state = _State(m, self, len(windows))
+        known, found = self._read_register(m, state)
         waiting = Signal()
         writers, readers = self._writers(m, waiting), self._readers(m)
         writable, readable = _any(hit[n] for n in writers), _any(hit[n] for n in readers)
@@ -126,15 +129,14 @@ class RegisterFile(wiring.Component):
         put_last = _any(hit[n] & w.last for n, w in writers.items())
         got_last = _any(hit[n] & r.last for n, r in readers.items())
         got_valid = _any(hit[n] & r.valid for n, r in readers.items())
-        text = self._description(m)
 
-        def answer(code: int, read: Any = 0) -> None:
-            m.d.sync += [bus.ready.eq(1), bus.code.eq(code), bus.value.eq(read)]
+        def answer(code: int) -> None:
+            m.d.sync += [bus.ready.eq(1), bus.code.eq(code)]
             if code != Access.OK:
                 with m.If(state.error == 0):
                     m.d.sync += state.error.eq(code)
 
-        m.d.sync += bus.ready.eq(0)
+        m.d.sync += [bus.ready.eq(0), bus.value.eq(0)]
         with m.FSM():
             with m.State("IDLE"), m.If(bus.valid & ~bus.ready & ~waiting):
                 m.next = "DECODE"
@@ -167,8 +169,10 @@ class RegisterFile(wiring.Component):
                             m.d.comb += [r.restart.eq(hit[n]) for n, r in readers.items()]
                         m.d.sync += [piece.eq(0), value.eq(0), read_at.eq(address + 4), read_open.eq(1)]
                         m.next = "TAKE"
+                with m.Elif(known):
+                    m.next = "READ"
                 with m.Else():
-                    self._read_register(m, address, text, state, answer)
+                    answer(Access.ADDRESS)
             with m.State("PUT"), m.If(~waiting):
                 m.d.comb += put.eq((size != 3) | half)
                 m.d.sync += [piece.eq(piece + 1), low.eq(data)]
@@ -194,9 +198,11 @@ class RegisterFile(wiring.Component):
                         m.next = "TAKEN"
                     with m.If(take & got_last):
                         m.d.sync += read_open.eq(0)
-            with m.State("TAKEN"):
-                answer(Access.OK, value)
-                m.next = "IDLE"
+            for end, read in {"READ": found, "TAKEN": value}.items():
+                with m.State(end):
+                    answer(Access.OK)
+                    m.d.sync += bus.value.eq(read)
+                    m.next = "IDLE"
         return m
 
     def _writers(self, m: Module, waiting: Signal) -> dict[int, ElementWriter]:
@@ -275,9 +281,9 @@ class RegisterFile(wiring.Component):
         with m.Else():
             answer(Access.ADDRESS)
 
-    def _read_register(
-        self, m: Module, address: Value, text: Value, state: _State, answer: Callable[..., None]
-    ) -> None:
+    def _read_register(self, m: Module, state: _State) -> tuple[Value, Value]:
+        """Whether the address of the bus has a value outside of windows, a cycle later; and the value, after two."""
+        address = self.bus.address
         identity = int(self._serves.identity or "0", 16)
         values: dict[str, Any] = {
             "MAGIC": MAGIC,
@@ -296,14 +302,14 @@ class RegisterFile(wiring.Component):
         for variable in self._serves.variables:
             values[f"VARIABLE_{variable.name}"] = getattr(self.design.variables, variable.name)
         values |= {f"KERNEL_{n}_END": end for n, end in enumerate(state.ends)}
-        with m.If(address >= self.map.description_address):
-            answer(Access.OK, text)
-        for register in self.map.registers:
-            if "r" in register.access:
-                with m.Elif(address == register.address):
-                    answer(Access.OK, values[register.name])
-        with m.Else():
-            answer(Access.ADDRESS)
+        chosen = [r for r in self.map.registers if "r" in r.access]
+        hits = Signal(1 + len(chosen), name="register_hits")
+        found = Signal(32, name="register_value", reset_less=True)
+        texts = address >= self.map.description_address
+        m.d.sync += hits.eq(Cat(texts, (~texts & (address == r.address) for r in chosen)))
+        words = [self._description(m), *(values[r.name] for r in chosen)]
+        m.d.sync += found.eq(reduce(or_, (Mux(hit, word, 0) for hit, word in zip(hits, words, strict=True))))
+        return hits.any(), found
 
 
 class _State:

@@ -17,11 +17,13 @@ import argparse
 import json
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +63,11 @@ def difference(found: Any, expected: Any) -> str:
 
 
 @contextmanager
-def on_netlist(engine: str) -> Iterator[list[str]]:
-    """Run each kernel on the netlist too; yields how the two differ."""
+def on_netlist(engine: str) -> Iterator[tuple[list[str], list[int]]]:
+    """Run each kernel on the netlist too; yields how the two differ, and the cycles of the kernels."""
     original = LoadedKernel.run
     differences: list[str] = []
+    cycles: list[int] = []
 
     def run(self: LoadedKernel, buffers: Any, values: Any) -> Any:
         before = [bytes(b) for b in buffers]
@@ -78,6 +81,7 @@ def on_netlist(engine: str) -> Iterator[list[str]]:
             netlist = original(self, buffers, values)
         finally:
             self.options = options
+        cycles.append(netlist.cycles)
         if netlist.cycles != result.cycles:
             differences.append(f"{self.kernel.name}: {netlist.cycles} cycles in place of {result.cycles}")
         if any(bytes(b) != content for b, content in zip(buffers, after, strict=True)):
@@ -86,7 +90,7 @@ def on_netlist(engine: str) -> Iterator[list[str]]:
 
     LoadedKernel.run = run  # type: ignore[method-assign]
     try:
-        yield differences
+        yield differences, cycles
     finally:
         LoadedKernel.run = original  # type: ignore[method-assign]
 
@@ -95,17 +99,27 @@ def run_on_netlist(name: str, limit: int, engine: str) -> dict[str, Any]:
     """Return the outcome of a program: whether netlist and simulator of instructions agree."""
     model, inputs = PROGRAMS[name]
     started, outcome, reason = time.process_time(), "right", ""
-    with on_netlist(engine) as differences, limited(limit), np.errstate(all="ignore"):
+    with on_netlist(engine) as (differences, cycles), limited(limit), np.errstate(all="ignore"):
         try:
             own_result(model, *inputs, device="TINYTPU")
         except TooLongError:
             outcome, reason = "too long", f"more than {limit} CPU seconds"
         except Exception as error:
             outcome, reason = ("refused" if refusal(error) else "failed"), str(refusal(error) or error)
+    if outcome == "right" and not cycles:
+        outcome, reason = "failed", "no kernel ran"
     if differences:
         outcome, reason = "wrong", "; ".join(differences)
     seconds = round(time.process_time() - started, 1)
-    return {"program": name, "outcome": outcome, "reason": reason, "seconds": seconds}
+    found = {"program": name, "outcome": outcome, "reason": reason, "seconds": seconds}
+    return found | {"kernels": len(cycles), "cycles": sum(cycles), "commit": commit()}
+
+
+@cache
+def commit() -> str:
+    """The state of the repository that is measured."""
+    command = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def refusal(error: BaseException) -> BaseException | None:

@@ -26,6 +26,7 @@ from tg2hdl_ir.tree import (
     is_const,
     loads_used_by,
     operands,
+    values_below,
 )
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "is_const",
     "loads_used_by",
     "operands",
+    "values_below",
 ]
 
 

@@ -6,7 +6,7 @@ program order.  Everything else is a pure value and has no place.  Nodes are imm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,6 +31,7 @@ __all__ = [
     "is_const",
     "loads_used_by",
     "operands",
+    "values_below",
 ]
 
 
@@ -235,8 +236,8 @@ def operands(node: IRValue | IRStatement) -> tuple[IRValue, ...]:
     return ()
 
 
-def loads_used_by(roots: tuple[IRValue, ...], stop: Collection[IRValue] = ()) -> list[IRBufLoad | IRRegLoad]:
-    """Loads that the values reach through pure ops and through the addresses of other loads."""
+def values_below(roots: Iterable[IRValue], stop: Collection[IRValue] = ()) -> dict[IRValue, None]:
+    """The values and all that they reach through pure ops and through the addresses of loads, each once."""
     seen: dict[IRValue, None] = {}
     stack = list(roots)
     while stack:
@@ -246,7 +247,12 @@ def loads_used_by(roots: tuple[IRValue, ...], stop: Collection[IRValue] = ()) ->
         seen[value] = None
         if value not in stop:
             stack.extend(operands(value))
-    return [v for v in seen if isinstance(v, IRBufLoad | IRRegLoad)]
+    return seen
+
+
+def loads_used_by(roots: tuple[IRValue, ...], stop: Collection[IRValue] = ()) -> list[IRBufLoad | IRRegLoad]:
+    """Loads that the values reach through pure ops and through the addresses of other loads."""
+    return [v for v in values_below(roots, stop) if isinstance(v, IRBufLoad | IRRegLoad)]
 
 
 def const_int(value: int, dtype: DType = DType.INT32) -> IRConst:

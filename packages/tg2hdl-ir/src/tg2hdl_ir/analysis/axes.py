@@ -18,7 +18,7 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     loads_used_by,
-    operands,
+    values_below,
 )
 
 __all__ = ["AxisInfo", "analyze_axes", "axes_of", "is_injective"]
@@ -62,14 +62,7 @@ def is_injective(form: Affine, ranges: RangeAnalysis) -> bool:
 
 def axes_of(value: IRValue) -> frozenset[int]:
     """Axes of all counters that a value depends on."""
-    seen: set[IRValue] = set()
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(operands(node))
-    return frozenset(node.axis for node in seen if isinstance(node, IRCounter))
+    return frozenset(node.axis for node in values_below((value,)) if isinstance(node, IRCounter))
 
 
 def analyze_axes(kernel: KernelIR, *, regroup_floats: bool = False) -> AxisInfo:

@@ -34,7 +34,8 @@ from tg2hdl_tpu.device.code import Line, Place, Program, assemble_code
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
 from tg2hdl_tpu.device.matrix import emit_product
 from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_step, store, store_rows
-from tg2hdl_tpu.device.products import Product, split_products
+from tg2hdl_tpu.device.plans import Product
+from tg2hdl_tpu.device.products import split_products
 from tg2hdl_tpu.device.runs import Block, load_run, store_run
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 

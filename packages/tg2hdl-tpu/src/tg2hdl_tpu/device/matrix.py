@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tg2hdl_tpu.device.code import Place, Rows
+from tg2hdl_tpu.device.copies import Matrix
 from tg2hdl_tpu.device.emitter import (
     EXTERNAL,
     GATE,
@@ -16,7 +17,7 @@ from tg2hdl_tpu.device.emitter import (
     Emitter,
     Value,
 )
-from tg2hdl_tpu.device.products import DEPTH, Matrix, Product
+from tg2hdl_tpu.device.plans import DEPTH, Product
 from tg2hdl_tpu.isa import PRE
 
 __all__ = ["emit_product"]

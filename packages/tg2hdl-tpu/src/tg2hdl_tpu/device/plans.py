@@ -1,0 +1,148 @@
+"""Ways to execute a sum of products on the matrix unit, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import BufferMeta, IRCounter, IRValue, KernelIR
+from tg2hdl_tpu.device.copies import FLAT, GATHERED, Copies, Factors, Matrix, address_of, padded, strides, up
+from tg2hdl_tpu.device.sums import Sum
+
+__all__ = ["DEPTH", "Plan", "Planner", "Product"]
+
+#: Bytes of a row of the first matrix in VMEM; longer ones come in parts.
+DEPTH = 256
+#: Products of a sum: the program is longer for more of them.
+_DEEPEST = 1 << 14
+#: External rows behind a tensor that may be read: some lie between the last one and the end of memory.
+_BEHIND = 16
+
+
+@dataclass(frozen=True)
+class Product:
+    """``result = a @ b`` for each iteration of the batch: `rows` x `depth` times `depth` x `columns`.
+
+    `depth` and `columns` are multiples of the sides of the matrix unit; `a` has zeros where it was rounded up.
+    """
+
+    batch: tuple[int, ...]
+    rows: int
+    depth: int
+    columns: int
+    a: Matrix
+    b: Matrix
+    result: Matrix
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to execute a sum, and the address of its result."""
+
+    cost: float
+    product: Product
+    copies: tuple[KernelIR, ...]
+    scratch: tuple[BufferMeta, ...]
+    address: IRValue
+
+
+class Planner(Factors):
+    """Plans the sums of a kernel."""
+
+    def plan(
+        self, found: Sum, above: tuple[IRCounter, ...], counters: list[set[IRCounter]], swapped: bool
+    ) -> Plan | None:
+        """One way to execute a sum; `counters` are those of its factors."""
+        a, b = found.factors[::-1] if swapped else found.factors
+        of_a, of_b = counters[::-1] if swapped else counters
+        wide = [c for c in (*above, *found.counters) if self.bounds[c.axis] > 1]
+        bounds = {c: self.bounds[c.axis] for c in wide}
+        outer = [c for c in wide if c in above]
+        batch = {c: bounds[c] for c in outer if c in of_a and c in of_b}
+        rows = {c: bounds[c] for c in outer if c in of_a and c not in of_b}
+        columns = {c: bounds[c] for c in outer if c in of_b and c not in of_a}
+        deep = {c: bounds[c] for c in wide if c in found.counters}
+        if not (rows or columns) or not 1 < prod(deep.values()) <= _DEEPEST:
+            return None
+        side, width, lanes = self.config.rows, self.config.columns, self.config.lanes
+        only = None if columns else IRCounter(lanes, 0, -1)  # one column is copied into all lanes
+        if only is not None:
+            bounds[only] = columns[only] = lanes
+        copies = Copies(self, bounds, batch)
+        first = self._first(copies, a, rows, deep)
+        if first is None:
+            return None
+        matrix_a, high, layout = first
+        matrix_b, across = self._second(copies, b, layout, columns, exact=layout == deep)
+        used = width if only else prod(columns.values()) if len(columns) == 1 else prod(across.values())
+        words = up(matrix_b.stride, lanes)
+        each = list(batch.values())
+        total = prod(high.values())
+        steps = tuple(s * total * words // lanes for s in strides(each))
+        result = Matrix(copies.take(prod(each) * total * words, DType.INT32).idx, 0, words, steps)
+        places = [*strides([*each, *high.values(), words])[:-1], *strides(list(across.values()))]
+        address = address_of(
+            t for t in zip((*batch, *high, *across), places, strict=True) if t[0] is not only
+        )
+        depth = up(prod(layout.values()), side)
+        product = Product(tuple(each), total, depth, up(used, width), matrix_a, matrix_b, result)
+        inner = next((c for c in reversed(outer) if c in rows or c in columns), None)
+        cost = copies.cost + prod(each) * product.columns // width * depth // side * (side + total)
+        cost += prod(bounds[c] for c in outer) * (FLAT if inner in columns else GATHERED)
+        return Plan(cost, product, tuple(copies.kernels), tuple(copies.scratch), address)
+
+    def _first(
+        self, copies: Copies, value: IRValue, rows: dict[IRCounter, int], deep: dict[IRCounter, int]
+    ) -> tuple[Matrix, dict[IRCounter, int], dict[IRCounter, int]] | None:
+        """The matrix whose rows lie along the depth; its loops with their extents, and those of the depth."""
+        side, lanes, row = self.config.rows, self.config.lanes, 4 * self.config.lanes
+        depth = prod(deep.values())
+        long = depth > DEPTH
+        direct = self.direct(value, copies.batch, {**rows, **deep})
+        if direct is not None and depth % (row if long else side) == 0:
+            return replace(direct, stride=depth), rows, deep
+        form = self.plain(value)
+        merged: tuple[IRCounter, ...] = ()
+        inner = deep
+        if form is not None and self.is_flat(form, deep):
+            merged = tuple(deep)
+            inner = {merged[-1]: up(depth, row if long else lanes)}
+        else:
+            inner = deep = dict(
+                zip(deep, padded(list(deep.values()), side, row if long else side), strict=True)
+            )
+        stride = prod(inner.values())
+        high = dict(rows)
+        while copies.batch and prod(high.values()) * stride % row:
+            if not rows:
+                return None
+            high[list(rows)[-1]] += 1
+        return replace(copies.add(value, {**high, **inner}, merged), stride=stride), high, deep
+
+    def _second(
+        self,
+        copies: Copies,
+        value: IRValue,
+        deep: dict[IRCounter, int],
+        columns: dict[IRCounter, int],
+        *,
+        exact: bool,
+    ) -> tuple[Matrix, dict[IRCounter, int]]:
+        """The matrix with a row for each step of the depth; its loops with their extents."""
+        lanes, row = self.config.lanes, 4 * self.config.lanes
+        depth, count = prod(deep.values()), prod(columns.values())
+        behind = up(depth, self.config.rows) - depth
+        fits = count % self.config.columns == 0 and (count <= row or count % row == 0)
+        direct = self.direct(value, copies.batch, {**deep, **columns}) if exact and fits else None
+        if direct is not None and behind * count <= _BEHIND * row:
+            return replace(direct, stride=count), columns
+        form = self.plain(value)
+        aligned = not copies.batch or depth * count % row == 0
+        if form is None or not (fits and aligned and self.is_flat(form, columns)):
+            sizes = padded(list(columns.values()), lanes, 1)
+            if prod(sizes) > row or (copies.batch and prod(sizes) * depth % row):
+                sizes = padded(list(columns.values()), lanes, row)
+            columns = dict(zip(columns, sizes, strict=True))
+        stride = prod(columns.values())
+        return replace(copies.add(value, {**deep, **columns}, behind=behind * stride), stride=stride), columns

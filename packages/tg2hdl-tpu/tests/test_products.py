@@ -10,7 +10,8 @@ pytest.importorskip("tg2hdl_backend", reason="an extra: pip install tg2hdl-tpu[t
 from tinygrad import Tensor, Variable, dtypes
 from tinygrad.helpers import Context
 
-from tg2hdl_tpu.device import runtime
+from tg2hdl_tpu.device import copies, runtime
+from tg2hdl_tpu.device.shuffle import Shuffle, shuffle_of
 from tg2hdl_tpu.isa import PRE
 
 RNG = np.random.default_rng(0)
@@ -98,8 +99,34 @@ FORMS = {
     "two sums": (lambda x, w: wide(x) @ wide(w) + wide(w).T @ wide(x).T, int8(8, 8), int8(8, 8)),
 }
 
+#: Copies that are permutations of rows in VMEM: which, and from how many parts of the tensor.
+SHUFFLES = {
+    "padded": (lambda x, w: wide(x).conv2d(wide(w), padding=1), int8(1, 2, 8, 8), int8(4, 2, 3, 3), 1),
+    "columns that are no multiple": (lambda x, w: wide(x) @ wide(w), int8(4, 64), int8(64, 10), 1),
+    "transposed": (lambda x, w: wide(x) @ wide(w).T, int8(16, 32), int8(32, 32), 1),
+    "parts": (lambda x, w: wide(x).conv2d(wide(w), stride=4), int8(1, 1, 80, 80), int8(8, 1, 4, 4), 7),
+}
+
+
+@pytest.mark.parametrize("name", SHUFFLES)
+def test_copies_that_permute_rows(monkeypatch, name):
+    model, a, b, windows = SHUFFLES[name]
+    stages: list[Shuffle] = []
+
+    def seen(kernel, config):
+        stages.append(shuffle_of(kernel, config))
+        return stages[-1]
+
+    monkeypatch.setattr(copies, "shuffle_of", seen)
+    with Context(NOOPT=1):
+        expected = model(*(Tensor(t, device="PYTHON") for t in (a, b))).numpy()
+        found = model(*(Tensor(t, device="TINYTPU") for t in (a, b))).numpy()
+    assert np.array_equal(found, expected)
+    assert windows in {len({part[:2] for part in s.parts}) for s in stages if s is not None}
+
+
 #: Sums that are faster on the vector unit: copies would take longer, or a loop that carries a value is around them.
-STAY = ("batch", "groups", "maximum of a row")
+STAY = ("maximum of a row",)
 
 
 @pytest.mark.parametrize("name", FORMS)

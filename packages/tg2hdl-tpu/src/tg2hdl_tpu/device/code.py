@@ -94,10 +94,10 @@ class Code:
         self.root = Block()
         self.constants: dict[bytes, Rows] = {}
 
-    def constant(self, row: Any) -> Rows:
-        """Return the row with this content."""
-        content = np.asarray(row, dtype=np.int32).reshape(1, -1)
-        return self.constants.setdefault(content.tobytes(), Rows(1, content, keeps=True))
+    def constant(self, rows: Any) -> Rows:
+        """Return the row, or neighbouring rows, with this content."""
+        content = np.atleast_2d(np.asarray(rows, dtype=np.int32))
+        return self.constants.setdefault(content.tobytes(), Rows(len(content), content, keeps=True))
 
 
 def _linear(block: Block, spans: list[tuple[int, int]], lines: list[Line | Label]) -> None:

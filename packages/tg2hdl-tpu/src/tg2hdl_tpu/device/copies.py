@@ -22,9 +22,11 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
     const_int,
+    is_const,
 )
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.device.shuffle import Shuffle, shuffle_of
 from tg2hdl_tpu.device.sums import needs, uncast
 
 __all__ = ["FLAT", "GATHERED", "Copies", "Factors", "Matrix", "address_of", "padded", "strides", "up"]
@@ -65,10 +67,15 @@ class Factors:
 
     def plain(self, value: IRValue) -> Affine | None:
         """Address of a value that is a loaded byte."""
+        load = self.copied(value)
+        return None if load is None or load.gate is not None else self.affine.of(load.addr)
+
+    def copied(self, value: IRValue) -> IRBufLoad | None:
+        """The load of a value that is a loaded byte, or 0 where its gate is false."""
         load = uncast(value)
-        if not isinstance(load, IRBufLoad) or load.gate is not None or load.dtype != DType.INT8:
+        if not isinstance(load, IRBufLoad) or load.dtype != DType.INT8:
             return None
-        return self.affine.of(load.addr)
+        return load if load.gate is None or is_const(load.alt, 0) else None
 
     def is_flat(self, form: Affine, extents: Mapping[IRCounter, int]) -> bool:
         """Whether elements that are neighbours in the order of these loops are so in memory."""
@@ -115,7 +122,7 @@ class Copies:
         self, factors: Factors, bounds: Mapping[IRCounter, int], batch: dict[IRCounter, int]
     ) -> None:
         self.factors, self.bounds, self.batch = factors, bounds, batch
-        self.kernels: list[KernelIR] = []
+        self.stages: list[KernelIR | Shuffle] = []
         self.scratch: list[BufferMeta] = []
         self.cost = 0.0
 
@@ -143,7 +150,6 @@ class Copies:
         steps = tuple(s * size // row for s in strides(list(self.batch.values())))
         extents = self.batch | extents
         into = self.take(prod(extents.values()) + behind, DType.INT8)
-        self.cost += prod(extents.values()) * factors.copy_cost(value, extents)
         copy = _Copy()
         fresh = {c: IRCounter(n, depth, depth) for depth, (c, n) in enumerate(extents.items())}
         read = needs(value)
@@ -156,7 +162,7 @@ class Copies:
                 copy.limits.append(IROp("lt", DType.BOOL, (new, const_int(true))))
         found = copy.value(value)
         inside = copy.folder.all_of(*copy.limits)
-        if inside is not None and factors.plain(value) is None:
+        if inside is not None and factors.copied(value) is None:
             found = IROp("where", DType.INT32, (inside, found, const_int(0)))
         source = uncast(found)
         if source.dtype != DType.INT8:
@@ -168,7 +174,15 @@ class Copies:
         kernel = factors.kernel
         buffers = (*(replace(m, is_output=False) for m in kernel.buffers), into)
         tree = LoopIR.from_items(items)
-        self.kernels.append(verify(KernelIR(buffers, tree, (), kernel.variables, kernel.name, kernel.source)))
+        stage = verify(KernelIR(buffers, tree, (), kernel.variables, kernel.name, kernel.source))
+        shuffle = shuffle_of(stage, factors.config)
+        general = prod(extents.values()) * factors.copy_cost(value, extents)
+        if shuffle is not None and shuffle.cost < general:
+            self.stages.append(shuffle)
+            self.cost += shuffle.cost
+        else:
+            self.stages.append(stage)
+            self.cost += general
         return Matrix(into.idx, 0, 0, steps)
 
 

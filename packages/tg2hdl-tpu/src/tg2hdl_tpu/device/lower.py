@@ -37,6 +37,7 @@ from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_
 from tg2hdl_tpu.device.plans import Product
 from tg2hdl_tpu.device.products import split_products
 from tg2hdl_tpu.device.runs import Block, load_run, store_run
+from tg2hdl_tpu.device.shuffle import Shuffle, emit_shuffle
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
 __all__ = ["compile_kernel"]
@@ -67,6 +68,8 @@ def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int
             for stage in stages:
                 if isinstance(stage, Product):
                     emit_product(emit, stage)
+                elif isinstance(stage, Shuffle):
+                    emit_shuffle(emit, stage)
                 else:
                     _Lowering(stage, emit, variables, rows).run()
             program = assemble_code(emit.code, config, kernel.where)

@@ -8,6 +8,7 @@ from math import prod
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import BufferMeta, IRCounter, IRValue, KernelIR
 from tg2hdl_tpu.device.copies import FLAT, GATHERED, Copies, Factors, Matrix, address_of, padded, strides, up
+from tg2hdl_tpu.device.shuffle import Shuffle
 from tg2hdl_tpu.device.sums import Sum
 
 __all__ = ["DEPTH", "Plan", "Planner", "Product"]
@@ -42,7 +43,7 @@ class Plan:
 
     cost: float
     product: Product
-    copies: tuple[KernelIR, ...]
+    copies: tuple[KernelIR | Shuffle, ...]
     scratch: tuple[BufferMeta, ...]
     address: IRValue
 
@@ -90,7 +91,7 @@ class Planner(Factors):
         inner = next((c for c in reversed(outer) if c in rows or c in columns), None)
         cost = copies.cost + prod(each) * product.columns // width * depth // side * (side + total)
         cost += prod(bounds[c] for c in outer) * (FLAT if inner in columns else GATHERED)
-        return Plan(cost, product, tuple(copies.kernels), tuple(copies.scratch), address)
+        return Plan(cost, product, tuple(copies.stages), tuple(copies.scratch), address)
 
     def _first(
         self, copies: Copies, value: IRValue, rows: dict[IRCounter, int], deep: dict[IRCounter, int]
@@ -139,7 +140,8 @@ class Planner(Factors):
             return replace(direct, stride=count), columns
         form = self.plain(value)
         aligned = not copies.batch or depth * count % row == 0
-        if form is None or not (fits and aligned and self.is_flat(form, columns)):
+        known = form is not None and self.is_flat(form, columns)
+        if not (fits and aligned and (known or self.copied(value) is not None)):
             sizes = padded(list(columns.values()), lanes, 1)
             if prod(sizes) > row or (copies.batch and prod(sizes) * depth % row):
                 sizes = padded(list(columns.values()), lanes, row)

@@ -29,6 +29,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.copies import GATHERED
 from tg2hdl_tpu.device.plans import Planner, Product
+from tg2hdl_tpu.device.shuffle import Shuffle
 from tg2hdl_tpu.device.sums import Sum, find_sum, needs, starts_at_zero
 
 __all__ = ["split_products"]
@@ -39,7 +40,7 @@ _ON_VECTORS = 2.5
 
 def split_products(
     kernel: KernelIR, bounds: Mapping[int, int], config: Config
-) -> tuple[list[KernelIR | Product], tuple[BufferMeta, ...]]:
+) -> tuple[list[KernelIR | Shuffle | Product], tuple[BufferMeta, ...]]:
     """Return the stages of a kernel, and the buffers between them.
 
     Parameters
@@ -90,7 +91,7 @@ class _Splitter:
     def __init__(self, kernel: KernelIR, bounds: Mapping[int, int], config: Config) -> None:
         self.bounds = bounds
         self.planner, self.ranges = Planner(kernel, bounds, config), RangeAnalysis()
-        self.stages: list[KernelIR | Product] = []
+        self.stages: list[KernelIR | Shuffle | Product] = []
         self.written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
 
     def loop(self, loop: LoopIR, above: tuple[IRCounter, ...]) -> LoopIR:

@@ -32,7 +32,6 @@ __all__ = [
     "BufferUser",
     "LaneChoice",
     "LaneChooser",
-    "memory_demand",
     "total_multiplications",
 ]
 
@@ -50,6 +49,12 @@ TURNS_OVERHEAD = 40
 
 PACKING_OVERHEAD = 4
 """Cycles that a run takes longer where two products share a multiplier."""
+
+LONG_RUN = 50_000
+"""Cycles from which on the few that a tree of adders takes more at the end of a run do not count."""
+
+RESULT_DEMAND = 16
+"""Elements to choose from that cost as much as an accumulator and what follows it, for each result of a step."""
 
 MAX_TURNS = 12
 """Candidates for lanes with time-shared multipliers that are evaluated."""
@@ -96,6 +101,8 @@ class LaneChoice:
         Cycles of all steps.
     limit : str
         Which accesses make the interval longer than one cycle.
+    results : int
+        Results of a step that have adders of their own, where lanes could sum instead.
     why : str
         What was chosen, and why, for a reader of the plan.
     """
@@ -107,7 +114,13 @@ class LaneChoice:
     interval: int
     cycles: int
     limit: str = ""
+    results: int = 0
     why: str = ""
+
+    def demand(self, layouts: dict[int, Layout]) -> int:
+        """Words that a step touches, inputs (elements) of lane multiplexers, and what the results amount to."""
+        words = sum(self.accesses[idx].use(self.lanes, layout).cost for idx, layout in layouts.items())
+        return words + RESULT_DEMAND * self.results
 
 
 class LaneChooser:
@@ -247,8 +260,7 @@ class LaneChooser:
         )
 
     def _cost(self, choice: LaneChoice) -> tuple[int, int]:
-        demand = memory_demand(self.accesses, choice.lanes, choice.layouts) if self.sparing else 0
-        return choice.cycles, demand
+        return choice.cycles, choice.demand(choice.layouts) if self.sparing else 0
 
     def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
         """Cycles of the steps, with the stalls of a float sum that has too few outputs to interleave."""
@@ -286,9 +298,10 @@ class LaneChooser:
         turns = self._turns(lanes)
         if turns > interval:
             interval, limit = turns, f"products that take turns on {self.options.budget} multipliers"
-        return LaneChoice(
-            self.kernel, self.accesses, lanes, layouts, interval, self._cycles(interval, lanes), limit
-        )
+        cycles, results = self._cycles(interval, lanes), 0
+        if cycles >= LONG_RUN and self.info.reducible:
+            results = math.prod(n for axis, n in lanes.items() if axis in self.info.independent)
+        return LaneChoice(self.kernel, self.accesses, lanes, layouts, interval, cycles, limit, results)
 
     def _ports(self, idx: int, layout: Layout) -> int:
         """Read ports of the memory that a layout would make."""
@@ -356,13 +369,6 @@ def _paths(kernel: KernelIR) -> list[list[tuple[int, int]]]:
 
     walk(kernel.loop_tree, [])
     return paths
-
-
-def memory_demand(
-    accesses: dict[int, BufferAccesses], lanes: dict[int, int], layouts: dict[int, Layout]
-) -> int:
-    """Words that a step touches, and inputs (elements) of lane multiplexers."""
-    return sum(accesses[idx].use(lanes, layout).cost for idx, layout in layouts.items())
 
 
 def total_multiplications(kernel: KernelIR) -> int:

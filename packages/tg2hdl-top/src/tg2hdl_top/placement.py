@@ -18,7 +18,6 @@ from tg2hdl_top.lane_choice import (
     BufferUser,
     LaneChoice,
     LaneChooser,
-    memory_demand,
     total_multiplications,
 )
 from tg2hdl_top.operands import with_held_operands
@@ -150,8 +149,7 @@ def _program_cost(
     cycles = sum(choice.cycles for choice in choices.values())
     demand = 0
     for number, choice in choices.items():
-        mine = _layouts_of(choice, _slots(program.calls[number]), layouts)
-        demand += memory_demand(choice.accesses, choice.lanes, mine)
+        demand += choice.demand(_layouts_of(choice, _slots(program.calls[number]), layouts))
     return cycles, demand
 
 

@@ -83,11 +83,20 @@ class Binder:
         lowering = self.registry.select_lowering(op.op, exact, op.dtype)
         if lowering is None:
             return None, False
-        wires = op.op in ("shl", "shr") and isinstance(sources[1], Constant)
         narrow = tuple(_narrow(s) for s in sources)
-        levels = 0 if wires else self.registry.call(lowering, "levels", narrow, op.dtype)
+        levels = _levels_by_constant(op.op, sources)
+        if levels is None:
+            levels = self.registry.call(lowering, "levels", narrow, op.dtype)
         fields = {"lowering": lowering, "levels": math.inf if levels is None else levels}
         return Bound(Op, fields), levels is not None
+
+
+def _levels_by_constant(op: str, sources: Sequence[Node]) -> int | None:
+    """Logic levels of an integer op where a constant makes them fewer: wires, or an AND with the sign bit."""
+    values = [s.value if isinstance(s, Constant) and not s.dtype.is_float else None for s in sources]
+    if op in ("shl", "shr"):
+        return 0 if values[1] is not None else None
+    return 1 if op == "max" and 0 in values else None
 
 
 def recurrence_latency(kernel: KernelIR, options: LowerOptions) -> int:

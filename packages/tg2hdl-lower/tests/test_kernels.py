@@ -304,6 +304,19 @@ def test_divided_counter_needs_neither_multiplier_nor_divider():
     assert (plan.ii, plan.steps()) == (1, 24)
 
 
+@pytest.mark.parametrize(("limit", "levels"), [(0, 1), (5, 4)])
+def test_a_maximum_with_zero_is_one_logic_level(limit, levels):
+    i = IRCounter(4, 0, 0)
+    load = IRBufLoad(0, i, I32)
+    store = IRBufStore(1, i, IROp("max", I32, (load, number(limit))), I32)
+    loop = LoopIR.from_items((load, store), counter=i)
+    plan = plan_kernel(
+        KernelIR((BufferMeta(0, 4, I32, False), BufferMeta(1, 4, I32, True)), LoopIR.from_items((loop,)))
+    )
+    (node,) = plan.all(Op)
+    assert node.levels == levels
+
+
 def text_of(call):
     with pytest.raises((InputError, UnsupportedError)) as caught:
         call()

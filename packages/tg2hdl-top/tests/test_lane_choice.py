@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
+from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.plugins.descriptors import MemoryKindDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
@@ -84,3 +86,24 @@ def test_the_kind_of_a_memory_says_how_many_ports_a_step_has(plugin, interval):
         choice = LaneChooser(kernel, {}, storage, {}, CompileOptions(), sparing=False).choose()
         plan = plan_kernel(choice.kernel, lanes=choice.lanes, layouts=choice.layouts)
     assert choice.interval == plan.ii == interval
+
+
+@pytest.mark.parametrize(("rows", "outputs"), [(2048, 1), (64, 16)])
+def test_lanes_of_a_long_run_sum_instead_of_having_results_of_their_own(rows, outputs):
+    """Each sum then goes to a lane of a word; the cycles that a tree of adders takes more count in a short run alone."""
+    kernel = canonicalize(
+        parse_kernel(
+            f"kernel product\n  b0: int32[{rows * 32}] output\n  b1: int8[{rows * 16}]\n  b2: int8[512]\n  r0: int32\n"
+            f"RANGE i0 < {rows} loop\nRANGE i1 < 32 loop\nSET r0 = 0:int32\nRANGE i2 < 16 reduce\n"
+            "%0 = mul int32 i0, 16:int32\n%1 = add int32 %0, i2\n%2 = LOAD int8 b1[%1]\n%3 = mul int32 i1, 16:int32\n"
+            "%4 = add int32 %3, i2\n%5 = LOAD int8 b2[%4]\n%6 = cast int32 %2\n%7 = cast int32 %5\n"
+            "%8 = mul int32 %6, %7\n%9 = GET int32 r0\n%10 = add int32 %9, %8\nSET r0 = %10\nEND i2\n"
+            "%11 = GET int32 r0\n%12 = mul int32 i0, 32:int32\n%13 = add int32 %12, i1\n"
+            "STORE int32 b0[%13] = %11\nEND i1\nEND i0\n"
+        )
+    )
+    storage = {b.idx: b.dtype for b in kernel.buffers}
+    known = {0: BufferLayout(Layout((rows, 32), (1, 16)))}
+    choice = LaneChooser(kernel, known, storage, {}, CompileOptions(multipliers=16), sparing=True).choose()
+    assert math.prod(choice.lanes.values()) == 16
+    assert math.prod(n for axis, n in choice.lanes.items() if axis != 2) == outputs

@@ -90,7 +90,7 @@ def test_the_kind_of_a_memory_says_how_many_ports_a_step_has(plugin, interval):
 
 @pytest.mark.parametrize(("rows", "outputs"), [(2048, 1), (64, 16)])
 def test_lanes_of_a_long_run_sum_instead_of_having_results_of_their_own(rows, outputs):
-    """Each sum then goes to a lane of a word; the cycles that a tree of adders takes more count in a short run alone."""
+    """Each sum goes to a lane of a word; the cycles that a tree of adders takes more count in a short run alone."""
     kernel = canonicalize(
         parse_kernel(
             f"kernel product\n  b0: int32[{rows * 32}] output\n  b1: int8[{rows * 16}]\n  b2: int8[512]\n  r0: int32\n"

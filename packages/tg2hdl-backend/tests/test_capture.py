@@ -163,6 +163,38 @@ def test_state_that_is_not_computed_yet_starts_once_and_then_continues(initial):
         np.testing.assert_array_equal(results["output"].reshape(-1), expected * 2)
 
 
+class Accumulating:
+    def __init__(self, start):
+        self.total = start
+
+    def __call__(self, x):
+        new = self.total * 0.5 + x[0]
+        self.total.assign(new)
+        return new * 2
+
+
+@pytest.mark.parametrize("make", [lambda: Tensor(np.full(8, 5, np.float32)), lambda: Tensor.zeros(8)])
+def test_an_update_that_no_output_reads_is_part_of_each_run(make):
+    captured = capture(Accumulating(make()), X)
+    state: dict[str, np.ndarray] = {}
+    expected = make().numpy()
+    for _ in range(3):
+        expected = expected * np.float32(0.5) + X[0]
+        results = evaluate_program(captured.program, {"x": X}, state=state)
+        np.testing.assert_array_equal(results["output"].reshape(-1), expected * 2)
+
+
+def test_a_tensor_in_the_place_of_another_one_is_refused():
+    class Rebinding(Accumulating):
+        def __call__(self, x):
+            self.total = self.total * 0.5 + x[0]
+            return self.total * 2
+
+    with pytest.raises(InputError, match="puts another tensor in the place of total") as refused:
+        capture(Rebinding(Tensor(X[0]).realize()), X)
+    assert refused.value.hint == "update it in place: total.assign(...)"
+
+
 def test_a_buffer_that_the_model_itself_makes_starts_again_in_each_run():
     def model(x):
         total = Tensor.ones(8).contiguous()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,13 +109,19 @@ def _trace(
             weights[name].uop = _on_device(weights[name], device).contiguous().uop
         store_expressions(weights.values())
         constants = {name: tensor.uop for name, tensor in weights.items() if _is_constant(tensor)}
+        before = {name: tensor.uop for name, tensor in weights.items()}
         found.result = _run(model, function, arguments)
+        _check_not_rebound(model, weights)
+        # An update that no output needs belongs to the run too: the next one continues from it.
+        pending = [
+            t for n, t in weights.items() if t.uop is not before[n] and not t.uop.has_buffer_identity()
+        ]
         updated = tuple(name for name, uop in constants.items() if weights[name].uop is not uop)
         found.outputs = _materialized(found.result, model)
         found.origins = origins_of(found.outputs)
         created.update(_tensor_uops())
         try:
-            found.outputs[0].linear_with_vars(*found.outputs[1:])
+            found.outputs[0].linear_with_vars(*found.outputs[1:], *pending)
         except RuntimeError as error:
             if "same device" not in str(error):
                 raise
@@ -241,6 +247,18 @@ def store_expressions(weights: Iterable[Tensor]) -> None:
 def _is_constant(tensor: Tensor) -> bool:
     """Whether it is an expression of constants, which kernels compute where they use it."""
     return tensor.uop.device is None or tensor.uop.base.op is Ops.CONST
+
+
+def _check_not_rebound(model: Any, weights: Mapping[str, Tensor]) -> None:
+    """The hardware has the tensors that the model held before; it cannot follow a name to another one."""
+    after = {} if hasattr(model, "named_weights") else reachable_tensors(model)
+    for name, tensor in weights.items():
+        if after.get(name, tensor) is not tensor:
+            raise InputError(
+                f"the model puts another tensor in the place of {name}",
+                where=f"model {model_name(model)}",
+                hint=f"update it in place: {name}.assign(...)",
+            )
 
 
 def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:

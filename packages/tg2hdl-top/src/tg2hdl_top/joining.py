@@ -66,7 +66,9 @@ def join_kernels(
     )
     variables = tuple({v.name: v for plan in plans for v in plan.kernel.variables}.values())
     program = ProgramIR("top", tuple(buffers), calls, tuple(number_of[s] for s in outputs), variables)
-    return design_program(program, options or CompileOptions(), plans, [plan.kernel for plan in plans])
+    return design_program(
+        program, options or CompileOptions(schedule="serial"), plans, [plan.kernel for plan in plans]
+    )
 
 
 def _is_read_first(plans: Sequence[HardwarePlan], slots: Sequence[Slot]) -> bool:

@@ -24,7 +24,9 @@ class CompileOptions(LowerOptions):
         Kinds of host ports; each serves what it can of what earlier ones leave.
     schedule : str
         Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
-        soon as the words that it reads are there, ``dataflow`` starts runs at a fixed interval while others work.
+        soon as the words that it reads are there, and orders their steps for it, ``dataflow`` starts runs at a fixed
+        interval while others work; ``auto`` is ``overlap`` without other orders where that saves at least one
+        cycle in a hundred, and ``serial`` otherwise.
     fold_batchnorm : bool
         Whether a scale of weights after a float sum, such as that of a BatchNorm after a convolution or a linear layer,
         becomes part of the weights that are summed: no multiplier and fewer cycles, but sums are rounded elsewhere.
@@ -49,7 +51,7 @@ class CompileOptions(LowerOptions):
 
     weights: str = "rom"
     ports: tuple[str, ...] = ("native",)
-    schedule: str = "serial"
+    schedule: str = "auto"
     fold_batchnorm: bool = False
     cut_kernels: bool = True
     share_kernels: bool = True

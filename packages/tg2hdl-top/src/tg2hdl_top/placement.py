@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tg2hdl_ir.dtype import DType
@@ -26,6 +27,16 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["Placed", "place", "place_program"]
+
+
+WORTH_ANOTHER_ORDER = 0.01
+"""Part of a program's cycles that another order of choosing lanes must save."""
+
+MOST_RELIEVED = 3
+"""Kernels that may choose before the others."""
+
+_Lanes = tuple[dict[int, LaneChoice], dict[int, Layout]]
+"""Lanes by call, and layouts by buffer."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +93,13 @@ def _placed(
 ) -> Placed:
     """Plan every call; `roles` by call and slot."""
     settings = (False, True) if options.chooses_lanes and (options.multipliers or 1) > 1 else (False,)
-    placed = [_place(program, storage, roles, options, sparing=sparing) for sparing in settings]
-    choices, layouts = min(placed, key=lambda p: _program_cost(program, *p))
+
+    def placed(sparing: bool, first: tuple[int, ...] = ()) -> _Lanes:
+        return _place(program, storage, roles, options, sparing=sparing, first=first)
+
+    trials = {sparing: placed(sparing) for sparing in settings}
+    sparing = min(trials, key=lambda each: _program_cost(program, *trials[each]))
+    choices, layouts = _relieved(program, trials[sparing], partial(placed, sparing))
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
 
@@ -114,6 +130,23 @@ def _placed(
     return Placed(plans, orders)
 
 
+def _relieved(program: ProgramIR, best: _Lanes, placed: Callable[[tuple[int, ...]], _Lanes]) -> _Lanes:
+    """Let kernels that wait for the layouts of others choose before them, where the program takes fewer cycles then."""
+
+    def cycles(trial: _Lanes) -> int:
+        return sum(choice.cycles for choice in trial[0].values())
+
+    first: tuple[int, ...] = ()
+    waits = {n: c.cycles - c.cycles // c.interval for n, c in best[0].items() if c.limit}
+    for number in sorted(waits, key=lambda n: -waits[n])[:MOST_RELIEVED]:
+        if waits[number] < WORTH_ANOTHER_ORDER * cycles(best):
+            break
+        trial = placed((*first, number))
+        if cycles(trial) <= (1 - WORTH_ANOTHER_ORDER) * cycles(best):
+            best, first = trial, (*first, number)
+    return best
+
+
 def _place(
     program: ProgramIR,
     storage: dict[int, DType],
@@ -121,12 +154,14 @@ def _place(
     options: CompileOptions,
     *,
     sparing: bool,
-) -> tuple[dict[int, LaneChoice], dict[int, Layout]]:
-    """Lanes of every call, and layout of every buffer."""
+    first: tuple[int, ...],
+) -> _Lanes:
+    """Lanes of every call, and layout of every buffer; some calls choose before the others."""
     buffers: dict[int, BufferLayout] = {}
     choices: dict[int, LaneChoice] = {}
     for number in sorted(
-        range(len(program.calls)), key=lambda n: -total_multiplications(program.calls[n].kernel)
+        range(len(program.calls)),
+        key=lambda n: (n not in first, -total_multiplications(program.calls[n].kernel)),
     ):
         call = program.calls[number]
         slots = _slots(call)

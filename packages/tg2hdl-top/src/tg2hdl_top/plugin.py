@@ -85,6 +85,11 @@ def tg2hdl_memory_ports() -> list[MemoryPortDef]:
 def tg2hdl_sequencers() -> list[SequencerDef]:
     """Kernels one after the other, or each as soon as its data is there."""
     return [
+        SequencerDef(
+            "auto",
+            "overlap where that saves cycles, serial otherwise",
+            "tg2hdl_top.sequencer.automatic:AutomaticSequencer",
+        ),
         SequencerDef("serial", "one kernel after the other", "tg2hdl_top.sequencer.serial:SerialSequencer"),
         SequencerDef(
             "overlap",

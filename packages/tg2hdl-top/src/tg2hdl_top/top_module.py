@@ -101,7 +101,7 @@ class TopModule(Component):
                 outputs=outputs,
                 external=external,
                 names=names,
-                options=CompileOptions(share_multipliers=share_multipliers),
+                options=CompileOptions(schedule="serial", share_multipliers=share_multipliers),
             )
         self.plans = self.design.core_plans
         self.memories = self.design.buffers

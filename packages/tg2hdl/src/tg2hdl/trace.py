@@ -26,7 +26,7 @@ def chrome_trace(accelerator: CompiledModel, simulation: SimulationResult | None
         other, so that their simulated cycles place them.
     """
     kernels = kernel_facts(accelerator)
-    if simulation is not None and accelerator.options.schedule == "serial":
+    if simulation is not None and accelerator.design.sequencer.policy == "serial":
         _place(kernels, simulation.cycles.kernels)
     rows = ["kernels", *dict.fromkeys(unit for k in kernels for unit in _units(k))]
     events: list[dict[str, Any]] = [

@@ -129,7 +129,7 @@ def _options(accelerator: CompiledModel) -> dict[str, Any]:
         "multipliers": options.multipliers,
         "weights": options.weights,
         "float_order": options.float_order,
-        "schedule": options.schedule,
+        "schedule": accelerator.design.sequencer.policy,
         "ports": [port.kind for port in accelerator.design.ports],
     }
 

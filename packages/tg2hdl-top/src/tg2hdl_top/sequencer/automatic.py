@@ -1,0 +1,47 @@
+"""Fixed starts where they save cycles, one kernel after the other where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_top.sequencer.base import Arrangement, Sequencer
+from tg2hdl_top.sequencer.overlap import OverlapSequencer
+from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
+
+__all__ = ["AutomaticSequencer"]
+
+WORTH_A_COUNTER = 0.99
+"""Largest ratio of cycles after to before, at which a counter and windows of shared hardware are worth their area."""
+
+
+class AutomaticSequencer(OverlapSequencer):
+    """The policy ``auto``: kernels as planned, whose fill and drain overlap where that saves cycles."""
+
+    shares_cores = True
+    can_wait = True
+
+    def arrange(
+        self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
+    ) -> Arrangement:
+        """Fixed starts if they save a hundredth of the cycles; only sought where kernels drain for as long."""
+        serial = Arrangement(SequencerPlan("serial"), tuple(memories))
+        if any(plan.kernel.variables for plan in plans):
+            return serial
+        total = sum(plan.cycles() for plan in plans)
+        least = WORTH_A_COUNTER * total
+        # Registers that hold the operands of idle kernels are the longest paths of a design; windows would add to them.
+        if sharing.held_operands or total - sum(plan.drain for plan in plans[1:]) > least:
+            return serial
+        found = super().arrange("overlap", plans, memories, sharing)
+        return found if 0 < found.plan.latency <= least else serial
+
+    def choose(
+        self,
+        plans: Sequence[HardwarePlan],
+        orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]],
+        arrange: Callable[[Sequence[HardwarePlan]], Arrangement],
+    ) -> list[HardwarePlan]:
+        """The orders of each kernel alone."""
+        return Sequencer.choose(self, plans, orders, arrange)

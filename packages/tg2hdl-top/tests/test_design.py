@@ -68,7 +68,7 @@ def test_a_record_of_something_else_is_no_design():
 
 def test_a_design_prints_what_was_decided():
     program, _, _ = layer()
-    lines = compile_program(program, CompileOptions(multipliers=4)).format().splitlines()
+    lines = compile_program(program, CompileOptions(multipliers=4, schedule="serial")).format().splitlines()
     assert lines[0].startswith("DESIGN layer: 2 kernels, serial, ")
     assert lines[1] == "  port native: control, x (write), y (read)"
     assert sorted(line.split(":")[0] for line in lines[2:6]) == [
@@ -149,9 +149,10 @@ REGISTER_FILE = plugin(memory_kinds=[MemoryKindDef("register-file", "flip-flops"
 
 
 def test_a_kind_of_memory_from_a_plugin():
-    before = compile_program(chain())
+    serial = CompileOptions(schedule="serial")
+    before = compile_program(chain(), serial)
     with registry().extended(REGISTER_FILE):
-        design = check(chain(), {"x": X})
+        design = check(chain(), {"x": X}, serial)
         text = rtlil.convert(TopModule(design))
     assert {m.kind for m in design.buffers} == {"register-file"}
     assert {m.read_latency for m in design.buffers} == {3}
@@ -275,7 +276,7 @@ class Spaced(Sequencer):
 
 
 def test_a_sequencer_from_a_plugin():
-    before = compile_program(chain()).predicted_cycles()
+    before = compile_program(chain(), CompileOptions(schedule="serial")).predicted_cycles()
     spaced = plugin(sequencers=[SequencerDef("spaced", "a cycle between kernels", Spaced)])
     with registry().extended(spaced):
         design = check(chain(), {"x": X}, CompileOptions(schedule="spaced"))

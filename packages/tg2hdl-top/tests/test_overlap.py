@@ -332,3 +332,24 @@ def test_a_kernel_keeps_pace_with_its_producer():
     design = check(program, inputs_of(program), replace(OVERLAP, share_multipliers=False))
     assert design.kernels[1].ii == 12
     assert design.predicted_cycles() < 144 + 40
+
+
+# The default
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_starts_are_fixed_by_default_where_that_saves_cycles(name):
+    program = PROGRAMS[name]()
+    design = check(program, inputs_of(program), CompileOptions(multipliers=2))
+    after_another = compile_program(program, CompileOptions(multipliers=2, schedule="serial"))
+    assert design.sequencer.policy == "overlap"
+    assert [k.format() for k in design.kernels] == [k.format() for k in after_another.kernels]
+    assert design.predicted_cycles() < after_another.predicted_cycles()
+
+
+def test_kernels_follow_each_other_by_default_where_starts_save_nearly_nothing():
+    size = 1024
+    design = compile_program(_programs.chain(*[elementwise("add", 1, size)] * 2, size=size))
+    starts = compile_program(_programs.chain(*[elementwise("add", 1, size)] * 2, size=size), OVERLAP)
+    assert design.sequencer.policy == "serial"
+    assert starts.predicted_cycles() < design.predicted_cycles()

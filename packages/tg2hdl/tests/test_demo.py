@@ -32,7 +32,7 @@ def test_images_are_simulated_and_compared(demo, session, tmp_path):
     assert len(seen) == result.images == result.golden_images == 3
     assert result.tinygrad_images == 1
     assert result.hardware_accuracy == result.reference_accuracy == 1.0
-    assert result.cycles_per_image == result.predicted_cycles == sum(k.cycles for k in result.kernels)
+    assert result.cycles_per_image == result.predicted_cycles <= sum(k.cycles for k in result.kernels)
     assert sum(result.simulated_kernel_cycles) == result.predicted_cycles
     assert [k.macs for k in result.kernels] == [64 * 32, 32 * 10]
     assert all(k.ratio < 1.05 for k in result.kernels)

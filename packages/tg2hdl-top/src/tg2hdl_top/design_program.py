@@ -57,8 +57,8 @@ def design_program(
     memories = plan_memories(program, options, plans, repeats)
     cores = tuple(range(len(plans))) if repeats is None else repeats.cores
     sharing = sharing_of(plan_of_each_core(cores, plans), options)
-    # A core is busy until a run is done, and weights arrive when they do: no start is known before a run.
-    waits = options.schedule == "auto" and (repeats is not None or notes is not None)
+    # A core that runs several times is busy until a run is done.
+    waits = options.schedule == "auto" and repeats is not None
     policy = "serial" if waits else options.schedule
     sequencing = sequencer_named(policy).arrange(policy, plans, memories, sharing)
     others = [port for port in options.ports if not overlaps_runs(port)]

@@ -40,7 +40,7 @@ def accelerator():
     def two_layers(x):
         return (x.cast("int32") @ w1.cast("int32")).relu() @ w2
 
-    return tg2hdl.compile(two_layers, X, multipliers=4)
+    return tg2hdl.compile(two_layers, X, multipliers=4, options=tg2hdl.CompileOptions(schedule="serial"))
 
 
 @pytest.fixture(scope="module")

@@ -90,3 +90,24 @@ def test_explicit_lanes_keep_the_kernels_of_tinygrad():
     w = Tensor(array(8, 16))
     accelerator = tg2hdl.compile(lambda x: (x @ w).gelu(), array(16, 8), options=options)
     assert len(accelerator.kernels) == 1
+
+
+def test_a_kernel_that_waits_for_layouts_chooses_before_others(monkeypatch):
+    """The transposed product would read rows, of which its memory has one a word."""
+    weight = np.random.default_rng(0).integers(-100, 100, (8, 8)).astype(np.int8)
+    x = np.random.default_rng(1).integers(-100, 100, (8, 8)).astype(np.int8)
+    wide = Tensor(weight).cast("int32")
+
+    def model(x):
+        first = ((x.cast("int32") @ wide) >> 8).contiguous()
+        turned = (first.transpose(0, 1).contiguous() * 3).cast("int8").contiguous()
+        return turned.cast("int32") @ x.cast("int32")
+
+    options = tg2hdl.CompileOptions(multipliers=16, schedule="serial")
+    accelerator = tg2hdl.compile(model, x, options=options)
+    result = accelerator.simulate(x, engine="amaranth")
+    turned = (((x.astype(int) @ weight.astype(int)) >> 8).T * 3).astype(np.int8)
+    assert (result.output == turned.astype(int) @ x.astype(int)).all()
+    assert result.cycles.compute == accelerator.predicted_cycles
+    monkeypatch.setattr("tg2hdl_top.placement.MOST_RELIEVED", 0)
+    assert accelerator.predicted_cycles < tg2hdl.compile(model, x, options=options).predicted_cycles

@@ -78,7 +78,7 @@ def test_models_have_the_golden_bits_in_the_predicted_cycles(name, more):
     result = compare_with_hardware(model, *inputs, options=options)
     assert not result.mismatches, "\n".join(result.mismatches)
     serial = compile_program(
-        capture(model, *inputs).program, CompileOptions(multipliers=multipliers, **more)
+        capture(model, *inputs).program, CompileOptions(multipliers=multipliers, schedule="serial", **more)
     ).predicted_cycles()
     assert result.cycles < serial
 

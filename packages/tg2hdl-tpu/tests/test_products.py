@@ -11,6 +11,7 @@ from tinygrad import Tensor, Variable, dtypes
 from tinygrad.helpers import Context
 
 from tg2hdl_tpu.device import copies, runtime
+from tg2hdl_tpu.device.image import image
 from tg2hdl_tpu.device.shuffle import Shuffle, shuffle_of
 from tg2hdl_tpu.isa import PRE
 
@@ -30,9 +31,9 @@ def run(monkeypatch, model, *arrays, device: str = "TINYTPU") -> tuple[np.ndarra
     rows = 0
     compiled = runtime.compiled
 
-    def counted(text: str, values: tuple[int, ...]):
+    def counted(*arguments):
         nonlocal rows
-        words = compiled(text, values)
+        words = compiled(*arguments)
         rows += sum(i.count for i in words.program.instructions if PRE[i.pre] == "mxu8" and i.op != "weights")
         return words
 
@@ -123,6 +124,60 @@ def test_copies_that_permute_rows(monkeypatch, name):
         found = model(*(Tensor(t, device="TINYTPU") for t in (a, b))).numpy()
     assert np.array_equal(found, expected)
     assert windows in {len({part[:2] for part in s.parts}) for s in stages if s is not None}
+
+
+def test_copies_of_weights_are_kept(monkeypatch):
+    """They are made when a tensor comes back unchanged, and again when it has changed or another took its place."""
+    cycles: list[int] = []
+    run = runtime.LoadedKernel.run
+
+    def recorded(self, buffers, values):
+        result = run(self, buffers, values)
+        cycles.append(result.cycles)
+        return result
+
+    def call(weights: Tensor, array: np.ndarray, rows: int = 1) -> int:
+        x = int8(rows, 24)
+        input_ = Tensor(x, device="TINYTPU").realize()
+        cycles.clear()
+        assert np.array_equal((wide(input_) @ wide(weights)).numpy(), product(x, array))
+        return cycles[-1]
+
+    monkeypatch.setattr(runtime.LoadedKernel, "run", recorded)
+    first, second, third, fourth = (int8(24, 10) for _ in range(4))
+    with Context(NOOPT=1):
+        weights, others = (Tensor(a, device="TINYTPU").realize() for a in (first, second))
+        plain, makes, kept = (call(weights, first) for _ in range(3))
+        assert kept < plain / 2
+        assert makes > 2 * kept
+        assert [call(others, second) for _ in range(3)] == [plain, makes, kept]
+        assert call(weights, first) == kept  # two layers of one shape take turns
+        weights.assign(Tensor(third, device="TINYTPU")).realize()
+        assert [call(weights, third) for _ in range(3)] == [plain, makes, kept]
+        del weights
+        weights = Tensor(fourth, device="TINYTPU").realize()
+        assert [call(weights, fourth) for _ in range(3)] == [plain, makes, kept]
+        assert {call(weights, fourth, rows) < plain for rows in (3, 3, 3)} == {False, True}
+        image().drop(1000)
+        assert [call(others, second) for _ in range(2)] == [makes, kept]
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "least"), [(1, 300, 20, 0.6), (6, 30, 12, 0.9), (20, 40, 128, 0.95), (1, 20, 3, 0.9)]
+)
+def test_products_with_kept_weights(m, k, n, least, monkeypatch):
+    w = int8(k, n)
+    cycles: list[int] = []
+    run = runtime.LoadedKernel.run
+    monkeypatch.setattr(
+        runtime.LoadedKernel, "run", lambda *a: cycles.append((result := run(*a)).cycles) or result
+    )
+    with Context(NOOPT=1):
+        weights = Tensor(w, device="TINYTPU").realize()
+        for _ in range(3):
+            x = int8(m, k)
+            assert np.array_equal((wide(Tensor(x, device="TINYTPU")) @ wide(weights)).numpy(), product(x, w))
+    assert cycles[2] < least * cycles[0]
 
 
 #: Sums that are faster on the vector unit: copies would take longer, or a loop that carries a value is around them.

@@ -78,6 +78,10 @@ class Program:
         Optional parts of the machine that it uses.
     scratch : tuple of (int, int)
         Buffers of its own: slot and bytes.
+    before : Program or None
+        Makes copies of tensors that do not change; its buffers are used by this one.
+    factors : frozenset of int
+        Slots whose copies could be kept.
     """
 
     instructions: tuple[Instruction, ...]
@@ -85,6 +89,8 @@ class Program:
     constants: NDArray[np.int32]
     parts: frozenset[str]
     scratch: tuple[tuple[int, int], ...] = ()
+    before: Program | None = None
+    factors: frozenset[int] = frozenset()
 
 
 class Code:
@@ -237,7 +243,7 @@ def _encoded(line: Line, rows_at: dict[Rows, int], labels: dict[Label, int], con
     if line.a is not None:
         row = rows_at[line.a.rows] + line.a.row
         if (pre := PRE[fields.get("pre", 0)]) in ("mxu", "mxu8"):
-            side = config.columns if line.op == "weights" else config.rows
+            side = {"weights": config.columns, "tile": config.rows * config.columns}.get(line.op, config.rows)
             row = row * config.lanes * (4 if pre == "mxu8" else 1) // side + line.a.lane
         fields |= {"a": row, "a_reg": line.a.register}
         if line.a.stride:

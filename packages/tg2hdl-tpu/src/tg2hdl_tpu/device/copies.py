@@ -49,19 +49,24 @@ class Matrix:
         Elements from one row to the next.
     batch : tuple of int
         External rows from one matrix to the next, for each loop of the batch.
+    tiles : bool
+        Whether the elements of each tile of the matrix unit are neighbours: tiles beside each other, then those below.
     """
 
     slot: int
     first: int
     stride: int
     batch: tuple[int, ...]
+    tiles: bool = False
 
 
 class Factors:
     """How a kernel reads the factors of its sums."""
 
-    def __init__(self, kernel: KernelIR, bounds: Mapping[int, int], config: Config) -> None:
-        self.kernel, self.bounds, self.config = kernel, bounds, config
+    def __init__(
+        self, kernel: KernelIR, bounds: Mapping[int, int], config: Config, steady: Collection[int]
+    ) -> None:
+        self.kernel, self.bounds, self.config, self.steady = kernel, bounds, config, steady
         self.affine = AffineAnalysis()
         self.scratch: list[BufferMeta] = []
 
@@ -123,8 +128,14 @@ class Copies:
     ) -> None:
         self.factors, self.bounds, self.batch = factors, bounds, batch
         self.stages: list[KernelIR | Shuffle] = []
+        self.kept: list[KernelIR | Shuffle] = []
         self.scratch: list[BufferMeta] = []
         self.cost = 0.0
+
+    def is_kept(self, value: IRValue) -> bool:
+        """Whether a value depends on nothing but tensors that do not change."""
+        read = needs(value)
+        return read is not None and bool(read[1]) and read[1] <= set(self.factors.steady)
 
     def take(self, size: int, dtype: DType) -> BufferMeta:
         """A buffer that no other one is."""
@@ -140,10 +151,12 @@ class Copies:
         merged: tuple[IRCounter, ...] = (),
         *,
         behind: int = 0,
+        tiles: int = 0,
     ) -> Matrix:
         """Compute a factor for all iterations, and zeros where loops were lengthened.
 
         Loops in `merged` are one, whose counter stands for the last of them; `behind` bytes follow that are read.
+        With `tiles`, bytes of a row, the copy is one of tiles where it can be.
         """
         factors, row = self.factors, 4 * self.factors.config.lanes
         size = prod(extents.values())
@@ -176,14 +189,19 @@ class Copies:
         tree = LoopIR.from_items(items)
         stage = verify(KernelIR(buffers, tree, (), kernel.variables, kernel.name, kernel.source))
         shuffle = shuffle_of(stage, factors.config)
+        if shuffle is not None and tiles:
+            shuffle = shuffle.tiled(factors.config, into.depth // tiles, tiles)
         general = prod(extents.values()) * factors.copy_cost(value, extents)
-        if shuffle is not None and shuffle.cost < general:
+        shuffles = shuffle is not None and (tiles > 0 or shuffle.cost < general)
+        if self.is_kept(value):
+            self.kept.append(shuffle if shuffle is not None and shuffles else stage)
+        elif shuffle is not None and shuffles:
             self.stages.append(shuffle)
             self.cost += shuffle.cost
         else:
             self.stages.append(stage)
             self.cost += general
-        return Matrix(into.idx, 0, 0, steps)
+        return Matrix(into.idx, 0, 0, steps, tiles > 0 and shuffles)
 
 
 class _Copy(Rewriter):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect, insort
+from collections.abc import Hashable
 from functools import cache
+from itertools import count
 
 import numpy as np
 
@@ -17,6 +19,8 @@ ROW_BYTES = 4 * LANES
 ROWS = (1 << 23) - 1
 #: Rows at both ends that belong to no tensor: a block of rows that begins or ends in a tensor stays inside.
 GUARD = 64
+#: Kernels whose copies of tensors are held.
+_KEPT = 256
 
 
 class Image:
@@ -33,6 +37,11 @@ class Image:
         self.address = self.rows.ctypes.data
         self.free: list[tuple[int, int]] = [(GUARD, rows - GUARD)]
         self.taken: dict[int, int] = {}
+        self.starts: list[int] = []
+        self.states: dict[int, int] = {}
+        self.number = count()
+        self.shared: set[int] = set()
+        self.kept: dict[Hashable, dict[int, memoryview]] = {}
 
     def take(self, size: int) -> memoryview:
         """Reserve bytes from the first one of a row on.
@@ -42,12 +51,17 @@ class Image:
         CapacityError
             When no free range is large enough.
         """
-        count = -(-size // ROW_BYTES)
+        rows = -(-size // ROW_BYTES)
         for n, (start, end) in enumerate(self.free):
-            if end - start >= count:
-                self.free[n : n + 1] = [(start + count, end)] if end - start > count else []
-                self.taken[start] = count
+            if end - start >= rows:
+                self.free[n : n + 1] = [(start + rows, end)] if end - start > rows else []
+                self.taken[start] = rows
+                insort(self.starts, start)
+                self.states[start] = next(self.number)
                 return self.bytes[start * ROW_BYTES : start * ROW_BYTES + size]
+        if self.kept:
+            self.drop(len(self.kept))
+            return self.take(size)
         raise CapacityError(
             f"{size} bytes are more than is free of the {len(self.rows) * ROW_BYTES} of external memory",
             where="device TINYTPU",
@@ -59,12 +73,47 @@ class Image:
         start = self.row_of(buffer)
         assert start is not None
         end = start + self.taken.pop(start)
+        self.starts.remove(start)
+        del self.states[start]
+        self.shared.discard(start)
         at = bisect(self.free, (start, end))
         if at < len(self.free) and self.free[at][0] == end:
             end = self.free.pop(at)[1]
         if at and self.free[at - 1][1] == start:
             start = self.free.pop(at - 1)[0]
         insort(self.free, (start, end))
+
+    def keep(self, key: Hashable, buffers: dict[int, memoryview]) -> None:
+        """Hold buffers until room is needed, or many others are held."""
+        self.kept[key] = buffers
+        self.drop(len(self.kept) - _KEPT)
+
+    def drop(self, number: int) -> None:
+        """Give back those that are held longest."""
+        for key in list(self.kept)[: max(number, 0)]:
+            for buffer in self.kept.pop(key).values():
+                self.give_back(buffer)
+
+    def wrote(self, buffer: memoryview) -> None:
+        """Note that these bytes have changed."""
+        start = self._start(buffer)
+        if start is not None:
+            self.states[start] = next(self.number)
+
+    def share(self, buffer: memoryview) -> None:
+        """Note that others may change these bytes at any time."""
+        start = self._start(buffer)
+        if start is not None:
+            self.shared.add(start)
+
+    def state(self, row: int) -> int | None:
+        """A number that no other content of the buffer from this row on has had; None where that is unknown."""
+        return None if row in self.shared else self.states.get(row)
+
+    def _start(self, buffer: memoryview) -> int | None:
+        """First row of the reserved bytes that some bytes belong to."""
+        at = np.frombuffer(buffer, np.uint8).ctypes.data - self.address if len(buffer) else -1
+        return self.starts[bisect(self.starts, at // ROW_BYTES) - 1] if 0 <= at < self.rows.nbytes else None
 
     def row_of(self, buffer: memoryview) -> int | None:
         """First row of bytes that begin with a row; None for others."""

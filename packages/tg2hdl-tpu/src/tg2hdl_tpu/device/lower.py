@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate
 from operator import mul
@@ -48,8 +48,18 @@ _ROWS = (32, 8, 2, 1)
 _STEP, _EXTERNAL_ROWS = 4, 5
 
 
-def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int]) -> Program:
+def compile_kernel(
+    kernel: KernelIR, config: Config, variables: Mapping[str, int], steady: Collection[int] = ()
+) -> Program:
     """Compile a kernel for the values of its variables.
+
+    Parameters
+    ----------
+    kernel : KernelIR
+    config : Config
+    variables : mapping of str to int
+    steady : collection of int
+        Slots of tensors that do not change from run to run.
 
     Raises
     ------
@@ -62,27 +72,43 @@ def compile_kernel(kernel: KernelIR, config: Config, variables: Mapping[str, int
                 raise UnsupportedError(
                     f"the tensor processor has no {dtype}", hint="cast to int32 or float32"
                 )
-        stages, scratch = split_products(kernel, _bounds(kernel, variables), config)
-        for rows in _ROWS:
-            emit = Emitter(config)
-            for stage in stages:
-                if isinstance(stage, Product):
-                    emit_product(emit, stage)
-                elif isinstance(stage, Shuffle):
-                    emit_shuffle(emit, stage)
-                else:
-                    _Lowering(stage, emit, variables, rows).run()
-            program = assemble_code(emit.code, config, kernel.where)
-            if program is not None:
-                sizes = tuple((m.idx, m.depth * m.dtype.numpy().itemsize) for m in scratch)
-                return replace(program, scratch=sizes)
+        stages = split_products(kernel, _bounds(kernel, variables), config, steady)
+        program = _program(stages.each, config, variables, kernel.where)
+        before = _program(stages.kept, config, variables, kernel.where) if stages.kept else None
     except UnsupportedError as error:
         if not error.where:
             error.where = kernel.where
         raise
+    sizes = {m.idx: m.depth * m.dtype.numpy().itemsize for m in stages.scratch}
+    kept: set[int] = set()
+    for stage in stages.kept:
+        kept |= (
+            {stage.target} if isinstance(stage, Shuffle) else {m.idx for m in stage.buffers if m.is_output}
+        )
+    if before is not None:
+        before = replace(before, scratch=tuple((n, size) for n, size in sizes.items() if n in kept))
+    own = tuple((n, size) for n, size in sizes.items() if n not in kept)
+    return replace(program, scratch=own, before=before, factors=stages.factors)
+
+
+def _program(
+    stages: Iterable[KernelIR | Shuffle | Product], config: Config, variables: Mapping[str, int], where: str
+) -> Program:
+    for rows in _ROWS:
+        emit = Emitter(config)
+        for stage in stages:
+            if isinstance(stage, Product):
+                emit_product(emit, stage)
+            elif isinstance(stage, Shuffle):
+                emit_shuffle(emit, stage)
+            else:
+                _Lowering(stage, emit, variables, rows).run()
+        program = assemble_code(emit.code, config, where)
+        if program is not None:
+            return program
     raise UnsupportedError(
         f"more values at a time than the {config.vmem_rows} rows of VMEM hold",
-        where=kernel.where,
+        where=where,
         hint="realize parts of the expression one by one",
     )
 

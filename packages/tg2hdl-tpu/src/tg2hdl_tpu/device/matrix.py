@@ -25,6 +25,8 @@ __all__ = ["emit_product"]
 _BYTES = PRE.index("mxu8")
 #: Rows of VMEM for a block of the first matrix, and of the result; at most as many hold the weights.
 _BLOCK = 256
+#: Rows of a block whose tiles are written one by one, and their number.
+_FEW, _UNROLLED = 6, 512
 #: Address registers of the innermost loops: a segment of the first matrix, one of the weights.
 _FACTOR, _TILE = 6, GATE
 
@@ -83,7 +85,10 @@ class _Block:
                 self.move("load", p.a.slot, at, a)
             b = Rows(-(-depth * self.b_bytes // row))
             first = start * p.b.stride // row
-            if p.b.stride > row:
+            if p.b.tiles:
+                first, step = start * self.b_bytes // row, p.depth * self.b_bytes // row
+                self.move("load", p.b.slot, self.place(p.b, first, (j, step)), b)
+            elif p.b.stride > row:
                 self.move_rows(
                     "load", p.b.slot, self.place(p.b, first, (j, 1)), b, depth, p.b.stride // row, 1
                 )
@@ -135,6 +140,9 @@ class _Block:
         """Multiply a block: all tiles of weights below each other, then those beside them."""
         emit, config = self.emit, self.emit.config
         beside = config.lanes // config.columns
+        if high <= _FEW and depth // config.rows * (width // config.columns) <= _UNROLLED:
+            self.unrolled(a, b, result, high, width // config.columns, depth // config.rows, starts=starts)
+            return
         groups, rest = divmod(width // config.columns, beside)
         for register in (WORD, ROW, SEGMENT):
             emit.line("set", dst_reg=register, b=0)
@@ -157,12 +165,7 @@ class _Block:
         beside = config.lanes // config.columns
 
         def step(op: str, tile: int) -> None:
-            emit.line(
-                "weights",
-                a=Place(b, lane=tile, stride=self.b_bytes // config.columns, register=_TILE),
-                pre=_BYTES,
-                count=config.rows,
-            )
+            self.weights(b, tile, _TILE)
             fields: dict[str, Any] = {"pre": _BYTES, "segment": beside.bit_length() - 1, "count": high}
             if op == "add":
                 fields["b"] = Place(result, stride=self.words // config.lanes, register=WORD)
@@ -189,8 +192,40 @@ class _Block:
                 emit.line("end")
                 emit.close()
 
-    def advance(self) -> None:
+    def unrolled(
+        self, a: Rows, b: Rows, result: Rows, high: int, beside: int, below: int, *, starts: bool
+    ) -> None:
+        """All tiles by themselves, those beside each other first: sums of few rows do not wait for their last step."""
+        emit, config = self.emit, self.emit.config
+        segments = config.lanes // config.columns
+        for down in range(below):
+            for tile in range(beside):
+                self.weights(b, down * self.below + tile)
+                fields: dict[str, Any] = {"pre": _BYTES, "segment": segments.bit_length() - 1, "count": high}
+                if down or not starts:
+                    fields["b"] = Place(result, row=tile // segments, stride=self.words // config.lanes)
+                emit.line(
+                    "add" if down or not starts else "copy",
+                    dst=Place(result, lane=tile, stride=self.words // config.columns),
+                    a=Place(a, lane=down, stride=self.a_bytes // config.rows),
+                    **fields,
+                )
+
+    @property
+    def below(self) -> int:
+        """Segments from a tile to the one below it."""
         config = self.emit.config
-        below = config.rows * self.b_bytes // config.columns
-        self.emit.line("set", dst_reg=_TILE, a_reg=_TILE, b=below)
+        return self.b_bytes // config.columns * (1 if self.product.b.tiles else config.rows)
+
+    def weights(self, b: Rows, tile: int, register: int = 0) -> None:
+        """Take a tile."""
+        emit, config = self.emit, self.emit.config
+        if self.product.b.tiles:
+            emit.line("tile", a=Place(b, lane=tile, register=register), pre=_BYTES)
+            return
+        place = Place(b, lane=tile, stride=self.b_bytes // config.columns, register=register)
+        emit.line("weights", a=place, pre=_BYTES, count=config.rows)
+
+    def advance(self) -> None:
+        self.emit.line("set", dst_reg=_TILE, a_reg=_TILE, b=self.below)
         self.emit.line("set", dst_reg=_FACTOR, a_reg=_FACTOR, b=1)

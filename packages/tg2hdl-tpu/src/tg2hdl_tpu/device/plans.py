@@ -8,7 +8,7 @@ from math import prod
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import BufferMeta, IRCounter, IRValue, KernelIR
 from tg2hdl_tpu.device.copies import FLAT, GATHERED, Copies, Factors, Matrix, address_of, padded, strides, up
-from tg2hdl_tpu.device.shuffle import Shuffle
+from tg2hdl_tpu.device.shuffle import LARGEST, Shuffle
 from tg2hdl_tpu.device.sums import Sum
 
 __all__ = ["DEPTH", "Plan", "Planner", "Product"]
@@ -44,6 +44,7 @@ class Plan:
     cost: float
     product: Product
     copies: tuple[KernelIR | Shuffle, ...]
+    kept: tuple[KernelIR | Shuffle, ...]
     scratch: tuple[BufferMeta, ...]
     address: IRValue
 
@@ -88,10 +89,12 @@ class Planner(Factors):
         )
         depth = up(prod(layout.values()), side)
         product = Product(tuple(each), total, depth, up(used, width), matrix_a, matrix_b, result)
+        rate = 1 if matrix_b.tiles else side
         inner = next((c for c in reversed(outer) if c in rows or c in columns), None)
-        cost = copies.cost + prod(each) * product.columns // width * depth // side * (side + total)
+        cost = copies.cost + prod(each) * product.columns // width * depth // side * (rate + total)
         cost += prod(bounds[c] for c in outer) * (FLAT if inner in columns else GATHERED)
-        return Plan(cost, product, tuple(copies.stages), tuple(copies.scratch), address)
+        stages, kept = tuple(copies.stages), tuple(copies.kept)
+        return Plan(cost, product, stages, kept, tuple(copies.scratch), address)
 
     def _first(
         self, copies: Copies, value: IRValue, rows: dict[IRCounter, int], deep: dict[IRCounter, int]
@@ -136,7 +139,8 @@ class Planner(Factors):
         behind = up(depth, self.config.rows) - depth
         fits = count % self.config.columns == 0 and (count <= row or count % row == 0)
         direct = self.direct(value, copies.batch, {**deep, **columns}) if exact and fits else None
-        if direct is not None and behind * count <= _BEHIND * row:
+        kept = not copies.batch and depth * count <= LARGEST and copies.is_kept(value)
+        if direct is not None and behind * count <= _BEHIND * row and not kept:
             return replace(direct, stride=count), columns
         form = self.plain(value)
         aligned = not copies.batch or depth * count % row == 0
@@ -147,4 +151,6 @@ class Planner(Factors):
                 sizes = padded(list(columns.values()), lanes, row)
             columns = dict(zip(columns, sizes, strict=True))
         stride = prod(columns.values())
-        return replace(copies.add(value, {**deep, **columns}, behind=behind * stride), stride=stride), columns
+        tiles = stride if kept else 0
+        found = copies.add(value, {**deep, **columns}, behind=behind * stride, tiles=tiles)
+        return replace(found, stride=stride), columns

@@ -5,8 +5,8 @@ Only what tinygrad multiplies in int32 is taken: an int8 product, also with `dty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 
 from tg2hdl_ir import verify
@@ -32,16 +32,38 @@ from tg2hdl_tpu.device.plans import Planner, Product
 from tg2hdl_tpu.device.shuffle import Shuffle
 from tg2hdl_tpu.device.sums import Sum, find_sum, needs, starts_at_zero
 
-__all__ = ["split_products"]
+__all__ = ["Stages", "split_products"]
 
 #: Cycles for a product on the vector unit at least.
 _ON_VECTORS = 2.5
 
 
+@dataclass(frozen=True)
+class Stages:
+    """What a kernel consists of.
+
+    Parameters
+    ----------
+    each : tuple of KernelIR, Shuffle or Product
+        What runs each time.
+    kept : tuple of KernelIR or Shuffle
+        Copies of tensors that do not change, which are made before.
+    scratch : tuple of BufferMeta
+        The buffers between them.
+    factors : frozenset of int
+        Slots whose copies can be kept.
+    """
+
+    each: tuple[KernelIR | Shuffle | Product, ...]
+    kept: tuple[KernelIR | Shuffle, ...] = ()
+    scratch: tuple[BufferMeta, ...] = ()
+    factors: frozenset[int] = frozenset()
+
+
 def split_products(
-    kernel: KernelIR, bounds: Mapping[int, int], config: Config
-) -> tuple[list[KernelIR | Shuffle | Product], tuple[BufferMeta, ...]]:
-    """Return the stages of a kernel, and the buffers between them.
+    kernel: KernelIR, bounds: Mapping[int, int], config: Config, steady: Collection[int] = ()
+) -> Stages:
+    """Return the stages of a kernel.
 
     Parameters
     ----------
@@ -49,12 +71,15 @@ def split_products(
     bounds : mapping of int to int
         Trip count of each loop by axis.
     config : Config
+    steady : collection of int
+        Slots of tensors that do not change from run to run.
     """
-    splitter = _Splitter(kernel, bounds, config)
+    splitter = _Splitter(kernel, bounds, config, steady)
     tree = splitter.loop(kernel.loop_tree, ())
+    factors = frozenset(splitter.factors)
     if not splitter.stages:
-        return [kernel], ()
-    scratch = tuple(splitter.planner.scratch)
+        return Stages((kernel,), factors=factors)
+    scratch, kept = tuple(splitter.planner.scratch), tuple(splitter.kept)
     rest = replace(kernel, loop_tree=tree, buffers=(*kernel.buffers, *scratch))
     if not kernel.variables:  # with them, the result has the size that their present values give it
         verify(rest)
@@ -64,8 +89,9 @@ def split_products(
     if slot is not None:
         unused = last.result.slot
         last = replace(last, result=replace(last.result, slot=slot))
-        return [*splitter.stages[:-1], last], tuple(m for m in scratch if m.idx != unused)
-    return [*splitter.stages, rest], scratch
+        scratch = tuple(m for m in scratch if m.idx != unused)
+        return Stages((*splitter.stages[:-1], last), kept, scratch, factors)
+    return Stages((*splitter.stages, rest), kept, scratch, factors)
 
 
 def _stored_as_it_is(rest: KernelIR, product: Product, affine: AffineAnalysis) -> int | None:
@@ -88,9 +114,13 @@ def _stored_as_it_is(rest: KernelIR, product: Product, affine: AffineAnalysis) -
 
 
 class _Splitter:
-    def __init__(self, kernel: KernelIR, bounds: Mapping[int, int], config: Config) -> None:
+    def __init__(
+        self, kernel: KernelIR, bounds: Mapping[int, int], config: Config, steady: Collection[int]
+    ) -> None:
         self.bounds = bounds
-        self.planner, self.ranges = Planner(kernel, bounds, config), RangeAnalysis()
+        self.planner, self.ranges = Planner(kernel, bounds, config, steady), RangeAnalysis()
+        self.kept: list[KernelIR | Shuffle] = []
+        self.factors: set[int] = set()
         self.stages: list[KernelIR | Shuffle | Product] = []
         self.written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
 
@@ -123,11 +153,13 @@ class _Splitter:
         known = {*above, *found.counters}
         if any(self.bounds[c.axis] < 1 for c in known) or not counters[0] | counters[1] <= known:
             return None
+        self.factors.update(*(n[1] for n in read if n is not None))
         plans = [self.planner.plan(found, above, counters, swapped) for swapped in (False, True)]
         plan = min((p for p in plans if p is not None), key=lambda p: p.cost, default=None)
         if plan is None or plan.cost > self.cost_on_vectors(found, above):
             return None
         self.stages += [*plan.copies, plan.product]
+        self.kept += plan.kept
         self.planner.scratch += plan.scratch
         load = IRBufLoad(plan.product.result.slot, plan.address, DType.INT32)
         return [load, IRRegStore(load, found.reg)]

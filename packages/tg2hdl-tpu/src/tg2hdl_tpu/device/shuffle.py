@@ -16,10 +16,10 @@ from tg2hdl_tpu.device.code import Place, Rows
 from tg2hdl_tpu.device.emitter import CROSSBAR, Emitter
 from tg2hdl_tpu.isa import REDUCE, XLU
 
-__all__ = ["Shuffle", "emit_shuffle", "shuffle_of"]
+__all__ = ["LARGEST", "Shuffle", "emit_shuffle", "shuffle_of"]
 
 #: Bytes of a copy, which the program's length is in proportion to, and rows of words at a time.
-_LARGEST, _ROWS = 1 << 14, 64
+LARGEST, _ROWS = 1 << 14, 64
 #: Rows of VMEM for the words that are read, and for constants.
 _WINDOW, _CONSTANTS = 256, 256
 _PERMUTE = {"pre": CROSSBAR, "xlu": XLU.index("permute")}
@@ -36,6 +36,8 @@ class Shuffle:
     ----------
     source, target : int
         Slots.
+    table : ndarray
+        For each byte that is written the place of the one that is read, from 1 on; 0 for 0.
     parts : tuple of (int, int, ndarray)
         First external row that is read, their number, and for each row of words that is written its elements, which
         count from there; -1 for 0.
@@ -45,8 +47,17 @@ class Shuffle:
 
     source: int
     target: int
+    table: Table
     parts: tuple[tuple[int, int, Table], ...]
     cost: int
+
+    def tiled(self, config: Config, depth: int, width: int) -> Shuffle | None:
+        """The copy of a matrix, with tiles of the matrix unit as `Matrix.tiles` says, in columns of at most a row."""
+        wide = min(width, _BYTES * config.lanes)
+        table = self.table[: depth * width].reshape(
+            depth // config.rows, config.rows, width // wide, wide // config.columns, config.columns
+        )
+        return _shuffle(self.source, self.target, table.transpose(2, 0, 3, 1, 4).reshape(-1), config)
 
 
 def shuffle_of(kernel: KernelIR, config: Config) -> Shuffle | None:
@@ -60,15 +71,20 @@ def shuffle_of(kernel: KernelIR, config: Config) -> Shuffle | None:
     if store.gate is not None or not (load.gate is None or is_const(load.alt, 0)):
         return None
     source, target = kernel.buffer(load.buf_idx), kernel.buffer(store.buf_idx)
-    if (source.dtype, target.dtype) != (DType.INT8, DType.INT8) or target.depth > _LARGEST:
+    if (source.dtype, target.dtype) != (DType.INT8, DType.INT8) or target.depth > LARGEST:
         return None
-    lanes = config.lanes
-    found = np.zeros(-(-target.depth // (_BYTES * lanes)) * _BYTES * lanes, np.int64)
+    found = np.zeros(target.depth, np.int64)
     alone = replace(kernel, buffers=(source, target))
     for bit in range(0, source.depth.bit_length(), 7):  # the copy of numbers tells the place of each element
         digits = (np.arange(1, source.depth + 1) >> bit & 127).astype(np.int8)
-        found[: target.depth] |= evaluate(alone, {source.idx: digits})[target.idx].astype(np.int64) << bit
-    parts = _parts(found.reshape(-1, lanes) - 1, lanes)
+        found |= evaluate(alone, {source.idx: digits})[target.idx].astype(np.int64) << bit
+    return _shuffle(source.idx, target.idx, found, config)
+
+
+def _shuffle(source: int, target: int, table: Table, config: Config) -> Shuffle | None:
+    row = _BYTES * config.lanes
+    table = np.concatenate([table, np.zeros(-len(table) % row, np.int64)])
+    parts = _parts(table.reshape(-1, config.lanes) - 1, config.lanes)
     if parts is None:
         return None
     constants = {
@@ -77,13 +93,13 @@ def shuffle_of(kernel: KernelIR, config: Config) -> Shuffle | None:
     if len(constants) > _CONSTANTS:
         return None
     cost = sum(12 * count + len(rows) + 8 + sum(_cycles(line) for line in rows) for _, count, rows in parts)
-    return Shuffle(source.idx, target.idx, tuple(parts), cost)
+    return Shuffle(source, target, table, tuple(parts), cost)
 
 
 def _parts(table: Table, lanes: int) -> list[tuple[int, int, Table]] | None:
     """The rows that are written with what they read: once for all of them, or for each part."""
     row = _BYTES * lanes
-    for size in (len(table), _ROWS):
+    for size in (len(table), _ROWS, _ROWS // 2, _ROWS // 4):
         parts = []
         for start in range(0, len(table), size):
             rows = table[start : start + size]

@@ -74,6 +74,14 @@ class _ImageAllocator(HostMemory):
     def _free(self, opaque: memoryview, options: Any) -> None:
         image().give_back(opaque)
 
+    def _copyin(self, dest: memoryview, src: memoryview) -> None:
+        super()._copyin(dest, src)
+        image().wrote(dest)
+
+    def _map(self, buf: memoryview) -> memoryview:
+        image().share(buf)
+        return buf
+
 
 class TINYTPUDevice(HostDevice):
     """``Tensor(..., device="TINYTPU")``, ``DEV=TINYTPU`` or ``DEV=TINYTPU::engine=verilator``."""

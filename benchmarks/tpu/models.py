@@ -101,26 +101,35 @@ MODELS: dict[str, tuple[str, Model, np.ndarray, list[np.ndarray]]] = {
 
 
 def processor(
-    model: Model, x: np.ndarray, weights: list[np.ndarray]
-) -> tuple[np.ndarray, int, int, int, float]:
-    """Result, cycles, kernels, words of their programs, and seconds to compile them."""
-    found: list[tuple[int, int]] = []
-    run = runtime.LoadedKernel.run
+    model: Model, shape: tuple[int, ...], weights: list[np.ndarray]
+) -> tuple[int, int, int, int, float]:
+    """Cycles with new weights and with kept copies of them, kernels, words of their programs, and seconds to compile.
 
-    def recorded(self: Any, buffers: Any, values: Any) -> Any:
-        result = run(self, buffers, values)
-        found.append((result.cycles, len(runtime.compiled(self.text, tuple(values)).words)))
+    Each call has inputs of its own.
+    """
+    found: list[tuple[int, int]] = []
+    run = runtime.LoadedKernel._run
+
+    def recorded(self: Any, words: Any, *arguments: Any) -> Any:
+        result = run(self, words, *arguments)
+        found.append((result.cycles, len(words.words)))
         return result
 
-    tensors = [Tensor(a, device="TINYTPU").realize() for a in (x, *weights)]
-    runtime.LoadedKernel.run = recorded  # type: ignore[method-assign]
+    held = [Tensor(a, device="TINYTPU").realize() for a in weights]
+    runtime.LoadedKernel._run = recorded  # type: ignore[method-assign]
     begun = time.process_time()
+    calls: list[int] = []
     try:
-        result = model(tensors[0], tensors[1:]).numpy()
+        while len(calls) < 3:
+            x = int8(*shape)
+            found.clear()
+            result = model(Tensor(x, device="TINYTPU").realize(), held).numpy()
+            np.testing.assert_array_equal(result, model(x, weights))
+            calls.append(sum(c for c, _ in found))
     finally:
-        runtime.LoadedKernel.run = run  # type: ignore[method-assign]
+        runtime.LoadedKernel._run = run  # type: ignore[method-assign]
     seconds = time.process_time() - begun
-    return result, sum(c for c, _ in found), len(found), sum(n for _, n in found), seconds
+    return max(calls), calls[-1], len(found), sum(n for _, n in found), seconds
 
 
 def main() -> None:
@@ -134,8 +143,7 @@ def main() -> None:
     for name in options.select:
         title, model, x, weights = MODELS[name]
         expected = model(x, weights)
-        result, cycles, kernels, words, seconds = processor(model, x, weights)
-        np.testing.assert_array_equal(result, expected)
+        first, cycles, kernels, words, seconds = processor(model, x.shape, weights)
         begun = time.process_time()
         held = [Tensor(w) for w in weights]
         accelerator = tg2hdl.compile(lambda t, m=model, w=held: m(t, w), x, multipliers=MULTIPLIERS)
@@ -144,7 +152,7 @@ def main() -> None:
         generated = accelerator.predicted_cycles
         bits = sum(w.size for w in weights) // 64
         rows.append(
-            f"| {title} | {cycles:,} | {kernels} | {generated:,} | {cycles / generated:.1f} |"
+            f"| {title} | {first:,} | {cycles:,} | {kernels} | {generated:,} | {cycles / generated:.1f} |"
             f" {words + bits:,} cycles, compiled in {seconds:.1f} s | {compiled:.1f} s, and a bitstream |"
         )
         print(rows[-1], flush=True)
@@ -156,13 +164,14 @@ PAGE = """# int8 models of tinygrad: one processor, and generated designs
 
 `python benchmarks/tpu/models.py -o benchmarks/tpu/models.md`: random weights; every result of both is that of
 numpy. The processor runs the kernels that tinygrad makes for the device TINYTPU (one machine of 4x4 products
-and 16 lanes, no pipeline registers), the generated designs have 16 multipliers. *Another model* is what
-changes it: for the processor, program words and rows of weights at a host port that takes one of each a
-cycle, and the CPU seconds in which tinygrad and the device compile the kernels; for a generated design, the
+and 16 lanes, no pipeline registers), the generated designs have 16 multipliers. *First* is the call that makes
+copies of the weights as tiles of the matrix unit, which are kept; the later calls have other inputs.
+*Another model* is what changes it: for the processor, program words and rows of weights at a host port that
+takes one of each a cycle, and the CPU seconds in which tinygrad and the device compile the kernels; for a generated design, the
 CPU seconds up to its plan, then place and route.
 
-| | processor, cycles | kernels | generated, cycles | ratio | another model, processor | generated |
-|---|---|---|---|---|---|---|
+| | processor, first | cycles | kernels | generated, cycles | ratio | another model, processor | generated |
+|---|---|---|---|---|---|---|---|
 """
 
 

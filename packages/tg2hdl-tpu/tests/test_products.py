@@ -162,6 +162,22 @@ def test_copies_of_weights_are_kept(monkeypatch):
         assert [call(others, second) for _ in range(2)] == [makes, kept]
 
 
+def test_an_input_of_two_layers_is_no_reason_to_copy_weights_again(monkeypatch):
+    weights = [int8(24, 10), int8(24, 10)]
+    runs: list[int] = []
+    run = runtime.LoadedKernel._run
+    monkeypatch.setattr(runtime.LoadedKernel, "_run", lambda *a: runs.append((r := run(*a)).cycles) or r)
+    with Context(NOOPT=1):
+        held = [Tensor(w, device="TINYTPU").realize() for w in weights]
+        for _ in range(4):
+            x = int8(1, 24)
+            shared = Tensor(x, device="TINYTPU").realize()
+            runs.clear()
+            for w, tensor in zip(weights, held, strict=True):
+                assert np.array_equal((wide(shared) @ wide(tensor)).numpy(), product(x, w))
+    assert len(runs) == 2
+
+
 @pytest.mark.parametrize(
     ("m", "k", "n", "least"), [(1, 300, 20, 0.6), (6, 30, 12, 0.9), (20, 40, 128, 0.95), (1, 20, 3, 0.9)]
 )

@@ -87,7 +87,9 @@ class LoadedKernel:
                 place(slot, space)
             cycles = 0
             if words.before is not None:
-                key = (self.text, tuple(values), *sorted((s, starts[s], n) for s, n in steady.items()))
+                read = {slot for _, slot in words.before.program.slots}
+                states = sorted((s, starts[s], n) for s, n in steady.items() if s in read)
+                key = (self.text, tuple(values), frozenset(steady), *states)
                 kept = memory.kept.get(key)
                 if kept is None:
                     kept = {slot: memory.take(size) for slot, size in words.before.program.scratch}

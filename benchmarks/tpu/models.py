@@ -167,8 +167,8 @@ numpy. The processor runs the kernels that tinygrad makes for the device TINYTPU
 and 16 lanes, no pipeline registers), the generated designs have 16 multipliers. *First* is the call that makes
 copies of the weights as tiles of the matrix unit, which are kept; the later calls have other inputs.
 *Another model* is what changes it: for the processor, program words and rows of weights at a host port that
-takes one of each a cycle, and the CPU seconds in which tinygrad and the device compile the kernels; for a generated design, the
-CPU seconds up to its plan, then place and route.
+takes one of each a cycle, and the CPU seconds in which tinygrad and the device compile the kernels; for a
+generated design, the CPU seconds up to its plan, then place and route.
 
 | | processor, first | cycles | kernels | generated, cycles | ratio | another model, processor | generated |
 |---|---|---|---|---|---|---|---|

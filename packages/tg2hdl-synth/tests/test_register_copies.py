@@ -193,35 +193,3 @@ def test_only_large_designs_get_copies(large, monkeypatch):
         synthesize(Wide(), replace(part, lut=1000) if large else part, seeds=1)
     placer, copies = seen.value.args
     assert (placer, copies > 0) == (("static", True) if large else ("heap", False))
-
-
-def lut(z, init, **pins):
-    connections = {pin: [pins.get(pin, "0")] for pin in "ABCD"} | {"Z": [z]}
-    directions = dict.fromkeys("ABCD", "input") | {"Z": "output"}
-    return {
-        "type": "LUT4",
-        "parameters": {"INIT": f"{init:016b}"},
-        "connections": connections,
-        "port_directions": directions,
-    }
-
-
-def test_luts_that_pass_on_one_signal_go_away():
-    """OR of a signal with itself, twice; but not its inverse, what a port needs, and the OR of two signals."""
-    module = {
-        "attributes": {"top": "1"},
-        "ports": {"a": {"bits": [2]}, "b": {"bits": [3]}, "y": {"bits": [12]}},
-        "netnames": {"all": {"bits": [2, 3, 10, 11, 12, 13, 14, 15]}},
-        "cells": {
-            "same": lut(10, 0xFFF0, C=2, D=2),
-            "again": lut(11, 0xFF00, A="1", C=10, D=10),
-            "port": lut(12, 0xFFF0, C=2, D=2),
-            "inverse": lut(13, 0x000F, C=11, D=11),
-            "either": lut(14, 0xFFF0, C=11, D=3),
-            "zero": lut(15, 0x0FF0, C=3, D=3),
-        },
-    }
-    assert copy_registers({"modules": {"top": module}}) == -2
-    assert set(module["cells"]) == {"port", "inverse", "either", "zero"}
-    assert [module["cells"]["inverse"]["connections"][pin] for pin in "CD"] == [[2], [2]]
-    assert [module["cells"]["either"]["connections"][pin] for pin in "CD"] == [[2], [3]]

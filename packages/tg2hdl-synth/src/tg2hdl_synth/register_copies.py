@@ -40,9 +40,6 @@ def copy_registers(netlist: dict[str, Any]) -> int:
     """
     (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
     cells: dict[str, Cell] = module["cells"]
-    before = len(cells)
-    ports = {bit for port in module["ports"].values() for bit in port["bits"]}
-    _join_buffers(cells, ports)
     registers = {c["connections"]["Q"][0]: name for name, c in cells.items() if c["type"] == "TRELLIS_FF"}
     luts = {c["connections"]["Z"][0]: name for name, c in cells.items() if c["type"] == "LUT4"}
     readers: dict[int, list[tuple[str, str, int]]] = defaultdict(list)
@@ -53,9 +50,11 @@ def copy_registers(netlist: dict[str, Any]) -> int:
                     if bit in registers:
                         readers[bit].append((name, pin, place))
     top_bit = max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
+    ports = {bit for port in module["ports"].values() for bit in port["bits"]}
     delaying = {bit for bit, name in registers.items() if cells[name]["connections"]["DI"][0] in registers}
     blocks = _blocks(cells, {bit: found for bit, found in readers.items() if bit in delaying})
     order = _order(module)
+    before = len(cells)
     for bit, found in readers.items():
         scale = 4 if all(cells[name]["type"] == "LUT4" for name, _, _ in found) else 1
         if scale * len(found) <= _MANY or bit in ports:
@@ -74,31 +73,6 @@ def copy_registers(netlist: dict[str, Any]) -> int:
             for name, pin, place in found[n * len(found) // count : (n + 1) * len(found) // count]:
                 cells[name]["connections"][pin][place] = q
     return len(cells) - before
-
-
-def _join_buffers(cells: dict[str, Cell], ports: set[int]) -> None:
-    """Remove LUTs that pass on one signal, other than to a port, so that registers have the LUTs' readers.
-
-    Modules are mapped apart: the OR of two enables of a block of memory remains where they are one signal of a kernel.
-    """
-    sources: dict[int, int] = {}
-    for name, cell in list(cells.items()):
-        if cell["type"] != "LUT4" or cell["connections"]["Z"][0] in ports:
-            continue
-        pins = [cell["connections"][pin][0] for pin in "ABCD"]
-        nets = {bit for bit in pins if isinstance(bit, int)}
-        if len(nets) == 1 and len([bit for bit in pins if bit in nets]) > 1:
-            low = sum(1 << n for n, bit in enumerate(pins) if bit == "1")
-            high = low + sum(1 << n for n, bit in enumerate(pins) if bit in nets)
-            table = cell["parameters"]["INIT"][::-1]
-            if table[low] + table[high] == "01":
-                sources[cell["connections"]["Z"][0]] = nets.pop()
-                del cells[name]
-    for cell in cells.values():
-        for bits in cell["connections"].values():
-            for place in range(len(bits)):
-                while bits[place] in sources:
-                    bits[place] = sources[bits[place]]
 
 
 def _blocks(cells: dict[str, Cell], readers: dict[int, list[tuple[str, str, int]]]) -> dict[int, int]:

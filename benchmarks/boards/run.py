@@ -5,8 +5,8 @@
     python benchmarks/boards/run.py    only writes table.md again, with the link's images/s by the present protocol
 
 Models: int8_mlp is that of examples/digits, digits_cnn a convolution and a layer trained on the same images and
-quantized, cnn that of the benchmark table (8x8 images, two convolutions, random weights), sd an MLP
-whose larger matrix is in the SDRAM of the board; its images per second are those at the clock. Rows that were measured
+quantized, cnn that of the benchmark table (8x8 images, two convolutions, random weights), sd and wide MLPs with the
+larger matrices in the SDRAM of the board; their images per second are those at the clock. Rows that were measured
 are replaced in table.json, and table.md is written from it. The clock is that of the bitstream, Fmax
 what place and route reached for it; with --clock there is one run, which aims at this clock.
 """
@@ -18,6 +18,7 @@ import functools
 import json
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,18 @@ from tg2hdl_host import Description, protocol
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.json"
-MODELS = ("int8_mlp", "float_mlp", "digits_cnn", "cnn", "sd")
+MODELS = ("int8_mlp", "float_mlp", "digits_cnn", "cnn", "sd", "wide")
 sys.path.insert(0, str(HERE.parent))
 
 
+ON_CHIP = {"sd": 45_000, "wide": 200_000}
+"""Bits on the chip of the models with weights outside."""
+
+
 def model_named(name: str) -> tuple[Any, Any]:
-    if name == "sd":
-        return sd, (np.zeros((1, 64), np.int8),)
+    if name in ON_CHIP:
+        layers = mlp(1, 8, 64, 96, 10) if name == "sd" else mlp(5, 9, 256, 512, 256, 10)
+        return layers, (np.zeros((1, 64 if name == "sd" else 256), np.int8),)
     if name == "cnn":
         from workloads import WORKLOADS
 
@@ -68,20 +74,26 @@ def digits_cnn() -> tuple[Any, Any]:
     return quantized, (x[:1],)
 
 
-def sd(x: Tensor) -> Tensor:
-    """64-96-10 of int8."""
-    rng = np.random.default_rng(1)
-    first, second = (Tensor(rng.integers(-128, 128, pair).astype(np.int8)) for pair in ((64, 96), (96, 10)))
-    x = ((x.cast("int32") @ first.cast("int32")).relu() >> 8).clip(0, 127).cast("int8")
-    return x.cast("int32") @ second.cast("int32")
+def mlp(seed: int, shift: int, *sizes: int) -> Any:
+    """Layers of int8 with random weights; all sums but the last are divided by a power of two."""
+    rng = np.random.default_rng(seed)
+    weights = [Tensor(rng.integers(-128, 128, pair).astype(np.int8)) for pair in pairwise(sizes)]
+
+    def model(x: Tensor) -> Tensor:
+        for weight in weights[:-1]:
+            x = ((x.cast("int32") @ weight.cast("int32")).relu() >> shift).clip(0, 127).cast("int8")
+        return x.cast("int32") @ weights[-1].cast("int32")
+
+    return model
 
 
 def compiled(name: str, multipliers: int) -> tg2hdl.Accelerator:
     model, inputs = model_named(name)
-    outside = {"weights": "external", "memory_port": "sdram", "on_chip_bits": 45_000, "target": "ecp5"}
-    options = tg2hdl.CompileOptions(
-        ports=("uart",), multipliers=multipliers, **(outside if name == "sd" else {})
-    )
+    outside: dict[str, Any] = {}
+    if name in ON_CHIP:
+        outside = {"weights": "external", "memory_port": "sdram", "target": "ecp5"}
+        outside["on_chip_bits"] = ON_CHIP[name]
+    options = tg2hdl.CompileOptions(ports=("uart",), multipliers=multipliers, **outside)
     return tg2hdl.compile(model, *inputs, options=options, name=name)
 
 

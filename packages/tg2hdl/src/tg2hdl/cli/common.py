@@ -104,8 +104,8 @@ _OPTIONS = (
     click.option(
         "--schedule",
         shell_complete=completes("tg2hdl_sequencers"),
-        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), dataflow "
-        "(also those of the next run), or a policy of a plugin.  [default: serial]",
+        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), auto (the one "
+        "or the other), dataflow (also those of the next run), or a policy of a plugin.  [default: auto]",
     ),
     click.option(
         "--port",

@@ -104,7 +104,7 @@ _OPTIONS = (
     click.option(
         "--schedule",
         shell_complete=completes("tg2hdl_sequencers"),
-        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), auto (the one "
+        help="When kernels start: serial (one after the other), overlap (each as soon as its data is there), auto (one "
         "or the other), dataflow (also those of the next run), or a policy of a plugin.  [default: auto]",
     ),
     click.option(

@@ -17,7 +17,9 @@ os.environ |= {"DEV": "TINYTPU", "NOOPT": "1"}
 import numpy as np
 from tinygrad import Tensor, dtypes
 
-from tg2hdl_tpu.device import lower, runtime
+from tg2hdl_tpu.device import compile as compiler
+from tg2hdl_tpu.device import runtime
+from tg2hdl_tpu.device.products import Stages
 from tg2hdl_tpu.profile import recorded
 
 RNG = np.random.default_rng(0)
@@ -80,17 +82,17 @@ def main() -> None:
         "| | products | vector unit, cycles | matrix unit, cycles | times | busy | of the limit |",
         "|---|---|---|---|---|---|---|",
     ]
-    split = lower.split_products
+    split = compiler.split_products
     for name, (form, x, w) in CASES.items():
         products = x.size * w.shape[-1 if form == "matmul" else 0]
         if form == "conv2d":
             products = w.size * (x.shape[2] - w.shape[2] + 1) * (x.shape[3] - w.shape[3] + 1)
         cycles, busy = measured(form, x, w, traced=1 << 20)
-        lower.split_products = lambda kernel, *_: ([kernel], ())
+        compiler.split_products = lambda kernel, *_: Stages((kernel,))
         try:
             before, _ = measured(form, x, w, traced=1)
         finally:
-            lower.split_products = split
+            compiler.split_products = split
         shares = f"{100 * busy:.0f} % | {100 * products / 16 / cycles:.0f} %"
         lines.append(
             f"| {name} | {products:,} | {before:,} | {cycles:,} | {before / cycles:.1f} | {shares} |"

@@ -1,9 +1,9 @@
-"""Compiles a kernel of the IR to a program: iterations of independent loops are lanes and rows of vectors."""
+"""Emits a kernel of the IR as vector instructions: iterations of independent loops are lanes and rows of vectors."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate
 from operator import mul
@@ -28,98 +28,31 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     operands,
 )
-from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.device.arithmetic import STORED, constant, operation
-from tg2hdl_tpu.device.code import Line, Place, Program, assemble_code
+from tg2hdl_tpu.device.arithmetic import constant, operation
+from tg2hdl_tpu.device.code import Line, Place
 from tg2hdl_tpu.device.emitter import Constant, Emitter, Value, Vector
-from tg2hdl_tpu.device.matrix import emit_product
 from tg2hdl_tpu.device.memory import elements_of_word, load, load_rows, rows_of_step, store, store_rows
-from tg2hdl_tpu.device.plans import Product
-from tg2hdl_tpu.device.products import split_products
 from tg2hdl_tpu.device.runs import Block, load_run, store_run
-from tg2hdl_tpu.device.shuffle import Shuffle, emit_shuffle
 from tg2hdl_tpu.device.threads import Grid, parallel_nest
 
-__all__ = ["compile_kernel"]
+__all__ = ["bounds_of", "emit_kernel"]
 
-#: Rows of a vector, from the fastest program to the one that needs least of VMEM.
-_ROWS = (32, 8, 2, 1)
 #: Distance of neighbouring threads' elements up to which the rows that hold them are fetched, and number of these rows.
 _STEP, _EXTERNAL_ROWS = 4, 5
 
 
-def compile_kernel(
-    kernel: KernelIR, config: Config, variables: Mapping[str, int], steady: Collection[int] = ()
-) -> Program:
-    """Compile a kernel for the values of its variables.
-
-    Parameters
-    ----------
-    kernel : KernelIR
-    config : Config
-    variables : mapping of str to int
-    steady : collection of int
-        Slots of tensors that do not change from run to run.
-
-    Raises
-    ------
-    UnsupportedError
-        For a type or operation that the machine does not have, and for a kernel that is too large for it.
-    """
-    try:
-        for dtype in [*(b.dtype for b in kernel.buffers), *(r.dtype for r in kernel.registers)]:
-            if dtype not in STORED:
-                raise UnsupportedError(
-                    f"the tensor processor has no {dtype}", hint="cast to int32 or float32"
-                )
-        stages = split_products(kernel, _bounds(kernel, variables), config, steady)
-        program = _program(stages.each, config, variables, kernel.where)
-        before = _program(stages.kept, config, variables, kernel.where) if stages.kept else None
-    except UnsupportedError as error:
-        if not error.where:
-            error.where = kernel.where
-        raise
-    sizes = {m.idx: m.depth * m.dtype.numpy().itemsize for m in stages.scratch}
-    kept: set[int] = set()
-    for stage in stages.kept:
-        kept |= (
-            {stage.target} if isinstance(stage, Shuffle) else {m.idx for m in stage.buffers if m.is_output}
-        )
-    if before is not None:
-        before = replace(before, scratch=tuple((n, size) for n, size in sizes.items() if n in kept))
-    own = tuple((n, size) for n, size in sizes.items() if n not in kept)
-    return replace(program, scratch=own, before=before, factors=stages.factors)
-
-
-def _program(
-    stages: Iterable[KernelIR | Shuffle | Product], config: Config, variables: Mapping[str, int], where: str
-) -> Program:
-    for rows in _ROWS:
-        emit = Emitter(config)
-        for stage in stages:
-            if isinstance(stage, Product):
-                emit_product(emit, stage)
-            elif isinstance(stage, Shuffle):
-                emit_shuffle(emit, stage)
-            else:
-                _Lowering(stage, emit, variables, rows).run()
-        program = assemble_code(emit.code, config, where)
-        if program is not None:
-            return program
-    raise UnsupportedError(
-        f"more values at a time than the {config.vmem_rows} rows of VMEM hold",
-        where=where,
-        hint="realize parts of the expression one by one",
-    )
-
-
-def _bounds(kernel: KernelIR, variables: Mapping[str, int]) -> dict[int, int]:
+def bounds_of(kernel: KernelIR, variables: Mapping[str, int]) -> dict[int, int]:
     """Trip count of each loop by axis."""
     return {
         loop.counter.axis: scalar(loop.bound, variables)
         for loop in kernel.loop_tree.walk()
         if loop.counter is not None
     }
+
+
+def emit_kernel(emit: Emitter, kernel: KernelIR, variables: Mapping[str, int], rows: int) -> None:
+    """Emit a kernel with vectors of so many rows."""
+    _Lowering(kernel, emit, variables, rows).run()
 
 
 class _Lowering:
@@ -131,7 +64,7 @@ class _Lowering:
         self.affine = AffineAnalysis()
         self.memo: dict[IRValue, Value] = {}
         self.registers: dict[int, list[Vector]] = {}
-        self.bounds = _bounds(kernel, variables)
+        self.bounds = bounds_of(kernel, variables)
         self.in_grid = False
         self.strides: dict[IRCounter, int] = {}
         self.block: Block | None = None

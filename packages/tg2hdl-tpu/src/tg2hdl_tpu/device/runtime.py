@@ -15,8 +15,8 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.code import Program
+from tg2hdl_tpu.device.compile import compile_kernel
 from tg2hdl_tpu.device.image import GUARD, LANES, ROW_BYTES, ROWS, image
-from tg2hdl_tpu.device.lower import compile_kernel
 from tg2hdl_tpu.device.options import DeviceOptions
 from tg2hdl_tpu.isa import FIELDS, Trap, encode, is_illegal
 from tg2hdl_tpu.machine import Machine, Result

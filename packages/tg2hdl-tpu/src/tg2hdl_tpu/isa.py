@@ -24,6 +24,7 @@ __all__ = [
     "INSTRUCTION_BITS",
     "OPCODES",
     "PRE",
+    "PREDECODED",
     "REDUCE",
     "XLU",
     "Field",
@@ -35,6 +36,7 @@ __all__ = [
     "fields_of",
     "illegal",
     "is_illegal",
+    "predecoded",
     "problem",
 ]
 
@@ -321,6 +323,23 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     yield vector & shifts & uses_k, "the operation and the crossbar both need k"
     yield vector & (uses_k == 0) & (shifts == 0) & (f.k != 0), "a parameter that nothing uses"
     yield vector & (f.constant == 1) & (f.b_reg != 0), "a constant has no address register"
+
+
+#: What the program memory knows of each word, with the names of the instructions that have it.
+PREDECODED: dict[str, tuple[str, ...]] = {
+    "rows": tuple(name for name, opcode in OPCODES.items() if opcode.form != "scalar"),
+    **{name: (name,) for name in ("set", "loop", "end", "jump", "bz", "bnz", "bneg", "halt")},
+    **{name: (name,) for name in ("lda", "weights", "tile")},
+    "wide": ("load", "store"),
+}
+
+
+def predecoded(f: Any) -> Iterator[Any]:
+    """Return the bits of `PREDECODED`; `f` is as of `illegal`."""
+    for name, names in PREDECODED.items():
+        bit = reduce(or_, [f.opcode == OPCODES[n].code for n in names if OPCODES[n].form != "vector"], False)
+        bit = bit | (f.opcode >= FIRST_VECTOR) if name == "rows" else bit
+        yield bit | (f.constant == 1) if name == "wide" else bit
 
 
 def is_illegal(word: int, config: Config) -> bool:

@@ -11,12 +11,13 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
 from tg2hdl_tpu.hardware.alu import Alu, decoded
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
-from tg2hdl_tpu.hardware.flights import Flights, Match, any_of
+from tg2hdl_tpu.hardware.flights import Flights, any_of
 from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.host import HostPort, HostSignature
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
 from tg2hdl_tpu.hardware.prepare import prepared
+from tg2hdl_tpu.hardware.queue import RowQueue
 from tg2hdl_tpu.hardware.records import PC_BITS, resolved_layout, row_bits, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.hardware.row_unit import RowUnit
@@ -92,19 +93,13 @@ class TensorCore(wiring.Component):
         m.submodules.host = self.port = HostPort(config)
         wiring.connect(m, wiring.flipped(self.host), self.port.host)
 
-        # The instruction in the row stage, and the one that waits for it.
+        # The instruction in the row stage, and those that wait for it.
         self.x, x_valid = Signal(resolved_layout(), name="x"), Signal()
-        waiting, waiting_valid = Signal(resolved_layout(), name="q"), Signal()
         free, self.stop = Signal(), Signal(4)
-        ready = Signal()
-        m.d.comb += [ready.eq(~waiting_valid), sxu.ready.eq(ready)]
-        self._prepare(m, x_valid, free, Mux(waiting_valid, waiting, sxu.instruction))
+        following, comes, waiting = self._instructions(m, free)
+        self._prepare(m, x_valid, free, following)
         with m.If(free):
-            m.d.sync += [x_valid.eq(waiting_valid | sxu.valid), waiting_valid.eq(0)]
-        with m.Elif(sxu.valid & ready):
-            m.d.sync += waiting_valid.eq(1)
-        with m.If(ready):
-            m.d.sync += waiting.eq(sxu.instruction)
+            m.d.sync += x_valid.eq(comes)
 
         launch = Signal()
         m.d.comb += launch.eq(self.start | self.host.begin)
@@ -129,12 +124,10 @@ class TensorCore(wiring.Component):
         with m.If(data_trap != 0):
             m.d.sync += [halting.eq(1), self.trap.eq(data_trap), self.pc.eq(self.ages[config.check].pc)]
         with m.If((self.stop != 0) | (data_trap != 0)):
-            m.d.sync += [x_valid.eq(0), waiting_valid.eq(0)]
-            if config.issue_registers:
-                m.d.sync += self.r_valid.eq(0)
+            m.d.sync += [x_valid.eq(0), waiting.eq(0), *self.queue.clear()]
 
         moves = self.load.active | self.store.active | self.port.active | self.flights.remain | self.unchecked
-        idle = ~(x_valid | waiting_valid | self.r_valid | moves)
+        idle = ~(x_valid | waiting.any() | self.queue.any | moves)
         with m.If(self.running):
             m.d.sync += self.cycles.eq(self.cycles + 1)
             with m.If(halting & idle):
@@ -151,38 +144,58 @@ class TensorCore(wiring.Component):
 
     # -- row stage
 
+    def _instructions(self, m: Module, free: Any) -> tuple[Any, Any, Signal]:
+        """Give the instruction that follows in the row stage, whether there is one, and which places hold one.
+
+        One waits, or else goes through at once; with registers for the issue two wait, in turns, and none goes through.
+        """
+        sxu, number = self.sxu, 1 + self.config.issue_registers
+        places = [Signal(resolved_layout(), name=f"q{n}", reset_less=True) for n in range(number)]
+        holds = Signal(number)
+        if number == 1:
+            m.d.comb += sxu.ready.eq(~holds)
+            with m.If(free):
+                m.d.sync += holds.eq(0)
+            with m.Elif(sxu.valid & sxu.ready):
+                m.d.sync += holds.eq(1)
+            with m.If(sxu.ready):
+                m.d.sync += places[0].eq(sxu.instruction)
+            return Mux(holds, places[0], sxu.instruction), holds | sxu.valid, holds
+        turn, oldest, taken = Signal(), Signal(), Signal()
+        m.d.comb += [sxu.ready.eq(~holds.all()), taken.eq(free & holds.any())]
+        m.d.sync += [turn.eq(turn ^ (sxu.valid & sxu.ready)), oldest.eq(oldest ^ taken)]
+        for n, place in enumerate(places):
+            filled = sxu.valid & sxu.ready & (turn == n)
+            with m.If(sxu.ready & (turn == n)):
+                m.d.sync += place.eq(sxu.instruction)
+            m.d.sync += holds[n].eq((holds[n] & ~(taken & (oldest == n))) | filled)
+        with m.If(~self.running):
+            m.d.sync += [turn.eq(0), oldest.eq(0)]
+        return Mux(oldest, places[1], places[0]), holds.any(), holds
+
     def _prepare(self, m: Module, x_valid: Any, free: Any, following: Any) -> None:
-        """Give the rows of the instruction `x` to the issue, one after the other; then comes `following`."""
+        """Give the rows of the instruction `x` to the queue, one after the other; then comes `following`."""
         config, x = self.config, self.x
-        number, taken, stepped = Signal(10), Signal(), Signal()
+        number, stepped = Signal(10), Signal()
         gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
         gathers = x.gathers
         row = prepared(m, config, x, number, Mux(gathers, gathered, x.a), gathers & beyond)
-        ready = x_valid & (~gathers | primed)
-        self.r, self.r_valid = row, ready
-        if config.issue_registers:
-            self.r, self.r_valid = Signal.like(row, name="r", reset_less=True), Signal(name="r_valid")
-            # Behind a transfer, the next row is compared with what the channel has then.
-            ready = ready & ~(self.r_valid & self.r.transfer)
-        # A row is held while it waits.
-        held = Signal()
-        self._issue(m, row, held, taken)
-        m.d.comb += held.eq(self.r_valid & ~taken)
-        m.d.comb += [stepped.eq(ready & ~held), free.eq(~x_valid | (stepped & row.ends))]
+        ready, held = Signal(), Signal()
+        m.d.comb += ready.eq(x_valid & (~gathers | primed))
+        channels = {"load": self.load, "port": self.port, "store": self.store}
+        self.queue = queue = RowQueue(m, config, self.flights, row, ready, held, **channels)
+        self.r, self.r_valid = queue.row, queue.valid
+        self._issue(m, held)
+        m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & row.ends))]
         # The address of a gathered row is added in the cycle before.
         self.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
-        read = [age.indices for age in self.ages[1 : 2 + config.read_registers]]
-        if config.issue_registers:
-            read.append(self.r_valid & self.r.indices)
+        read = [age.indices for age in self.ages[1 : 2 + config.read_registers]] + queue.indices
         index = Array(self.indices)[(number + primed)[: config.levels]]
         with m.If(stepped | ~primed):
             m.d.sync += [gathered.eq(x.a + index[:16]), beyond.eq(index[16])]
-            m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & ~held)
+            m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & queue.steps)
         with m.If(free):
             m.d.sync += primed.eq(0)
-        if config.issue_registers:
-            with m.If(~held):
-                m.d.sync += [self.r.eq(row), self.r_valid.eq(ready)]
         # What is known late decides only whether anything changes.
         ends = ~x_valid | row.ends
         with m.If(stepped | ~x_valid):
@@ -198,57 +211,15 @@ class TensorCore(wiring.Component):
         with m.If(~self.running | (self.stop != 0)):
             m.d.sync += number.eq(0)
 
-    def _covers(
-        self, m: Module, name: str, channel: Channel | HostPort, rows: tuple[Any, Any], held: Any
-    ) -> Any:
-        """Whether a row is still to be moved: of the row that is issued, and known a cycle early as the next one."""
-        now, following = rows
-
-        def covers(row: Any) -> Any:
-            return channel.active & (row >= channel.row) & (row <= channel.last)
-
-        if not self.config.issue_registers:
-            return covers(now)
-        # As the channel was in the cycle before; while the row is held, the channel may pass it.
-        covered = Signal(name=f"{name}_covers")
-        passed = channel.moved & (channel.before == now)
-        m.d.sync += covered.eq(Mux(held, covered & ~passed, covers(following)))
-        return covered
-
-    def _matches(self, m: Module, row: Any, held: Any) -> dict[str, Match]:
-        early = bool(self.config.issue_registers)
-        options: dict[str, Any] = {"registered": early, "held": held} if early else {}
-        words = {"a": (row.a_row, row.a_mask), "b": (row.b_row, row.b_mask), "to": (row.to, row.straight)}
-        return {
-            name: Match(m, self.flights, r, mask, name=f"match_{name}", **options)
-            for name, (r, mask) in words.items()
-        }
-
-    def _issue(self, m: Module, row: Any, held: Any, taken: Any) -> None:
-        config, r, vmem, ages = self.config, self.r, self.vmem, self.ages
+    def _issue(self, m: Module, held: Signal) -> None:
+        config, r, vmem, ages, queue = self.config, self.r, self.vmem, self.ages, self.queue
         bits = row_bits(config)
         beat = Signal()
         holds = r.reads_c & ~beat
-        match = self._matches(m, row, held)
         load, store = self.load, self.store
-
-        def arrives(name: str) -> Any:
-            rows = (r[name], row[name])
-            return any_of(
-                [
-                    self._covers(m, f"{c}_{name}", channel, rows, held)
-                    for c, channel in (("load", load), ("port", self.port))
-                ]
-            )
-
-        kept = r.writes & self._covers(m, "store_to", store, (r.to, row.to), held)
-        to_arrives = arrives("to")
-        wait_c = match["to"].waits() | to_arrives
-        wait_a = match["a"].waits() | arrives("a_row")
-        wait_b = r.reads_b & (match["b"].waits() | arrives("b_row"))
-        wait_w = r.writes & (
-            to_arrives | kept | match["to"].waits_for_slower(r.kind) | self.flights.port_taken(r.kind)
-        )
+        kept = r.writes & queue.kept
+        wait_c = queue.to | queue.to_arrives
+        wait_w = r.writes & (queue.to_arrives | queue.kept | queue.slower | self.flights.port_taken(r.kind))
         busy = []
         for slow in self.flights.slow:
             if config.interval(slow.kind) > 1:
@@ -258,7 +229,8 @@ class TensorCore(wiring.Component):
                     m.d.sync += left.eq(config.interval(slow.kind) - 1)
                 busy.append((r.kind == slow.kind) & (left != 0))
         blocked = Signal()
-        m.d.comb += blocked.eq(Mux(holds, wait_c, wait_a | wait_b | wait_w | any_of(busy)))
+        reads = queue.reads | queue.read_arrives
+        m.d.comb += blocked.eq(Mux(holds, wait_c, reads | wait_w | any_of(busy)))
 
         # A transfer goes to its channel.
         reasons: list[Any] = []
@@ -288,7 +260,7 @@ class TensorCore(wiring.Component):
         m.d.comb += [
             issues.eq(self.r_valid & ~r.transfer & ~r.bad & ~blocked),
             real.eq(issues & ~holds),
-            taken.eq(real | hands_over),
+            held.eq(self.r_valid & ~hands_over & (r.transfer | r.bad | holds | blocked)),
         ]
         with m.If(self.r_valid & r.bad):
             m.d.comb += self.stop.eq(Trap.VMEM)
@@ -316,6 +288,7 @@ class TensorCore(wiring.Component):
         m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
         uses_b = self.r_valid & r.reads_b & ~holds & ~kept
         self.port_b = [uses_b & (r.b_row[bits - 1] == bank) for bank in range(2)]
+        m.d.comb += vmem.uses_b.eq(Cat(self.port_b))
 
     # -- pipeline
 
@@ -517,7 +490,6 @@ class TensorCore(wiring.Component):
             m.d.sync += arrives.eq(taken)
         sent = leaving.ready & self.memory_ready & store.active
         m.d.comb += [
-            vmem.store_en.eq(take),
             vmem.store_row.eq(store.row),
             leaving.comes.eq(taken),
             leaving.push.eq(arrives),
@@ -538,12 +510,12 @@ class TensorCore(wiring.Component):
         bits = row_bits(self.config)
         row = channel.row[:bits]
         if not self.config.issue_registers:
-            return Match(m, self.flights, row, name=name).waits()
+            return self.flights.hold(row)
         # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
         stays = Mux(channel.active, row, self.r.first_row)
         both = Signal(2, name=f"{name}_waits")
         rows = (stays, channel.following[:bits])
-        m.d.sync += both.eq(Cat(Match(m, self.flights, r, name=name).waits() for r in rows))
+        m.d.sync += both.eq(Cat(self.flights.hold(r) for r in rows))
         return Mux(channel.moved, both[1], both[0])
 
 

@@ -11,7 +11,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.records import row_bits, row_layout
 
-__all__ = ["Flights", "Match", "any_of"]
+__all__ = ["Flights", "Place", "any_of"]
 
 
 def any_of(values: list[Any]) -> Any:
@@ -19,13 +19,19 @@ def any_of(values: list[Any]) -> Any:
     return reduce(or_, values, Const(0))
 
 
-class _Place:
-    """Where a row may be: whether it is there, its row, its lanes, and whether it is of a kind slower than another."""
+class Place:
+    """Where a row may be: whether it is there and writes, its row, its lanes, and its kind."""
 
     def __init__(self, there: Any, row: Any, mask: Any, kind: Any) -> None:
         self.there, self.row, self.mask, self.kind = there, row, mask, kind
 
+    def holds(self, row: Any, mask: Any = None) -> Any:
+        """Whether words of a row are here; no mask means all lanes."""
+        same = self.there & (self.row == row)
+        return same if mask is None else same & (self.mask & mask).any()
+
     def slower_than(self, kind: Any) -> Any:
+        """Whether the row here is of a slower kind than another."""
         return (self.kind > kind) if not isinstance(self.kind, int) else Const(self.kind, 2) > kind
 
 
@@ -62,7 +68,7 @@ class _Slow:
                 m.d.sync += there.eq(0)
             with m.If(pushed):
                 m.d.sync += [there.eq(1), row.eq(ages[-1].row), mask.eq(ages[-1].mask)]
-            self.places.append(_Place(there, row, mask, kind))
+            self.places.append(Place(there, row, mask, kind))
             self.pushed.append(pushed)
             self.ending.append(there & ~(self.leaves & tail[n]))
             rows.append(row & tail[n].replicate(len(row)))
@@ -94,10 +100,8 @@ class Flights:
             m.d.sync += older.eq(younger)
         kinds = [kind for kind, there in ((1, config.float), (2, config.functions or config.divide)) if there]
         self.slow = [_Slow(m, config, kind, self.ages) for kind in kinds]
-        ages = [_Place(age.writes, age.row, age.mask, age.kind) for age in self.ages]
+        ages = [Place(age.writes, age.row, age.mask, age.kind) for age in self.ages]
         self.places = ages[1:] + [place for slow in self.slow for place in slow.places]
-        #: For each place: where its row is in the cycle before.
-        self.before = ages[:-1]
         last = self.ages[-1]
         self.final_there = last.writes & (last.kind == 0)
         self.row, self.mask = last.row, last.mask & self.final_there.replicate(config.lanes)
@@ -123,71 +127,19 @@ class Flights:
             ]
         )
 
-    def shifted(self, now: list[Any], issued: Any) -> list[Any]:
-        """Move what is known of each place to where its row is in the next cycle; `issued` of the one issued now."""
-        count = len(self.before)
+    def following(self, now: list[Any], issued: Any) -> list[Any]:
+        """Where what belongs to each place is in the next cycle; `issued` belongs to the row that is issued now."""
+        count = len(self.ages) - 1
         ages, rest = now[:count], now[count:]
-        following = [issued, *ages[:-1]]
+        found = [issued, *ages[:-1]]
         for slow in self.slow:
             mine, rest = rest[: len(slow.places)], rest[len(slow.places) :]
-            following += [Mux(p, ages[-1], v) for p, v in zip(slow.pushed, mine, strict=True)]
-        return following
+            found += [
+                Mux(p, ages[-1], Mux(stays, v, 0))
+                for p, stays, v in zip(slow.pushed, slow.ending, mine, strict=True)
+            ]
+        return found
 
-
-class Match:
-    """Which places hold words of a row.
-
-    Parameters
-    ----------
-    flights : Flights
-    row, mask : Value
-        Row and lanes; no mask means all lanes.
-    registered : bool
-        Compare a cycle early: `row` and `mask` are those of the next cycle.
-    held : Value, optional
-        With `registered`: the row of the next cycle is that of this one, whatever `row` says.
-    """
-
-    def __init__(
-        self,
-        m: Module,
-        flights: Flights,
-        row: Any,
-        mask: Any = None,
-        *,
-        name: str,
-        registered: bool = False,
-        held: Any = None,
-    ) -> None:
-        self.flights = flights
-
-        def compare(place: _Place) -> Any:
-            same = place.row == row
-            return same if mask is None else same & (place.mask & mask).any()
-
-        theirs = [place.there for place in flights.places]
-        found = [compare(place) for place in flights.places]
-        if registered:
-            # Of all but the row that is issued now and those that wait, it is known that they are there.
-            count = len(flights.before)
-            found = [f & there for f, there in zip(found[:count], theirs, strict=False)] + found[count:]
-            following = flights.shifted(found, compare(flights.before[0]))
-            found = [Signal(name=f"{name}_{n}") for n in range(len(found))]
-            if held is not None:
-                kept = flights.shifted([found[0] & theirs[0], *found[1:]], Const(0))
-                following = [Mux(held, k, f) for k, f in zip(kept, following, strict=True)]
-            m.d.sync += [s.eq(f) for s, f in zip(found, following, strict=True)]
-            theirs[1:count] = [Const(1)] * (count - 1)
-        self.found: list[Any] = found
-        self._waits = any_of([f & there for f, there in zip(found, theirs, strict=True)])
-
-    def waits(self) -> Any:
-        """Whether one of them is in flight."""
-        return self._waits
-
-    def waits_for_slower(self, kind: Any) -> Any:
-        """Whether one of them, of a slower kind, is in flight."""
-        if not self.flights.slow:
-            return Const(0)
-        pairs = zip(self.found, self.flights.places, strict=True)
-        return any_of([f & place.there & place.slower_than(kind) for f, place in pairs])
+    def hold(self, row: Any) -> Any:
+        """Whether any place has words of a row of the scratchpad."""
+        return any_of([place.holds(row) for place in self.places])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from tg2hdl_tpu.config import ADDRESS_BITS, LOOP_DEPTH
 from tg2hdl_tpu.hardware.records import PC_BITS
@@ -18,18 +18,18 @@ class LoopStack:
     Parameters
     ----------
     begins, ends : Value
-        The instruction `loop` or `end` is executed; not `ends` while `waits`.
+        The instruction `loop` has been executed, `end` is; not `ends` while `waits`.
     count, start : Value
-        With `begins`.  A count below 1 may be pushed by a program that stops in the next cycle.
+        With `begins`, which is the cycle after that of `loop`.  A count below 1 may be pushed by a program that stops.
 
     Attributes
     ----------
     waits : Value
-        `end` follows its `loop` at once: whether a count is 1 is known two cycles after it changes.
+        `end` follows its `loop` at once.
     repeats : Value
         The loop is not at its end; it goes on at `start`.
-    wrong : Value
-        There is no place for the loop, or none that ends.
+    overflows, underflows : Value
+        There is no place for the loop that begins; none that ends.
     """
 
     def __init__(self, m: Module, begins: Any, ends: Any, *, count: Any, start: Any, reset: Any) -> None:
@@ -37,20 +37,20 @@ class LoopStack:
             [Signal(bits, name=f"{name}{n}") for n in range(LOOP_DEPTH)]
             for name, bits in (("start", PC_BITS), ("left", ADDRESS_BITS), ("last", 1))
         )
-        depth, begun = Signal(range(LOOP_DEPTH + 2)), Signal()
-        self.waits = ends & begun
+        depth = Signal(range(LOOP_DEPTH + 2))
+        self.waits = ends & begins
         last = lasts[0]
-        self.start, self.repeats = starts[0], ends & ~begun & ~last
-        self.wrong = (begins & (depth == LOOP_DEPTH)) | (ends & ~begun & (depth == 0))
-        pops = ends & ~begun & last
+        self.start, self.repeats = starts[0], ends & ~begins & ~last
+        self.overflows = begins & (depth == LOOP_DEPTH)
+        self.underflows = ends & ~begins & (depth == 0)
+        pops = ends & ~begins & last
         ones = [left == 1 for left in counts]
-        m.d.sync += begun.eq(begins)
         with m.If(begins | pops):
             m.d.sync += depth.eq(Mux(begins, depth + 1, depth - 1))
         with m.If(self.repeats):
             m.d.sync += counts[0].eq(counts[0] - 1)
         for n in range(LOOP_DEPTH):
-            inner = (start, count, Const(0)) if n == 0 else (starts[n - 1], counts[n - 1], ones[n - 1])
+            inner = (start, count, count == 1) if n == 0 else (starts[n - 1], counts[n - 1], ones[n - 1])
             above = min(n + 1, LOOP_DEPTH - 1)
             outer = (starts[above], counts[above], ones[above])
             m.d.sync += lasts[n].eq(Mux(begins, inner[2], Mux(pops, outer[2], ones[n])))

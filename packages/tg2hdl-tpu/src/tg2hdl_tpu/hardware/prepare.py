@@ -67,8 +67,9 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
     last = number == x.further
     everything = Value.cast((1 << lanes) - 1)
 
+    first = Mux(is_load, x.dst, x.a)
     final, outside_final = Signal(signed(29), name="final"), Signal(signed(35), name="outside_final")
-    m.d.comb += [final.eq(x.a + x.further), outside_final.eq(x.b + x.further)]
+    m.d.comb += [final.eq(first + x.further), outside_final.eq(x.b + x.further)]
 
     def beyond(address: Any, shift: Any = 0) -> Any:
         """Whether `address >> shift` is no row, without waiting for the shifter."""
@@ -78,7 +79,7 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
     bad = Mux(
         is_vector,
         beyond(x.dst, x.segment) | beyond(a, x.shift) | wrong | (reads_b & beyond(x.b)),
-        Mux(is_dma, beyond(x.a) | beyond(final), beyond(a, x.shift)),
+        Mux(is_dma, beyond(first) | beyond(final), beyond(a, x.shift)),
     )
     kinds = [is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.kind == kind)) for kind in (1, 2)]
     m.d.comb += [
@@ -114,7 +115,7 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         out.outside_bad.eq((x.b < 0) | (outside_final >= config.xmem_rows)),
         out.transfer.eq(is_dma),
         out.load.eq(is_load),
-        out.first_row.eq(x.a),
+        out.first_row.eq(first),
         out.count.eq(x.further + 1),
         out.final.eq(final),
         out.outside.eq(x.b),

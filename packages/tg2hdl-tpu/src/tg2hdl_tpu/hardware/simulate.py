@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -11,21 +11,20 @@ from numpy.typing import NDArray
 
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import Trap, is_illegal
+from tg2hdl_tpu.isa import Trap, fields_of, is_illegal, predecoded
 from tg2hdl_tpu.machine import Result, host_rows
 
 __all__ = ["Hardware", "program_limbs"]
 
 
 def program_limbs(bundle: Bundle) -> NDArray[np.uint64]:
-    """Return a program as the program memory has it: with a bit that says that a word is an instruction."""
-    return np.array(
-        [
-            [word & (1 << 64) - 1, word >> 64, int(not is_illegal(word, bundle.config))]
-            for word in bundle.program
-        ],
-        dtype=np.uint64,
-    )
+    """Return a program as the program memory has it: with what it knows of each word."""
+    words = []
+    for word in bundle.program:
+        bits = (not is_illegal(word, bundle.config), *predecoded(SimpleNamespace(**fields_of(word))))
+        known = sum(bool(bit) << n for n, bit in enumerate(bits))
+        words.append([word & (1 << 64) - 1, word >> 64, known])
+    return np.array(words, dtype=np.uint64)
 
 
 class Hardware:

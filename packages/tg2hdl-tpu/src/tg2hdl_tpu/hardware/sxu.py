@@ -11,10 +11,12 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, Config
 from tg2hdl_tpu.hardware.loops import LoopStack
-from tg2hdl_tpu.hardware.records import PC_BITS, fields, is_one_of, part_logs, resolved_layout
-from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, OPCODES, Trap, illegal
+from tg2hdl_tpu.hardware.records import PC_BITS, fields, part_logs, resolved_layout
+from tg2hdl_tpu.isa import FIRST_VECTOR, GATHER, INSTRUCTION_BITS, PREDECODED, Trap, illegal, predecoded
 
 __all__ = ["Sxu"]
+
+_WORD = INSTRUCTION_BITS + 1 + len(PREDECODED)
 
 
 class Sxu(wiring.Component):
@@ -40,8 +42,8 @@ class Sxu(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        # The highest bit says that the word is an instruction of this machine.
-        self.program = MemoryData(shape=INSTRUCTION_BITS + 1, depth=config.imem_depth, init=[])
+        # The highest bits say whether the word is an instruction of this machine, and of which kind.
+        self.program = MemoryData(shape=_WORD, depth=config.imem_depth, init=[])
         super().__init__(
             {
                 "reset": In(1),
@@ -79,9 +81,9 @@ class Sxu(wiring.Component):
         m.d.comb += [
             write.en.eq(written[0]),
             write.addr.eq(written[1]),
-            write.data.eq(Cat(written[2], ~written[3].any())),
+            write.data.eq(Cat(written[2], ~written[3].any(), *predecoded(fields(written[2])))),
         ]
-        word, valid, pc = Signal(INSTRUCTION_BITS + 1), Signal(), Signal(PC_BITS)
+        word, valid, pc, outside = Signal(_WORD), Signal(), Signal(PC_BITS), Signal()
         fetched = Signal(PC_BITS)  # the address of what the memory shows
         target, redirect, consumed = Signal(PC_BITS), Signal(), Signal()
         following = Signal(PC_BITS)
@@ -111,30 +113,24 @@ class Sxu(wiring.Component):
         m.d.sync += valid.eq(~idle & ~redirect & (~steps | shown | passes))
         with m.If(steps):
             m.d.sync += [word.eq(Mux(passes, write.data, read.data)), pc.eq(fetched)]
+            m.d.sync += outside.eq(fetched >= config.imem_depth)
 
         i = fields(word)
-        registers = Array([Signal(signed(ADDRESS_BITS), name=f"a{n}") for n in range(ADDRESS_REGISTERS)])
+        kind = dict(zip(PREDECODED, word[INSTRUCTION_BITS + 1 :], strict=True))
+        registers = Array(Signal(signed(ADDRESS_BITS), name=f"a{n}") for n in range(ADDRESS_REGISTERS))
         a_register = registers[i.a_reg]
-        rows = is_one_of(
-            i.opcode, (n for n, o in OPCODES.items() if o.form in ("weights", "index", "dma", "lda"))
-        )
-        rows = rows | (i.opcode >= 32)
-        is_lda = i.opcode == OPCODES["lda"].code
-        is_dma = is_one_of(i.opcode, ("load", "store"))
         waits, waiting_register, waiting_pc = Signal(), Signal(3), Signal(PC_BITS)
-        can, run, late = Signal(), Signal(), Signal()
-        outside, wrong = Signal(), Signal()
+        can, run, late, wrong = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             can.eq(valid & ~self.halting & ~waits),
-            outside.eq(pc >= config.imem_depth),
-            wrong.eq(~word[-1]),
+            wrong.eq(~word[INSTRUCTION_BITS]),
             run.eq(can & ~outside & ~wrong),
-            self.valid.eq(run & rows & ~late),
+            self.valid.eq(run & kind["rows"] & ~late),
         ]
-        self._resolve(m, i, registers, is_dma, is_lda)
+        self._resolve(m, i, kind, registers)
         m.d.comb += self.instruction.pc.eq(pc)
         with m.If(self.valid & self.ready):
-            m.d.sync += [waits.eq(is_lda), waiting_register.eq(i.dst_reg), waiting_pc.eq(pc)]
+            m.d.sync += [waits.eq(kind["lda"]), waiting_register.eq(i.dst_reg), waiting_pc.eq(pc)]
         # `lda` and `set` never write in the same cycle.
         total, sets, comes = Signal(signed(34)), Signal(), Signal()
         m.d.comb += [total.eq(a_register + i.b), comes.eq(waits & self.word_valid & ~self.halting)]
@@ -146,17 +142,18 @@ class Sxu(wiring.Component):
 
         # What was written is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
         checked, checks, loops, unbalanced = Signal(signed(34)), Signal(), Signal(), Signal()
-        checked_pc = Signal(PC_BITS)
+        checked_pc, following_pc = Signal(PC_BITS), Signal(PC_BITS)
         top = checked[ADDRESS_BITS - 1 :]
         fits = ~top.any() | top.all()
         positive = ~checked[-1] & checked[:ADDRESS_BITS].any()
-        m.d.comb += late.eq((unbalanced | (checks & ~(fits & (positive | ~loops)))) & ~self.halting)
-
         names = ("set", "loop", "end", "jump", "bz", "bnz", "bneg")
-        does = {name: run & (i.opcode == OPCODES[name].code) for name in names}
-        stack = LoopStack(m, does["loop"], does["end"], count=total, start=pc + 1, reset=self.reset)
+        does = {name: run & kind[name] for name in names}
+        begins = checks & loops
+        stack = LoopStack(m, begins, does["end"], count=checked, start=following_pc, reset=self.reset)
+        wrong_sum = checks & ~(fits & (positive | ~loops))
+        m.d.comb += late.eq((unbalanced | stack.overflows | wrong_sum) & ~self.halting)
         branches = does["bz"] | does["bnz"] | does["bneg"]
-        zero, negative, tested = a_register == 0, a_register < 0, Const(1)
+        zero, negative, tested = Array([r == 0 for r in registers])[i.a_reg], a_register < 0, Const(1)
         if config.issue_registers:
             # A cycle to look at the register, and one to branch.
             values, (zero, negative, tested) = (
@@ -167,20 +164,22 @@ class Sxu(wiring.Component):
         taken = (does["bz"] & zero) | (does["bnz"] & ~zero) | (does["bneg"] & negative)
         m.d.comb += [
             sets.eq(does["set"]),
-            consumed.eq(Mux(rows, self.valid & self.ready, run & ~stack.waits & (tested | ~branches))),
+            # After a trap, nothing is executed, whatever is fetched.
+            consumed.eq(run & Mux(kind["rows"], self.ready, ~stack.waits & (tested | ~branches))),
             redirect.eq(stack.repeats | does["jump"] | (taken & tested)),
             target.eq(Mux(does["end"], stack.start, i.dst)),
         ]
         m.d.sync += [
             checked.eq(Mux(waits, self.word, total)),
             checked_pc.eq(Mux(waits, waiting_pc, pc)),
+            following_pc.eq(pc + 1),
             checks.eq(sets | comes | does["loop"]),
             loops.eq(does["loop"]),
-            unbalanced.eq(stack.wrong),
+            unbalanced.eq(stack.underflows),
         ]
         m.d.comb += [
             self.trap_pc.eq(Mux(late, checked_pc, pc)),
-            self.halt.eq(late | (can & (outside | wrong)) | (run & (i.opcode == OPCODES["halt"].code))),
+            self.halt.eq(late | (can & (outside | wrong)) | (run & kind["halt"])),
         ]
         with m.If(late):
             m.d.comb += self.trap.eq(Mux(loops | unbalanced, Trap.LOOP, Trap.REGISTER))
@@ -193,25 +192,23 @@ class Sxu(wiring.Component):
             m.d.sync += [register.eq(0) for register in registers]
         return m
 
-    def _resolve(self, m: Module, i: Any, registers: Any, is_dma: Any, is_lda: Any) -> None:
+    def _resolve(self, m: Module, i: Any, kind: dict[str, Any], registers: Any) -> None:
         out = self.instruction
         for name in out.shape().members:
             if hasattr(i, name) and name not in ("dst", "a", "b"):
                 m.d.comb += out[name].eq(getattr(i, name))
-        row = i.b[:16]
-        base = Mux(is_dma | i.constant, i.b, row)
         config = self.config
-        is_tile, is_weights, is_load = (i.opcode == OPCODES[n].code for n in ("tile", "weights", "load"))
         for pre in (1, 2):
             logs = part_logs(config, pre)
             with m.If(i.pre == pre):
-                m.d.comb += out.shift.eq(Mux(is_tile, logs[2], Mux(is_weights, logs[1], logs[0])))
+                chosen = Mux(kind["tile"], logs[2], Mux(kind["weights"], logs[1], logs[0]))
+                m.d.comb += out.shift.eq(chosen)
         m.d.comb += [
-            out.dst.eq(i.dst + Mux(is_lda, 0, registers[i.dst_reg])),
-            # Of a transfer, the rows of the scratchpad.
-            out.a.eq(Mux(is_load, i.dst + registers[i.dst_reg], i.a + registers[i.a_reg])),
+            out.dst.eq(i.dst + registers[i.dst_reg]),
+            out.a.eq(i.a + registers[i.a_reg]),
             out.further.eq(i.count - 1),
-            out.gathers.eq((i.opcode >= 32) & (i.pre != 3) & (i.xlu == GATHER)),
-            out.b.eq(base + Mux(i.constant, 0, registers[i.b_reg])),
+            out.gathers.eq((i.opcode >= FIRST_VECTOR) & (i.pre != 3) & (i.xlu == GATHER)),
+            # The register of a constant is a0.
+            out.b.eq(Mux(kind["wide"], i.b, i.b[:16]) + registers[i.b_reg]),
             out.b_stride.eq(i.b[16:].as_signed()),
         ]

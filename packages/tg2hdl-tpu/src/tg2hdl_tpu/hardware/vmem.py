@@ -24,8 +24,10 @@ class Vmem(wiring.Component):
         `Config.read_registers`.
     constant, word : In
         In that next cycle: `b_data` is this word for all lanes.
-    store_row, store_en : In
-        A row that the DMA store reads through port B, in place of the pipeline.
+    uses_b : In(2)
+        The pipeline reads a row of this bank through port B; else the DMA store does.
+    store_row : In
+        The row that it reads.
     writes, row, data, mask : In
         The row that the pipeline writes, with an enable for each lane.
     load_row, load_data, load_en : In
@@ -46,8 +48,8 @@ class Vmem(wiring.Component):
                 "b_row": In(bits),
                 "constant": In(1),
                 "word": In(32),
+                "uses_b": In(2),
                 "store_row": In(bits),
-                "store_en": In(1),
                 "writes": In(1),
                 "row": In(bits),
                 "data": In(word),
@@ -69,14 +71,13 @@ class Vmem(wiring.Component):
             m.submodules[f"bank{number}"] = memory = Memory(contents)
             a, b = memory.read_port(), memory.read_port()
             write = memory.write_port(granularity=32)
-            stored = self.store_en & (self.store_row[-1] == number)
             loaded = self.load_en & (self.load_row[-1] == number)
             # What is known late decides only whether anything is written.
             written = self.writes & (self.row[-1] == number)
             mine = self.mask & written.replicate(self.config.lanes)
             m.d.comb += [
                 a.addr.eq(self.a_row[:-1]),
-                b.addr.eq(Mux(stored, self.store_row[:-1], self.b_row[:-1])),
+                b.addr.eq(Mux(self.uses_b[number], self.b_row[:-1], self.store_row[:-1])),
                 write.addr.eq(Mux(written, self.row[:-1], self.load_row[:-1])),
                 write.data.eq(Mux(written, self.data, self.load_data)),
                 write.en.eq(mine | loaded.replicate(self.config.lanes)),

@@ -20,7 +20,7 @@ struct Instr {
     uint8_t opcode, valid;
     int32_t pc;
     int32_t dst, dst_stride, a, a_stride, b, b_stride;
-    int32_t count;
+    int32_t count, row;                    // rows; number of this one
     uint8_t pre, constant, relu, levels, accumulate, pack, reduce, segment, k, xlu, dst_reg;
 };
 
@@ -104,9 +104,11 @@ inline int32_t combine(int how, int32_t x, int32_t y) {
 
 struct Run {
     Machine &m;
-    Instr x{}, q{};        // the instruction in the row stage, and the one that waits
-    Instr p{};             // the row that is issued next, and its number
-    int32_t done_rows = 0, p_row = 0;
+    Instr x{};             // the instruction in the row stage, and those that wait
+    Instr q[1 + TPU_ISSUE_REGISTERS]{};
+    int waiting = 0;
+    Instr first{}, second{}, p{};  // rows behind the one that is issued next, and this one
+    int32_t done_rows = 0;
     bool beat = false;
     int64_t unit_free[3] = {};
     int64_t index_ready = 0;
@@ -172,23 +174,25 @@ struct Run {
     // -- row stage -------------------------------------------------------------------------------------------------
     void stop(int trap, int at_pc) {
         halting = true;
-        x.valid = q.valid = p.valid = 0;
+        x.valid = p.valid = first.valid = second.valid = 0;
+        waiting = 0;
         lda_at = 0;
         c.trap = trap;
         c.pc = at_pc;
     }
 
-    void prepare() {
-        if (p.valid || !x.valid) return;
+    static bool is(const Instr &row, int form) { return row.valid && tpu_form(row.opcode) == form; }
+
+    void prepare(Instr &to, bool index_comes) {
+        if (to.valid || !x.valid) return;
         bool gathers = tpu_form(x.opcode) == FORM_VECTOR && x.pre != 3 && x.xlu == 1;
-        if (gathers && !primed) { primed = t >= index_ready; return; }  // `p` is free: no `index` is to be issued
-        if (TPU_ISSUE_REGISTERS && x_state == X_DMA) return;  // a row behind a transfer sees its channel
-        p = x;
+        if (gathers && !primed) { primed = t >= index_ready && !index_comes; return; }
+        to = x;
         if (gathers) {
             int32_t i = m.index[done_rows];
-            p.a = i < 0 || i > 0xFFFF ? -1 : x.a + i;
+            to.a = i < 0 || i > 0xFFFF ? -1 : x.a + i;
         }
-        p_row = done_rows++;
+        to.row = done_rows++;
         x.a += x.a_stride;
         if (!x.constant) x.b += x.b_stride;
         if (!x.accumulate) x.dst += x.dst_stride;
@@ -197,8 +201,21 @@ struct Run {
         if (!many || done_rows == x.count) { x.valid = 0; done_rows = 0; primed = false; }
     }
 
+    // With registers: all rows in the queue move, or none; what follows a transfer is compared when its channel has it.
+    void advance(bool behind, bool index_comes) {
+        if (p.valid) return;
+        p = second;
+        second.valid = 0;
+        if (behind) return;
+        second = first;
+        first.valid = 0;
+        prepare(first, index_comes);
+    }
+
     void issue() {
         x_state = X_IDLE;
+        bool behind = is(p, FORM_DMA) || is(second, FORM_DMA);
+        bool index_comes = is(p, FORM_INDEX) || is(second, FORM_INDEX) || is(first, FORM_INDEX);
         if (p.valid) {
             x_pc = p.pc;
             switch (tpu_form(p.opcode)) {
@@ -207,7 +224,7 @@ struct Run {
             default: issue_read();
             }
         }
-        if (TPU_ISSUE_REGISTERS) prepare();
+        if (TPU_ISSUE_REGISTERS) advance(behind, index_comes);
     }
 
     // With registers, the row stage compares its rows with the channels as they were in the cycle before.
@@ -295,7 +312,7 @@ struct Run {
         }
         if (p.pre == 1) last_check = t;
         int from = p.a % per_row * n;
-        int8_t *to = whole ? &m.weights[0][0] : m.weights[p_row];
+        int8_t *to = whole ? &m.weights[0][0] : m.weights[p.row];
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
             if (p.pre == 1 && r.w[at] != (int8_t)r.w[at]) return stop(TRAP_INT8, p.pc);
@@ -305,7 +322,7 @@ struct Run {
             to[n_at] = p.pre == 1 ? (int8_t)r.w[at] : (int8_t)((uint32_t)r.w[at / 4] >> 8 * (at % 4));
         }
         p.valid = 0;
-        if (whole || p_row + 1 == p.count) c.instructions++;
+        if (whole || p.row + 1 == p.count) c.instructions++;
     }
 
     void issue_vector() {
@@ -322,7 +339,7 @@ struct Run {
         int width = L >> p.segment, lane = (p.dst & (segments - 1)) * width;
         uint32_t mask = (uint32_t)(((1ull << width) - 1) << lane);
         uint32_t straight = p.levels ? ~0u : mask;
-        bool last = p_row == p.count - 1;
+        bool last = p.row == p.count - 1;
         bool writes = !p.accumulate || last;
         int64_t at = t + LATENCY[kind];
         if (reads_c && !beat) {  // the cycle that reads the old destination
@@ -377,7 +394,7 @@ struct Run {
         tpu_execute(p.opcode, a, b, vc, p.k, r.w);
         if (p.relu) for (int i = 0; i < L; i++) r.w[i] = r.w[i] < 0 ? 0 : r.w[i];
         if (p.accumulate) {
-            if (p_row) for (int i = 0; i < L; i++) r.w[i] = combine(p.reduce, accumulator.w[i], r.w[i]);
+            if (p.row) for (int i = 0; i < L; i++) r.w[i] = combine(p.reduce, accumulator.w[i], r.w[i]);
             accumulator = r;
         }
         if (writes) {
@@ -401,7 +418,7 @@ struct Run {
 
     // -- SXU -------------------------------------------------------------------------------------------------------
     bool idle() const {
-        return !x.valid && !q.valid && !p.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
+        return !x.valid && !waiting && !p.valid && !first.valid && !second.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
     }
 
     bool fits(int64_t v) const { return v >= -(1 << (TPU_ADDRESS_BITS - 1)) && v < 1 << (TPU_ADDRESS_BITS - 1); }
@@ -434,8 +451,14 @@ struct Run {
     }
 
     void sequence(bool ready) {
-        bool full = q.valid;
-        if (ready && full) { x = q; q.valid = 0; }
+        constexpr int places = 1 + TPU_ISSUE_REGISTERS;
+        bool full = waiting == places;
+        if (ready && waiting) {
+            x = q[0];
+            q[0] = q[places - 1];
+            waiting--;
+            ready = false;
+        } else if (TPU_ISSUE_REGISTERS) ready = false;  // no instruction goes through at once
         s_pc = pc;
         if (halting) { s_state = S_HALT; return; }
         if (late) { pc = late_pc; return trap(late); }
@@ -464,7 +487,7 @@ struct Run {
         r.a = saturated((int64_t)i.a + reg(LOW_A_REG));
         if (!i.constant) r.b = saturated((int64_t)i.b + reg(LOW_B_REG));
         if (tpu_form(i.opcode) == FORM_LDA) { lda_at = -1; lda_reg = i.dst_reg; lda_pc = pc; }
-        (ready ? x : q) = r;
+        (ready ? x : q[waiting++]) = r;
         pc++;
         latched = false;
     }
@@ -549,7 +572,7 @@ struct Run {
         if (!tpu_reads_b(p.opcode) && !(p.pre == 3 && p.xlu == 3)) return -1;
         if (tpu_reads_c(p.opcode) && !beat) return -1;
         int32_t to = p.dst >> p.segment;
-        if ((!p.accumulate || p_row == p.count - 1) && covers(store, to)) return -1;
+        if ((!p.accumulate || p.row == p.count - 1) && covers(store, to)) return -1;
         return (p.b & TPU_VMEM_ROWS / 2) != 0;
     }
 
@@ -583,7 +606,7 @@ struct Run {
         for (t = 1;; t++) {
             if (t > limit) { c.cycles = limit; c.trap = TRAP_LIMIT; c.pc = pc; return c.trap; }
             see();
-            if (!TPU_ISSUE_REGISTERS) prepare();
+            if (!TPU_ISSUE_REGISTERS) prepare(p, false);
             int b_bank = port_b_bank();
             int load_pc = load.active ? load.pc : -1, store_pc = store.active ? store.pc : -1;
             bool finished = halting && idle();

@@ -117,14 +117,19 @@ class TensorCore(wiring.Component):
             sxu.streaming.eq(self.port.streaming),
             sxu.known.eq(self.port.write_address),
         ]
+        # Why it stopped is known a cycle later, unless an older row traps in this one.
+        halted, reason = Signal(), Signal(len(self.trap) + len(self.pc))
+        m.d.sync += [halted.eq(sxu.halt & self.running), reason.eq(Cat(sxu.trap, sxu.trap_pc))]
         with m.If(sxu.halt & self.running):
-            m.d.sync += [halting.eq(1), self.trap.eq(sxu.trap), self.pc.eq(sxu.trap_pc)]
+            m.d.sync += halting.eq(1)
+        with m.If(halted):
+            m.d.sync += Cat(self.trap, self.pc).eq(reason)
         with m.If(self.stop != 0):
             m.d.sync += [halting.eq(1), self.trap.eq(self.stop), self.pc.eq(self.r.pc)]
         with m.If(data_trap != 0):
             m.d.sync += [halting.eq(1), self.trap.eq(data_trap), self.pc.eq(self.ages[config.check].pc)]
         with m.If((self.stop != 0) | (data_trap != 0)):
-            m.d.sync += [x_valid.eq(0), waiting.eq(0), *self.queue.clear()]
+            m.d.sync += [x_valid.eq(0), waiting.eq(0), halted.eq(0), *self.queue.clear()]
 
         moves = self.load.active | self.store.active | self.port.active | self.flights.remain | self.unchecked
         idle = ~(x_valid | waiting.any() | self.queue.any | moves)
@@ -243,8 +248,8 @@ class TensorCore(wiring.Component):
         reasons += [Mux(r.load, load.active, store.active), self.unchecked, self.port.active]
         hands_over = goes & ~any_of(reasons)
         if config.issue_registers:  # compared in one cycle, handed over in the next
-            looked, against = Signal(), Signal(len(reasons))
-            m.d.sync += [looked.eq(goes), against.eq(Cat(reasons))]
+            looked, against = Signal(), Signal(2)
+            m.d.sync += [looked.eq(goes), against.eq(Cat(any_of(reasons[:2]), any_of(reasons[2:])))]
             hands_over = self.r_valid & looked & ~against.any()
         for channel, which in ((load, r.load), (store, ~r.load)):
             m.d.comb += [
@@ -264,7 +269,7 @@ class TensorCore(wiring.Component):
         ]
         with m.If(self.r_valid & r.bad):
             m.d.comb += self.stop.eq(Trap.VMEM)
-        with m.Elif(self.r_valid & r.transfer & r.outside_bad):
+        with m.Elif(self.r_valid & r.outside_bad):
             m.d.comb += self.stop.eq(Trap.XMEM)
         with m.If(issues):
             m.d.sync += beat.eq(holds)
@@ -449,7 +454,7 @@ class TensorCore(wiring.Component):
             & ~self.read_waits
         )
         same_bank = self.flights.writes & (self.flights.row[-1] == load.row[bits - 1])
-        put, pop, from_port = Signal(), Signal(), self.port.active | ~self.running
+        put, pop, from_port = Signal(), Signal(), ~load.active
         ready, head = arriving.ready, arriving.head
         if config.issue_registers:
             ready, head = Signal(name="staged"), Signal(config.row_bits, name="staged_row", reset_less=True)
@@ -512,9 +517,8 @@ class TensorCore(wiring.Component):
         if not self.config.issue_registers:
             return self.flights.hold(row)
         # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
-        stays = Mux(channel.active, row, self.r.first_row)
         both = Signal(2, name=f"{name}_waits")
-        rows = (stays, channel.following[:bits])
+        rows = (row, channel.following[:bits])
         m.d.sync += both.eq(Cat(self.flights.hold(r) for r in rows))
         return Mux(channel.moved, both[1], both[0])
 

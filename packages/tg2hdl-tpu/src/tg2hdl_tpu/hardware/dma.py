@@ -128,8 +128,10 @@ class Channel(wiring.Component):
         with m.If(self.finish):
             m.d.sync += self.active.eq(0)
         with m.If(self.start):
+            m.d.sync += self.active.eq(1)
+        with m.If(~self.active):
+            # Until it starts, so that the first row is known a cycle before.
             m.d.sync += [
-                self.active.eq(1),
                 self.row.eq(self.first),
                 self.following.eq(self.first + 1),
                 self.last.eq(self.final),

@@ -11,7 +11,7 @@ from tg2hdl_tpu.hardware.records import is_one_of, part_logs, prepared_layout, r
 from tg2hdl_tpu.isa import OPCODES
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
-__all__ = ["prepared"]
+__all__ = ["prepared", "with_checks"]
 
 _SAME = (
     "opcode",
@@ -68,18 +68,16 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
     everything = Value.cast((1 << lanes) - 1)
 
     first = Mux(is_load, x.dst, x.a)
-    final, outside_final = Signal(signed(29), name="final"), Signal(signed(35), name="outside_final")
-    m.d.comb += [final.eq(first + x.further), outside_final.eq(x.b + x.further)]
 
-    def beyond(address: Any, shift: Any = 0) -> Any:
+    def beyond(address: Any, shift: Any) -> Any:
         """Whether `address >> shift` is no row, without waiting for the shifter."""
         low = [address[bits + n] & (shift <= n) for n in range(7)]
         return Cat(low).any() | address[bits + 7 :].any()
 
     bad = Mux(
         is_vector,
-        beyond(x.dst, x.segment) | beyond(a, x.shift) | wrong | (reads_b & beyond(x.b)),
-        Mux(is_dma, beyond(first) | beyond(final), beyond(a, x.shift)),
+        beyond(x.dst, x.segment) | beyond(a, x.shift) | wrong | (reads_b & x.b[bits:].any()),
+        Mux(is_dma, first[bits:].any(), beyond(a, x.shift)),
     )
     kinds = [is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.kind == kind)) for kind in (1, 2)]
     m.d.comb += [
@@ -111,14 +109,22 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         out.reads_b.eq(reads_b),
         out.reads_c.eq(is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_c))),
         out.ends.eq(last | is_tile | is_lda | is_index | is_dma),
-        out.bad.eq(bad),
-        out.outside_bad.eq((x.b < 0) | (outside_final >= config.xmem_rows)),
+        out.wrong.eq(bad),
         out.transfer.eq(is_dma),
         out.load.eq(is_load),
         out.first_row.eq(first),
         out.count.eq(x.further + 1),
-        out.final.eq(final),
+        out.final.eq(first + x.further),
         out.outside.eq(x.b),
-        out.outside_final.eq(outside_final),
+        out.outside_final.eq(x.b + x.further),
     ]
+    if not config.issue_registers:
+        m.d.comb += with_checks(config, out, out)
     return out
+
+
+def with_checks(config: Config, row: Any, out: Any) -> list[Any]:
+    """Assign what `row` says of its addresses, and what its sums say of them, to `out`."""
+    beyond = row.final[row_bits(config) :].any()
+    wrong = row.outside[-1] | (row.outside_final >= config.xmem_rows)
+    return [out.bad.eq(row.wrong | (row.transfer & beyond)), out.outside_bad.eq(row.transfer & wrong)]

@@ -10,6 +10,7 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.dma import Channel
 from tg2hdl_tpu.hardware.flights import Flights, Place, any_of
 from tg2hdl_tpu.hardware.host import HostPort
+from tg2hdl_tpu.hardware.prepare import with_checks
 from tg2hdl_tpu.hardware.records import prepared_layout
 
 __all__ = ["RowQueue"]
@@ -19,7 +20,8 @@ class RowQueue:
     """Hands rows to the issue; with `Config.issue_registers` two cycles after it takes them.
 
     Each row is compared with all that are before it, in the queue and in the pipeline, once; what was found moves as
-    they move.  So the issue sees one bit of a register for all of them.
+    they move.  So the issue sees one bit of a register for all of them.  A place to spare lets the preparation go on
+    without knowing what the issue does.
 
     Parameters
     ----------
@@ -58,36 +60,39 @@ class RowQueue:
         store: Channel,
     ) -> None:
         self.flights = flights
-        self.channels = {
-            "read": [(c, which) for which in ("a_row", "b_row") for c in (load, port)],
-            "to": [(load, "to"), (port, "to")],
-            "kept": [(store, "to")],
-        }
+        self.incoming, self.store = (load, port), store
         if not config.issue_registers:
             self.row, self.valid, self.indices, self.steps = row, ready, [], ~held
             found = [self._of_place(row, place) for place in flights.places]
             self._take(any_of(found), self._covers(row))
             return
         layout = prepared_layout(config)
-        first, second, self.row = rows = [Signal(layout, name=f"row{n}", reset_less=True) for n in range(3)]
-        self.valids = [Signal(name=f"row{n}_valid") for n in range(3)]
-        self.valid = self.valids[2]
+        spare, first, second, self.row = [Signal(layout, name=f"row{n}", reset_less=True) for n in range(4)]
+        self.valids = [Signal(name=f"row{n}_valid") for n in range(4)]
+        spare_valid, first_valid, second_valid, self.valid = self.valids
+        rows = (spare, first, second, self.row)
         self.indices = [v & r.indices for v, r in zip(self.valids, rows, strict=True)]
         # Behind a transfer, rows are compared with what its channel has then.
-        behind = Signal(name="behind_transfer")
-        transfers = [v & r.transfer for v, r in zip(self.valids, rows, strict=True)]
-        m.d.comb += behind.eq(transfers[1] | transfers[2])
-        self.steps = ~held & ~behind
-        with m.If(self.steps):
-            m.d.sync += [first.eq(row), self.valids[0].eq(ready)]
+        behind = (second_valid & second.transfer) | (self.valid & self.row.transfer)
+        moves = ~held & ~behind
+        self.steps = ~spare_valid
+        with m.If(~spare_valid):
+            m.d.sync += spare.eq(row)
+        with m.If(moves | ~first_valid):
+            m.d.sync += [first.eq(Mux(spare_valid, spare, row)), first_valid.eq(spare_valid | ready)]
+            m.d.sync += spare_valid.eq(0)
+        with m.Else():
+            m.d.sync += spare_valid.eq(spare_valid | ready)
         with m.If(~held):
             m.d.sync += [
                 second.eq(first),
+                *with_checks(config, first, second),
                 self.row.eq(second),
-                Cat(self.valids[1:]).eq(Cat(self.valids[0] & ~behind, self.valids[1])),
+                second_valid.eq(first_valid & ~behind),
+                self.valid.eq(second_valid),
             ]
         ahead = [
-            Place(v & r.writes, r.to, r.mask, r.kind) for v, r in zip(self.valids[1:], rows[1:], strict=True)
+            Place(v & r.writes, r.to, r.mask, r.kind) for v, r in zip(self.valids[2:], rows[2:], strict=True)
         ]
         by_second, by_last, *mine = [self._of_place(first, place) for place in [*ahead, *flights.places]]
         # What the second row and the last one have found, of places as they are now; and the second of the last.
@@ -105,7 +110,7 @@ class RowQueue:
             m.d.sync += last_of_second.eq(by_second)
         covered = self._covers(first)
         states = [Signal.like(covered, name=f"covers{n}") for n in (1, 2)]
-        rests = [state & ~self._passed(r) for state, r in zip(states, rows[1:], strict=True)]
+        rests = [state & ~self._passed(r) for state, r in zip(states, rows[2:], strict=True)]
         m.d.sync += [
             states[0].eq(Mux(held, rests[0], covered)),
             states[1].eq(Mux(held, rests[1], rests[0])),
@@ -128,27 +133,26 @@ class RowQueue:
         return Cat(reads, to, *slower)
 
     def _covers(self, row: Any) -> Value:
-        """Of each channel, whether a row is still to be moved."""
+        """Whether rows are still to come from either channel, which never both have some, or to be stored."""
+
+        def covers(channel: Any, row: Any) -> Any:
+            return channel.active & (row >= channel.row) & (row <= channel.last)
+
+        incoming = [any_of([covers(c, r) for c in self.incoming]) for r in (row.a_row, row.b_row, row.to)]
         return Cat(
-            channel.active
-            & (row[which] >= channel.row)
-            & (row[which] <= channel.last)
-            & (row.reads_b if which == "b_row" else 1)
-            for group in self.channels.values()
-            for channel, which in group
+            incoming[0], row.reads_b & incoming[1], incoming[2], row.writes & covers(self.store, row.to)
         )
 
     def _passed(self, row: Any) -> Value:
-        """Of each channel, whether it moved a row in the last cycle."""
-        return Cat(
-            channel.moved & (channel.before == row[which])
-            for group in self.channels.values()
-            for channel, which in group
-        )
+        """Of each of `_covers`, whether that row moved in the last cycle."""
+
+        def passed(channel: Any, row: Any) -> Any:
+            return channel.moved & (channel.before == row)
+
+        incoming = [any_of([passed(c, r) for c in self.incoming]) for r in (row.a_row, row.b_row, row.to)]
+        return Cat(*incoming, passed(self.store, row.to))
 
     def _take(self, waits: Any, covers: Any) -> None:
         self.reads, self.to = waits[0], waits[1]
         self.slower = waits[2] if self.flights.slow else Const(0)
-        self.read_arrives = covers[:4].any()
-        self.to_arrives = covers[4:6].any()
-        self.kept = covers[6]
+        self.read_arrives, self.to_arrives, self.kept = covers[:2].any(), covers[2], covers[3]

@@ -129,15 +129,16 @@ def prepared_layout(config: Config) -> data.StructLayout:
             "reads_b": 1,
             "reads_c": 1,
             "ends": 1,  # the last row of its instruction
+            "wrong": 1,  # an address is, as far as it is known without a sum
             "bad": 1,
             "outside_bad": 1,
             "transfer": 1,
             "load": 1,
             "first_row": bits,
-            "final": bits,
+            "final": signed(29),
             "count": 10,
-            "outside": ADDRESS_BITS,
-            "outside_final": ADDRESS_BITS,
+            "outside": signed(34),
+            "outside_final": signed(35),
         }
     )
 

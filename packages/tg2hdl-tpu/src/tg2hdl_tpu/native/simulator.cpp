@@ -107,7 +107,7 @@ struct Run {
     Instr x{};             // the instruction in the row stage, and those that wait
     Instr q[1 + TPU_ISSUE_REGISTERS]{};
     int waiting = 0;
-    Instr first{}, second{}, p{};  // rows behind the one that is issued next, and this one
+    Instr spare{}, first{}, second{}, p{};  // rows behind the one that is issued next, and this one
     int32_t done_rows = 0;
     bool beat = false;
     int64_t unit_free[3] = {};
@@ -174,7 +174,7 @@ struct Run {
     // -- row stage -------------------------------------------------------------------------------------------------
     void stop(int trap, int at_pc) {
         halting = true;
-        x.valid = p.valid = first.valid = second.valid = 0;
+        x.valid = p.valid = spare.valid = first.valid = second.valid = 0;
         waiting = 0;
         lda_at = 0;
         c.trap = trap;
@@ -203,19 +203,24 @@ struct Run {
 
     // With registers: all rows in the queue move, or none; what follows a transfer is compared when its channel has it.
     void advance(bool behind, bool index_comes) {
-        if (p.valid) return;
-        p = second;
-        second.valid = 0;
-        if (behind) return;
-        second = first;
-        first.valid = 0;
-        prepare(first, index_comes);
+        bool room = !spare.valid;
+        if (!p.valid) {
+            p = second;
+            second.valid = 0;
+            if (!behind) {
+                second = first;
+                first = spare;
+                spare.valid = 0;
+            }
+        }
+        if (room) prepare(first.valid ? spare : first, index_comes);
     }
 
     void issue() {
         x_state = X_IDLE;
         bool behind = is(p, FORM_DMA) || is(second, FORM_DMA);
-        bool index_comes = is(p, FORM_INDEX) || is(second, FORM_INDEX) || is(first, FORM_INDEX);
+        bool index_comes = is(p, FORM_INDEX) || is(second, FORM_INDEX) || is(first, FORM_INDEX) ||
+                           is(spare, FORM_INDEX);
         if (p.valid) {
             x_pc = p.pc;
             switch (tpu_form(p.opcode)) {
@@ -418,7 +423,7 @@ struct Run {
 
     // -- SXU -------------------------------------------------------------------------------------------------------
     bool idle() const {
-        return !x.valid && !waiting && !p.valid && !first.valid && !second.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
+        return !x.valid && !waiting && !p.valid && !first.valid && !second.valid && !spare.valid && last_write <= t && t > last_check + CHECK && !load.active && !store.active && arrived == host.count;
     }
 
     bool fits(int64_t v) const { return v >= -(1 << (TPU_ADDRESS_BITS - 1)) && v < 1 << (TPU_ADDRESS_BITS - 1); }

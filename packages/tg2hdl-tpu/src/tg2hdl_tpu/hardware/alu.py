@@ -14,11 +14,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_tpu.hardware.counts import leading_of_nibbles, leading_zeros, ones, ones_of_nibbles
+from tg2hdl_tpu.hardware.counts import leading_of_bytes, leading_zeros, ones, ones_of_bytes
 from tg2hdl_tpu.hardware.records import is_one_of
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
-__all__ = ["CONTROLS", "SHORT", "Alu", "controls", "decoded"]
+__all__ = ["CONTROLS", "SHORT", "Alu", "controls", "decoded", "operations"]
 
 SHORT = tuple(op for op in VECTOR_OPS if not op.is_long)
 """Operations of this unit."""
@@ -81,9 +81,15 @@ def controls() -> dict[str, tuple[str, ...]]:
     return CONTROLS | {f"own {op.name}": (op.name,) for op in SHORT if op.hardware}
 
 
-def decoded(opcode: Any) -> Value:
-    """Return the bits of `controls` for an opcode."""
-    return Cat(is_one_of(opcode, names) for names in controls().values())
+def operations(opcode: Any) -> Value:
+    """Return a bit for each of `SHORT`: whether it is the one of this opcode."""
+    return Cat(is_one_of(opcode, (op.name,)) for op in SHORT)
+
+
+def decoded(operation: Any) -> Value:
+    """Return the bits of `controls` for the bits of `operations`."""
+    bits = {op.name: operation[n] for n, op in enumerate(SHORT)}
+    return Cat(reduce(or_, [bits[name] for name in names]) for names in controls().values())
 
 
 def _where(condition: Any, value: Any) -> Value:
@@ -115,6 +121,8 @@ class Alu(wiring.Component):
         Of the operands that come a cycle later: a bit for each of `controls`, and fields of the instruction.
     a, b, c : In(32)
         Operands and old destination; `b` is 0 for operations without it.
+    factor : In(32)
+        `b`, if the operation has it.
     result : Out(signed(32))
     """
 
@@ -128,6 +136,7 @@ class Alu(wiring.Component):
                 "a": In(signed(32)),
                 "b": In(signed(32)),
                 "c": In(signed(32)),
+                "factor": In(signed(32)),
                 "result": Out(signed(32)),
             }
         )
@@ -190,7 +199,7 @@ class Alu(wiring.Component):
         m.d.comb += total.eq(Cat(on["carry"], x) + Cat(on["carry"], y ^ on["inverted"].replicate(35)))
         right = Mux(on["left"], a[::-1], a)
         fill = on["fill"] & a[31]
-        low, high = b[:16], b[16:]
+        low, high = self.factor[:16], self.factor[16:]
         own = [_word(op.hardware(self)) & on[f"own {op.name}"].replicate(32) for op in SHORT if op.hardware]
         return {
             "total": Cat(total[9 * n + 1 : 9 * n + 9] for n in range(4)),
@@ -201,8 +210,8 @@ class Alu(wiring.Component):
             "shifting": _shifted(right, fill, (b[0], 1), (b[1], 2)),
             "fill": fill,
             "amount": b[2:5],
-            "zeros": leading_of_nibbles(a),
-            "ones": ones_of_nibbles(a),
+            "zeros": leading_of_bytes(a),
+            "ones": ones_of_bytes(a),
             # Factors of at most 18 bits, as multipliers have them.
             "p0": a[:16] * low,
             "p1": (self.a[16:].as_signed() * Cat(low, Const(0, 1)).as_signed())[:32],

@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
-from tg2hdl_tpu.hardware.alu import Alu, decoded
+from tg2hdl_tpu.hardware.alu import Alu, decoded, operations
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
 from tg2hdl_tpu.hardware.flights import Flights, any_of
 from tg2hdl_tpu.hardware.floats import FloatLane
@@ -339,7 +339,7 @@ class TensorCore(wiring.Component):
             )
 
         # Of a row that passes, of the crossbar's halves and of the matrix unit's, all but one are 0.
-        passed, b, c = row_a, row_b, held
+        passed, b, c, factors = row_a, row_b, held, row_b
         halves: dict[str, Any] = {}
         merge = at + max(config.pre_registers - 1, 0)
         products = ages[merge - (config.pre_registers >= 2)]
@@ -352,26 +352,35 @@ class TensorCore(wiring.Component):
                     "high": _lanes_of(crossed & crossbar.upper, crossbar.high),
                 }
                 passed = Mux(ages[at].pre == 0, passed, Const(0, config.row_bits))
+            elif halves:
+                passed, halves = any_of([passed, *halves.values()]), {}
             if at == merge:
                 passed = any_of([passed, *halves.values(), matrix.result])
                 halves = {}
+            factors = b if n < config.pre_registers else factors
             if n == max(config.pre_registers - 1, 0):
                 b = Mux(ages[at].operand, b, Const(0, config.row_bits))
             if n == config.pre_registers:
                 break
             row = {"passed": passed, "b": b, "c": c} | halves
+            if n == config.pre_registers - 1:
+                # Registers of the multipliers, which the others cannot be: they are cleared.
+                row["factors"] = factors
             later = {k: Signal(config.row_bits, name=f"pre{at}_{k}", reset_less=True) for k in row}
             m.d.sync += [later[k].eq(value) for k, value in row.items()]
             passed, b, c, halves = later["passed"], later["b"], later["c"], {k: later[k] for k in halves}
+            factors = later.get("factors", b)
             at += 1
         a = passed
         control = before = ages[at]
-        # Decoded once; each lane has a register of its own.
-        controls = decoded(ages[max(at - 2, 0)].opcode)
-        if at > 1:
-            later = Signal.like(controls, name="controls", reset_less=True)
-            m.d.sync += later.eq(controls)
-            controls = later
+        # Decoded once, in two steps; each lane has a register of its own.
+        controls = operations(ages[max(at - 3, 0)].opcode)
+        for step, name in ((2, "operations"), (1, "controls")):
+            if at > step:
+                later = Signal(len(controls), name=name, reset_less=True)
+                m.d.sync += later.eq(controls)
+                controls = later
+            controls = decoded(controls) if step == 2 else controls
         results = []
         for lane in range(config.lanes):
             m.submodules[f"lane{lane}"] = alu = Alu(config.alu_registers)
@@ -379,6 +388,7 @@ class TensorCore(wiring.Component):
             m.d.comb += [
                 alu.a.eq(a[part]),
                 alu.b.eq(b[part]),
+                alu.factor.eq(factors[part]),
                 alu.c.eq(c[part]),
                 alu.next_control.eq(controls),
                 alu.next_k.eq(ages[at - 1].k),
@@ -489,14 +499,15 @@ class TensorCore(wiring.Component):
         take = take & ~waits["store"]
         taken = Signal()
         m.d.sync += taken.eq(take)
+        comes: Any = taken
         arrives: Any = taken
         if config.read_registers:
-            arrives = Signal()
-            m.d.sync += arrives.eq(taken)
+            comes, arrives = Signal(), Signal()
+            m.d.sync += [comes.eq(taken), arrives.eq(comes)]
         sent = leaving.ready & self.memory_ready & store.active
         m.d.comb += [
             vmem.store_row.eq(store.row),
-            leaving.comes.eq(taken),
+            leaving.comes.eq(comes),
             leaving.push.eq(arrives),
             leaving.row.eq(vmem.store_data),
             leaving.pop.eq(sent),

@@ -28,7 +28,8 @@ def _registered(m: Module, value: Any, name: str) -> Signal:
 class MatrixUnit(wiring.Component):
     """Dot products of int8 with a tile of weights that stays.
 
-    With three `Config.pre_registers` the factors are registered, with two or three the products.
+    With three `Config.pre_registers` the factors are registered, with two the products; with four all have registers
+    that multipliers of an FPGA have too.
 
     Members
     -------
@@ -93,7 +94,7 @@ class MatrixUnit(wiring.Component):
         mine = self._segment(fits, rows).all()
         of_tile = Mux(self.whole, whole_fits, self._segment(fits, columns).all())
         overflow = ~self.bytes & ~Mux(self.weights, of_tile, mine)
-        if config.pre_registers == 3:
+        if config.pre_registers >= 3:
             factors = _registered(m, factors, "factors_")
             tile_row, tile_words = (
                 _registered(m, v, n) for n, v in (("row_", tile_row), ("tile_", tile_words))
@@ -109,12 +110,20 @@ class MatrixUnit(wiring.Component):
                         m.d.sync += tile[i][j].eq(tile_words[8 * at : 8 * at + 8])
                     with m.Elif(self.index == i):
                         m.d.sync += tile[i][j].eq(tile_row[8 * j : 8 * j + 8])
+        used = self.used
+        if config.pre_registers == 4:
+            factors, used = _registered(m, factors, "factors__"), _registered(m, used, "used_")
+            tile = [
+                [_registered(m, weight, f"v_{i}_{j}") for j, weight in enumerate(row)]
+                for i, row in enumerate(tile)
+            ]
         sums = []
         for j in range(columns):
             products = []
             for i in range(rows):
                 product: Any = Signal(signed(16), name=f"p_{i}_{j}")
-                value = Mux(self.used, factors[8 * i : 8 * i + 8].as_signed() * tile[i][j], 0)
+                value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
+                value = value if config.pre_registers == 4 else Mux(used, value, 0)
                 if config.pre_registers >= 2:
                     m.d.sync += product.eq(value)
                 else:
@@ -123,14 +132,14 @@ class MatrixUnit(wiring.Component):
             while len(products) > 1:
                 products = [add(*products[i : i + 2]) for i in range(0, len(products), 2)]
             total = Signal(signed(32), name=f"s_{j}")
-            m.d.comb += total.eq(products[0])
+            m.d.comb += total.eq(Mux(used, products[0], 0) if config.pre_registers == 4 else products[0])
             sums.append(total)
         m.d.comb += self.result.eq(Cat(sums * (config.lanes // columns)))
         return m
 
 
 class Crossbar(wiring.Component):
-    """Each lane of the result is any lane of the row; with three `Config.pre_registers` a cycle later.
+    """Each lane of the result is any lane of the row; with three `Config.pre_registers` or more a cycle later.
 
     Members
     -------
@@ -166,7 +175,7 @@ class Crossbar(wiring.Component):
         """Build indices and multiplexers."""
         m = Module()
         levels, lanes = self.config.levels, self.config.lanes
-        late = self.config.pre_registers == 3
+        late = self.config.pre_registers >= 3
         words = _lanes(_registered(m, self.row, "row_") if late else self.row)
         indices = _lanes(self.indices)
         side = 1 << levels // 2

@@ -11,7 +11,7 @@ from typing import Any
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 
-from tg2hdl_tpu.config import ADDRESS_BITS, Config
+from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import FIELDS, OPCODES
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -86,22 +86,29 @@ class Vmem(wiring.Component):
             reads["b"].append(b.data)
         selects = Signal(3)
         m.d.sync += selects.eq(Cat(self.a_row[-1], self.b_row[-1], self.store_row[-1]))
-        zeros = Const(0, self.config.row_bits)
-        wanted = Cat(selects[1], ~selects[1]) & ~self.constant.replicate(2)
-        # Of a constant and the rows of both banks, two are 0.
-        parts = {
-            "a": Mux(selects[0], reads["a"][1], reads["a"][0]),
-            "b0": Mux(wanted[1], reads["b"][0], zeros),
-            "b1": Mux(wanted[0], reads["b"][1], zeros),
-            "word": Mux(self.constant, self.word, 0),
-        }
+        word = Mux(self.constant, self.word, 0)
+        wanted: Any = Cat(~selects[1], selects[1]) & ~self.constant.replicate(2)
         if self.config.read_registers:
-            for name, value in parts.items():
-                parts[name] = Signal(len(Value.cast(value)), name=f"read_{name}", reset_less=True)
-                m.d.sync += parts[name].eq(value)
+            # A register that takes what a bank shows, and nothing else, is part of the block RAM.
+            reads = {
+                port: [_registered(m, data, f"{port}{n}") for n, data in enumerate(found)]
+                for port, found in reads.items()
+            }
+            selects, word, wanted = (
+                _registered(m, v, name)
+                for v, name in ((selects, "selects_"), (word, "word_"), (wanted, "wanted_"))
+            )
+        bits = self.config.row_bits
+        from_b = [data & on.replicate(bits) for data, on in zip(reads["b"], wanted, strict=True)]
         m.d.comb += [
-            self.a_data.eq(parts["a"]),
-            self.b_data.eq(parts["b0"] | parts["b1"] | Cat([parts["word"]] * self.config.lanes)),
+            self.a_data.eq(Mux(selects[0], reads["a"][1], reads["a"][0])),
+            self.b_data.eq(from_b[0] | from_b[1] | Cat([word] * self.config.lanes)),
             self.store_data.eq(Mux(selects[2], reads["b"][1], reads["b"][0])),
         ]
         return m
+
+
+def _registered(m: Module, value: Any, name: str) -> Signal:
+    register = Signal(len(Value.cast(value)), name=name, reset_less=True)
+    m.d.sync += register.eq(value)
+    return register

@@ -599,7 +599,7 @@ struct Run {
         bool port_free = b_bank != bank(store.vmem);
         if (store.left && space && port_free && !in_flight(store.vmem, ~0u, TPU_ISSUE_REGISTERS)) {
             store.data[slot] = m.vmem[store.vmem++];
-            store.ready[slot] = t + 1 + TPU_READ_REGISTERS;
+            store.ready[slot] = t + 1 + 2 * TPU_READ_REGISTERS;
             store.outstanding++;
             store.left--;
         }

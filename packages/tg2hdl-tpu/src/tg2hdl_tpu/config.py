@@ -127,7 +127,7 @@ class Config:
     @property
     def check(self) -> int:
         """Cycles from the issue of a row to the check of what it read."""
-        return 1 + self.read_registers + (self.pre_registers >= 3)
+        return 1 + self.read_registers + max(0, self.pre_registers - 2)
 
     def interval(self, kind: int) -> int:
         """Cycles from one row to the next: of integers (0), floats (1), functions and division (2)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
@@ -181,17 +181,17 @@ class TensorCore(wiring.Component):
     def _prepare(self, m: Module, x_valid: Any, free: Any, following: Any) -> None:
         """Give the rows of the instruction `x` to the queue, one after the other; then comes `following`."""
         config, x = self.config, self.x
-        number, stepped = Signal(10), Signal()
+        number, first, left, last, stepped = Signal(5), Signal(), Signal(10), Signal(), Signal()
         gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
-        gathers = x.gathers
-        row = prepared(m, config, x, number, Mux(gathers, gathered, x.a), gathers & beyond)
+        following, gathers = data.View(resolved_layout(), following), x.gathers
+        row = prepared(m, config, x, number, first, last, Mux(gathers, gathered, x.a), gathers & beyond)
         ready, held = Signal(), Signal()
         m.d.comb += ready.eq(x_valid & (~gathers | primed))
         channels = {"load": self.load, "port": self.port, "store": self.store}
         self.queue = queue = RowQueue(m, config, self.flights, row, ready, held, **channels)
         self.r, self.r_valid = queue.row, queue.valid
         self._issue(m, held)
-        m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & row.ends))]
+        m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & last))]
         # The address of a gathered row is added in the cycle before.
         self.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
         read = [age.indices for age in self.ages[1 : 2 + config.read_registers]] + queue.indices
@@ -202,9 +202,11 @@ class TensorCore(wiring.Component):
         with m.If(free):
             m.d.sync += primed.eq(0)
         # What is known late decides only whether anything changes.
-        ends = ~x_valid | row.ends
+        ends = ~x_valid | last
         with m.If(stepped | ~x_valid):
-            m.d.sync += number.eq(Mux(ends, 0, number + 1))
+            m.d.sync += [number.eq(Mux(ends, 0, number + 1)), first.eq(ends)]
+            m.d.sync += left.eq(Mux(ends, following.further, left - 1))
+            m.d.sync += last.eq(Mux(ends, following.alone | (following.further == 0), left == 1))
             with m.If(ends):
                 m.d.sync += x.eq(following)
             with m.Else():
@@ -213,14 +215,12 @@ class TensorCore(wiring.Component):
                     m.d.sync += x.b.eq(x.b + x.b_stride)
                 with m.If(~x.accumulate):
                     m.d.sync += x.dst.eq(x.dst + x.dst_stride)
-        with m.If(~self.running | (self.stop != 0)):
-            m.d.sync += number.eq(0)
 
     def _issue(self, m: Module, held: Signal) -> None:
         config, r, vmem, ages, queue = self.config, self.r, self.vmem, self.ages, self.queue
         bits = row_bits(config)
-        beat = Signal()
-        holds = r.reads_c & ~beat
+        # The cycle that reads the old destination comes first.
+        holds = queue.holds
         load, store = self.load, self.store
         kept = r.writes & queue.kept
         wait_c = queue.to | queue.to_arrives
@@ -265,16 +265,15 @@ class TensorCore(wiring.Component):
         m.d.comb += [
             issues.eq(self.r_valid & ~r.transfer & ~r.bad & ~blocked),
             real.eq(issues & ~holds),
-            held.eq(self.r_valid & ~hands_over & (r.transfer | r.bad | holds | blocked)),
+            held.eq(
+                self.r_valid & ~hands_over & (r.transfer | r.bad | holds | reads | wait_w | any_of(busy))
+            ),
         ]
         with m.If(self.r_valid & r.bad):
             m.d.comb += self.stop.eq(Trap.VMEM)
         with m.Elif(self.r_valid & r.outside_bad):
             m.d.comb += self.stop.eq(Trap.XMEM)
-        with m.If(issues):
-            m.d.sync += beat.eq(holds)
-        with m.If(~self.running | (self.stop != 0)):
-            m.d.sync += beat.eq(0)
+        m.d.comb += queue.read_old.eq(issues & holds)
 
         out = ages[0]
         m.d.comb += [
@@ -345,7 +344,7 @@ class TensorCore(wiring.Component):
         products = ages[merge - (config.pre_registers >= 2)]
         m.d.comb += matrix.used.eq((products.pre == 1) | (products.pre == 2))
         for n in range(config.pre_registers + 1):
-            if at == check:
+            if at == 1 + config.read_registers + (config.pre_registers >= 3):
                 crossed = (ages[at].pre == 3).replicate(config.lanes)
                 halves = {
                     "low": _lanes_of(crossed & ~crossbar.upper, crossbar.low),
@@ -463,8 +462,7 @@ class TensorCore(wiring.Component):
             & self.memory_ready
             & ~self.read_waits
         )
-        same_bank = self.flights.writes & (self.flights.row[-1] == load.row[bits - 1])
-        put, pop, from_port = Signal(), Signal(), ~load.active
+        put, pop = Signal(), Signal()
         ready, head = arriving.ready, arriving.head
         if config.issue_registers:
             ready, head = Signal(name="staged"), Signal(config.row_bits, name="staged_row", reset_less=True)
@@ -475,7 +473,7 @@ class TensorCore(wiring.Component):
             m.d.sync += arriving.push.eq(self.read_valid)
         else:
             m.d.comb += [pop.eq(put), arriving.push.eq(self.read_valid)]
-        m.d.comb += put.eq(ready & ~same_bank & ~waits["load"] & load.active)
+        m.d.comb += put.eq(ready & ~waits["load"] & load.active)
         m.d.comb += [
             self.read_en.eq(request),
             self.read_address.eq(load.address),
@@ -483,8 +481,8 @@ class TensorCore(wiring.Component):
             arriving.pop.eq(pop),
             # The channel begins after the last row of the port, whose first may come before the run.
             vmem.load_en.eq(put | self.port.put),
-            vmem.load_row.eq(Mux(from_port, self.port.put_row, load.row)),
-            vmem.load_data.eq(Mux(from_port, self.host.row, head)),
+            vmem.load_row.eq(Mux(load.active, load.row, self.port.put_row)),
+            vmem.load_data.eq(Mux(load.active, head, self.host.row)),
             self.port.busy.eq(self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1])),
             load.request.eq(request),
             load.outside_done.eq(request),
@@ -522,15 +520,16 @@ class TensorCore(wiring.Component):
         ]
 
     def _row_waits(self, m: Module, name: str, channel: Channel) -> Any:
-        """Whether the next row of a channel is still to be written."""
-        bits = row_bits(self.config)
-        row = channel.row[:bits]
+        """Whether the next row of a channel is still to be written, or its bank is, for a row to write."""
+        bits, flights = row_bits(self.config), self.flights
+        row, loads = channel.row[:bits], channel is self.load
         if not self.config.issue_registers:
-            return self.flights.hold(row)
+            return flights.hold(row) | (flights.writes & (flights.row[-1] == row[-1]) if loads else 0)
         # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
         both = Signal(2, name=f"{name}_waits")
         rows = (row, channel.following[:bits])
-        m.d.sync += both.eq(Cat(self.flights.hold(r) for r in rows))
+        meets = [flights.next_banks[1] & r[-1] | flights.next_banks[0] & ~r[-1] if loads else 0 for r in rows]
+        m.d.sync += both.eq(Cat(flights.hold(r) | meet for r, meet in zip(rows, meets, strict=True)))
         return Mux(channel.moved, both[1], both[0])
 
 

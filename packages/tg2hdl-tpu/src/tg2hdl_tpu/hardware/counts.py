@@ -32,10 +32,12 @@ def leading_zeros(parts: Any) -> Value:
 
 def ones_of_bytes(value: Any) -> Value:
     """Return four bits for each byte: how many are set."""
-    counts: list[Any] = list(value)
-    for _ in range(3):
-        counts = [low + high for low, high in zip(counts[::2], counts[1::2], strict=True)]
-    return Cat(counts)
+    nibbles = []
+    for n in range(0, len(value), 4):
+        bits = value[n : n + 4]
+        two = Cat(bits[i] & bits[j] for i in range(4) for j in range(i)).any()
+        nibbles.append(Cat(bits.xor(), two & ~bits.all(), bits.all()))
+    return Cat(low + high for low, high in zip(nibbles[::2], nibbles[1::2], strict=True))
 
 
 def ones(parts: Any) -> Value:

@@ -56,11 +56,11 @@ class RowFifo(wiring.Component):
             self.ready.eq((count != 0) | self.push),
         ]
         taken = self.pop & ~passes
-        m.d.sync += [
-            last.eq(last + written),
-            first.eq(first + taken),
-            count.eq(count + (self.push & ~passes) - taken),
-        ]
+        m.d.sync += last.eq(last + written)
+        with m.If(taken):
+            m.d.sync += first.eq(first + 1)
+        with m.If(taken ^ (self.push & ~passes)):
+            m.d.sync += count.eq(Mux(taken, count - 1, count + 1))
         return m
 
 
@@ -116,15 +116,16 @@ class Channel(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Build the counters."""
         m = Module()
-        m.d.sync += [
-            self.row.eq(self.row + self.row_done),
-            self.following.eq(self.following + self.row_done),
-            self.moved.eq(self.row_done),
-            self.before.eq(self.row),
-            self.address.eq(self.address + self.outside_done),
-            self.left.eq(self.left - self.request),
-            self.outstanding.eq(self.outstanding + self.request - self.arrived),
-        ]
+        # What is known late enables counters and is not added.
+        m.d.sync += [self.moved.eq(self.row_done), self.before.eq(self.row)]
+        with m.If(self.row_done):
+            m.d.sync += [self.row.eq(self.row + 1), self.following.eq(self.following + 1)]
+        with m.If(self.outside_done):
+            m.d.sync += self.address.eq(self.address + 1)
+        with m.If(self.request):
+            m.d.sync += self.left.eq(self.left - 1)
+        with m.If(self.request ^ self.arrived):
+            m.d.sync += self.outstanding.eq(Mux(self.request, self.outstanding + 1, self.outstanding - 1))
         with m.If(self.finish):
             m.d.sync += self.active.eq(0)
         with m.If(self.start):

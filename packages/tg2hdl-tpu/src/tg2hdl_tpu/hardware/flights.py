@@ -74,6 +74,11 @@ class _Slow:
             rows.append(row & tail[n].replicate(len(row)))
             masks.append(mask & tail[n].replicate(config.lanes))
         self.row, self.mask = any_of(rows), any_of(masks)
+        # With nothing that leaves now, the oldest is the next; one that enters now is not the next to leave.
+        after = Mux(self.leaves, tail.rotate_left(1), tail)
+        self.next_row = any_of(
+            [place.row & after[n].replicate(len(place.row)) for n, place in enumerate(self.places)]
+        )
 
 
 class Flights:
@@ -109,6 +114,13 @@ class Flights:
             self.row = Mux(slow.leaves, slow.row, self.row)
             self.mask = Mux(slow.leaves, slow.mask, self.mask)
         self.writes = any_of([self.final_there, *(slow.leaves for slow in self.slow)])
+        before = self.ages[-2]
+        soon = [
+            (before.writes & (before.kind == 0), before.row),
+            *((slow.line[-2], slow.next_row) for slow in self.slow),
+        ]
+        #: Of each half of the scratchpad, whether a row is written in the next cycle.
+        self.next_banks = [any_of([there & (row[-1] == bank) for there, row in soon]) for bank in range(2)]
         #: Rows that are not written at the end of this cycle.
         self.remain = any_of(
             [age.writes for age in self.ages[1:-1]]

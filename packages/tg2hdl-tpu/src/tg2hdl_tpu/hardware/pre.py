@@ -65,9 +65,10 @@ class MatrixUnit(wiring.Component):
             }
         )
 
-    def _segment(self, items: list[Value], size: int) -> Value:
+    def _segment(self, items: list[Value], size: int, at: Any = None) -> Value:
         parts = [Cat(items[i : i + size]) for i in range(0, len(items), size)]
-        return parts[0] if len(parts) == 1 else Array(parts)[self.segment[: (len(parts) - 1).bit_length()]]
+        at = self.segment if at is None else at
+        return parts[0] if len(parts) == 1 else Array(parts)[at[: (len(parts) - 1).bit_length()]]
 
     def elaborate(self, platform: Any) -> Module:
         """Build products and sums."""
@@ -77,7 +78,7 @@ class MatrixUnit(wiring.Component):
         words = _lanes(self.row)
         packed = _lanes(self.row, 8)
         low = [word[:8] for word in words]
-        fits = [(word[7:] == 0) | (word[7:].all()) for word in words]
+        fits: list[Any] = [(word[7:] == 0) | (word[7:].all()) for word in words]
         factors = Signal(8 * rows)
         tile_row = Signal(8 * columns)
         m.d.comb += [
@@ -85,15 +86,23 @@ class MatrixUnit(wiring.Component):
             tile_row.eq(Mux(self.bytes, self._segment(packed, columns), self._segment(low, columns))),
         ]
         size = rows * columns
+        of = (self.segment, self.bytes, self.weights, self.whole)
+        if config.pre_registers == 4:
+            fits = [_registered(m, fit, f"fits_{n}") for n, fit in enumerate(fits)]
+            of = tuple(
+                _registered(m, v, name)
+                for v, name in zip(of, ("at_", "bytes_", "weights_", "whole_"), strict=True)
+            )
+        segment, in_bytes, weights, whole = of
         # Where a tile does not fit a row, `tile` is no instruction.
-        whole_fits: Any = self._segment(fits, size).all() if size <= len(fits) else 1
+        whole_fits: Any = self._segment(fits, size, segment).all() if size <= len(fits) else 1
         wide = self._segment(low, size) if size <= len(low) else Const(0, 8 * size)
         dense = self._segment(packed, size) if size <= len(packed) else Const(0, 8 * size)
         tile_words = Signal(8 * size)
         m.d.comb += tile_words.eq(Mux(self.bytes, dense, wide))
-        mine = self._segment(fits, rows).all()
-        of_tile = Mux(self.whole, whole_fits, self._segment(fits, columns).all())
-        overflow = ~self.bytes & ~Mux(self.weights, of_tile, mine)
+        mine = self._segment(fits, rows, segment).all()
+        of_tile = Mux(whole, whole_fits, self._segment(fits, columns, segment).all())
+        overflow = ~in_bytes & ~Mux(weights, of_tile, mine)
         if config.pre_registers >= 3:
             factors = _registered(m, factors, "factors_")
             tile_row, tile_words = (
@@ -101,27 +110,34 @@ class MatrixUnit(wiring.Component):
             )
             overflow = _registered(m, overflow, "overflow_")
         m.d.comb += self.overflow.eq(overflow)
-        tile = [[Signal(signed(8), name=f"w_{i}_{j}") for j in range(columns)] for i in range(rows)]
-        with m.If(self.load):
-            for i in range(rows):
-                for j in range(columns):
-                    at = i * columns + j
-                    with m.If(self.load_whole):
-                        m.d.sync += tile[i][j].eq(tile_words[8 * at : 8 * at + 8])
-                    with m.Elif(self.index == i):
-                        m.d.sync += tile[i][j].eq(tile_row[8 * j : 8 * j + 8])
         used = self.used
         if config.pre_registers == 4:
-            factors, used = _registered(m, factors, "factors__"), _registered(m, used, "used_")
-            tile = [
-                [_registered(m, weight, f"v_{i}_{j}") for j, weight in enumerate(row)]
-                for i, row in enumerate(tile)
-            ]
+            factors, tile_row, tile_words, used = (
+                _registered(m, v, n)
+                for v, n in (
+                    (factors, "factors__"),
+                    (tile_row, "row__"),
+                    (tile_words, "tile__"),
+                    (used, "used_"),
+                )
+            )
+        tile: list[list[Any]] = []
+        for i in range(rows):
+            tile.append([])
+            for j in range(columns):
+                at = i * columns + j
+                new = Mux(self.load_whole, tile_words[8 * at : 8 * at + 8], tile_row[8 * j : 8 * j + 8])
+                weight = Signal(signed(8), name=f"w_{i}_{j}")
+                following = Mux(self.load & (self.load_whole | (self.index == i)), new, weight)
+                m.d.sync += weight.eq(following)
+                # A copy without an enable becomes the register of a multiplier.
+                copy = config.pre_registers == 4
+                tile[i].append(_registered(m, following, f"v_{i}_{j}").as_signed() if copy else weight)
         sums = []
         for j in range(columns):
             products = []
             for i in range(rows):
-                product: Any = Signal(signed(16), name=f"p_{i}_{j}")
+                product: Any = Signal(signed(16), name=f"p_{i}_{j}", reset_less=True)
                 value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
                 value = value if config.pre_registers == 4 else Mux(used, value, 0)
                 if config.pre_registers >= 2:
@@ -195,7 +211,10 @@ class Crossbar(wiring.Component):
             low.append(_of_half(words[: lanes // 2], chosen))
             high.append(_of_half(words[lanes // 2 :], chosen))
             upper.append(chosen[-1])
-        overflow = Cat(index[levels:] for index in indices).any()
+        beyond = [index[levels:].any() for index in indices]
+        if self.config.pre_registers == 4:
+            beyond = [_registered(m, any_, f"beyond_{n}") for n, any_ in enumerate(beyond)]
+        overflow = Cat(beyond).any()
         m.d.comb += self.overflow.eq(_registered(m, overflow, "overflow_") if late else overflow)
         m.d.comb += [self.low.eq(Cat(low)), self.high.eq(Cat(high)), self.upper.eq(Cat(upper))]
         return m

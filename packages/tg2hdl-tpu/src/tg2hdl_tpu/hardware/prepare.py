@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 
 from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.records import is_one_of, part_logs, prepared_layout, row_bits
 from tg2hdl_tpu.isa import OPCODES
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
@@ -27,13 +28,17 @@ _SAME = (
 )
 
 
-def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any) -> Any:
+def prepared(
+    m: Module, config: Config, x: Any, number: Any, first_row: Any, last: Any, a: Any, wrong: Any
+) -> Any:
     """Return row `number` of the instruction `x`, as a `prepared_layout`.
 
     Parameters
     ----------
     x : Signal
         The instruction, with the addresses of this row.
+    first_row, last : Value
+        It is the first one, or the last one.
     a : Value
         The address of the first operand: that of `x`, or a gathered one.
     wrong : Value
@@ -45,7 +50,7 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
     is_index = x.opcode == OPCODES["index"].code
     is_load = x.opcode == OPCODES["load"].code
     is_dma = is_load | (x.opcode == OPCODES["store"].code)
-    is_vector = x.opcode >= 32
+    is_vector = x.opcode[5:].any()  # FIRST_VECTOR
     permute = is_vector & (x.pre == 3) & (x.xlu == 3)
     with_b = is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_b))
     reads_b = is_vector & ~x.constant & (permute | with_b)
@@ -64,14 +69,13 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
                 place = x.dst[:log] if log else Value.cast(0)
                 m.d.comb += mask.eq(((1 << width) - 1) << (place * width))
     m.d.comb += straight.eq(mask | (x.levels != 0).replicate(lanes))
-    last = number == x.further
     everything = Value.cast((1 << lanes) - 1)
 
     first = Mux(is_load, x.dst, x.a)
 
     def beyond(address: Any, shift: Any) -> Any:
         """Whether `address >> shift` is no row, without waiting for the shifter."""
-        low = [address[bits + n] & (shift <= n) for n in range(7)]
+        low = [address[bits + n] & any_of([shift == s for s in range(n + 1)]) for n in range(7)]
         return Cat(low).any() | address[bits + 7 :].any()
 
     bad = Mux(
@@ -96,7 +100,7 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         out.constant.eq(~reads_b),
         out.operand.eq(with_b),
         out.b.eq(Mux(x.constant, x.b, 0)),
-        out.first.eq(number == 0),
+        out.first.eq(first_row),
         out.mask.eq(mask),
         out.writes.eq(is_vector & (~x.accumulate | last)),
         out.a_row.eq(a_row),
@@ -108,7 +112,6 @@ def prepared(m: Module, config: Config, x: Any, number: Any, a: Any, wrong: Any)
         out.vector.eq(is_vector),
         out.reads_b.eq(reads_b),
         out.reads_c.eq(is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_c))),
-        out.ends.eq(last | is_tile | is_lda | is_index | is_dma),
         out.wrong.eq(bad),
         out.transfer.eq(is_dma),
         out.load.eq(is_load),

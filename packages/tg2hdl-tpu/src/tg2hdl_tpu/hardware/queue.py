@@ -42,6 +42,10 @@ class RowQueue:
         Rows of `index` that are in the queue.
     reads, to, slower : Value
         What the row at the end reads is still to be written; its destination is; by a row of a slower kind.
+    holds : Value
+        It still has to read its old destination.
+    read_old : Signal
+        To be assigned: it does so.
     read_arrives, to_arrives, kept : Value
         What it reads is still to come, its destination is; or is still to be stored.
     """
@@ -61,10 +65,14 @@ class RowQueue:
     ) -> None:
         self.flights = flights
         self.incoming, self.store = (load, port), store
+        self.read_old = Signal()
         if not config.issue_registers:
             self.row, self.valid, self.indices, self.steps = row, ready, [], ~held
             found = [self._of_place(row, place) for place in flights.places]
             self._take(any_of(found), self._covers(row))
+            was_read = Signal()
+            m.d.sync += was_read.eq(self.read_old | (was_read & held))
+            self.holds = row.reads_c & ~was_read
             return
         layout = prepared_layout(config)
         spare, first, second, self.row = [Signal(layout, name=f"row{n}", reset_less=True) for n in range(4)]
@@ -116,6 +124,11 @@ class RowQueue:
             states[1].eq(Mux(held, rests[1], rests[0])),
         ]
         self._take(waits, states[1])
+        self.holds = Signal(name="holds_old")
+        with m.If(~held):
+            m.d.sync += self.holds.eq(second.reads_c)
+        with m.Elif(self.read_old):
+            m.d.sync += self.holds.eq(0)
 
     def clear(self) -> list[Any]:
         """Drop all rows."""

@@ -21,8 +21,8 @@ def program_limbs(bundle: Bundle) -> NDArray[np.uint64]:
     """Return a program as the program memory has it: with what it knows of each word."""
     words = []
     for word in bundle.program:
-        bits = (not is_illegal(word, bundle.config), *predecoded(SimpleNamespace(**fields_of(word))))
-        known = sum(bool(bit) << n for n, bit in enumerate(bits))
+        bits = (True, *predecoded(SimpleNamespace(**fields_of(word))))
+        known = sum(bool(bit) << n for n, bit in enumerate(bits)) * (not is_illegal(word, bundle.config))
         words.append([word & (1 << 64) - 1, word >> 64, known])
     return np.array(words, dtype=np.uint64)
 

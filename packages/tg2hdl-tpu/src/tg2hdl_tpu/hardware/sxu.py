@@ -12,11 +12,16 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, Config
 from tg2hdl_tpu.hardware.loops import LoopStack
 from tg2hdl_tpu.hardware.records import PC_BITS, fields, part_logs, resolved_layout
-from tg2hdl_tpu.isa import FIRST_VECTOR, GATHER, INSTRUCTION_BITS, PREDECODED, Trap, illegal, predecoded
+from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, PREDECODED, Trap, illegal, predecoded
 
 __all__ = ["Sxu"]
 
 _WORD = INSTRUCTION_BITS + 1 + len(PREDECODED)
+
+
+def _known(word: Any, legal: Any) -> Value:
+    """What the program memory knows of a word; one that is no instruction is of no kind."""
+    return Cat(legal, *(legal & bit for bit in predecoded(fields(word))))
 
 
 class Sxu(wiring.Component):
@@ -81,7 +86,7 @@ class Sxu(wiring.Component):
         m.d.comb += [
             write.en.eq(written[0]),
             write.addr.eq(written[1]),
-            write.data.eq(Cat(written[2], ~written[3].any(), *predecoded(fields(written[2])))),
+            write.data.eq(Cat(written[2], _known(written[2], ~written[3].any()))),
         ]
         word, valid, pc, outside = Signal(_WORD), Signal(), Signal(PC_BITS), Signal()
         fetched = Signal(PC_BITS)  # the address of what the memory shows
@@ -124,7 +129,7 @@ class Sxu(wiring.Component):
         m.d.comb += [
             can.eq(valid & ~self.halting & ~waits),
             wrong.eq(~word[INSTRUCTION_BITS]),
-            run.eq(can & ~outside & ~wrong),
+            run.eq(can & ~outside),
             self.valid.eq(run & kind["rows"] & ~late),
         ]
         self._resolve(m, i, kind, registers)
@@ -207,7 +212,8 @@ class Sxu(wiring.Component):
             out.dst.eq(i.dst + registers[i.dst_reg]),
             out.a.eq(i.a + registers[i.a_reg]),
             out.further.eq(i.count - 1),
-            out.gathers.eq((i.opcode >= FIRST_VECTOR) & (i.pre != 3) & (i.xlu == GATHER)),
+            out.alone.eq(~i.opcode[5:].any() & ~kind["weights"]),
+            out.gathers.eq(i.opcode[5:].any() & (i.pre != 3) & (i.xlu == GATHER)),
             # The register of a constant is a0.
             out.b.eq(Mux(kind["wide"], i.b, i.b[:16]) + registers[i.b_reg]),
             out.b_stride.eq(i.b[16:].as_signed()),

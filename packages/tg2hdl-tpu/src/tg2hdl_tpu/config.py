@@ -34,7 +34,7 @@ class Config:
     xmem_rows : int
         Rows of the external memory.
     issue_registers : int
-        1 prepares a row a cycle before it is issued.
+        1 prepares rows ahead, and compares them before they are issued.
     read_registers, pre_registers, alu_registers, reduce_registers : int
         Pipeline registers after memory (0 or 1), in matrix unit and crossbar (0 to 4), vector unit (0 to 5), and
         reduction (0 to 1 + levels).

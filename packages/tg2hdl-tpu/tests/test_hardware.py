@@ -12,7 +12,7 @@ SMALL = {"lanes": 4, "rows": 2, "columns": 2, "vmem_rows": 32, "xmem_rows": 64, 
 CONFIGS = {
     "plain": Config(**SMALL),
     "deep": Config(
-        **SMALL | {"rows": 4, "columns": 4}, issue_registers=1, read_registers=1, pre_registers=3, alu_registers=5,
+        **SMALL | {"rows": 4, "columns": 4}, issue_registers=1, read_registers=1, pre_registers=4, alu_registers=5,
         reduce_registers=3, float=True, functions=True, float_stages=8, float_lanes=1,
         memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
@@ -39,6 +39,9 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
             "loop #2\nloop #2\nloop #2\nloop #2\nloop #2\nhalt",
             "end",
             "jump 63",
+            # Products right behind the weights, which are negative.
+            "tile v[0], mxu8\ncopy v[8], v[3] mxu8\nweights v[1], n=2 mxu8\ncopy v[9], v[3] mxu8\nhalt"
+            "\n.vmem 0 = -1 -2 -300000 -4\n.out r vmem 8 2",
             "lda a1, v[1], k=3\ncopy v[2], v[0+a1]\nhalt\n.vmem 1 = 0 0 0 5\n.vmem 5 = 1 2 3 4\n.out r vmem 2 1",
         ):
             bundle = assemble(text, config)

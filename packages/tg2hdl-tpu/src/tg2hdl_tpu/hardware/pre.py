@@ -126,13 +126,15 @@ class MatrixUnit(wiring.Component):
             tile.append([])
             for j in range(columns):
                 at = i * columns + j
-                new = Mux(self.load_whole, tile_words[8 * at : 8 * at + 8], tile_row[8 * j : 8 * j + 8])
+                new = Mux(
+                    self.load_whole, tile_words[8 * at : 8 * at + 8], tile_row[8 * j : 8 * j + 8]
+                ).as_signed()
                 weight = Signal(signed(8), name=f"w_{i}_{j}")
                 following = Mux(self.load & (self.load_whole | (self.index == i)), new, weight)
                 m.d.sync += weight.eq(following)
                 # A copy without an enable becomes the register of a multiplier.
                 copy = config.pre_registers == 4
-                tile[i].append(_registered(m, following, f"v_{i}_{j}").as_signed() if copy else weight)
+                tile[i].append(_registered(m, following, f"v_{i}_{j}") if copy else weight)
         sums = []
         for j in range(columns):
             products = []

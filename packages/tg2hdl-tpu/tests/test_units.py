@@ -50,7 +50,7 @@ def test_every_vector_operation(registers):
                 sim.set("next_relu", relu)
                 sim.step()
                 for n in range(len(a)):
-                    for port, value in (("a", a[n]), ("b", b[n]), ("c", c[n])):
+                    for port, value in (("a", a[n]), ("b", b[n]), ("factor", b[n]), ("c", c[n])):
                         sim.set(port, int(value))
                     sim.step(registers)
                     wanted = max(0, int(expected[n])) if relu else int(expected[n])

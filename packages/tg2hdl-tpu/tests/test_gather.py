@@ -34,8 +34,10 @@ def test_bags_are_pooled_one_row_a_cycle(config):
     np.testing.assert_array_equal(found[0], table[bags[0]].sum(axis=0))
     np.testing.assert_array_equal(found[1], table[bags[1][:9]].max(axis=0))
     np.testing.assert_array_equal(found[2:], table[bags[1]])
-    # Two `index`, 41 rows, a cycle for each gathering instruction, and the way from `index` to its register.
-    assert result.cycles <= 2 + 41 + 3 + 2 * (2 + config.read_registers) + config.latency + 4
+    # Two `index`, 41 rows, a cycle for each gathering instruction, and the way from `index` to its register, which
+    # begins with the queue of rows.
+    way = 2 + config.read_registers + 2 * config.issue_registers
+    assert result.cycles <= 2 + 41 + 3 + 2 * way + config.latency + 4 + config.issue_registers
     assert assemble(disassemble(bundle), config).program == bundle.program
 
 

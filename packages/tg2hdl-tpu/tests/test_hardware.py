@@ -12,7 +12,7 @@ SMALL = {"lanes": 4, "rows": 2, "columns": 2, "vmem_rows": 32, "xmem_rows": 64, 
 CONFIGS = {
     "plain": Config(**SMALL),
     "deep": Config(
-        **SMALL | {"rows": 4, "columns": 4}, issue_registers=1, read_registers=1, pre_registers=4, alu_registers=5,
+        **SMALL | {"rows": 4, "columns": 4}, issue_registers=1, read_registers=1, pre_registers=5, alu_registers=5,
         reduce_registers=3, float=True, functions=True, float_stages=8, float_lanes=1,
         memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),

@@ -36,7 +36,7 @@ class Config:
     issue_registers : int
         1 prepares rows ahead, and compares them before they are issued.
     read_registers, pre_registers, alu_registers, reduce_registers : int
-        Pipeline registers after memory (0 or 1), in matrix unit and crossbar (0 to 4), vector unit (0 to 5), and
+        Pipeline registers after memory (0 or 1), in matrix unit and crossbar (0 to 5), vector unit (0 to 5), and
         reduction (0 to 1 + levels).
     float, functions, divide : bool
         Whether there are FP32 operations; FP32 division, root, exp2, log2 and sine; integer division.
@@ -95,7 +95,7 @@ class Config:
         self._between("xmem_rows", 16, 1 << (ADDRESS_BITS - 1))
         self._between("issue_registers", 0, 1)
         self._between("read_registers", 0, 1)
-        self._between("pre_registers", 0, 4)
+        self._between("pre_registers", 0, 5)
         self._between("alu_registers", 0, 5)
         self._between("reduce_registers", 0, 1 + self.levels)
         self._between("float_stages", 1, 12)
@@ -127,7 +127,7 @@ class Config:
     @property
     def check(self) -> int:
         """Cycles from the issue of a row to the check of what it read."""
-        return 1 + self.read_registers + max(0, self.pre_registers - 2)
+        return 1 + self.read_registers + min(max(0, self.pre_registers - 2), 2)
 
     def interval(self, kind: int) -> int:
         """Cycles from one row to the next: of integers (0), floats (1), functions and division (2)."""
@@ -162,7 +162,7 @@ class Config:
         InputError
             For a value that no machine can have.
         """
-        registers = {"issue_registers": 1, "read_registers": 1, "pre_registers": 4, "alu_registers": 5}
+        registers = {"issue_registers": 1, "read_registers": 1, "pre_registers": 5, "alu_registers": 5}
         stages = {"reduce_registers": 1 + cls(**parameters).levels, "float_stages": 10, "function_stages": 28}
         return cls(**registers | stages | {"float_lanes": 4} | parameters)
 

@@ -341,8 +341,7 @@ class TensorCore(wiring.Component):
         passed, b, c, factors = row_a, row_b, held, row_b
         halves: dict[str, Any] = {}
         merge = at + max(config.pre_registers - 1, 0)
-        products = ages[merge - (config.pre_registers >= 2)]
-        m.d.comb += matrix.used.eq((products.pre == 1) | (products.pre == 2))
+        m.d.comb += matrix.used.eq((now.pre == 1) | (now.pre == 2))
         for n in range(config.pre_registers + 1):
             if at == 1 + config.read_registers + (config.pre_registers >= 3):
                 crossed = (ages[at].pre == 3).replicate(config.lanes)

@@ -29,7 +29,7 @@ class MatrixUnit(wiring.Component):
     """Dot products of int8 with a tile of weights that stays.
 
     With three `Config.pre_registers` the factors are registered, with two the products; with four all have registers
-    that multipliers of an FPGA have too.
+    that multipliers of an FPGA have too, with five the sums are registered.
 
     Members
     -------
@@ -87,7 +87,7 @@ class MatrixUnit(wiring.Component):
         ]
         size = rows * columns
         of = (self.segment, self.bytes, self.weights, self.whole)
-        if config.pre_registers == 4:
+        if config.pre_registers >= 4:
             fits = [_registered(m, fit, f"fits_{n}") for n, fit in enumerate(fits)]
             of = tuple(
                 _registered(m, v, name)
@@ -111,7 +111,7 @@ class MatrixUnit(wiring.Component):
             overflow = _registered(m, overflow, "overflow_")
         m.d.comb += self.overflow.eq(overflow)
         used = self.used
-        if config.pre_registers == 4:
+        if config.pre_registers >= 4:
             factors, tile_row, tile_words, used = (
                 _registered(m, v, n)
                 for v, n in (
@@ -133,7 +133,7 @@ class MatrixUnit(wiring.Component):
                 following = Mux(self.load & (self.load_whole | (self.index == i)), new, weight)
                 m.d.sync += weight.eq(following)
                 # A copy without an enable becomes the register of a multiplier.
-                copy = config.pre_registers == 4
+                copy = config.pre_registers >= 4
                 tile[i].append(_registered(m, following, f"v_{i}_{j}") if copy else weight)
         sums = []
         for j in range(columns):
@@ -141,7 +141,7 @@ class MatrixUnit(wiring.Component):
             for i in range(rows):
                 product: Any = Signal(signed(16), name=f"p_{i}_{j}", reset_less=True)
                 value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
-                value = value if config.pre_registers == 4 else Mux(used, value, 0)
+                value = value if config.pre_registers >= 4 else Mux(used, value, 0)
                 if config.pre_registers >= 2:
                     m.d.sync += product.eq(value)
                 else:
@@ -149,8 +149,9 @@ class MatrixUnit(wiring.Component):
                 products.append(product)
             while len(products) > 1:
                 products = [add(*products[i : i + 2]) for i in range(0, len(products), 2)]
-            total = Signal(signed(32), name=f"s_{j}")
-            m.d.comb += total.eq(Mux(used, products[0], 0) if config.pre_registers == 4 else products[0])
+            total = Signal(signed(32), name=f"s_{j}", reset_less=True)
+            domain = m.d.sync if config.pre_registers == 5 else m.d.comb
+            domain += total.eq(Mux(used, products[0], 0) if config.pre_registers >= 4 else products[0])
             sums.append(total)
         m.d.comb += self.result.eq(Cat(sums * (config.lanes // columns)))
         return m
@@ -214,7 +215,7 @@ class Crossbar(wiring.Component):
             high.append(_of_half(words[lanes // 2 :], chosen))
             upper.append(chosen[-1])
         beyond = [index[levels:].any() for index in indices]
-        if self.config.pre_registers == 4:
+        if self.config.pre_registers >= 4:
             beyond = [_registered(m, any_, f"beyond_{n}") for n, any_ in enumerate(beyond)]
         overflow = Cat(beyond).any()
         m.d.comb += self.overflow.eq(_registered(m, overflow, "overflow_") if late else overflow)

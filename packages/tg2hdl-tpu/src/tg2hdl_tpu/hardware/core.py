@@ -187,8 +187,9 @@ class TensorCore(wiring.Component):
         row = prepared(m, config, x, number, first, last, Mux(gathers, gathered, x.a), gathers & beyond)
         ready, held = Signal(), Signal()
         m.d.comb += ready.eq(x_valid & (~gathers | primed))
-        channels = {"load": self.load, "port": self.port, "store": self.store}
-        self.queue = queue = RowQueue(m, config, self.flights, row, ready, held, **channels)
+        self.queue = queue = RowQueue(
+            m, config, self.flights, row, ready, held, load=self.load, port=self.port, store=self.store
+        )
         self.r, self.r_valid = queue.row, queue.valid
         self._issue(m, held)
         m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & last))]

@@ -1,8 +1,12 @@
-"""Other forms of kernels, taken where they need fewer cycles: phases of a zero-stuffed input, and constant taps."""
+"""Other forms of kernels, taken where they need fewer cycles.
+
+Phases of a zero-stuffed input, sections of concatenated layers, and constant taps.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +15,11 @@ from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.phases import phase_forms
+from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
+from tg2hdl_top.cut_kernels import with_cut_kernels
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place_program
 
@@ -61,15 +67,28 @@ def _kernels(
     contents = {n: b.initial for n in fixed if (b := program.buffers[fixed[n]]).initial is not None}
     finite = frozenset(slot for slot, number in fixed.items() if _is_finite(program.buffers[number]))
     forms = phase_forms(call.kernel, finite, joined=_adds_wait(call.kernel, options))
+    if sections := [] if forms else section_forms(call.kernel):
+        return _best(program, call, sections, options, _cut_cycles)
     if not forms and (other := with_constant_taps(call.kernel, contents)) is not call.kernel:
         forms = [(other,)]
+    return _best(program, call, forms, options, _cycles)
+
+
+def _best(
+    program: ProgramIR,
+    call: KernelCall,
+    forms: list[tuple[KernelIR, ...]],
+    options: CompileOptions,
+    cycles_of: Callable[[ProgramIR, CompileOptions], int],
+) -> tuple[KernelIR, ...]:
+    """The form with the fewest cycles, or the kernel itself."""
     best: tuple[KernelIR, ...] = (call.kernel,)
     least = math.inf
     if forms:
-        least = WORTH_ANOTHER_FORM * _cycles(replace(program, calls=(call,)), options)
+        least = WORTH_ANOTHER_FORM * cycles_of(replace(program, calls=(call,)), options)
     for form in forms:
         parts = tuple(_called(call, canonicalize(kernel)) for kernel in form)
-        cycles = _cycles(replace(program, calls=parts), options)
+        cycles = cycles_of(replace(program, calls=parts), options)
         if cycles <= least:
             best, least = tuple(part.kernel for part in parts), cycles - 1
     return best
@@ -96,3 +115,8 @@ def _is_finite(buffer: ProgramBuffer) -> bool:
 def _cycles(program: ProgramIR, options: CompileOptions) -> int:
     variables = {v.name: v.high for call in program.calls for v in call.kernel.variables}
     return sum(plan.cycles(variables) for plan in place_program(program, options))
+
+
+def _cut_cycles(program: ProgramIR, options: CompileOptions) -> int:
+    """Cycles of kernels that are cut where that is worth it: a section may be worth it although the whole was not."""
+    return _cycles(with_cut_kernels(program, options), options)

@@ -62,6 +62,9 @@ class Folder:
 
     def _integer(self, built: IROp) -> IRValue | None:
         op, dtype, srcs = built.op, built.dtype, built.srcs
+        if op in ("eq", "ne") and all(isinstance(s, IRConst) and s.dtype.is_bool for s in srcs):
+            same = is_const(srcs[0], 1) == is_const(srcs[1], 1)
+            return TRUE if same == (op == "eq") else FALSE
         if not dtype.is_bool and all(isinstance(s, IRConst) for s in srcs):
             # An interval of one value is exact; the analysis gives the full range where the op would wrap.
             low, high = self.ranges.of(built)

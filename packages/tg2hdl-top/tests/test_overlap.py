@@ -204,6 +204,22 @@ def test_readers_wait_where_a_memory_has_no_more_ports():
     assert windows[0].last + 1 == windows[1].first
 
 
+def test_each_read_of_a_kernel_has_a_port_of_its_own():
+    """Two new ports for a kernel whose two reads both meet those of another one."""
+    size = 12
+    forward, backward = (size, 1, 0), (size, -1, size - 1)
+    buffers = (buffer("x", "input", size=size), *(buffer(f"y{n}", "output", size=size) for n in range(2)))
+    calls = tuple(
+        KernelCall(moving(size, [forward, backward], forward, op), (n, 0, 0))
+        for n, op in enumerate(("sub", "max"), 1)
+    )
+    design = check(
+        ProgramIR("readers", buffers, calls, (1, 2)), {"x": np.arange(size, dtype=np.int32) ** 2}, OVERLAP
+    )
+    assert design.memory(0).ports == (0, 1, 2, 3)
+    assert design.sequencer.starts == (0, 0)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed):
     moves = random_moves(np.random.default_rng(seed))

@@ -143,6 +143,8 @@ class _Search:
         memories = []
         for number, memory in enumerate(self.memories):
             ports = tuple(sorted(self.ports[number]))
+            readers = {(slot[0], to) for (slot, _), to in self.routes[number].items()}
+            assert len(readers) == len(self.routes[number]), "each read of a kernel has a port of its own"
             routes = tuple((slot, port, to) for (slot, port), to in self.routes[number].items() if port != to)
             if ports != memory.ports or routes:
                 memory = with_ports(memory, ports, routes, self.family)
@@ -214,8 +216,9 @@ class _Search:
         best = min(free, default=None)
         if best is not None and best[0] == start:
             return best[2], start
-        if best is None or len(self.ports[number]) < limit:
-            return max(self.ports[number], default=-1) + 1, start
+        ports = self.ports[number] | taken
+        if best is None or len(ports) < limit:
+            return max(ports, default=-1) + 1, start
         return best[2], best[0]
 
     def _free_from(self, use: Use, start: int) -> int:

@@ -134,7 +134,7 @@ def test_spaced_sequencer(plugin):
     def model(x):
         return ((x.cast("int32") * 3).contiguous() + 1).contiguous() * 5
 
-    before = tg2hdl.compile(model, X).predicted_cycles
+    before = tg2hdl.compile(model, X, options=tg2hdl.CompileOptions(schedule="serial")).predicted_cycles
     accelerator = tg2hdl.compile(model, X, options=tg2hdl.CompileOptions(schedule="spaced"))
     result = accelerator.simulate(X)
     assert (result.output == (X.astype(int) * 3 + 1) * 5).all()

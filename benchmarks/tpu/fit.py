@@ -51,6 +51,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         speed=arguments.speed,
         seeds=arguments.seeds,
         place=not arguments.no_place,
+        pack_registers=True,
         progress=lambda message: print(message, flush=True),
     )
     print(result.format())

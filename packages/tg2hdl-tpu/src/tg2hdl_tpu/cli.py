@@ -236,6 +236,7 @@ def build_command(
         speed,
         seeds,
         name="tensor_core",
+        pack_registers=True,
         place=not no_place,
         progress=_say,
     )

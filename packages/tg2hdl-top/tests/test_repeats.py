@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,69 @@ def test_the_host_reaches_one_region_of_an_array():
 def test_cores_of_a_top_module():
     top = TopModule(compile_program(recurrence(6)))
     assert len(top.cores) == 1
+
+
+LAYER = """kernel layer
+  b0 y: int8[{rows}] output
+  b1 x: int8[{depth}]
+  b2 w: int8[{size}]
+  r0: int32
+  0  RANGE i0 < {rows} loop
+  1    SET r0 = 0:int32
+  2    RANGE i1 < {depth} reduce
+  3      %0 = LOAD int8 b1[i1]
+  4      %1 = mul int32 i0, {depth}:int32
+  5      %2 = add int32 %1, i1
+  6      %3 = LOAD int8 b2[%2]
+  7      %4 = cast int32 %0
+  8      %5 = cast int32 %3
+  9      %6 = mul int32 %4, %5
+ 10      %7 = GET int32 r0
+ 11      %8 = add int32 %7, %6
+ 12      SET r0 = %8
+ 13    END i1
+ 14    %9 = GET int32 r0
+ 15    %10 = and int32 %9, 127:int32
+ 16    %11 = cast int8 %10
+ 17    STORE int8 b0[i0] = %11
+ 18  END i0
+"""
+
+
+def layers(widths: tuple[int, ...]) -> ProgramIR:
+    """Matrix times vector, as often as there are widths after the first."""
+    rng = np.random.default_rng(4)
+    buffers = [ProgramBuffer("x", DType.INT8, (widths[0],), "input")]
+    calls = []
+    for number, (depth, rows) in enumerate(pairwise(widths)):
+        weights = rng.integers(-100, 100, (rows, depth)).astype(np.int8)
+        is_last = number == len(widths) - 2
+        buffers.append(
+            ProgramBuffer(f"w{number}", DType.INT8, (rows * depth,), "weight", weights.reshape(-1))
+        )
+        buffers.append(ProgramBuffer(f"y{number}", DType.INT8, (rows,), "output" if is_last else "temporary"))
+        kernel = parse_kernel(LAYER.format(rows=rows, depth=depth, size=rows * depth))
+        calls.append(KernelCall(kernel, (2 * number + 2, 2 * number, 2 * number + 1)))
+    return ProgramIR("layers", tuple(buffers), tuple(calls), (len(buffers) - 1,))
+
+
+def test_layers_of_other_sizes_run_on_one_core():
+    """Bounds, strides and widths are those of the run, and so are its regions in arrays of several sizes."""
+    program = layers((24, 24, 24, 40, 40, 40))
+    options = CompileOptions(multipliers=8)
+    design = compile_program(program, options)
+    assert len(design.core_plans) == 1
+    assert len(design.core_plans[0].variants) == 3
+    assert any(
+        len({m.layout.words for m in design.buffers if m.name in a.members}) > 1 for a in design.arrays
+    )
+    loaded = Design.from_json(design.to_json())
+    assert len(loaded.core_plans[0].variants) == 3
+    x = np.random.default_rng(5).integers(-100, 100, 24).astype(np.int8)
+    expected = x.astype(np.int64)
+    for buffer in program.buffers:
+        if buffer.initial is not None:
+            expected = (buffer.initial.reshape(-1, len(expected)).astype(np.int64) @ expected) & 127
+    (found,), cycles = simulate(loaded, {"x": x})
+    assert found.tolist() == expected.tolist()
+    assert cycles == design.predicted_cycles()

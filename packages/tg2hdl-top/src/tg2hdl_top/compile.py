@@ -27,6 +27,7 @@ from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
 from tg2hdl_top.placement import place, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
+from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.repeats.worth import MOST_CYCLES, near_the_fewest, total_cycles
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
 
@@ -147,12 +148,11 @@ def _planned(
     if repeats is None or not repeats.repeated:
         return alone, None, _ordered(alone, options)
     plans = place_program(repeats.program, options, repeats)
-    if near_the_fewest(plans, repeats, options):
-        return repeats.program, repeats, plans
-    others = _ordered(alone, options)
-    if total_cycles(plans) <= MOST_CYCLES * total_cycles(others):
-        return repeats.program, repeats, plans
-    return alone, None, others
+    if not near_the_fewest(plans, repeats, options):
+        others = _ordered(alone, options)
+        if total_cycles(plans) > MOST_CYCLES * total_cycles(others):
+            return alone, None, others
+    return repeats.program, with_cores_of_one_shape(repeats, plans, options), plans
 
 
 def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:

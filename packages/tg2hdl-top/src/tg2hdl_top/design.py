@@ -20,6 +20,7 @@ from tg2hdl_ir.records import read_record, write_record
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.plan.variants import merged_plan
 from tg2hdl_top.external.plan import ExternalPlan
 from tg2hdl_top.external.times import waiting_timeline
 from tg2hdl_top.options import CompileOptions
@@ -218,7 +219,7 @@ class Design:
         lines += [f"  array {array.format()}" for array in self.arrays]
         if self.repeats_cores:
             calls = self.program.calls
-            columns = run_columns(self.cores, calls, self.memories, self.arrays)
+            columns = run_columns(self.cores, calls, self.memories, self.arrays, self.kernels)
             lines += [
                 f"  {columns.format(run, core, calls[run], self.memories)}"
                 for run, core in enumerate(self.cores)
@@ -228,9 +229,13 @@ class Design:
 
 
 def plan_of_each_core(cores: Sequence[int], plans: Sequence[HardwarePlan]) -> tuple[HardwarePlan, ...]:
-    """Plan of each core."""
-    found = dict(zip(cores, plans, strict=True))
-    return tuple(found[core] for core in range(len(found)))
+    """Plan of each core; merged where the plans of its runs differ."""
+    found: dict[int, list[HardwarePlan]] = {}
+    for core, plan in zip(cores, plans, strict=True):
+        variants = found.setdefault(core, [])
+        if plan not in variants:
+            variants.append(plan)
+    return tuple(merged_plan(found[core]) for core in range(len(found)))
 
 
 def _input(buffer: ProgramBuffer, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -25,7 +25,7 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import Sharing, sequencer_named
 
-__all__ = ["design_program", "plan_memories", "sharing_of"]
+__all__ = ["design_program", "plan_arrays", "plan_memories", "sharing_of"]
 
 
 def design_program(
@@ -81,7 +81,7 @@ def design_program(
         tuple(sources),
         preparation,
         cores,
-        () if repeats is None else _arrays(program, options, sequencing.memories, repeats),
+        () if repeats is None else plan_arrays(program, options, sequencing.memories, repeats),
     )
     if notes is not None:
         roles = [buffer.role for buffer in program.buffers]
@@ -137,9 +137,16 @@ def plan_memories(
     return memories
 
 
-def _arrays(
+def plan_arrays(
     program: ProgramIR, options: CompileOptions, memories: Sequence[MemoryPlan], repeats: Repeats
 ) -> tuple[MemoryArray, ...]:
+    """Arrays of the buffers that the runs of a core reach in one slot.
+
+    Raises
+    ------
+    InputError
+        When the kernels were not planned for such an array.
+    """
     used = dict.fromkeys(n for call in program.calls for n in call.buffers)
     of = dict(zip(used, memories, strict=True))
     return tuple(

@@ -9,6 +9,7 @@ from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
 from tg2hdl_ir.analysis.affine import Affine
 from tg2hdl_ir.nodes import IRCounter, LoopIR
+from tg2hdl_lower.emit.choice import VariantChoice
 from tg2hdl_lower.emit.control import Control, run_time_bound
 from tg2hdl_lower.plan.graph import LeafPlan
 from tg2hdl_lower.plan.values import Address, DigitSplit, WordPosition
@@ -19,7 +20,10 @@ __all__ = ["AddressGenerators"]
 class AddressGenerators:
     """All affine values of a kernel, as registers at stage 1 of their leaf."""
 
-    def __init__(self, m: Module, control: Control, start: Value, variables: dict[str, Value]) -> None:
+    def __init__(
+        self, m: Module, control: Control, start: Value, variables: dict[str, Value], choice: VariantChoice
+    ) -> None:
+        self.choice = choice
         self.m = m
         self.control = control
         # The first values are needed at stage 1, a cycle after the first step begins.
@@ -27,26 +31,47 @@ class AddressGenerators:
         m.d.sync += self.started.eq(start)
         self.variables = variables
         self._remainders: dict[tuple[int, int], Signal] = {}
-        self._positions: dict[tuple[int, Affine, int], tuple[Signal, Value]] = {}
+        self._positions: dict[tuple[int, tuple[Affine, ...], int], tuple[Signal, Value]] = {}
 
     def add(self, node: Address, leaf: LeafPlan) -> Signal:
         """Register that holds the value of an address at stage 1."""
-        form = node.form
         register = Signal(signed(node.width) if node.signed else unsigned(node.width), name=f"a{node.number}")
-        jumps = [self._jump(form, leaf.path, level) for level in range(len(leaf.path))]
-        initial = self._initial(form)
-        carries: list[tuple[Value, int]] = []
-        for at, digit in enumerate(node.digits):
-            steps = [divmod(self._jump(digit.form, leaf.path, n), digit.split) for n in range(len(leaf.path))]
-            jumps = [jump + digit.stride * quotient for jump, (quotient, _) in zip(jumps, steps, strict=True)]
-            initial = initial + digit.stride * (digit.form.const // digit.split)
-            carries.append((self._remainder(node, at, digit, [r for _, r in steps], leaf), digit.stride))
+        found = [plan.nodes[node.number] for plan in self.choice.plans]
+        versions = [each for each in found if isinstance(each, Address)]
+        paths = [plan.leaves[leaf.number].path for plan in self.choice.plans]
+        levels = range(len(leaf.path))
+        moves = [
+            [self._jump(each.form, path, n) for n in levels]
+            for each, path in zip(versions, paths, strict=True)
+        ]
+        initial = self._initial([each.form for each in versions])
+        carries: list[tuple[Value, int | Value]] = []
+        last = [0] * len(versions)
+        for at in range(len(node.digits)):
+            digits = [each.digits[at] for each in versions]
+            steps = [
+                [divmod(self._jump(digit.form, path, n), digit.split) for n in levels]
+                for digit, path in zip(digits, paths, strict=True)
+            ]
+            last = [digit.stride for digit in digits]
+            moves = [
+                [move + digit.stride * quotient for move, (quotient, _) in zip(row, step, strict=True)]
+                for row, digit, step in zip(moves, digits, steps, strict=True)
+            ]
+            offsets = [digit.stride * (digit.form.const // digit.split) for digit in digits]
+            initial = initial + self.choice.of(offsets)
+            carry = self._remainder(node, at, digits, [[r for _, r in step] for step in steps], leaf)
+            carries.append((carry, self.choice.of(last)))
         shape = signed(node.width + 2)
+        jumps = [self.choice.of(column) for column in zip(*moves, strict=True)]
         delta = self._select(f"a{node.number}_step", shape, jumps, leaf)
         if carries:
             # Both sums are known a stage before the carry that chooses between them.
             carry, stride = carries.pop()
-            beyond = [jump + stride for jump in jumps]
+            beyond = [
+                self.choice.of([move + stride for move, stride in zip(column, last, strict=True)])
+                for column in zip(*moves, strict=True)
+            ]
             delta = Mux(carry, self._select(f"a{node.number}_carry_step", shape, beyond, leaf, stride), delta)
         following = sum((Mux(carry, stride, 0) for carry, stride in carries), register + delta)
         self._advance(register, initial, following, leaf)
@@ -64,30 +89,34 @@ class AddressGenerators:
             self.m.d.sync += register.eq(following)
 
     def _remainder(
-        self, node: Address, at: int, digit: DigitSplit, rests: list[int], leaf: LeafPlan
+        self, node: Address, at: int, digits: Sequence[DigitSplit], rests: Sequence[list[int]], leaf: LeafPlan
     ) -> Value:
         """Add the register ``form % split``; returns whether this step carries into the next word."""
-        key = (leaf.number, digit.form, digit.split)
+        split = digits[0].split
+        key = (leaf.number, tuple(digit.form for digit in digits), split)
         if key in self._positions:
             self._remainders[node.number, at], carry = self._positions[key]
             return carry
         name = f"a{node.number}_lane{at}"
-        register = Signal(range(digit.split), name=name)
-        digits = unsigned((digit.split - 1).bit_length())
-        step = self._select(f"{name}_step", digits, rests, leaf)
-        room = [digit.split - rest for rest in rests]
-        threshold = self._select(f"{name}_room", unsigned(digit.split.bit_length()), room, leaf, digit.split)
+        register = Signal(range(split), name=name)
+        columns = list(zip(*rests, strict=True))
+        steps = [self.choice.of(column) for column in columns]
+        step = self._select(f"{name}_step", unsigned((split - 1).bit_length()), steps, leaf)
+        room = [self.choice.of([split - rest for rest in column]) for column in columns]
+        threshold = self._select(f"{name}_room", unsigned(split.bit_length()), room, leaf, split)
         carry = Signal(name=f"{name}_carry")
         self.m.d.comb += carry.eq(register >= threshold)
         following = Mux(carry, register - threshold, register + step)
-        self._advance(register, Const(digit.form.const % digit.split), following, leaf)
+        first = self.choice.of([digit.form.const % split for digit in digits])
+        self._advance(register, Const(first) if isinstance(first, int) else first, following, leaf)
         self._remainders[node.number, at] = register
         self._positions[key] = register, carry
         return carry
 
-    def _initial(self, form: Affine) -> Value:
-        value: Value = Const(form.const)
-        for symbol, coefficient in form.terms:
+    def _initial(self, forms: Sequence[Affine]) -> Value:
+        first = self.choice.of([form.const for form in forms])
+        value: Value = Const(first) if isinstance(first, int) else first
+        for symbol, coefficient in forms[0].terms:
             if not isinstance(symbol, IRCounter):
                 value = value + self.variables[symbol.name] * coefficient
         return value
@@ -109,7 +138,12 @@ class AddressGenerators:
         return jump
 
     def _select(
-        self, name: str, shape: Shape, jumps: Sequence[Value | int], leaf: LeafPlan, otherwise: int = 0
+        self,
+        name: str,
+        shape: Shape,
+        jumps: Sequence[Value | int],
+        leaf: LeafPlan,
+        otherwise: int | Value = 0,
     ) -> Value:
         """At stage 1 the entry of the loop that advances after this step, `otherwise` when none does."""
         if all(isinstance(j, int) and j == jumps[0] for j in jumps):

@@ -10,6 +10,7 @@ from amaranth import Module
 from amaranth.hdl import Value
 
 from tg2hdl_lower.emit.addresses import AddressGenerators
+from tg2hdl_lower.emit.choice import VariantChoice
 from tg2hdl_lower.emit.control import Control
 from tg2hdl_lower.emit.datapath import Datapath
 from tg2hdl_lower.emit.memory_ports import connect_read_ports, connect_write_ports
@@ -31,6 +32,8 @@ class ArithmeticLowering:
         Run-time scalars.
     products, shared : sequence of ResourcePort
         Multipliers and shared units, by slot.
+    variant : Value, optional
+        Number of the plan's variant that runs.
     """
 
     def __init__(
@@ -44,9 +47,10 @@ class ArithmeticLowering:
         variables: dict[str, Value] | None = None,
         products: Sequence[ResourcePort] = (),
         shared: Sequence[ResourcePort] = (),
+        variant: Value | None = None,
     ) -> None:
         self.writes = writes
-        addresses = AddressGenerators(m, control, start, variables or {})
+        addresses = AddressGenerators(m, control, start, variables or {}, VariantChoice(plan, variant))
         result = ArithResult(counter_sigs={a: c.value for a, c in control.counters.items()})
         self.datapath = Datapath(
             m, plan, control, addresses, reads, variables or {}, products, shared, result

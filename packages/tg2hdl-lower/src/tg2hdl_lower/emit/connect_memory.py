@@ -25,7 +25,7 @@ class Selection:
     Parameters
     ----------
     region : Value, optional
-        Number of the region; None where the memory is no array.
+        Where the region begins, in strides; None where the memory is no array.
     active : Value, optional
         Whether the run writes this memory; None where every run does.
     bank : Value, optional
@@ -45,6 +45,8 @@ class Selection:
         if self.region is None:
             return address
         low = (stride - 1).bit_length()
+        if len(address) > max(1, low):  # a region of several strides
+            return (address | (self.region << low))[: memory.layout.address_width]
         return Cat(address[:low], self.region)[: memory.layout.address_width]
 
     def written(self, flag: Value, enable: Value) -> tuple[Value, Value]:
@@ -71,7 +73,7 @@ class HostAccess:
     def to_regions(
         cls, writer: tuple[Any, int] | None, reader: tuple[Any, int] | None, regions: int
     ) -> HostAccess:
-        """Access to a region each, given by interface and number."""
+        """Access to a region each, given by interface and place in so many strides."""
         width = max(1, (regions - 1).bit_length())
         (w, write), (r, read) = writer or (None, 0), reader or (None, 0)
         return cls(w, r, Selection(Const(write, width)), Selection(Const(read, width)))

@@ -11,6 +11,7 @@ from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.nodes import IRConst, IRCounter, IROp, IRValue, IRVariable, LoopIR
 from tg2hdl_lower.emit.advance import Advance
+from tg2hdl_lower.emit.choice import VariantChoice
 from tg2hdl_lower.plan.emission import CounterSignals
 from tg2hdl_lower.plan.graph import LeafPlan
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
@@ -87,11 +88,12 @@ def run_time_bound(bound: IRValue, variables: dict[str, Value]) -> Value:
 def create_counters(m: Module, plan: HardwarePlan) -> dict[int, CounterSignals]:
     """Registers for the counters of all loops, by axis."""
     counters: dict[int, CounterSignals] = {}
-    for loop in plan.kernel.loop_tree.walk():
+    plans = plan.variants or (plan,)
+    for loop, *others in zip(*(each.kernel.loop_tree.walk() for each in plans), strict=True):
         if loop.counter is None:
             continue
         axis = loop.counter.axis
-        limit = _largest(loop.counter)
+        limit = max(_largest(each.counter) for each in (loop, *others) if each.counter is not None)
         counters[axis] = CounterSignals(
             Signal(range(max(limit, 2)), name=f"i{axis}"),
             Signal(name=f"i{axis}_first", init=1),
@@ -105,9 +107,13 @@ def _largest(counter: IRCounter) -> int:
 
 
 def build_control(
-    m: Module, plan: HardwarePlan, start: Value, variables: dict[str, Value] | None = None
+    m: Module,
+    plan: HardwarePlan,
+    start: Value,
+    variables: dict[str, Value] | None = None,
+    variant: Value | None = None,
 ) -> Control:
-    """Add the step sequencer; `start` is a one-cycle pulse while idle."""
+    """Add the step sequencer; `start` is a one-cycle pulse while idle, `variant` as of `KernelCore`."""
     counters = create_counters(m, plan)
     running = Signal()
     busy = Signal()
@@ -128,7 +134,7 @@ def build_control(
     last = {axis: signals.last for axis, signals in counters.items()}
     early = plan.control_registers.advances
     advances = [Advance(m, leaf, last, registered=leaf.number in early) for leaf in plan.leaves]
-    sequence = _Sequence(m, plan, counters, advances, select, finish, variables or {})
+    sequence = _Sequence(m, plan, counters, advances, select, finish, variables or {}, variant)
     sequence.run(valid)
     with m.If(start):
         sequence.begin()
@@ -158,9 +164,15 @@ class _Sequence:
         select: list[Signal],
         finish: Signal,
         variables: dict[str, Value],
+        variant: Value | None = None,
     ) -> None:
         self.m = m
         self.plan = plan
+        self.choice = VariantChoice(plan, variant)
+        self.bounds: dict[int, list[int]] = {}
+        for loop in (loop for each in self.choice.plans for loop in each.kernel.loop_tree.walk()):
+            if loop.counter is not None and isinstance(loop.bound, int):
+                self.bounds.setdefault(loop.counter.axis, []).append(loop.bound)
         self.counters = counters
         self.advances = advances
         self.select = select
@@ -215,7 +227,9 @@ class _Sequence:
         m, value = self.m, signals.value
         m.d.sync += [value.eq(value + 1), signals.first.eq(0)]
         if isinstance(loop.bound, int):
-            m.d.sync += signals.last.eq(value == loop.bound - 2)
+            assert loop.counter is not None, "only the root has no counter"
+            before = self.choice.of([bound - 2 for bound in self.bounds[loop.counter.axis]])
+            m.d.sync += signals.last.eq(value == before)
         else:
             m.d.sync += signals.last.eq(value + 2 == run_time_bound(loop.bound, self.variables))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amaranth import Module
 from amaranth.hdl import Value
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower.component import Component
@@ -40,18 +41,21 @@ class KernelCore(Component):
         From the cycle after `start` to the one of `done`.
     variables : In(variables_signature)
         Run-time variables by name; stable while busy.
+    variant : In
+        Which of `plan.variants` runs, where there are several; stable while busy, from the cycle after `start` on.
     """
 
     def __init__(self, plan: HardwarePlan) -> None:
         self.plan = plan
-        super().__init__(
-            {
-                "start": In(1),
-                "done": Out(1),
-                "busy": Out(1),
-                "variables": In(variables_signature(plan.kernel.variables)),
-            }
-        )
+        members: dict[str, wiring.Member] = {
+            "start": In(1),
+            "done": Out(1),
+            "busy": Out(1),
+            "variables": In(variables_signature(plan.kernel.variables)),
+        }
+        if plan.variants:
+            members["variant"] = In(range(len(plan.variants)))
+        super().__init__(members)
         self.reads = {(p.buffer, p.number): ReadPort(p) for p in plan.ports if p.reads}
         self.writes = {(p.buffer, p.number): WritePort(p) for p in plan.ports if not p.reads}
         self.products = tuple(ResourcePort(r, slot) for slot, r in enumerate(plan.products))
@@ -63,7 +67,8 @@ class KernelCore(Component):
         variables: dict[str, Value] = {
             v.name: getattr(self.variables, v.name) for v in self.plan.kernel.variables
         }
-        control = build_control(m, self.plan, self.start, variables)
+        variant: Value | None = getattr(self, "variant", None)
+        control = build_control(m, self.plan, self.start, variables, variant)
         ArithmeticLowering(
             m,
             self.plan,
@@ -74,6 +79,7 @@ class KernelCore(Component):
             variables,
             self.products,
             self.units,
+            variant,
         ).run()
         m.d.comb += [self.done.eq(control.done), self.busy.eq(control.busy)]
         return m

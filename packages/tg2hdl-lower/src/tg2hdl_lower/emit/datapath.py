@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from amaranth import Module, Signal
-from amaranth.hdl import Value
+from amaranth import Module, Shape, Signal
+from amaranth.hdl import Const, Value
 from amaranth.lib.memory import Memory
 
 from tg2hdl_ir.dtype import DType
@@ -17,7 +17,7 @@ from tg2hdl_lower.plan.emission import ArithResult, CounterSignals, Placed
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.placement import Placement
 from tg2hdl_lower.plan.registers import RegisterRead, RegisterWrite
-from tg2hdl_lower.plan.values import Address, WordPosition
+from tg2hdl_lower.plan.values import Address, Constant, WordPosition
 
 __all__ = ["Datapath"]
 
@@ -105,6 +105,12 @@ class Datapath:
             domain += signal.eq(active & self.at(flag, before))
             self._enables[key] = signal
         return self._enables[key]
+
+    def constant(self, number: int, value: int, shape: Shape) -> Value:
+        """A number; of several variants that of the one that runs."""
+        nodes = [plan.nodes[number] for plan in self.addresses.choice.plans]
+        chosen = self.addresses.choice.of([n.value for n in nodes if isinstance(n, Constant)])
+        return Const(chosen, shape) if isinstance(chosen, int) else chosen
 
     def variable(self, name: str) -> Value:
         """Port of a run-time scalar."""

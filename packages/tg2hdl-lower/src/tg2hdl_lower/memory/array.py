@@ -1,14 +1,16 @@
-"""Buffers of one layout in one array; a run of a kernel uses one of them, a region."""
+"""Buffers with words of one width in one array; a run of a kernel uses one of them, a region."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import add
 
 import numpy as np
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FamilyDef
-from tg2hdl_lower.memory.kind import kind_named
+from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse, region_words
@@ -26,22 +28,25 @@ class MemoryArray:
     Parameters
     ----------
     members : tuple of str
-        Names of the memories that are its regions, in order; region N begins at word ``N * stride``.  Streamed ones
-        are used in this order, and take turns in `RING` regions.
+        Names of the memories that are its regions, in order.  Streamed ones are used in this order, and take turns in
+        `RING` regions.
     stride : int
-        Words from one region to the next, a power of two.
+        Words of the smallest region, rounded up to a power of two.
     memory : MemoryPlan
         The array itself.
+    bases : tuple of int
+        Where each region begins, in strides: a multiple of its own words, rounded up to a power of two, so that the
+        address in the region has zeros where the base has ones.
     """
 
     members: tuple[str, ...]
     stride: int
     memory: MemoryPlan
+    bases: tuple[int, ...]
 
     def region(self, name: str) -> int:
-        """Region of a member."""
-        number = self.members.index(name)
-        return number % RING if self.memory.role.streamed else number
+        """Where a member begins, in strides."""
+        return self.bases[self.members.index(name)]
 
     def format(self) -> str:
         """One line."""
@@ -49,8 +54,11 @@ class MemoryArray:
         members = ", ".join(self.members)
         if memory.role.streamed:
             members = f"{self.members[0]} to {self.members[-1]} ({len(self.members)} tiles) in turn"
+        places = f"every {self.stride} words"
+        if self.bases != tuple(range(len(self.bases))) and not memory.role.streamed:
+            places = f"at words {', '.join(str(base * self.stride) for base in self.bases)}"
         return (
-            f"{memory.name}: {members} every {self.stride} words; {memory.kind}, "
+            f"{memory.name}: {members} {places}; {memory.kind}, "
             f"{memory.layout.words} words of {memory.word_width} bits, {len(memory.ports)} read ports, {memory.style}"
         )
 
@@ -69,25 +77,42 @@ def union_of_roles(roles: Sequence[MemoryRole]) -> MemoryRole:
 
 
 def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> MemoryArray:
-    """The array of memories that were planned as its regions."""
-    first, stride = regions[0], region_words(regions[0].layout)
+    """The array of memories that were planned as its regions.
+
+    Raises
+    ------
+    InputError
+        When they have other latencies than the array.
+    """
+    first, sizes = regions[0], [memory.layout.words for memory in regions]
+    stride = min(region_words(memory.layout) for memory in regions)
     role = union_of_roles([memory.role for memory in regions])
     lanes = first.layout.lanes
-    layout = Layout((role.regions * stride, lanes), (1, lanes))
+    bases = [n % RING * stride for n in range(len(regions))] if role.streamed else _places(sizes)
+    words = RING * stride if role.streamed else max(map(add, bases, sizes))
     contents = None
     if not role.streamed and any(memory.contents is not None for memory in regions):
-        words = np.zeros((len(regions), stride, lanes), np.uint64)
-        for n, memory in enumerate(regions):
+        packed = np.zeros((words, lanes), np.uint64)
+        for base, size, memory in zip(bases, sizes, regions, strict=True):
             if memory.contents is not None:
-                words[n, : memory.layout.words] = memory.layout.pack(memory.contents, memory.dtype)
-        contents = first.dtype.bits_to_array(words.reshape(-1))
+                packed[base : base + size] = memory.layout.pack(memory.contents, memory.dtype)
+        contents = first.dtype.bits_to_array(packed.reshape(-1))
     ports = tuple(sorted({port for memory in regions for port in memory.ports}))
-    use = MemoryUse.of(first.layout, first.dtype.bit_width, role, first.read_latency)
-    kind = kind_named(first.kind)
+    use = MemoryUse(words, first.word_width, role, first.read_latency)
+    chosen = first.kind if len(set(sizes)) == 1 else choose_kind(use, family)
+    kind = kind_named(chosen)
+    latencies = {memory.read_latency for memory in regions}
+    names = ", ".join(memory.name for memory in regions)
+    if len(latencies) > 1 or (chosen != first.kind and kind.extra_latency(use, family)):
+        raise InputError(
+            f"an array of {names} has another latency than they were planned for",
+            hint="plan the kernels of a design together with compile_program",
+        )
     array = replace(
         first,
         name=name,
-        layout=layout,
+        layout=Layout((words, lanes), (1, lanes)),
+        kind=chosen,
         slots=tuple(slot for memory in regions for slot in memory.slots),
         role=role,
         ports=ports,
@@ -96,4 +121,16 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
         style=kind.style(use, len(ports)),
         contents=contents,
     )
-    return MemoryArray(tuple(memory.name for memory in regions), stride, array)
+    places = tuple(base // stride for base in bases)
+    return MemoryArray(tuple(memory.name for memory in regions), stride, array, places)
+
+
+def _places(sizes: Sequence[int]) -> list[int]:
+    """First words of regions with so many words: the largest one first, each in the first gap for it."""
+    placed: dict[int, int] = {}
+    for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
+        words, base = sizes[number], 0
+        while any(base < at + sizes[n] and at < base + words for n, at in placed.items()):
+            base += 1 << (words - 1).bit_length()
+        placed[number] = base
+    return [placed[n] for n in range(len(sizes))]

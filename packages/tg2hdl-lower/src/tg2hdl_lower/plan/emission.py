@@ -70,6 +70,9 @@ class Emission(Protocol):
     def active_when(self, node: Placed, flag: int | None, init: int = 0) -> Signal:
         """Whether a step is in the stage of a node with this flag set; a reset sets its register, if any, to `init`."""
 
+    def constant(self, number: int, value: int, shape: Shape) -> Value:
+        """Value of a constant node; of several variants that of the one that runs."""
+
     def variable(self, name: str) -> Value:
         """Port of a run-time scalar."""
 

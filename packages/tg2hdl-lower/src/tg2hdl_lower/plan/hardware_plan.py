@@ -90,6 +90,8 @@ class HardwarePlan(NodeGraph):
         FPGA family that it is planned for.
     latencies : mapping of int to int
         Cycles from an address to its word of each buffer.
+    variants : tuple of HardwarePlan
+        What a core for several plans of one shape can do; the other fields are wide enough for each.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
     """
@@ -115,6 +117,7 @@ class HardwarePlan(NodeGraph):
     run_constant: frozenset[int] = frozenset()
     family: str = "generic"
     latencies: Mapping[int, int] = field(default_factory=dict)
+    variants: tuple[HardwarePlan, ...] = ()
 
     @property
     def ii(self) -> int:

@@ -51,7 +51,7 @@ class Constant(_Issued):
         return True
 
     def emit(self, d: Emission) -> Value:
-        return Const(self.value, self.shape)
+        return d.constant(self.number, self.value, self.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,17 +94,24 @@ class MemoryRuns:
         return {(core, buffer): self._banks.kernels[core] for core, buffer in slots}
 
     def _host_of_array(self, memory: MemoryPlan, host_of: HostOf) -> HostAccess:
-        found = [(n, self._regions[name]) for n, name in enumerate(self._arrays[memory.name].members)]
+        array = self._arrays[memory.name]
+        found = list(zip(array.bases, map(self._regions.__getitem__, array.members), strict=True))
         writers = [(host_of(each, "wen"), n) for n, each in found if each.role.host_writes]
         readers = [(host_of(each, "raddr"), n) for n, each in found if each.role.host_reads]
-        return HostAccess.to_regions(next(iter(writers), None), next(iter(readers), None), len(found))
+        return HostAccess.to_regions(
+            next(iter(writers), None), next(iter(readers), None), max(array.bases) + 1
+        )
 
     def _found(self, table: RunTable) -> dict[str, dict[Slot, Selection]]:
         """What each core reaches of each memory, by memory and slot."""
         design = self.design
-        columns = run_columns(design.cores, design.program.calls, design.memories, design.arrays)
+        columns = run_columns(
+            design.cores, design.program.calls, design.memories, design.arrays, design.kernels
+        )
         for (core, name), column in columns.variables.items():
             self.m.d.comb += getattr(self.cores[core].variables, name).eq(table.add(column))
+        for core, column in columns.variants.items():
+            self.m.d.comb += self.cores[core].variant.eq(table.add(column))
         found: dict[str, dict[Slot, Selection]] = {}
         for memory in self.design.built_memories:
             for run, buffer in memory.slots:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_ir.dtype import DType
@@ -31,17 +31,21 @@ class Repeats:
     groups : BufferGroups
     storage : mapping of int to DType
         Element type of each buffer.
+    same : mapping of KernelIR to KernelIR
+        Kernels that run on the core of another one, whose plan has the same shape.
     """
 
     program: ProgramIR
     groups: BufferGroups
     storage: Mapping[int, DType]
+    same: Mapping[KernelIR, KernelIR] = field(default_factory=dict)
 
     @property
     def cores(self) -> tuple[int, ...]:
         """Core of each call, numbered in the order of their first runs."""
         numbers: dict[KernelIR, int] = {}
-        return tuple(numbers.setdefault(call.kernel, len(numbers)) for call in self.program.calls)
+        first = [self.same.get(call.kernel, call.kernel) for call in self.program.calls]
+        return tuple(numbers.setdefault(kernel, len(numbers)) for kernel in first)
 
     @property
     def repeated(self) -> bool:

@@ -36,19 +36,22 @@ class BufferGroups:
         return {array: buffers for array, buffers in found.items() if len(buffers) > 1}
 
 
-def runs_of(program: ProgramIR) -> dict[KernelIR, list[KernelCall]]:
-    """Calls of each kernel."""
+_Same = Mapping[KernelIR, KernelIR]
+
+
+def runs_of(program: ProgramIR, same: _Same | None = None) -> dict[KernelIR, list[KernelCall]]:
+    """Calls of each core, by its first kernel; `same` as of `Repeats`."""
     runs: dict[KernelIR, list[KernelCall]] = {}
     for call in program.calls:
-        runs.setdefault(call.kernel, []).append(call)
+        runs.setdefault((same or {}).get(call.kernel, call.kernel), []).append(call)
     return runs
 
 
-def buffer_groups(program: ProgramIR) -> BufferGroups:
-    """Groups by all kernels that run several times."""
+def buffer_groups(program: ProgramIR, same: _Same | None = None) -> BufferGroups:
+    """Groups by all cores that run several times; `same` as of `Repeats`."""
     used = sorted({n for call in program.calls for n in call.buffers})
     layouts, arrays = _Union(used), _Union(used)
-    for kernel, calls in runs_of(program).items():
+    for kernel, calls in runs_of(program, same).items():
         reads, _ = accessed_slots(kernel)
         for meta, buffers in zip(kernel.buffers, zip(*(c.buffers for c in calls), strict=True), strict=True):
             layouts.join(buffers)
@@ -57,22 +60,24 @@ def buffer_groups(program: ProgramIR) -> BufferGroups:
     return BufferGroups(layouts.groups(), arrays.groups())
 
 
-def unsuited_kernels(program: ProgramIR, roles: Mapping[int, MemoryRole]) -> list[tuple[KernelIR, str]]:
+def unsuited_kernels(
+    program: ProgramIR, roles: Mapping[int, MemoryRole], same: _Same | None = None
+) -> list[tuple[KernelIR, str]]:
     """Kernels that cannot share a core, and why: of an array, the host and each kernel reach one region at a time."""
-    groups = buffer_groups(program)
+    groups = buffer_groups(program, same)
     found: dict[KernelIR, str] = {}
     for array, buffers in groups.regions().items():
         names = ", ".join(program.buffers[n].name for n in buffers)
         reason = ""
         if sum(roles[n].host_writes for n in buffers) > 1 or sum(roles[n].host_reads for n in buffers) > 1:
             reason = f"the host reaches several of {names}"
-        elif len({(program.buffers[n].dtype, program.buffers[n].depth) for n in buffers}) > 1:
+        elif len({(program.buffers[n].dtype, 0 if same else program.buffers[n].depth) for n in buffers}) > 1:
             reason = f"{names} are not of one type and size"
         elif any(_reaches_twice(call, set(buffers)) for call in program.calls):
             reason = f"a kernel reads or writes several of {names} at once"
         if not reason:
             continue
-        for kernel, calls in runs_of(program).items():
+        for kernel, calls in runs_of(program, same).items():
             reads, _ = accessed_slots(kernel)
             slots = zip(kernel.buffers, zip(*(c.buffers for c in calls), strict=True), strict=True)
             if any(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tg2hdl_ir.program import KernelCall
+from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 
@@ -27,15 +28,19 @@ class RunColumns:
         Region of an array, by slot of the core.
     active : dict of (core, buffer, memory name) to Column
         1 where the run writes the memory, of those that the slot has in some run; only where they are several.
+    variants : dict of core to Column
+        Number of the plan's variant, where there are several.
     """
 
     variables: dict[tuple[int, str], Column]
     regions: dict[Slot, Column]
     active: dict[tuple[int, int, str], Column]
+    variants: dict[int, Column]
 
     def format(self, run: int, core: int, call: KernelCall, memories: Mapping[int, MemoryPlan]) -> str:
         """One line for a run: its core and what it reaches."""
-        parts = [f"{name}={c[run]}" for (of, name), c in self.variables.items() if of == core]
+        parts = [f"variant {self.variants[core][run]}"] if core in self.variants else []
+        parts += [f"{name}={c[run]}" for (of, name), c in self.variables.items() if of == core]
         parts += [f"b{idx}={memories[n].name}" for idx, n in call.slots.items()]
         return f"run {run}: core {core}, {', '.join(parts)}"
 
@@ -45,13 +50,20 @@ def run_columns(
     calls: Sequence[KernelCall],
     memories: Mapping[int, MemoryPlan],
     arrays: Sequence[MemoryArray],
+    kernels: Sequence[HardwarePlan],
 ) -> RunColumns:
-    """The table of a design, from the core and the call of each run."""
+    """The table of a design, from the core, the call and the plan of each run."""
     place = {name: (array.memory.name, array.region(name)) for array in arrays for name in array.members}
     variables: dict[tuple[int, str], dict[int, int]] = {}
     regions: dict[Slot, dict[int, int]] = {}
     reached: dict[Slot, dict[int, str]] = {}
-    for run, (core, call) in enumerate(zip(cores, calls, strict=True)):
+    plans: dict[int, list[HardwarePlan]] = {}
+    variants: dict[int, dict[int, int]] = {}
+    for run, (core, call, plan) in enumerate(zip(cores, calls, kernels, strict=True)):
+        known = plans.setdefault(core, [])
+        if plan not in known:
+            known.append(plan)
+        variants.setdefault(core, {})[run] = known.index(plan)
         for name, value in call.values:
             variables.setdefault((core, name), {})[run] = value
         for idx, buffer in call.slots.items():
@@ -75,4 +87,5 @@ def run_columns(
         {key: column(values) for key, values in variables.items()},
         {key: column(values) for key, values in regions.items()},
         {key: column(values) for key, values in active.items()},
+        {core: column(values) for core, values in variants.items() if len(plans[core]) > 1},
     )

@@ -195,6 +195,8 @@ def page(found: dict[str, Any]) -> str:
         if o["outcome"] != "right":
             why = " ".join(o["reason"].split()).replace("|", "\\|")[:160]
             lines.append(f"| {o['program']} | {o['outcome']} | {why} |")
+    known = {o["program"] for o in programs}
+    lines += [f"| {name} | not run | no run has come to it |" for name in PROGRAMS if name not in known]
     return "\n".join(lines) + "\n"
 
 

@@ -329,7 +329,7 @@ def profile_script(path: Path, arguments: tuple[str, ...] = (), *, limit: int = 
         raise InputError(
             "the script ran no program of the tensor processor",
             where=str(path),
-            hint="use tg2hdl_tpu.Machine, run_bundle, or tinygrad's device TINYTPU with the engine isa",
+            hint="use tg2hdl_tpu.Machine, run_bundle, or DEV=TINYTPU in front of the command, with its engine isa",
         )
     return found
 

@@ -19,7 +19,7 @@ from tg2hdl_tpu.isa import REDUCE, XLU
 __all__ = ["LARGEST", "Shuffle", "emit_shuffle", "shuffle_of"]
 
 #: Bytes of a copy, which the program's length is in proportion to, and rows of words at a time.
-LARGEST, _ROWS = 1 << 14, 64
+LARGEST, _ROWS = 1 << 15, 64
 #: Rows of VMEM for the words that are read, and for constants.
 _WINDOW, _CONSTANTS = 256, 256
 _PERMUTE = {"pre": CROSSBAR, "xlu": XLU.index("permute")}

@@ -44,7 +44,7 @@ def test_a_waveform_has_numbers_and_names_of_kernels(engine, tmp_path):
     program = capture(
         lambda x: ((x.cast("int32") @ weights.cast("int32")).float() * 0.25).contiguous() + 0.5, x
     )
-    design = compile_program(program.program, CompileOptions())
+    design = compile_program(program.program, CompileOptions(schedule="serial"))
     path = tmp_path / "run.vcd"
     with Runner(design, engine, vcd=str(path)) as runner:
         run = runner.run(program.bind(x))

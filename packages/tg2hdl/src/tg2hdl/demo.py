@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,8 @@ class DemoResult:
     images, golden_images, tinygrad_images, numpy_images : int
         Simulated images, and those that were compared with the golden model, tinygrad's interpreter and numpy.
     kernels : tuple of KernelSummary
-    simulated_kernel_cycles : tuple of int
+    predicted_kernel_cycles, simulated_kernel_cycles : tuple of int
+        From the end of the kernel before; fewer than the kernel's own where it starts before that end.
     predicted_cycles, cycles_per_image : int
         From start to done.
     load_cycles, readback_cycles : int
@@ -93,6 +95,7 @@ class DemoResult:
     tinygrad_images: int
     numpy_images: int
     kernels: tuple[KernelSummary, ...]
+    predicted_kernel_cycles: tuple[int, ...]
     simulated_kernel_cycles: tuple[int, ...]
     predicted_cycles: int
     cycles_per_image: int
@@ -209,6 +212,7 @@ def run_images(
         tinygrad_images=min(tinygrad_images, len(demo.images)),
         numpy_images=0 if demo.numpy_reference is None else len(demo.images),
         kernels=accelerator.kernels,
+        predicted_kernel_cycles=tuple(b - a for a, b in pairwise((0, *accelerator.design.timeline().ends))),
         simulated_kernel_cycles=result.cycles.kernels,
         predicted_cycles=accelerator.predicted_cycles,
         cycles_per_image=result.cycles.compute,

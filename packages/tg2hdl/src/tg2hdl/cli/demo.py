@@ -130,9 +130,10 @@ def _print(console: Console, result: DemoResult) -> None:
     columns = ("predicted cycles", "simulated cycles", "multipliers", "MACs", "cycles x mult / MAC")
     for column in columns:
         table.add_column(column, justify="right")
-    for kernel, cycles in zip(result.kernels, result.simulated_kernel_cycles, strict=True):
+    predicted, simulated = result.predicted_kernel_cycles, result.simulated_kernel_cycles
+    for kernel, before, cycles in zip(result.kernels, predicted, simulated, strict=True):
         ratio = "" if kernel.ratio is None else f"{kernel.ratio:.3f}"
-        numbers = (kernel.cycles, cycles, kernel.multipliers, kernel.macs)
+        numbers = (before, cycles, kernel.multipliers, kernel.macs)
         table.add_row(kernel.name, *(f"{n:,}" for n in numbers), ratio)
     table.add_row("one image", f"{result.predicted_cycles:,}", f"{result.cycles_per_image:,}")
     console.print(table)
@@ -145,6 +146,8 @@ def _print(console: Console, result: DemoResult) -> None:
     )
     same += f", tinygrad {tinygrad} of {tinygrad}" if tinygrad else ""
     lines = Table.grid(padding=(0, 2))
+    if saved := sum(kernel.cycles for kernel in result.kernels) - result.predicted_cycles:
+        lines.add_row("overlap", f"{saved:,} cycles, as kernels start before the one before is done")
     for label, text in (
         ("accuracy", f"float reference {reference}, hardware {hardware}"),
         ("images", f"{result.images}"),

@@ -19,12 +19,11 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
-from tg2hdl_ir.passes.dead_loads import without_dead_loads
+from tg2hdl_ir.passes.dead_loads import kernel_of
 from tg2hdl_ir.passes.flat_address import flat_address
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import loads_used_by, operands
-from tg2hdl_ir.verifier import verify
 
 __all__ = ["CutPlace", "cut_kernel", "cut_places"]
 
@@ -99,8 +98,10 @@ def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, t
     after = LoopIR.from_items(tuple(items), counter=home.counter, axis_type=home.axis_type)
     second = _replaced(kernel.loop_tree, home, after, rewriter)
     return (
-        _kernel(kernel, first, between, "sums"),
-        _kernel(kernel, second, tuple(replace(meta, is_output=False) for meta in between), "rest"),
+        kernel_of(kernel, first, f"{kernel.name}_sums", between),
+        kernel_of(
+            kernel, second, f"{kernel.name}_rest", tuple(replace(meta, is_output=False) for meta in between)
+        ),
         between,
     )
 
@@ -177,21 +178,3 @@ def _replaced(tree: LoopIR, old: LoopIR, new: LoopIR, rewriter: Rewriter) -> Loo
         for item in tree.items
     )
     return LoopIR.from_items(items, counter=tree.counter, axis_type=tree.axis_type)
-
-
-def _kernel(kernel: KernelIR, tree: LoopIR, between: tuple[BufferMeta, ...], suffix: str) -> KernelIR:
-    tree = without_dead_loads(tree)
-    statements = list(tree.statements())
-    used = {s.buf_idx for s in statements if isinstance(s, IRBufLoad | IRBufStore)}
-    stored = {s.buf_idx for s in statements if isinstance(s, IRBufStore)}
-    kept = tuple(replace(b, is_output=b.idx in stored) for b in kernel.buffers if b.idx in used)
-    registers = {s.reg for s in statements if isinstance(s, IRRegLoad | IRRegStore)}
-    return verify(
-        replace(
-            kernel,
-            buffers=(*kept, *between),
-            registers=tuple(r for r in kernel.registers if r.idx in registers),
-            loop_tree=tree,
-            name=f"{kernel.name}_{suffix}",
-        )
-    )

@@ -1,11 +1,14 @@
-"""Removing loads that no store uses."""
+"""Removing what no store uses: loads, buffers and registers."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.nodes import IRBufLoad, IRRegLoad, LoopIR
-from tg2hdl_ir.tree import loads_used_by, operands
+from dataclasses import replace
 
-__all__ = ["without_dead_loads"]
+from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRRegLoad, IRRegStore, KernelIR, LoopIR
+from tg2hdl_ir.tree import loads_used_by, operands
+from tg2hdl_ir.verifier import verify
+
+__all__ = ["kernel_of", "without_dead_loads"]
 
 
 def without_dead_loads(tree: LoopIR) -> LoopIR:
@@ -19,3 +22,22 @@ def without_dead_loads(tree: LoopIR) -> LoopIR:
         return LoopIR.from_items(left, counter=level.counter, axis_type=level.axis_type)
 
     return kept(tree)
+
+
+def kernel_of(kernel: KernelIR, tree: LoopIR, name: str, more: tuple[BufferMeta, ...] = ()) -> KernelIR:
+    """The kernel of a part of the loop tree, with the buffers and registers that the part uses, and `more` buffers."""
+    tree = without_dead_loads(tree)
+    statements = list(tree.statements())
+    used = {s.buf_idx for s in statements if isinstance(s, IRBufLoad | IRBufStore)}
+    stored = {s.buf_idx for s in statements if isinstance(s, IRBufStore)}
+    kept = tuple(replace(b, is_output=b.idx in stored) for b in kernel.buffers if b.idx in used)
+    registers = {s.reg for s in statements if isinstance(s, IRRegLoad | IRRegStore)}
+    return verify(
+        replace(
+            kernel,
+            buffers=(*kept, *more),
+            registers=tuple(r for r in kernel.registers if r.idx in registers),
+            loop_tree=tree,
+            name=name,
+        )
+    )

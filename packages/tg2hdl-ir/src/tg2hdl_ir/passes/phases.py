@@ -30,7 +30,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
-from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands
+from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands, values_below
 from tg2hdl_ir.verifier import verify
 
 __all__ = ["phase_forms"]
@@ -192,7 +192,7 @@ def _phase(
         """Elements beyond the last tap are zeros."""
         if not isinstance(rebuilt, IRBufLoad) or not isinstance(statement, IRBufLoad):
             return rebuilt
-        inside = [limit for tap, limit in limits.items() if _depends(statement.addr, tap)]
+        inside = [limit for tap, limit in limits.items() if tap in values_below((statement.addr,))]
         if not inside:
             return rebuilt
         alt = rebuilt.alt or IRConst(rebuilt.dtype.bits_to_const(0), rebuilt.dtype)
@@ -228,17 +228,6 @@ def _phase(
     which = "_".join("all" if tap in together else str(n) for tap, n in zip(taps, phase, strict=True))
     tree = number_depths(rebuilt(kernel.loop_tree))
     return verify(replace(kernel, loop_tree=tree, name=f"{kernel.name}_phase{which}"))
-
-
-def _depends(value: IRValue, counter: IRCounter) -> bool:
-    seen: set[IRValue] = set()
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(operands(node))
-    return counter in seen
 
 
 def _divided(op: IROp, folder: Folder) -> IRValue | None:

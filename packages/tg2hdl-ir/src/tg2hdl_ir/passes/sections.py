@@ -23,12 +23,11 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
-from tg2hdl_ir.passes.dead_loads import without_dead_loads
+from tg2hdl_ir.passes.dead_loads import kernel_of
 from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.fold import FALSE, TRUE
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands, values_below
-from tg2hdl_ir.verifier import verify
 
 __all__ = ["section_forms"]
 
@@ -149,19 +148,8 @@ def _section(
         here = own if loop.counter is counter else loop.counter
         return LoopIR.from_items(tuple(items), counter=here, axis_type=loop.axis_type)
 
-    tree = number_depths(without_dead_loads(_without_dead_registers(rebuilt(kernel.loop_tree))))
-    statements = list(tree.statements())
-    slots = {s.buf_idx for s in statements if isinstance(s, IRBufLoad | IRBufStore)}
-    used = {s.reg for s in statements if isinstance(s, IRRegLoad | IRRegStore)}
-    return verify(
-        replace(
-            kernel,
-            buffers=tuple(b for b in kernel.buffers if b.idx in slots),
-            registers=tuple(r for r in kernel.registers if r.idx in used),
-            loop_tree=tree,
-            name=f"{kernel.name}_from{first}",
-        )
-    )
+    tree = number_depths(_without_dead_registers(rebuilt(kernel.loop_tree)))
+    return kernel_of(kernel, tree, f"{kernel.name}_from{first}")
 
 
 def _without_dead_registers(tree: LoopIR) -> LoopIR:

@@ -93,7 +93,7 @@ def test_explicit_lanes_keep_the_kernels_of_tinygrad():
 
 
 def test_a_kernel_that_waits_for_layouts_chooses_before_others(monkeypatch):
-    """The transposed product would read rows, of which its memory has one a word."""
+    """The transposed product would read several rows at once; a word of its memory holds one."""
     weight = np.random.default_rng(0).integers(-100, 100, (8, 8)).astype(np.int8)
     x = np.random.default_rng(1).integers(-100, 100, (8, 8)).astype(np.int8)
     wide = Tensor(weight).cast("int32")

@@ -81,6 +81,15 @@ def test_the_structure_of_the_model_comes_from_the_files():
     assert found["a"].tolist() == result(x)[:, None].tolist()
 
 
+def test_a_pair_of_arrays_is_no_batch_of_pairs():
+    device = opened(files={"id": "1122334455667788", "design": "fake", "inputs": ["gone", "x"]})
+    batch = inputs(2)
+    with pytest.raises(UnfitInputError, match=r"^1 input for a design of 2") as caught:
+        device.run((np.zeros((2, 3)), batch))
+    assert "one tuple for each result, such as zip(gone, x)" in caught.value.hint
+    assert np.array_equal(device.run(zip(np.zeros((2, 3)), batch, strict=True)), [result(x) for x in batch])
+
+
 def test_another_design_is_refused():
     with pytest.raises(WrongDesignError, match="holds the design 1122334455667788, not 00ff"):
         opened(files={"id": "00ff", "design": "other"})

@@ -230,10 +230,12 @@ class Device:
     def _encoded(self, inputs: tuple[Any, ...]) -> list[Request]:
         names = self.description.inputs
         if len(inputs) != len(names):
+            listed = ", ".join(map(str, names))
             raise UnfitInputError(
-                f"{len(inputs)} inputs for a design of {len(names)}",
+                f"{len(inputs)} input{'s' * (len(inputs) != 1)} for a design of {len(names)}",
                 stage="write inputs",
-                hint=f"pass {', '.join(map(str, names)) or 'none'}",
+                hint=f"pass {listed or 'none'}"
+                + (f"; run takes one tuple for each result, such as zip({listed})" if len(names) > 1 else ""),
             )
         found = []
         for name, value in zip(names, inputs, strict=True):

@@ -56,11 +56,8 @@ def design_program(
     plans = list(plans)
     memories = plan_memories(program, options, plans, repeats)
     cores = tuple(range(len(plans))) if repeats is None else repeats.cores
-    sharing = sharing_of(plan_of_each_core(cores, plans), options)
-    # A core that runs several times is busy until a run is done.
-    waits = options.schedule == "auto" and repeats is not None
-    policy = "serial" if waits else options.schedule
-    sequencing = sequencer_named(policy).arrange(policy, plans, memories, sharing)
+    sharing = replace(sharing_of(plan_of_each_core(cores, plans), options), cores=repeats is not None)
+    sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
     others = [port for port in options.ports if not overlaps_runs(port)]
     if sequencing.plan.interval and others:
         raise InputError(

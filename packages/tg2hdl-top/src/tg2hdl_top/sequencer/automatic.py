@@ -27,7 +27,7 @@ class AutomaticSequencer(OverlapSequencer):
     ) -> Arrangement:
         """Fixed starts if they save a hundredth of the cycles; only sought where kernels drain for as long."""
         serial = Arrangement(SequencerPlan("serial"), tuple(memories))
-        if any(plan.kernel.variables for plan in plans):
+        if sharing.cores or any(plan.kernel.variables for plan in plans):
             return serial
         total = sum(plan.cycles() for plan in plans)
         least = WORTH_A_COUNTER * total

@@ -34,10 +34,13 @@ class Sharing:
         Whether all kernels use one set of multipliers.
     held_operands : bool
         Whether registers hold the operands of idle kernels at zero, in place of multiplexers.
+    cores : bool
+        Whether a core runs several calls; it is busy until each is done.
     """
 
     multipliers: bool
     held_operands: bool
+    cores: bool = False
 
 
 @dataclass(frozen=True)

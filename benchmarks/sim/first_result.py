@@ -1,20 +1,18 @@
-"""CPU time to the first simulated result of a small float model: ``python benchmarks/sim/first_result.py``.
+"""CPU time to the first simulated result of small float models: ``python benchmarks/sim/first_result.py``.
 
-The model is an MLP 30-16-1 in FP32 with 16 multipliers.  Nothing is taken from the cache.  Writes
-``first_result.json`` beside this file.
+Each model runs in a process of its own as a user runs it, ``tg2hdl.compile`` and ``Accelerator.simulate``, with an empty
+cache.  Writes ``first_result.json`` beside this file.
 """
 
 import json
+import multiprocessing
 import os
 import resource
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tinygrad import Tensor
-
-import tg2hdl
-from tg2hdl_backend.runner import Runner
-from tg2hdl_sim import SimulationModel, estimate_engines, open_simulation
 
 JSON = Path(__file__).with_suffix(".json")
 
@@ -25,43 +23,58 @@ def cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def main() -> None:
-    """Measure, and write the result."""
-    steps, marks = {}, [cpu_seconds()]
-
-    def mark(step: str) -> None:
-        marks.append(cpu_seconds())
-        steps[step] = round(marks[-1] - marks[-2], 1)
-        print(step, steps[step], flush=True)
+def models() -> dict[str, tuple[Any, tuple[int, ...], int]]:
+    """Function, shape of its input and multipliers, by name."""
+    from tinygrad import Tensor
 
     rng = np.random.default_rng(0)
-    w1, w2 = (Tensor(rng.standard_normal(shape).astype(np.float32)) for shape in ((30, 16), (16, 1)))
-    x = rng.standard_normal((1, 30)).astype(np.float32)
-    accelerator = tg2hdl.compile(lambda x: (x @ w1).relu() @ w2, x, multipliers=16)
-    mark("compile")
-    model = SimulationModel(accelerator.top)
-    cells = model.elaboration.cells
-    mark("Amaranth: modules and netlist")
-    best = next(
-        e for e in estimate_engines(model, accelerator.predicted_cycles, cache=False) if not e.unavailable
-    )
-    simulation = open_simulation(model, expected_cycles=accelerator.predicted_cycles, cache=False)
-    mark(f"open the engine ({simulation.engine})")
-    with Runner(accelerator.design, simulation=simulation) as runner:
-        run = runner.run(accelerator.bind(x), accelerator.captured.var_vals)
-    mark("run")
-    result = np.asarray(accelerator.captured.restore(list(run.outputs)))
-    assert result.tobytes() == np.asarray(accelerator.golden(x)).tobytes()
-    found = {
-        "cells": cells,
-        "cycles": run.compute,
-        "CPU seconds": steps,
-        "all": round(marks[-1] - marks[0], 1),
-        "predicted for the engine": round(best.seconds, 1),
+
+    def weight(*shape: int) -> Tensor:
+        return Tensor(rng.standard_normal(shape).astype(np.float32))
+
+    w1, w2, wide, kernels = weight(30, 16), weight(16, 1), weight(32, 64), weight(8, 8, 3, 3)
+    return {
+        "MLP 30-16-1": (lambda x: (x @ w1).relu() @ w2, (1, 30), 16),
+        "MLP 30-16-1, sigmoid": (lambda x: ((x @ w1).relu() @ w2).sigmoid(), (1, 30), 16),
+        "softmax 16x64": (lambda x: x.softmax(), (16, 64), 16),
+        "conv 3x3 8->8 on 8x8": (lambda x: x.conv2d(kernels, padding=1).relu(), (1, 8, 8, 8), 16),
+        "matmul 16x32x64, tanh-GELU": (lambda x: (x @ wide).gelu(), (16, 32), 16),
+    }
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Compile and simulate once, in this process."""
+    import tg2hdl
+
+    function, shape, multipliers = models()[name]
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TG2HDL_CACHE_DIR"] = folder
+        started = cpu_seconds()
+        accelerator = tg2hdl.compile(function, x, multipliers=multipliers)
+        compiled = cpu_seconds()
+        run = accelerator.simulate(x)
+        ended = cpu_seconds()
+    assert np.asarray(run.output).tobytes() == np.asarray(accelerator.golden(x)).tobytes()
+    return {
+        "model": name,
+        "engine": run.engine,
+        "cycles": run.cycles.compute,
+        "compile": round(compiled - started, 1),
+        "simulate": round(ended - compiled, 1),
+        "all": round(ended - started, 1),
         "load": round(os.getloadavg()[0], 1),
     }
-    JSON.write_text(json.dumps(found, indent=2) + "\n")
-    print(found)
+
+
+def main() -> None:
+    """Measure, and write the results."""
+    rows = []
+    for name in models():
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            rows.append(pool.apply(measure, (name,)))
+        print(rows[-1], flush=True)
+        JSON.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

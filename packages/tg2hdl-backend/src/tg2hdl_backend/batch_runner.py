@@ -44,7 +44,7 @@ def open_side_by_side(model: SimulationModel, inputs: int, progress: Callable[[s
 
     Its size is chosen for the number of inputs.
     """
-    ports = model.elaboration.ports.values()
+    ports = model.compact.ports.values()
     varying = [p.name for p in ports if p.direction == "in" and p.name.endswith("__wdata")]
     return SideBySide(open_batch(model, varying, size=batch_size(model, inputs), progress=progress))
 

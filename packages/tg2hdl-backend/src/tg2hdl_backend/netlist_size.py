@@ -11,7 +11,7 @@ from tg2hdl_backend.wave_views import design_views
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.ops.unit_component import build_unit
+from tg2hdl_lower.ops.unit_component import build_unit, units_as_modules
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_sim import Forecast, SimulationModel
 from tg2hdl_top import Design
@@ -29,7 +29,8 @@ def design_model(design: Design, component: wiring.Component) -> SimulationModel
         cells = sum(map(netlist_cells, design.core_plans))
         return Forecast(cells, content_key("design", design.to_json(), installed()))
 
-    return SimulationModel(component, forecast=forecast, views=partial(design_views, design))
+    views, modules = partial(design_views, design), partial(units_as_modules, "unit")
+    return SimulationModel(component, forecast=forecast, views=views, modules=modules)
 
 
 def least_cells(plan: HardwarePlan) -> int:

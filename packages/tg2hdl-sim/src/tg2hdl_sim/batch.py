@@ -263,7 +263,7 @@ def open_batch(
     """
     from tg2hdl_sim.levelized.engine import recipe
 
-    elaboration = model.elaboration
+    elaboration = model.compact
     if size < 1 or size % BATCH_SIZE:
         raise InputError(
             f"a batch cannot have {size} inputs",

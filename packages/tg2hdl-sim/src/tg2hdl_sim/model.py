@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
-from amaranth.hdl import ClockDomain, Fragment, MemoryData, Module, Shape, Value
+from amaranth.hdl import ClockDomain, Fragment, Instance, MemoryData, Module, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
@@ -16,6 +17,7 @@ from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_sim import netlist
 from tg2hdl_sim.amaranth_internals import Design, MemoryInstance, Netlist, PortDirection
 from tg2hdl_sim.collection import paused_collection
+from tg2hdl_sim.instances import with_instances
 from tg2hdl_sim.views import View
 
 __all__ = ["Elaboration", "Forecast", "MemoryInfo", "PortInfo", "SimulationModel"]
@@ -107,6 +109,9 @@ class SimulationModel:
         Returns a `Forecast`; then ``engine="auto"`` selects the engine without elaborating the design.
     views : callable, optional
         Returns the `View` variables that a waveform has besides the signals.
+    modules : callable, optional
+        Returns a context in which `top` elaborates with instances in the places of equal components, and which yields
+        the component of each module by name.
     """
 
     top: Any
@@ -115,6 +120,7 @@ class SimulationModel:
     reset: bool = False
     forecast: Callable[[], Forecast] | None = None
     views: Callable[[], Sequence[View]] | None = None
+    modules: Callable[[], AbstractContextManager[Mapping[str, Any]]] | None = None
     _parts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +140,16 @@ class SimulationModel:
             self._parts["elaboration"] = Elaboration(self)
         elaboration: Elaboration = self._parts["elaboration"]
         return elaboration
+
+    @property
+    def compact(self) -> Elaboration:
+        """The elaborated design whose equal components were elaborated once; its netlist alone has their cells."""
+        if self.modules is None:
+            return self.elaboration
+        if "compact" not in self._parts:
+            self._parts["compact"] = Elaboration(self, self.modules())
+        compact: Elaboration = self._parts["compact"]
+        return compact
 
     @property
     def expected(self) -> Forecast | None:
@@ -168,14 +184,20 @@ class Elaboration:
         Index in `memories` by the name that the model gives it.
     """
 
-    def __init__(self, model: SimulationModel) -> None:
+    def __init__(
+        self, model: SimulationModel, modules: AbstractContextManager[Mapping[str, Any]] | None = None
+    ) -> None:
         self.model = model
         module = Module()
         domain = ClockDomain("sync", reset_less=not model.reset)
         module.domains += domain
         module.submodules.dut = model.top
-        with paused_collection():
+        with modules or nullcontext({}) as components, paused_collection():
             self.fragment = Fragment.get(module, None)
+        self.modules = {
+            name: Elaboration(SimulationModel(component, name=name, reset=model.reset))
+            for name, component in components.items()
+        }
         self.clock = domain.clk
         self.signals: dict[str, Any] = {}
         self.ports: dict[str, PortInfo] = {}
@@ -224,11 +246,19 @@ class Elaboration:
             return self.fragment.prepare(ports, missing_domain=refuse)
 
     @cached_property
-    def netlist(self) -> Netlist:
-        """Amaranth's netlist of the design."""
+    def _outer_netlist(self) -> Netlist:
+        """Amaranth's netlist of the design, with instances of its modules."""
         design = self.design
         with paused_collection():
             return netlist.build(design)
+
+    @cached_property
+    def netlist(self) -> Netlist:
+        """Amaranth's netlist of the design, with the cells of its modules."""
+        with paused_collection():
+            return with_instances(
+                self._outer_netlist, {name: inner.netlist for name, inner in self.modules.items()}
+            )
 
     @cached_property
     def rtlil(self) -> str:
@@ -238,7 +268,8 @@ class Elaboration:
     @cached_property
     def content(self) -> str:
         """Text of the netlist without memory contents, for cache keys; cheaper than `rtlil`."""
-        return netlist.to_text(self.netlist)
+        inner = [text for name, module in self.modules.items() for text in (name, module.content)]
+        return "\n".join([netlist.to_text(self._outer_netlist), *inner])
 
     @cached_property
     def cells(self) -> int:
@@ -248,12 +279,12 @@ class Elaboration:
     def _locate_memories(self) -> tuple[LocatedMemory, ...]:
         found = []
         for fragment, info in self.design.fragments.items():
+            path = info.name[1:]
             if isinstance(fragment, MemoryInstance):
-                data = fragment._data
-                shape = Shape.cast(data.shape)
-                path = info.name[1:]
-                named = MemoryInfo(".".join(path[1:]), shape.width, data.depth, shape.signed)
-                found.append(LocatedMemory(path, data, named))
+                found.append(_located(path, fragment._data))
+            elif isinstance(fragment, Instance) and fragment.type in self.modules:
+                for inner in self.modules[fragment.type].memories:
+                    found.append(_located(path + inner.path[1:], inner.data))
         return tuple(found)
 
     def _name_memories(self) -> dict[str, int]:
@@ -279,3 +310,8 @@ class Elaboration:
                 )
             names[name] = by_data[id(data)]
         return names
+
+
+def _located(path: tuple[str, ...], data: Any) -> LocatedMemory:
+    shape = Shape.cast(data.shape)
+    return LocatedMemory(path, data, MemoryInfo(".".join(path[1:]), shape.width, data.depth, shape.signed))

@@ -236,10 +236,15 @@ class CompiledEngine:
         progress: Callable[[str], None],
     ) -> NativeSimulation:
         """Open a model; see `tg2hdl_sim.open_simulation`."""
-        key, build = self.recipe(model.elaboration, progress, wave=vcd is not None)
+        elaboration = self.elaborated(model, vcd)
+        key, build = self.recipe(elaboration, progress, wave=vcd is not None)
         self.remember(model, vcd, key)
         with compiled_library(key, build, cache=cache) as library:
-            return NativeSimulation(model.elaboration, self.name, library, vcd)
+            return NativeSimulation(elaboration, self.name, library, vcd)
+
+    def elaborated(self, model: SimulationModel, vcd: Path | None) -> Elaboration:
+        """The elaboration of a model that its library is made from."""
+        return model.elaboration
 
     def remember(self, model: SimulationModel, vcd: Path | None, key: str) -> None:
         """Keep which compiled model belongs to a forecast."""
@@ -251,7 +256,7 @@ class CompiledEngine:
         if model.expected is not None:
             known = ContentCache("sim").read(self._forecast_key(model.expected, vcd))
             return known is not None and self.has(known.decode())
-        key, _ = self.recipe(model.elaboration, lambda message: None, wave=vcd is not None)
+        key, _ = self.recipe(self.elaborated(model, vcd), lambda message: None, wave=vcd is not None)
         return self.has(key)
 
     def has(self, key: str) -> bool:

@@ -144,7 +144,7 @@ class LevelizedEngine(CompiledEngine):
         progress: Callable[[str], None],
     ) -> NativeSimulation:
         """Open a model; see `tg2hdl_sim.open_simulation`."""
-        elaboration = model.elaboration
+        elaboration = self.elaborated(model, vcd)
         key, _ = self.recipe(elaboration, progress, wave=vcd is not None)
         if vcd is not None or (cache and is_cached(key)):
             return super().__call__(model, vcd=vcd, cache=cache, progress=progress)
@@ -155,6 +155,10 @@ class LevelizedEngine(CompiledEngine):
             if len(code) > LARGE:
                 better = _background(key, code, cache)
             return NativeSimulation(elaboration, self.name, library, better=better)
+
+    def elaborated(self, model: SimulationModel, vcd: Path | None) -> Elaboration:
+        """The elaboration of a model; a waveform has the signals of all components."""
+        return model.elaboration if vcd else model.compact
 
     def has(self, key: str) -> bool:
         """Whether the cache has the compiled model of a key."""

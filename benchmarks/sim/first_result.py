@@ -1,7 +1,7 @@
 """CPU time to the first simulated result of small float models: ``python benchmarks/sim/first_result.py``.
 
-Each model runs in a process of its own as a user runs it, ``tg2hdl.compile`` and ``Accelerator.simulate``, with an empty
-cache.  Writes ``first_result.json`` beside this file.
+Each model runs in a process of its own as a user runs it, ``tg2hdl.compile`` and ``Accelerator.simulate``, with an
+empty cache.  Writes ``first_result.json`` beside this file.
 """
 
 import json

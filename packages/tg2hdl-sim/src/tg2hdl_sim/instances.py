@@ -59,7 +59,7 @@ def _insert(merged: Netlist, index: int, instance: nir.Instance, module: Netlist
     )
 
 
-class _Nets(dict[nir.Net, nir.Net]):  # type: ignore[misc]
+class _Nets(dict[nir.Net, nir.Net]):
     """Nets of a copy by nets of its module; cells take it for the netlist that resolves their nets."""
 
     def __init__(self, offset: int) -> None:

@@ -62,12 +62,11 @@ def test_matrix_unit():
     rng = np.random.default_rng(0)
     with opened(MatrixUnit(config)) as sim:
         weights = rng.integers(-128, 128, (4, 2))
-        sim.set("load", 1)
         sim.set("weights", 1)
         for i in range(4):
             row = rng.integers(-128, 128, 8)
             row[2:4] = weights[i]
-            for port, value in (("row", to_int(row)), ("segment", 1), ("index", i)):
+            for port, value in (("row", to_int(row)), ("segment", 1), ("load", 1 << i)):
                 sim.set(port, value)
             assert sim.get("overflow") == 0
             sim.step()

@@ -8,7 +8,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_tpu.config import ADDRESS_BITS, DMA_FIFO, Config
+from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.hardware.alu import Alu, decoded, operations
 from tg2hdl_tpu.hardware.dma import Channel, RowFifo
 from tg2hdl_tpu.hardware.flights import Flights, any_of
@@ -207,7 +207,7 @@ class TensorCore(wiring.Component):
         with m.If(stepped | ~x_valid):
             m.d.sync += [number.eq(Mux(ends, 0, number + 1)), first.eq(ends)]
             m.d.sync += left.eq(Mux(ends, following.further, left - 1))
-            m.d.sync += last.eq(Mux(ends, following.alone | (following.further == 0), left == 1))
+            m.d.sync += last.eq(Mux(ends, following.alone, left == 1))
             with m.If(ends):
                 m.d.sync += x.eq(following)
             with m.Else():
@@ -224,9 +224,7 @@ class TensorCore(wiring.Component):
         holds = queue.holds
         load, store = self.load, self.store
         kept = r.writes & queue.kept
-        wait_c = queue.to | queue.to_arrives
-        wait_w = r.writes & (queue.to_arrives | queue.kept | queue.slower | self.flights.port_taken(r.kind))
-        busy = []
+        busy = [r.writes & self.flights.port_taken(r.kind)]
         for slow in self.flights.slow:
             if config.interval(slow.kind) > 1:
                 left = Signal(range(config.interval(slow.kind)), name=f"left{slow.kind}")
@@ -234,15 +232,12 @@ class TensorCore(wiring.Component):
                 with m.If(slow.line[0]):
                     m.d.sync += left.eq(config.interval(slow.kind) - 1)
                 busy.append((r.kind == slow.kind) & (left != 0))
-        blocked = Signal()
-        reads = queue.reads | queue.read_arrives
-        m.d.comb += blocked.eq(Mux(holds, wait_c, reads | wait_w | any_of(busy)))
-
         # A transfer goes to its channel.
         reasons: list[Any] = []
         for mine, other in ((r.load, store), (~r.load, load)):
-            rows_meet = (r.first_row <= other.last) & (r.final >= other.row)
-            outside_meet = (r.outside <= other.outside_last) & (r.outside_final >= other.outside_first)
+            # Two carry chains each; `<=` would also look for zeros in the difference.
+            rows_meet = ~(other.last < r.first_row) & ~(r.final < other.row)
+            outside_meet = ~(other.outside_last < r.outside) & ~(r.outside_final < other.outside_first)
             reasons += [mine & other.active & rows_meet, mine & other.active & outside_meet]
         self.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
         goes = self.r_valid & r.transfer & ~r.bad & ~r.outside_bad
@@ -262,20 +257,17 @@ class TensorCore(wiring.Component):
                 channel.outside_final.eq(r.outside_final),
             ]
 
-        issues, real = Signal(), Signal()
+        real = Signal()
+        stays = queue.stays | any_of(busy)
         m.d.comb += [
-            issues.eq(self.r_valid & ~r.transfer & ~r.bad & ~blocked),
-            real.eq(issues & ~holds),
-            held.eq(
-                self.r_valid & ~hands_over & (r.transfer | r.bad | holds | reads | wait_w | any_of(busy))
-            ),
+            real.eq(self.r_valid & ~stays),
+            held.eq(self.r_valid & stays & ~hands_over),
+            queue.read_old.eq(self.r_valid & holds & ~r.bad & ~queue.waits_old),
         ]
         with m.If(self.r_valid & r.bad):
             m.d.comb += self.stop.eq(Trap.VMEM)
         with m.Elif(self.r_valid & r.outside_bad):
             m.d.comb += self.stop.eq(Trap.XMEM)
-        m.d.comb += queue.read_old.eq(issues & holds)
-
         out = ages[0]
         m.d.comb += [
             vmem.a_row.eq(Mux(holds, r.to, r.a_row)),
@@ -283,7 +275,7 @@ class TensorCore(wiring.Component):
             out.valid.eq(real & r.vector),
             out.writes.eq(real & r.writes),
             out.row.eq(r.to),
-            out.hold.eq(issues & holds),
+            out.hold.eq(queue.read_old),
             out.weights.eq(real & r.weights),
             out.lda.eq(real & r.lda),
             out.indices.eq(real & r.indices),
@@ -326,17 +318,24 @@ class TensorCore(wiring.Component):
             matrix.weights.eq(read.weights),
             matrix.whole.eq(read.whole),
             matrix.load_whole.eq(now.whole),
-            matrix.index.eq(now.index),
-            matrix.load.eq(now.weights & (trap == 0)),
+            matrix.trapped.eq(now.checked & matrix.overflow),
             crossbar.row.eq(row_a),
             crossbar.indices.eq(row_b),
             crossbar.mode.eq(read.xlu),
             crossbar.k.eq(read.k),
         ]
-        with m.If(now.checked):
-            m.d.comb += trap.eq(
-                Mux(now.pre == 3, Mux(crossbar.overflow, Trap.INDEX, 0), Mux(matrix.overflow, Trap.INT8, 0))
-            )
+        # What is checked, and weights that a row of the tile takes: known a cycle early, but for a trap.
+        loading = ages[check - 1]
+        checks = Signal(2)
+        m.d.sync += checks.eq(Mux((trap == 0) & loading.checked, Cat(loading.pre != 3, loading.pre == 3), 0))
+        int8, index = checks[0] & matrix.overflow, checks[1] & crossbar.overflow
+        m.d.comb += trap.eq(Mux(int8, Trap.INT8, Mux(index, Trap.INDEX, 0)))
+        takes = loading.weights.replicate(config.rows) & Cat(
+            loading.whole | (loading.index == i) for i in range(config.rows)
+        )
+        taking = Signal(config.rows)
+        m.d.sync += taking.eq(Mux(trap == 0, takes, 0))
+        m.d.comb += matrix.load.eq(taking)
 
         # Of a row that passes, of the crossbar's halves and of the matrix unit's, all but one are 0.
         passed, b, c, factors = row_a, row_b, held, row_b
@@ -455,25 +454,26 @@ class TensorCore(wiring.Component):
             name: self._row_waits(m, name, channel) for name, channel in (("load", load), ("store", store))
         }
 
-        request = (
-            load.active
-            & (load.left != 0)
-            & (load.outstanding < DMA_FIFO)
-            & self.memory_ready
-            & ~self.read_waits
-        )
-        put, pop = Signal(), Signal()
-        ready, head = arriving.ready, arriving.head
+        request = load.active & load.more & load.room & self.memory_ready & ~self.read_waits
+        # A row is put into the scratchpad when that is decided, or a cycle later.
+        decided, pop = Signal(), Signal()
+        ready, head, put, put_row, loads = arriving.ready, arriving.head, decided, load.row, load.active
         if config.issue_registers:
-            ready, head = Signal(name="staged"), Signal(config.row_bits, name="staged_row", reset_less=True)
-            with m.If(put | ~ready):
-                m.d.sync += [ready.eq(arriving.ready), head.eq(arriving.head)]
-            m.d.comb += pop.eq(arriving.ready & (put | ~ready))
+            put, put_row, loads = load.moved, load.before, load.moved
+            stays, head = (
+                Signal(name="row_stays"),
+                Signal(config.row_bits, name="staged_row", reset_less=True),
+            )
+            ready = arriving.ready | stays
+            m.d.sync += stays.eq(ready & ~decided)
+            with m.If(~stays):
+                m.d.sync += head.eq(arriving.head)
+            m.d.comb += pop.eq(arriving.ready & ~stays)
             m.d.comb += arriving.comes.eq(self.read_valid)
             m.d.sync += arriving.push.eq(self.read_valid)
         else:
-            m.d.comb += [pop.eq(put), arriving.push.eq(self.read_valid)]
-        m.d.comb += put.eq(ready & ~waits["load"] & load.active)
+            m.d.comb += [pop.eq(decided), arriving.push.eq(self.read_valid)]
+        m.d.comb += decided.eq(ready & ~waits["load"] & load.active)
         m.d.comb += [
             self.read_en.eq(request),
             self.read_address.eq(load.address),
@@ -481,20 +481,19 @@ class TensorCore(wiring.Component):
             arriving.pop.eq(pop),
             # The channel begins after the last row of the port, whose first may come before the run.
             vmem.load_en.eq(put | self.port.put),
-            vmem.load_row.eq(Mux(load.active, load.row, self.port.put_row)),
-            vmem.load_data.eq(Mux(load.active, head, self.host.row)),
+            vmem.load_row.eq(Mux(loads, put_row, self.port.put_row)),
+            vmem.load_data.eq(Mux(loads, head, self.host.row)),
             self.port.busy.eq(self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1])),
             load.request.eq(request),
             load.outside_done.eq(request),
             load.arrived.eq(pop),
-            load.row_done.eq(put),
-            load.finish.eq(put & (load.row == load.last)),
+            load.row_done.eq(decided),
+            load.finish.eq(decided & (load.row == load.last)),
         ]
 
         bank = store.row[bits - 1]
         port_free = ~Mux(bank, self.port_b[1], self.port_b[0])
-        take = store.active & (store.left != 0) & (store.outstanding < DMA_FIFO) & port_free
-        take = take & ~waits["store"]
+        take = store.active & store.more & store.room & port_free & ~waits["store"]
         taken = Signal()
         m.d.sync += taken.eq(take)
         comes: Any = taken
@@ -516,7 +515,7 @@ class TensorCore(wiring.Component):
             store.row_done.eq(take),
             store.arrived.eq(sent),
             store.outside_done.eq(sent),
-            store.finish.eq(sent & (store.left == 0) & (store.outstanding == 1)),
+            store.finish.eq(sent & ~store.more & (store.outstanding == 1)),
         ]
 
     def _row_waits(self, m: Module, name: str, channel: Channel) -> Any:
@@ -527,10 +526,9 @@ class TensorCore(wiring.Component):
             return flights.hold(row) | (flights.writes & (flights.row[-1] == row[-1]) if loads else 0)
         # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
         both = Signal(2, name=f"{name}_waits")
-        rows = (row, channel.following[:bits])
-        meets = [flights.next_banks[1] & r[-1] | flights.next_banks[0] & ~r[-1] if loads else 0 for r in rows]
-        m.d.sync += both.eq(Cat(flights.hold(r) | meet for r, meet in zip(rows, meets, strict=True)))
-        return Mux(channel.moved, both[1], both[0])
+        m.d.sync += both.eq(Cat(flights.hold(r) for r in (row, channel.following[:bits])))
+        meets = Mux(row[-1], flights.next_banks[1], flights.next_banks[0]) if loads else 0
+        return Mux(channel.moved, both[1], both[0]) | meets
 
 
 def _lanes_of(mask: Any, row: Any) -> Any:

@@ -43,7 +43,7 @@ class RowFifo(wiring.Component):
         m = Module()
         m.submodules.memory = memory = Memory(shape=self.width, depth=DMA_FIFO, init=[])
         read, write = memory.read_port(domain="comb"), memory.write_port()
-        count = Signal(range(DMA_FIFO + 1))
+        count, ready = Signal(range(DMA_FIFO + 1)), Signal()
         first, last = Signal(range(DMA_FIFO)), Signal(range(DMA_FIFO))
         passes = Const(0) if self.ahead else (count == 0) & self.pop
         written = self.comes if self.ahead else self.push & ~passes
@@ -53,9 +53,12 @@ class RowFifo(wiring.Component):
             write.data.eq(self.row),
             write.en.eq(written),
             self.head.eq(read.data if self.ahead else Mux(count == 0, self.row, read.data)),
-            self.ready.eq((count != 0) | self.push),
+            self.ready.eq(ready if self.ahead else (count != 0) | self.push),
         ]
         taken = self.pop & ~passes
+        # What is ahead is there in the next cycle.
+        more = (count > 1) | ((count == 1) & self.push)
+        m.d.sync += ready.eq(self.comes | Mux(taken, more, ready))
         m.d.sync += last.eq(last + written)
         with m.If(taken):
             m.d.sync += first.eq(first + 1)
@@ -80,8 +83,10 @@ class Channel(wiring.Component):
         The next row of the external memory, and all of the transfer.
     moved, before, following : Out
         A row moved at the scratchpad in the last cycle, and `row` in that cycle; the row after `row`.
-    left, outstanding : Out
-        Requests that are left, and rows on their way.
+    more, room : Out
+        Requests are left; there is a place for one more row.
+    outstanding : Out
+        Rows on their way.
     """
 
     def __init__(self, config: Config) -> None:
@@ -108,7 +113,8 @@ class Channel(wiring.Component):
                 "address": Out(ADDRESS_BITS),
                 "outside_first": Out(ADDRESS_BITS),
                 "outside_last": Out(ADDRESS_BITS),
-                "left": Out(10),
+                "more": Out(1),
+                "room": Out(1),
                 "outstanding": Out(range(DMA_FIFO + 1)),
             }
         )
@@ -116,16 +122,18 @@ class Channel(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Build the counters."""
         m = Module()
-        # What is known late enables counters and is not added.
+        left = Signal(10)
+        # What is known late enables counters and is not added, nor compared.
         m.d.sync += [self.moved.eq(self.row_done), self.before.eq(self.row)]
         with m.If(self.row_done):
             m.d.sync += [self.row.eq(self.row + 1), self.following.eq(self.following + 1)]
         with m.If(self.outside_done):
             m.d.sync += self.address.eq(self.address + 1)
         with m.If(self.request):
-            m.d.sync += self.left.eq(self.left - 1)
+            m.d.sync += [left.eq(left - 1), self.more.eq(left != 1)]
         with m.If(self.request ^ self.arrived):
             m.d.sync += self.outstanding.eq(Mux(self.request, self.outstanding + 1, self.outstanding - 1))
+            m.d.sync += self.room.eq(self.arrived | (self.outstanding != DMA_FIFO - 1))
         with m.If(self.finish):
             m.d.sync += self.active.eq(0)
         with m.If(self.start):
@@ -139,7 +147,9 @@ class Channel(wiring.Component):
                 self.address.eq(self.outside),
                 self.outside_first.eq(self.outside),
                 self.outside_last.eq(self.outside_final),
-                self.left.eq(self.count),
+                left.eq(self.count),
+                self.more.eq(self.count != 0),
+                self.room.eq(1),
                 self.outstanding.eq(0),
             ]
         return m

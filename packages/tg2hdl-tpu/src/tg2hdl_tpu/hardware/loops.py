@@ -21,33 +21,42 @@ class LoopStack:
         The instruction `loop` has been executed, `end` is; not `ends` while `waits`.
     count, start : Value
         With `begins`, which is the cycle after that of `loop`.  A count below 1 may be pushed by a program that stops.
+    late : bool
+        What `end` does is done a cycle later.
 
     Attributes
     ----------
     waits : Value
-        `end` follows its `loop` at once.
+        `end` follows its `loop` at once, or, if that is late, the `end` of an inner loop.
     repeats : Value
         The loop is not at its end; it goes on at `start`.
     overflows, underflows : Value
         There is no place for the loop that begins; none that ends.
     """
 
-    def __init__(self, m: Module, begins: Any, ends: Any, *, count: Any, start: Any, reset: Any) -> None:
+    def __init__(
+        self, m: Module, begins: Any, ends: Any, *, count: Any, start: Any, reset: Any, late: bool
+    ) -> None:
         starts, counts, lasts = (
             [Signal(bits, name=f"{name}{n}") for n in range(LOOP_DEPTH)]
             for name, bits in (("start", PC_BITS), ("left", ADDRESS_BITS), ("last", 1))
         )
         depth = Signal(range(LOOP_DEPTH + 2))
-        self.waits = ends & begins
+        popped, repeated = Signal(), Signal()
+        self.waits = ends & (begins | popped) if late else ends & begins
+        leaves = ends & ~self.waits
         last = lasts[0]
-        self.start, self.repeats = starts[0], ends & ~begins & ~last
+        self.start, self.repeats = starts[0], leaves & ~last
         self.overflows = begins & (depth == LOOP_DEPTH)
-        self.underflows = ends & ~begins & (depth == 0)
-        pops = ends & ~begins & last
+        self.underflows = leaves & (depth == 0)
+        pops, repeats = leaves & last, self.repeats
+        if late:
+            m.d.sync += [popped.eq(pops), repeated.eq(repeats)]
+            pops, repeats = popped, repeated
         ones = [left == 1 for left in counts]
         with m.If(begins | pops):
             m.d.sync += depth.eq(Mux(begins, depth + 1, depth - 1))
-        with m.If(self.repeats):
+        with m.If(repeats):
             m.d.sync += counts[0].eq(counts[0] - 1)
         for n in range(LOOP_DEPTH):
             inner = (start, count, count == 1) if n == 0 else (starts[n - 1], counts[n - 1], ones[n - 1])

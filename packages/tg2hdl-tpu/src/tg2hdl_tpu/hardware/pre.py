@@ -19,6 +19,11 @@ def _lanes(row: Any, width: int = 32) -> list[Value]:
     return [row[i : i + width] for i in range(0, len(row), width)]
 
 
+def _parts(word: Value) -> list[Value]:
+    """Four bits each, with one in common."""
+    return [word[n : n + 4] for n in range(0, len(word) - 1, 3)]
+
+
 def _registered(m: Module, value: Any, name: str) -> Signal:
     register = Signal(Value.cast(value).shape(), name=name, reset_less=True)
     m.d.sync += register.eq(value)
@@ -39,8 +44,8 @@ class MatrixUnit(wiring.Component):
         The row holds weights: a tile row or the whole tile.
     used : In(1)
         Else the result is 0; in the cycle of the products.
-    load, load_whole, index : In
-        Take the factors as weights, of tile row `index` or of the whole tile.
+    load, load_whole, trapped : In
+        Take the factors as weights, of some rows of the tile or of the whole one; but not if `trapped`.
     overflow : Out(1)
         A factor is no int8.
     result : Out
@@ -55,9 +60,9 @@ class MatrixUnit(wiring.Component):
                 "segment": In(7),
                 "bytes": In(1),
                 "used": In(1),
-                "load": In(1),
+                "load": In(config.rows),
                 "load_whole": In(1),
-                "index": In(5),
+                "trapped": In(1),
                 "weights": In(1),
                 "whole": In(1),
                 "overflow": Out(1),
@@ -78,7 +83,8 @@ class MatrixUnit(wiring.Component):
         words = _lanes(self.row)
         packed = _lanes(self.row, 8)
         low = [word[:8] for word in words]
-        fits: list[Any] = [(word[7:] == 0) | (word[7:].all()) for word in words]
+        # Parts of a word that repeat their neighbour.
+        same = [[bits.all() | ~bits.any() for bits in _parts(word[7:])] for word in words]
         factors = Signal(8 * rows)
         tile_row = Signal(8 * columns)
         m.d.comb += [
@@ -88,12 +94,15 @@ class MatrixUnit(wiring.Component):
         size = rows * columns
         of = (self.segment, self.bytes, self.weights, self.whole)
         if config.pre_registers >= 4:
-            fits = [_registered(m, fit, f"fits_{n}") for n, fit in enumerate(fits)]
+            same = [
+                [_registered(m, s, f"same_{n}_{k}") for k, s in enumerate(of)] for n, of in enumerate(same)
+            ]
             of = tuple(
                 _registered(m, v, name)
                 for v, name in zip(of, ("at_", "bytes_", "weights_", "whole_"), strict=True)
             )
         segment, in_bytes, weights, whole = of
+        fits: list[Any] = [Cat(of).all() for of in same]
         # Where a tile does not fit a row, `tile` is no instruction.
         whole_fits: Any = self._segment(fits, size, segment).all() if size <= len(fits) else 1
         wide = self._segment(low, size) if size <= len(low) else Const(0, 8 * size)
@@ -130,7 +139,7 @@ class MatrixUnit(wiring.Component):
                     self.load_whole, tile_words[8 * at : 8 * at + 8], tile_row[8 * j : 8 * j + 8]
                 ).as_signed()
                 weight = Signal(signed(8), name=f"w_{i}_{j}")
-                following = Mux(self.load & (self.load_whole | (self.index == i)), new, weight)
+                following = Mux(self.load[i] & ~self.trapped, new, weight)
                 m.d.sync += weight.eq(following)
                 # A copy without an enable becomes the register of a multiplier.
                 copy = config.pre_registers >= 4
@@ -214,7 +223,7 @@ class Crossbar(wiring.Component):
             low.append(_of_half(words[: lanes // 2], chosen))
             high.append(_of_half(words[lanes // 2 :], chosen))
             upper.append(chosen[-1])
-        beyond = [index[levels:].any() for index in indices]
+        beyond = [bits.any() for index in indices for bits in _lanes(index[levels:], 4)]
         if self.config.pre_registers >= 4:
             beyond = [_registered(m, any_, f"beyond_{n}") for n, any_ in enumerate(beyond)]
         overflow = Cat(beyond).any()

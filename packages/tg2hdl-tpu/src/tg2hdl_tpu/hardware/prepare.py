@@ -48,8 +48,8 @@ def prepared(
     out = Signal(prepared_layout(config), name="prepared")
     is_weights, is_tile, is_lda = (x.opcode == OPCODES[name].code for name in ("weights", "tile", "lda"))
     is_index = x.opcode == OPCODES["index"].code
-    is_load = x.opcode == OPCODES["load"].code
-    is_dma = is_load | (x.opcode == OPCODES["store"].code)
+    is_load, is_store = (x.opcode == OPCODES[name].code for name in ("load", "store"))
+    is_dma = is_load | is_store
     is_vector = x.opcode[5:].any()  # FIRST_VECTOR
     permute = is_vector & (x.pre == 3) & (x.xlu == 3)
     with_b = is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_b))
@@ -78,10 +78,11 @@ def prepared(
         low = [address[bits + n] & any_of([shift == s for s in range(n + 1)]) for n in range(7)]
         return Cat(low).any() | address[bits + 7 :].any()
 
-    bad = Mux(
-        is_vector,
-        beyond(x.dst, x.segment) | beyond(a, x.shift) | wrong | (reads_b & x.b[bits:].any()),
-        Mux(is_dma, first[bits:].any(), beyond(a, x.shift)),
+    bad = Cat(
+        is_vector & beyond(x.dst, x.segment),
+        ~is_dma & beyond(a, x.shift),
+        (is_vector & wrong) | (reads_b & x.b[bits:].any()),
+        (is_load & x.dst[bits:].any()) | (is_store & x.a[bits:].any()),
     )
     kinds = [is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.kind == kind)) for kind in (1, 2)]
     m.d.comb += [
@@ -130,4 +131,4 @@ def with_checks(config: Config, row: Any, out: Any) -> list[Any]:
     """Assign what `row` says of its addresses, and what its sums say of them, to `out`."""
     beyond = row.final[row_bits(config) :].any()
     wrong = row.outside[-1] | (row.outside_final >= config.xmem_rows)
-    return [out.bad.eq(row.wrong | (row.transfer & beyond)), out.outside_bad.eq(row.transfer & wrong)]
+    return [out.bad.eq(row.wrong.any() | (row.transfer & beyond)), out.outside_bad.eq(row.transfer & wrong)]

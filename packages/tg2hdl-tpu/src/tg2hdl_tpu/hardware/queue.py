@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -40,14 +41,14 @@ class RowQueue:
         `row` is taken if there is one.
     indices : list of Value
         Rows of `index` that are in the queue.
-    reads, to, slower : Value
-        What the row at the end reads is still to be written; its destination is; by a row of a slower kind.
-    holds : Value
-        It still has to read its old destination.
+    stays : Value
+        The row at the end is not issued in this cycle, by all that does not depend on units of slower kinds.
+    holds, waits_old : Value
+        It still has to read its old destination; which is still to be written.
     read_old : Signal
         To be assigned: it does so.
-    read_arrives, to_arrives, kept : Value
-        What it reads is still to come, its destination is; or is still to be stored.
+    kept : Value
+        Its destination is still to be stored.
     """
 
     def __init__(
@@ -64,15 +65,16 @@ class RowQueue:
         store: Channel,
     ) -> None:
         self.flights = flights
-        self.incoming, self.store = (load, port), store
+        self.incoming, self.store = _of_both(load, port), store
         self.read_old = Signal()
         if not config.issue_registers:
             self.row, self.valid, self.indices, self.steps = row, ready, [], ~held
             found = [self._of_place(row, place) for place in flights.places]
-            self._take(any_of(found), self._covers(row))
             was_read = Signal()
             m.d.sync += was_read.eq(self.read_old | (was_read & held))
             self.holds = row.reads_c & ~was_read
+            self._take(any_of(found), self._covers(row))
+            self.stays = self._stays(row, self.holds, any_of(found), self._covers(row))
             return
         layout = prepared_layout(config)
         spare, first, second, self.row = [Signal(layout, name=f"row{n}", reset_less=True) for n in range(4)]
@@ -80,8 +82,11 @@ class RowQueue:
         spare_valid, first_valid, second_valid, self.valid = self.valids
         rows = (spare, first, second, self.row)
         self.indices = [v & r.indices for v, r in zip(self.valids, rows, strict=True)]
-        # Behind a transfer, rows are compared with what its channel has then.
-        behind = (second_valid & second.transfer) | (self.valid & self.row.transfer)
+        self.incoming, self.store = _seen(m, self.incoming), _seen(m, store)
+        # Behind a transfer, rows are compared with what its channel has then, which is seen a cycle later.
+        handed = Signal()
+        m.d.sync += handed.eq(self.valid & self.row.transfer & ~held)
+        behind = (second_valid & second.transfer) | (self.valid & self.row.transfer) | handed
         moves = ~held & ~behind
         self.steps = ~spare_valid
         with m.If(~spare_valid):
@@ -110,7 +115,8 @@ class RowQueue:
         none = Const(0, width)
         moved = flights.following(of_second, last_of_second)
         kept = flights.following(of_last, none)
-        m.d.sync += waits.eq(Mux(held, any_of(kept), any_of(moved)))
+        waits_then = any_of(kept), any_of(moved)
+        m.d.sync += waits.eq(Mux(held, *waits_then))
         for n, taken in enumerate(flights.following(mine, by_last)):
             m.d.sync += of_last[n].eq(Mux(held, kept[n], moved[n]))
             m.d.sync += of_second[n].eq(Mux(held, flights.following(of_second, none)[n], taken))
@@ -124,11 +130,12 @@ class RowQueue:
             states[1].eq(Mux(held, rests[1], rests[0])),
         ]
         self._take(waits, states[1])
-        self.holds = Signal(name="holds_old")
-        with m.If(~held):
-            m.d.sync += self.holds.eq(second.reads_c)
-        with m.Elif(self.read_old):
-            m.d.sync += self.holds.eq(0)
+        self.holds, self.stays = Signal(name="holds_old"), Signal(name="stays")
+        holds_then = self.holds & ~self.read_old, second.reads_c
+        m.d.sync += self.holds.eq(Mux(held, *holds_then))
+        # Known a cycle early, for the case that the row at the end stays and that it does not.
+        cases = zip((self.row, second), holds_then, waits_then, rests[::-1], strict=True)
+        m.d.sync += self.stays.eq(Mux(held, *(self._stays(*case) for case in cases)))
 
     def clear(self) -> list[Any]:
         """Drop all rows."""
@@ -149,9 +156,9 @@ class RowQueue:
         """Whether rows are still to come from either channel, which never both have some, or to be stored."""
 
         def covers(channel: Any, row: Any) -> Any:
-            return channel.active & (row >= channel.row) & (row <= channel.last)
+            return channel.active & ~(row < channel.row) & ~(channel.last < row)
 
-        incoming = [any_of([covers(c, r) for c in self.incoming]) for r in (row.a_row, row.b_row, row.to)]
+        incoming = [covers(self.incoming, r) for r in (row.a_row, row.b_row, row.to)]
         return Cat(
             incoming[0], row.reads_b & incoming[1], incoming[2], row.writes & covers(self.store, row.to)
         )
@@ -162,10 +169,33 @@ class RowQueue:
         def passed(channel: Any, row: Any) -> Any:
             return channel.moved & (channel.before == row)
 
-        incoming = [any_of([passed(c, r) for c in self.incoming]) for r in (row.a_row, row.b_row, row.to)]
+        incoming = [passed(self.incoming, r) for r in (row.a_row, row.b_row, row.to)]
         return Cat(*incoming, passed(self.store, row.to))
 
+    def _stays(self, row: Any, holds: Any, waits: Any, covers: Any) -> Value:
+        to = covers[2:].any() | (waits[2] if self.flights.slow else 0)
+        return row.transfer | row.bad | holds | waits[0] | covers[:2].any() | (row.writes & to)
+
     def _take(self, waits: Any, covers: Any) -> None:
-        self.reads, self.to = waits[0], waits[1]
-        self.slower = waits[2] if self.flights.slow else Const(0)
-        self.read_arrives, self.to_arrives, self.kept = covers[:2].any(), covers[2], covers[3]
+        self.waits_old, self.kept = waits[1] | covers[2], covers[3]
+
+
+def _of_both(load: Channel, port: HostPort) -> Any:
+    """Rows that come from either, which never both have some."""
+    found = {name: Mux(load.active, getattr(load, name), getattr(port, name)) for name in ("row", "last")}
+    return SimpleNamespace(
+        active=load.active | port.active,
+        moved=load.moved | port.moved,
+        before=Mux(load.moved, load.before, port.before),
+        **found,
+    )
+
+
+def _seen(m: Module, channel: Any) -> Any:
+    """Registers of what the issue sees of a channel."""
+    seen = {}
+    for name in ("active", "row", "last", "moved", "before"):
+        value = Value.cast(getattr(channel, name))
+        seen[name] = Signal(len(value), name=f"seen_{name}")
+        m.d.sync += seen[name].eq(value)
+    return SimpleNamespace(**seen)

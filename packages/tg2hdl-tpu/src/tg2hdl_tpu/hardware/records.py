@@ -65,7 +65,7 @@ def resolved_layout() -> data.StructLayout:
         "shift": 3,  # log2 of the parts of a row that `a` counts
         "further": 10,  # rows after the first
         "gathers": 1,
-        "alone": 1,  # has one row, whatever `further` says
+        "alone": 1,  # has one row
     }
     for name in _KEPT:
         field = FIELDS[name]
@@ -129,7 +129,7 @@ def prepared_layout(config: Config) -> data.StructLayout:
             "vector": 1,
             "reads_b": 1,
             "reads_c": 1,
-            "wrong": 1,  # an address is, as far as it is known without a sum
+            "wrong": 4,  # addresses are, as far as it is known without a sum
             "bad": 1,
             "outside_bad": 1,
             "transfer": 1,

@@ -88,7 +88,8 @@ class Sxu(wiring.Component):
             write.addr.eq(written[1]),
             write.data.eq(Cat(written[2], _known(written[2], ~written[3].any()))),
         ]
-        word, valid, pc, outside = Signal(_WORD), Signal(), Signal(PC_BITS), Signal()
+        entry, valid = Signal(_WORD + PC_BITS + 1), Signal()
+        word, pc, outside = entry[:_WORD], entry[_WORD:-1], entry[-1]
         fetched = Signal(PC_BITS)  # the address of what the memory shows
         target, redirect, consumed = Signal(PC_BITS), Signal(), Signal()
         following = Signal(PC_BITS)
@@ -108,17 +109,30 @@ class Sxu(wiring.Component):
         else:
             m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
         idle, steps = self.reset & ~self.start, consumed | ~valid
+        redirected, aim = redirect, target
+        if config.issue_registers:
+            redirected, aim = Signal(), Signal(PC_BITS, reset_less=True)
+            m.d.sync += [redirected.eq(redirect), aim.eq(target)]
+        shows = Cat(Mux(passes, write.data, read.data), fetched, fetched >= config.imem_depth)
+        there = shown | passes
+        found, comes_in, goes_on = shows, there, steps & there
+        if config.issue_registers:
+            # A place for the word that comes as the one before waits: then the address does not depend on that.
+            spare, spared = Signal.like(entry, reset_less=True), Signal()
+            with m.If(~spared):
+                m.d.sync += spare.eq(shows)
+            found, comes_in, goes_on = Mux(spared, spare, shows), spared | there, there & ~spared
+            m.d.sync += spared.eq(~idle & ~redirect & ~redirected & ~steps & comes_in)
         # Before the start, the memory shows the first instruction.
         with m.If(idle):
             m.d.comb += following.eq(0)
-        with m.Elif(redirect):
-            m.d.comb += following.eq(target)
+        with m.Elif(redirected):
+            m.d.comb += following.eq(aim)
         with m.Else():
-            m.d.comb += following.eq(Mux(steps & (shown | passes), (fetched + 1)[:PC_BITS], fetched))
-        m.d.sync += valid.eq(~idle & ~redirect & (~steps | shown | passes))
+            m.d.comb += following.eq(Mux(goes_on, (fetched + 1)[:PC_BITS], fetched))
+        m.d.sync += valid.eq(~idle & ~redirect & ~redirected & (~steps | comes_in))
         with m.If(steps):
-            m.d.sync += [word.eq(Mux(passes, write.data, read.data)), pc.eq(fetched)]
-            m.d.sync += outside.eq(fetched >= config.imem_depth)
+            m.d.sync += entry.eq(found)
 
         i = fields(word)
         kind = dict(zip(PREDECODED, word[INSTRUCTION_BITS + 1 :], strict=True))
@@ -148,13 +162,28 @@ class Sxu(wiring.Component):
         # What was written is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
         checked, checks, loops, unbalanced = Signal(signed(34)), Signal(), Signal(), Signal()
         checked_pc, following_pc = Signal(PC_BITS), Signal(PC_BITS)
-        top = checked[ADDRESS_BITS - 1 :]
-        fits = ~top.any() | top.all()
-        positive = ~checked[-1] & checked[:ADDRESS_BITS].any()
+        # What four bits each say is registered with them: all of the top repeat the sign, some below are set.
+        comes_now = Signal.like(checked)
+        m.d.comb += comes_now.eq(Mux(waits, self.word, total))
+        top, low = comes_now[ADDRESS_BITS - 1 :], comes_now[:ADDRESS_BITS]
+        repeats = Signal(-(-(len(top) - 1) // 3))
+        some = Signal(ADDRESS_BITS // 4)
+        parts = [top[n : n + 4] for n in range(0, len(top) - 1, 3)]
+        m.d.sync += repeats.eq(Cat(part.all() | ~part.any() for part in parts))
+        m.d.sync += some.eq(Cat(low[n : n + 4].any() for n in range(0, ADDRESS_BITS, 4)))
+        fits, positive = repeats.all(), ~checked[-1] & some.any()
         names = ("set", "loop", "end", "jump", "bz", "bnz", "bneg")
         does = {name: run & kind[name] for name in names}
         begins = checks & loops
-        stack = LoopStack(m, begins, does["end"], count=checked, start=following_pc, reset=self.reset)
+        stack = LoopStack(
+            m,
+            begins,
+            does["end"],
+            count=checked,
+            start=following_pc,
+            reset=self.reset,
+            late=bool(config.issue_registers),
+        )
         wrong_sum = checks & ~(fits & (positive | ~loops))
         m.d.comb += late.eq((unbalanced | stack.overflows | wrong_sum) & ~self.halting)
         branches = does["bz"] | does["bnz"] | does["bneg"]
@@ -175,7 +204,7 @@ class Sxu(wiring.Component):
             target.eq(Mux(does["end"], stack.start, i.dst)),
         ]
         m.d.sync += [
-            checked.eq(Mux(waits, self.word, total)),
+            checked.eq(comes_now),
             checked_pc.eq(Mux(waits, waiting_pc, pc)),
             following_pc.eq(pc + 1),
             checks.eq(sets | comes | does["loop"]),
@@ -212,7 +241,7 @@ class Sxu(wiring.Component):
             out.dst.eq(i.dst + registers[i.dst_reg]),
             out.a.eq(i.a + registers[i.a_reg]),
             out.further.eq(i.count - 1),
-            out.alone.eq(~i.opcode[5:].any() & ~kind["weights"]),
+            out.alone.eq((~i.opcode[5:].any() & ~kind["weights"]) | (i.count == 1)),
             out.gathers.eq(i.opcode[5:].any() & (i.pre != 3) & (i.xlu == GATHER)),
             # The register of a constant is a0.
             out.b.eq(Mux(kind["wide"], i.b, i.b[:16]) + registers[i.b_reg]),

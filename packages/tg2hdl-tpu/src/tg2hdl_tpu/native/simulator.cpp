@@ -32,8 +32,8 @@ struct Channel {
     int active, pc;
     int32_t vmem, vmem_last, xmem, left;   // VMEM: next and last row; external: next row, requests that are left
     int32_t x_first, x_last;
-    int was_active, seen_active;           // in the cycle before, and as the row stage sees it
-    int32_t was_vmem, seen_vmem;
+    int was_active[2], seen_active;        // in the two cycles before, and as the row stage sees it
+    int32_t was_vmem[2], seen_vmem;
     int staged;                            // a row is on its way from the queue to the scratchpad
     Row stage;
     int outstanding, head;
@@ -119,11 +119,12 @@ struct Run {
     int64_t last_write = -1, t = 0, last_check = -1000;
     Channel load{}, store{};
     Stream host{};
-    int32_t arrived = 0, was_arrived = 0, seen_arrived = 0;  // rows
+    int32_t arrived = 0, was_arrived[2] = {}, seen_arrived = 0;  // rows
+    bool handed = false;     // a transfer went to its channel in the cycle before
     bool clear = false;      // the transfer in the row stage met nothing in the cycle before
     bool tested = false;     // the register of a branch has been looked at
     int late = 0, late_pc = 0;  // a trap of the instruction before
-    int64_t loop_at = -1;
+    int64_t loop_at = -1, popped_at = -1;
     bool latched = false;    // the word at `pc`, while words come
     int32_t regs[8] = {};
     struct { int32_t start, left; } loops[TPU_LOOP_DEPTH];
@@ -164,10 +165,10 @@ struct Run {
             if (f.write == at || (f.write >= t && f.kind > kind && f.row == row && (f.mask & mask))) return true;
         return false;
     }
-    bool bank_is_written(int32_t row) const {
-        if (last_write < t) return false;
+    bool bank_is_written(int32_t row, int after = 0) const {
+        if (last_write < t + after) return false;
         for (const Flight &f : flights)
-            if (f.write == t && bank(f.row) == bank(row)) return true;
+            if (f.write == t + after && bank(f.row) == bank(row)) return true;
         return false;
     }
 
@@ -218,7 +219,8 @@ struct Run {
 
     void issue() {
         x_state = X_IDLE;
-        bool behind = is(p, FORM_DMA) || is(second, FORM_DMA);
+        bool behind = is(p, FORM_DMA) || is(second, FORM_DMA) || handed;
+        handed = false;
         bool index_comes = is(p, FORM_INDEX) || is(second, FORM_INDEX) || is(first, FORM_INDEX) ||
                            is(spare, FORM_INDEX);
         if (p.valid) {
@@ -232,18 +234,19 @@ struct Run {
         if (TPU_ISSUE_REGISTERS) advance(behind, index_comes);
     }
 
-    // With registers, the row stage compares its rows with the channels as they were in the cycle before.
-    void see(Channel &ch) const {
-        ch.seen_active = TPU_ISSUE_REGISTERS ? ch.was_active : ch.active;
-        ch.seen_vmem = TPU_ISSUE_REGISTERS ? ch.was_vmem : ch.vmem;
-        ch.was_active = ch.active;
-        ch.was_vmem = ch.vmem;
+    // With registers, the row stage compares its rows with the channels as they were two cycles before.
+    template <class T> static T seen(T now, T (&was)[2]) {
+        T found = TPU_ISSUE_REGISTERS ? was[1] : now;
+        was[1] = was[0];
+        was[0] = now;
+        return found;
     }
     void see() {
-        see(load);
-        see(store);
-        seen_arrived = TPU_ISSUE_REGISTERS ? was_arrived : arrived;
-        was_arrived = arrived;
+        for (Channel *ch = &load; ch; ch = ch == &load ? &store : nullptr) {
+            ch->seen_active = seen(ch->active, ch->was_active);
+            ch->seen_vmem = seen(ch->vmem, ch->was_vmem);
+        }
+        seen_arrived = seen(arrived, was_arrived);
     }
     static bool covers(const Channel &ch, int32_t row) {
         return ch.seen_active && row >= ch.seen_vmem && row <= ch.vmem_last;
@@ -280,6 +283,7 @@ struct Run {
         mine.x_last = p.b + p.count - 1;
         mine.left = p.count;
         p.valid = 0;
+        handed = true;
         x_state = X_DMA;
         c.instructions++;
     }
@@ -444,7 +448,7 @@ struct Run {
     void go(int32_t to) {
         pc = to;
         latched = false;
-        fetch_at = t + 2;
+        fetch_at = t + 2 + TPU_ISSUE_REGISTERS;
     }
 
     // Word k comes in cycle k and is executed in the next one (not with registers), or from the memory three cycles later (four).
@@ -504,7 +508,7 @@ struct Run {
         bool branch = i.opcode == OPCODE_BZ || i.opcode == OPCODE_BNZ || i.opcode == OPCODE_BNEG;
         if (TPU_ISSUE_REGISTERS && branch && !tested) { tested = true; return; }
         tested = false;
-        if (i.opcode == OPCODE_END && loop_at == t - 1) { s_state = S_FETCH; return; }
+        if (i.opcode == OPCODE_END && (loop_at == t - 1 || (TPU_ISSUE_REGISTERS && popped_at == t - 1))) { s_state = S_FETCH; return; }
         c.instructions++;
         switch (i.opcode) {
         case OPCODE_HALT: halting = true; s_state = S_HALT; c.pc = pc; return;
@@ -522,6 +526,7 @@ struct Run {
             if (!depth) { trap_later(TRAP_LOOP, pc); break; }
             if (--loops[depth - 1].left) return go(loops[depth - 1].start);
             depth--;
+            popped_at = t;
             break;
         case OPCODE_JUMP: return go(i.dst);
         case OPCODE_BZ: if (regs[source] == 0) return go(i.dst); break;
@@ -548,14 +553,15 @@ struct Run {
         load_state = D_WAIT;
         bool request = load.left && load.outstanding + (TPU_ISSUE_REGISTERS ? 0 : load.staged) < TPU_DMA_FIFO && memory_ready(t);
         int slot = (load.head + load.outstanding) % TPU_DMA_FIFO;
-        if (!TPU_ISSUE_REGISTERS) take_row();
-        if (load.staged && !in_flight(load.vmem, ~0u, TPU_ISSUE_REGISTERS) && !bank_is_written(load.vmem)) {
+        take_row();
+        // With registers, this is decided in the cycle before the row is put into the scratchpad.
+        if (load.staged && !in_flight(load.vmem, ~0u, TPU_ISSUE_REGISTERS) &&
+            !bank_is_written(load.vmem, TPU_ISSUE_REGISTERS)) {
             m.vmem[load.vmem] = load.stage;
             load.staged = 0;
             load_state = D_MOVE;
             if (load.vmem++ == load.vmem_last) load.active = 0;
         }
-        if (TPU_ISSUE_REGISTERS) take_row();
         if (request) {
             load.data[slot] = m.xmem[load.xmem++];
             load.ready[slot] = t + TPU_MEMORY_LATENCY + TPU_ISSUE_REGISTERS;

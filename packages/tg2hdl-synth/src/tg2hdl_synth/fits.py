@@ -13,10 +13,11 @@ from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower.families import ECP5
 from tg2hdl_synth.estimate import ERRORS, convert, estimate_design, memory_area
 from tg2hdl_synth.parts import PARTS, part_named
+from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.words import WordMemory
 from tg2hdl_top import TopModule
 
-__all__ = ["Fit", "check_weights_fit", "design_fits", "memory_blocks"]
+__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits", "memory_blocks"]
 
 _LUT_BITS = 16
 """Bits that a LUT can hold."""
@@ -147,6 +148,15 @@ def _weights(program: ProgramIR) -> list[ProgramBuffer]:
     ]
     # Synthesis removes a memory whose elements are all equal.
     return [b for b in found if b.initial is not None and not np.all(b.initial == b.initial.flat[0])]
+
+
+def component_fits(rtlil: str, part: str, hint: str) -> Fit:
+    """Whether a part holds the memories of any design; with `hint` when it does not."""
+    chosen = part_named(part)
+    memories = [m for module in read_rtlil(rtlil).values() for m in module.memories.values()]
+    bits = sum(m.width * m.depth for m in memories)
+    line = f"memory: {bits:,} bits, without copies for more ports, of {_capacity(chosen):,}"
+    return Fit(part, {}, {}, None, (line,), "" if bits <= _capacity(chosen) else hint)
 
 
 def _capacity(part: TargetDef) -> int:

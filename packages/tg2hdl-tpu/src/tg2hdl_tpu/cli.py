@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.disassembler import bundle_facts, disassemble
 from tg2hdl_tpu.isa import Trap
-from tg2hdl_tpu.machine import run_bundle
+from tg2hdl_tpu.machine import Result, run_bundle
 from tg2hdl_tpu.page import isa_facts, isa_page
 
 __all__ = ["tpu"]
@@ -93,21 +95,57 @@ def _write_json(json_file: str | None, facts: Any) -> None:
 @tpu.command("run")
 @click.argument("program", type=_FILE)
 @_with_config
-@click.option("--limit", default=10_000_000, show_default=True, help="Cycles after which the run ends.")
+@click.option(
+    "--limit", type=int, help="Cycles after which the run ends.  [default: 10000000; on a board 16777215]"
+)
+@click.option("--device", metavar="PORT|simulate:DIR", help="Run it on a board, or on a simulated one.")
+@click.option("--folder", metavar="DIR", help="Of the board's processor: what `tg2hdl tpu build -o` wrote.")
 @_with_json
-def run_command(program: Path, config: str | None, limit: int, json_file: str | None) -> None:
-    """Run a program (.tasm, or a bundle) on the simulator in software; prints outputs and cycles."""
-    result = run_bundle(_bundle(program, config), limit=limit)
+def run_command(
+    program: Path,
+    config: str | None,
+    limit: int | None,
+    device: str | None,
+    folder: str | None,
+    json_file: str | None,
+) -> None:
+    """Run a program (.tasm, or a bundle) on the simulator in software, or a board; prints outputs and cycles."""
+    if device is None:
+        result = run_bundle(_bundle(program, config), limit=limit or 10_000_000)
+    else:
+        result = _run_on(device, folder, program, config, limit)
     outputs = {name: rows.tolist() for name, rows in result.outputs.items()}
     if json_file != "-":
         for name, rows in outputs.items():
             for row in rows:
                 click.echo(f"{name}: {' '.join(map(str, row))}")
-        click.echo(f"cycles {result.cycles}, instructions {result.instructions}, rows {result.rows}")
+        counts = f", instructions {result.instructions}, rows {result.rows}" if device is None else ""
+        click.echo(f"cycles {result.cycles}{counts}")
     facts = {"trap": result.trap.name.lower(), "pc": result.pc, "cycles": result.cycles, "outputs": outputs}
     _write_json(json_file, facts)
     if result.trap is not Trap.NONE:
         raise click.ClickException(f"trap {result.trap.name.lower()} at instruction {result.pc}")
+
+
+def _run_on(device: str, folder: str | None, program: Path, config: str | None, limit: int | None) -> Result:
+    """Run a program on the processor behind a link, for whose machine it is assembled."""
+    try:
+        from tg2hdl_tpu.board.driver import connect_processor
+    except ImportError as error:
+        raise _no_boards(error) from None
+    with connect_processor(device, folder) as processor:
+        if program.suffix == ".tasm" and config is None:
+            bundle = assemble(program.read_text(), processor.config, name=str(program))
+        else:
+            bundle = _bundle(program, config)
+        return processor.run_bundle(bundle, **({} if limit is None else {"limit": limit}))
+
+
+def _no_boards(error: ImportError) -> ToolMissingError:
+    return ToolMissingError(
+        f"the Python package {str(error.name).split('.')[0]} is not installed",
+        hint='pip install "tg2hdl-tpu[board]"',
+    )
 
 
 @tpu.command("assemble")
@@ -209,6 +247,15 @@ def bench_command(
 
 @tpu.command("build")
 @_with_config
+@click.option("--array", metavar="RxC", help="Size of the matrix unit, such as 2x2.")
+@click.option("--lanes", type=int, help="Words of a row.")
+@click.option("--vmem-rows", type=int, help="Rows of the scratchpad.")
+@click.option("--imem-depth", type=int, help="Instructions.")
+@click.option("--xmem-rows", type=int, help="Rows of the external memory; block RAM on a board.")
+@click.option("-o", "--output", metavar="DIR", type=click.Path(path_type=Path), help="Folder of a device.")
+@click.option("--board", help="Make a bitstream; `tg2hdl plugins list --kind board` shows the boards.")
+@click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the machine reaches]")
+@click.option("--baud", type=click.IntRange(9600), help="Serial line.  [default: at most 2000000]")
 @click.option(
     "--part", default="ecp5-45k", show_default=True, help="As `tg2hdl plugins list --kind target` has it."
 )
@@ -219,9 +266,29 @@ def bench_command(
 @click.option("--no-place", is_flag=True, help="Stop at the netlist: cells and no clock.")
 @_with_json
 def build_command(
-    config: str | None, part: str, speed: int, seeds: int, no_place: bool, json_file: str | None
+    config: str | None,
+    array: str | None,
+    output: Path | None,
+    board: str | None,
+    clock: float | None,
+    baud: int | None,
+    part: str,
+    speed: int,
+    seeds: int,
+    no_place: bool,
+    json_file: str | None,
+    **sizes: int | None,
 ) -> None:
-    """Synthesize, place and route a tensor core, without pins and external memory: clock and cells."""
+    """Make a bitstream of the processor, the folder of a simulated one, or figures.
+
+    With --board and -o: a bitstream with a serial line, and what its driver needs. With -o alone: the same for the
+    simulation, as `tg2hdl tpu run --device simulate:DIR` takes it. Else: a tensor core without pins and external
+    memory is synthesized, placed and routed for --part.
+    """
+    machine = _sized(_config(config), array, sizes, board=bool(board) and config is None)
+    if output or board:
+        _build_folder(machine, output, board, clock, baud, json_file)
+        return
     try:
         from tg2hdl_synth import synthesize
     except ImportError:
@@ -231,7 +298,7 @@ def build_command(
     from tg2hdl_tpu.hardware.core import TensorCore
 
     result = synthesize(
-        TensorCore(_config(config)),
+        TensorCore(machine),
         part,
         speed,
         seeds,
@@ -243,6 +310,57 @@ def build_command(
     if json_file != "-":
         click.echo(result.format())
     _write_json(json_file, result.to_dict())
+
+
+def _sized(machine: Config, array: str | None, sizes: dict[str, int | None], *, board: bool) -> Config:
+    """A machine with the sizes that the options name; one for a board has registers and memories that boards have."""
+    changes = {name: value for name, value in sizes.items() if value is not None}
+    if array is not None:
+        found = re.fullmatch(r"(\d+)x(\d+)", array)
+        if not found:
+            raise InputError(
+                f"an array of {array}", where="--array", hint="write rows x columns, such as 4x4"
+            )
+        changes |= {"rows": int(found[1]), "columns": int(found[2])}
+    if board:
+        return Config.ecp5(**{"lanes": 4, "vmem_rows": 1024, "xmem_rows": 1024} | changes)
+    return replace(machine, **changes)  # type: ignore[arg-type]
+
+
+def _build_folder(
+    machine: Config,
+    output: Path | None,
+    board: str | None,
+    clock: float | None,
+    baud: int | None,
+    json_file: str | None,
+) -> None:
+    if output is None:
+        raise InputError("where should the bitstream go?", hint="add -o DIR")
+    try:
+        from tg2hdl_tpu.board.folder import build_folder
+
+        if board:
+            from tg2hdl_synth.boards.bitstream import check_board
+
+            check_board(board)
+    except ImportError as error:
+        raise _no_boards(error) from None
+    facts = build_folder(machine, output, board=board, clock=clock, baud=baud, progress=_say)
+    if json_file != "-":
+        if board:
+            click.echo(
+                f"{board}: clock {facts['clock_mhz']:.1f} MHz, reaches {facts['fmax_mhz']:.1f} MHz "
+                f"(limited by {facts['fmax_limit'] or 'the clock'}), serial line {facts['baud']:,} baud"
+            )
+            for unit, cells in facts["by_part"].items():
+                click.echo(f"  {unit}: {', '.join(f'{n:,} {kind}' for kind, n in cells.items())}")
+            used = (f"{kind} {n:,} of {count:,}" for kind, (n, count) in facts["utilization"].items())
+            click.echo("; ".join(used))
+        device = f"/dev/ttyUSB0 --folder {output}" if board else f"simulate:{output}"
+        first = f"tg2hdl program {output}, then " if board else ""
+        click.echo(f"next: {first}tg2hdl tpu run PROGRAM --device {device}")
+    _write_json(json_file, {"folder": str(output), **facts})
 
 
 @tpu.command("isa")

@@ -20,15 +20,16 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.memory_pins import REGISTERS_IN_PADS, check_memory, connect_memory
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
-from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
+from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
-from tg2hdl_synth.fits import design_fits
+from tg2hdl_synth.estimate import convert
+from tg2hdl_synth.fits import component_fits, design_fits
 from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import products, soft_products
 from tg2hdl_top import Design, TopModule
 
-__all__ = ["Bitstream", "baud_for", "build_bitstream", "check_board"]
+__all__ = ["Bitstream", "BoardComponent", "baud_for", "build_bitstream", "check_board"]
 
 _BAUDS = (2_000_000, 1_000_000, 921_600, 500_000, 460_800, 230_400, 115_200)
 _TOLERANCE = 0.01
@@ -133,7 +134,7 @@ def check_board(board: str | BoardDef) -> BoardDef:
 
 
 def build_bitstream(
-    design: Design,
+    design: Design | BoardComponent,
     board: str | BoardDef,
     folder: Path,
     *,
@@ -164,12 +165,14 @@ def build_bitstream(
         For an unknown board, a design without the port ``uart``, or one with a memory that the board does not have.
     """
     chosen = check_board(board)
-    if not any(port.kind == "uart" for port in design.ports):
-        raise InputError(
-            f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
-        )
+    streams = isinstance(design, Design) and design.streams_weights
+    if isinstance(design, Design):
+        if not any(port.kind == "uart" for port in design.ports):
+            raise InputError(
+                f"design {design.program.name} has no serial line", hint='compile with ports=("uart",)'
+            )
+        clock = _clock(design, chosen, clock)
     part = part_named(chosen.part)
-    clock = _clock(design, chosen, clock)
     _check_fits(design, chosen, progress)
     wanted, best, missed, limit, reached = clock or chosen.first_clock, None, "", "", 0.0
     for run in range(1, _RUNS + 1):
@@ -194,10 +197,10 @@ def build_bitstream(
     if best is None:
         raise SynthesisError(
             f"the timing does not hold: {missed}",
-            where=f"{design.program.name} on {chosen.name}",
+            where=f"{design.program.name if isinstance(design, Design) else design.name} on {chosen.name}",
             notes=(f"the slowest path is in {limit}",) if limit else (),
             hint=f"compile with a memory at a slower clock, e.g. memory=tg2hdl.SdramModel(clock={reached:.0f})"
-            if design.streams_weights
+            if streams
             else "ask for a slower clock" + ("" if clock else " with clock="),
         )
     path = folder / f"{chosen.name}{best.path.suffix}"
@@ -224,9 +227,12 @@ def _clock(design: Design, board: BoardDef, wanted: float | None) -> float | Non
     return clock
 
 
-def _check_fits(design: Design, board: BoardDef, progress: Callable[[str], None]) -> None:
+def _check_fits(design: Design | BoardComponent, board: BoardDef, progress: Callable[[str], None]) -> None:
     """Refuse before place and route what surely does not fit: memories are known, cells are an estimate."""
-    fit = design_fits(design, board.part)
+    if isinstance(design, Design):
+        fit = design_fits(design, board.part)
+    else:
+        fit = component_fits(convert(design.make()), board.part, design.hint)
     progress(f"{board.name}, before place and route: {'; '.join(fit.lines)}")
     cells = [fit.needs[kind] > _SURELY * fit.has[kind] for kind in ("lut", "ff") if kind in fit.needs]
     memory = not cells or fit.needs["bram"] > fit.has["bram"]
@@ -248,7 +254,7 @@ def _excess_products(rtlil: str, part: TargetDef) -> str:
 
 
 def _run(
-    design: Design,
+    design: Design | BoardComponent,
     board: BoardDef,
     platform: Any,
     part: TargetDef,
@@ -261,11 +267,13 @@ def _run(
     shutil.rmtree(work, ignore_errors=True)
     with tool_environment(family, work / "tools") as environment:
         plan = platform.prepare(
-            _OnBoard(TopModule(design), settings, divisor),
+            _OnBoard(TopModule(design) if isinstance(design, Design) else design.make(), settings, divisor),
             name="top",
             synth_opts="-no-rw-check" + (_DSP_OF_ICE40 if family == "ice40" and part.dsp else ""),
             script_after_read=_NO_LUT_RAM if family == "ice40" else "",
-            script_after_synth=REGISTERS_IN_PADS if design.streams_weights else "",
+            script_after_synth=REGISTERS_IN_PADS
+            if isinstance(design, Design) and design.streams_weights
+            else "",
             nextpnr_opts=f"{_NEXTPNR} --freq {settings.frequency:g}" if family == "gowin" else _NEXTPNR,
         )
         reading = "read_rtlil top.il\n"
@@ -281,7 +289,8 @@ def _run(
                 ["sh", f"{plan.script}.sh"], cwd=work, env=environment, stdout=file, stderr=subprocess.STDOUT
             ).returncode
     if status:
-        raise _failure(log, work, board)
+        hint = "" if isinstance(design, Design) else design.hint
+        raise _failure(log, work, board, hint)
     report = json.loads((work / "top.report.json").read_text())
     placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(
@@ -297,7 +306,7 @@ def _run(
     )
 
 
-def _failure(log: Path, work: Path, board: BoardDef) -> SynthesisError | DesignTooLargeError:
+def _failure(log: Path, work: Path, board: BoardDef, hint: str = "") -> SynthesisError | DesignTooLargeError:
     timing = work / "top.tim"
     text = log.read_text() + (timing.read_text() if timing.is_file() else "")
     lines = text.splitlines()
@@ -307,7 +316,7 @@ def _failure(log: Path, work: Path, board: BoardDef) -> SynthesisError | DesignT
         return DesignTooLargeError(
             f"the design does not fit {board.name}",
             notes=(*errors[:2], *used[:12]),
-            hint="take a larger board, compile with fewer multipliers, or quantize the model",
+            hint=hint or "take a larger board, compile with fewer multipliers, or quantize the model",
         )
     return SynthesisError("a tool failed", notes=errors[:8], where=board.name, hint=f"see {log}")
 
@@ -315,7 +324,7 @@ def _failure(log: Path, work: Path, board: BoardDef) -> SynthesisError | DesignT
 class _OnBoard(Elaboratable):
     """A design with the clock and the serial line of a board."""
 
-    def __init__(self, top: TopModule, settings: PllSettings, divisor: int) -> None:
+    def __init__(self, top: Any, settings: PllSettings, divisor: int) -> None:
         self._top, self._settings, self._divisor = top, settings, divisor
 
     def elaborate(self, platform: Any) -> Module:
@@ -331,6 +340,6 @@ class _OnBoard(Elaboratable):
             tx.o.eq(top.uart.tx),
             top.uart.divisor.eq(self._divisor),
         ]
-        if top.memory_port is not None:
+        if isinstance(top, TopModule) and top.memory_port is not None:
             connect_memory(m, platform, top)
         return m

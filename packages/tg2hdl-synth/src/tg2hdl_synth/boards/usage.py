@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tg2hdl_top import Design
 
-__all__ = ["COLUMNS", "limiting_part", "usage_by_part"]
+__all__ = ["COLUMNS", "BoardComponent", "limiting_part", "usage_by_part"]
 
 COLUMNS = ("LUT", "FF", "DSP", "RAM")
 """LUT sites (also those of carries and LUT RAM), flip-flops, multipliers, block RAMs."""
@@ -22,7 +23,30 @@ _NO_MODULE = "clock and pins"
 _REST = "memories and control"
 
 
-def usage_by_part(netlist: Mapping[str, Any], family: str, design: Design) -> dict[str, dict[str, int]]:
+@dataclass(frozen=True)
+class BoardComponent:
+    """What a board takes besides a compiled design.
+
+    Parameters
+    ----------
+    name : str
+    make : callable
+        Makes the component: its member `uart` is that of the host port ``uart``.
+    units : mapping of str to str
+        Titles of its submodules.
+    hint : str
+        What makes it smaller.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    units: Mapping[str, str]
+    hint: str
+
+
+def usage_by_part(
+    netlist: Mapping[str, Any], family: str, design: Design | BoardComponent
+) -> dict[str, dict[str, int]]:
     """Cells of each column for each kernel and host port, and for what is left; the columns add up to the whole.
 
     Parameters
@@ -43,7 +67,9 @@ def usage_by_part(netlist: Mapping[str, Any], family: str, design: Design) -> di
     return {name: dict(found[name]) for name in sorted(found, key=_order) if any(found[name].values())}
 
 
-def limiting_part(report: Mapping[str, Any], netlist: Mapping[str, Any], design: Design) -> str:
+def limiting_part(
+    report: Mapping[str, Any], netlist: Mapping[str, Any], design: Design | BoardComponent
+) -> str:
     """Kernel or host port where the slowest path from register to register is, from nextpnr's report."""
     paths = [
         p["path"]
@@ -86,9 +112,11 @@ def _bits(cell: Mapping[str, Any]) -> Iterator[int]:
     return (bit for bits in cell["connections"].values() for bit in bits if isinstance(bit, int))
 
 
-def _title(module: str, design: Design) -> str:
+def _title(module: str, design: Design | BoardComponent) -> str:
     if not module.startswith("design."):
         return _NO_MODULE
+    if isinstance(design, BoardComponent):
+        return design.units.get(module.removeprefix("design."), _REST)
     kernel, port = (re.fullmatch(rf"design\.{kind}(\d+)", module) for kind in ("kernel", "port"))
     if kernel:
         return f"kernel {kernel[1]} ({design.core_plans[int(kernel[1])].kernel.name})"
@@ -100,4 +128,6 @@ def _title(module: str, design: Design) -> str:
 def _order(title: str) -> tuple[int, int]:
     words = title.split()
     kinds = ("kernel", "multipliers", "memories", "port", "clock")
+    if words[0] not in kinds:
+        return 0, 0
     return kinds.index(words[0]), int(words[1]) if words[0] == "kernel" else 0

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from amaranth import Elaboratable, Module, Signal, signed
 from amaranth.back import rtlil
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import resolve
@@ -278,6 +280,31 @@ def test_a_small_design_fits_by_estimate():
     said = []
     bitstream._check_fits(design(), BOARDS[0], said.append)
     assert "LUTs: " in said[0]
+
+
+def test_a_component_with_a_serial_line_goes_on_a_board(tmp_path):
+    class Echo(wiring.Component):
+        uart: Out(wiring.Signature({"rx": In(1), "tx": Out(1), "divisor": In(16)}))
+
+        def elaborate(self, platform):
+            m = Module()
+            m.d.comb += self.uart.tx.eq(self.uart.rx)
+            return m
+
+    platform = resolve(registry().board("ulx3s-12f").platform)()
+    with bitstream.tool_environment("ecp5", tmp_path):
+        top = bitstream._OnBoard(Echo(), pll_settings("ecp5", 25.0, 100.0), 50)
+        plan = platform.prepare(top, name="top")
+    assert re.search(r'LOCATE COMP "uart_0__rx__io" SITE "M1"', plan.files["top.lpf"])
+    subject = bitstream.BoardComponent("echo", Echo, {"core": "tensor core"}, "smaller")
+    cells = {"design.core.a": cell("TRELLIS_FF", 1), "design.b": cell("TRELLIS_COMB", 2), "pll": cell("P", 3)}
+    found = usage_by_part({"modules": {"top": {"cells": cells}}}, "ecp5", subject)
+    assert {name: counts["LUT"] + counts["FF"] for name, counts in found.items()} == {
+        "tensor core": 1,
+        "memories and control": 1,
+    }
+    (tmp_path / "build.log").write_text("ERROR: no BELs remaining\n")
+    assert bitstream._failure(tmp_path / "build.log", tmp_path, BOARDS[0], subject.hint).hint == "smaller"
 
 
 def test_usage_is_counted_by_kernel_and_port():

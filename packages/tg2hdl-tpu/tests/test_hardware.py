@@ -49,4 +49,8 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
             assert (found.trap, found.pc, found.cycles) == (expected.trap, expected.pc, expected.cycles), text
             assert all((found.outputs[k] == expected.outputs[k]).all() for k in expected.outputs)
             ended.add(expected.trap)
+        # What lies behind the end is not executed, not even after it.
+        hardware.run_bundle(assemble("halt\nadd v[8], v[9], #1\nadd v[9], v[9], #1\nhalt", config))
+        hardware.simulation.step(40)
+        assert not hardware.read("vmem").any()
     assert ended >= {Trap.NONE, Trap.REGISTER, Trap.LOOP, Trap.ILLEGAL, Trap.INT8}

@@ -136,7 +136,8 @@ class TensorCore(wiring.Component):
         with m.If(self.running):
             m.d.sync += self.cycles.eq(self.cycles + 1)
             with m.If(halting & idle):
-                m.d.sync += [self.running.eq(0), self.done.eq(1), halting.eq(0)]
+                # `halting` stays until the next start: a word behind the end may still be there.
+                m.d.sync += [self.running.eq(0), self.done.eq(1)]
         with m.Elif(launch):
             m.d.sync += [
                 self.running.eq(1),

@@ -62,7 +62,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 #: Rows that would repeat another one, because the core has no multipliers or nothing to flush, or that are too large.
 _BASIC = ("compare", "minmax", "round", "f32_to_i32", "i32_to_f32", "f32_to_f16", "f16_to_f32")
 _LEFT_OUT = {(core, variant) for core in _BASIC for variant in ("balanced-generic", "fast-ftz")}
-_LEFT_OUT |= {("add", "balanced-generic")}
 _LEFT_OUT |= {(core, "balanced-ice40") for core in CORES if core not in (*_BASIC, "mul", "add", "fma")}
 #: Cores that work on one operand at a time, in portable logic.
 ITERATIVE: dict[str, Callable[[], Any]] = {

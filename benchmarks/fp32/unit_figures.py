@@ -48,7 +48,7 @@ def placed(entry: CatalogEntry, latency: int, table: dict) -> dict | None:
     core = CASTS.get(name) if entry.op == "cast" else ROWS.get(entry.core)
     if core is None or (entry.op != "cast" and entry.operands[0] != "FP32"):
         return None
-    profile = "fast" if profile == "ecp5" else profile
+    profile = {"ecp5": "fast", "ecp5-balanced": "balanced"}.get(profile, profile)
     for row in (f"{core}.{profile}-generic", f"{core}.{profile}"):
         if row in table and table[row]["latency"] == latency:
             return table[row]

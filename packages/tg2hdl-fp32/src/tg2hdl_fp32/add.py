@@ -49,6 +49,11 @@ class Add(Core):
             saturate=self.saturate,
         )
 
+    def tuned_stages(self, profile: str) -> int | None:
+        """Measured for FP32: in portable logic no design is faster than its multipliers, which 4 stages are."""
+        portable = self.target == "generic" and self.format.significand == 24
+        return {"balanced": 4}.get(profile) if portable else None
+
     def negate_b(self) -> bool:
         """Whether the second operand is subtracted."""
         return False

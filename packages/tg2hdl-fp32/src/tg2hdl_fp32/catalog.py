@@ -21,6 +21,8 @@ _FLOATS = ("FP32", "FP16", "BF16", "FP64", "FP8_E4M3", "FP8_E5M2")
 _SATURATING = ("FP8_E4M3", "FP8_E5M2")
 #: Formats with units for a family whose clock is faster than a short pipeline.
 _DEEP = ("FP32", "FP16", "BF16")
+#: Cores whose portable pipeline is too short for that clock, where a sum waits for its own result.
+_SHORT = ("Add", "Sub")
 _MODES = ("RNE", "RTZ", "RDN", "RUP", "RMM")
 _PRIORITIES = {"balanced": 10, "fast": 5, "small": 0}
 _FIGURES = Path(__file__).with_name("figures.json")
@@ -155,6 +157,10 @@ def _profiles(
         parameters = {"format": operands[0]} | extra | {"profile": "fast", "target": "ecp5_model"}
         options = tuple(parameters.items())
         yield CatalogEntry(f"{source}.{op}.ecp5", op, core, operands, result, options, 10, accuracy, "ecp5")
+        if core in _SHORT and operands[0] == "FP32":
+            options = tuple((parameters | {"profile": "balanced"}).items())
+            name = f"{source}.{op}.ecp5-balanced"
+            yield CatalogEntry(name, op, core, operands, result, options, 5, accuracy, "ecp5")
     for profile, priority in _PRIORITIES.items():
         if fixed and profile != "balanced":
             continue

@@ -353,13 +353,16 @@ def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:
 
 
 def _lower_latency_units(plan: HardwarePlan, options: LowerOptions) -> dict[str, str]:
-    """Portable units by op, for ops of float sums that wait for the family's deeper units."""
+    """Units by op, for ops of float sums that wait for deeper ones: the family's own, or portable ones."""
     found: dict[str, str] = {}
+    family = options.target if options.target != "generic" else None
     circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
     for node in (plan.nodes[n] for n in sorted(circular)):
         if not isinstance(node, UnitOp) or node.unit.golden is not None or node.op in options.units:
             continue
-        unit = registry().select_unit(node.op, node.unit.operands, node.unit.result)
+        types = node.unit.operands, node.unit.result
+        deep, own = node.unit.latency, [u for u in registry().units(node.op, *types) if u.target == family]
+        unit = next((u for u in own if u.latency < deep), registry().select_unit(node.op, *types))
         if unit is not None and unit.golden is None and unit.latency < node.unit.latency:
             found[node.op] = unit.name
     return found

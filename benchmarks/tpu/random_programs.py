@@ -3,7 +3,7 @@
 python benchmarks/tpu/random_programs.py [NAME ...] [--instructions 1000000] [--seconds S]
 
 Compares trap, program counter, cycles and both memories of every program; ends with status 1 at a difference.  Goes on
-where random_programs.json ends, unless the sources of the machine have changed since, and writes it after every minute.
+where random_programs.json ends, unless netlist or simulator have changed since, and writes it after every minute.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from amaranth.back import rtlil
+
 import tg2hdl_tpu
 from tg2hdl_tpu import Config, run_bundle
+from tg2hdl_tpu.hardware.chip import Chip
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.testing import random_bundle
@@ -36,14 +39,15 @@ CONFIGS = {
 }  # fmt: skip
 
 
-def sources() -> str:
-    """Return a digest of everything that both machines are made from."""
+def machine(config: Config) -> str:
+    """Return a digest of what is compared: the netlist, and the simulator in software with its programs."""
     root = Path(tg2hdl_tpu.__file__).parent
-    files = [*root.glob("hardware/*.py"), *root.glob("native/*")]
-    files += [
-        root / f"{name}.py" for name in ("config", "csource", "isa", "machine", "testing", "vector_ops")
+    netlist = rtlil.convert(Chip(config), name="top", emit_src=False)
+    digest = hashlib.sha256(netlist.encode())
+    files = [
+        *root.glob("native/*"),
+        *(root / f"{name}.py" for name in ("csource", "isa", "testing", "vector_ops")),
     ]
-    digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
@@ -77,8 +81,9 @@ def main() -> int:
     for name in names:
         config = CONFIGS[name]
         mine = state.get(name, {})
-        if mine.get("sources") != sources():
-            mine = {"config": json.loads(config.to_json()), "sources": sources(), "ended": {}}
+        present = machine(config)
+        if mine.get("machine") != present:
+            mine = {"config": json.loads(config.to_json()), "machine": present, "ended": {}}
             mine |= dict.fromkeys(("programs", "instructions", "cycles", "different"), 0)
         state[name] = mine
         ended = Counter(mine["ended"])

@@ -104,6 +104,7 @@ def test_crossbar():
 
         sim.set("row", to_int(row))
         sim.set("indices", to_int(indices))
+        sim.set("checked", to_int(indices))
         sim.set("k", 5)
         expected = (np.roll(row, -5), np.full(16, row[5]), row.reshape(4, 4).T.reshape(-1), row[indices])
         for mode, wanted in enumerate(expected):
@@ -111,7 +112,7 @@ def test_crossbar():
             assert result() == wanted.tolist()
         assert sim.get("overflow") == 0
         for bad in (16, -1):
-            sim.set("indices", to_int([0] * 15 + [bad]))
+            sim.set("checked", to_int([0] * 15 + [bad]))
             assert sim.get("overflow") == 1
 
 

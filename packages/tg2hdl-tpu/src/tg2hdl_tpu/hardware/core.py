@@ -304,7 +304,7 @@ class TensorCore(wiring.Component):
         row_a, row_b = vmem.a_data, vmem.b_data
         at = 1 + config.read_registers
         read, now = ages[at], ages[check]
-        held = Signal(config.row_bits)
+        held = Signal(config.row_bits, reset_less=True)
         with m.If(read.hold):
             m.d.sync += held.eq(row_a)
         with m.If(read.indices & (trap == 0)):
@@ -320,10 +320,7 @@ class TensorCore(wiring.Component):
             matrix.whole.eq(read.whole),
             matrix.load_whole.eq(now.whole),
             matrix.trapped.eq(now.checked & matrix.overflow),
-            crossbar.row.eq(row_a),
-            crossbar.indices.eq(row_b),
-            crossbar.mode.eq(read.xlu),
-            crossbar.k.eq(read.k),
+            crossbar.checked.eq(row_b),
         ]
         # What is checked, and weights that a row of the tile takes: known a cycle early, but for a trap.
         loading = ages[check - 1]
@@ -338,36 +335,41 @@ class TensorCore(wiring.Component):
         m.d.sync += taking.eq(Mux(trap == 0, takes, 0))
         m.d.comb += matrix.load.eq(taking)
 
-        # Of a row that passes, of the crossbar's halves and of the matrix unit's, all but one are 0.
+        # A row that passes does so through the crossbar.  Of its halves and of the matrix unit's, all but one are 0.
         passed, b, c, factors = row_a, row_b, held, row_b
         halves: dict[str, Any] = {}
-        merge = at + max(config.pre_registers - 1, 0)
+        merge, crosses = max(config.pre_registers - 1, 0), max(config.pre_registers - 2, 0)
         m.d.comb += matrix.used.eq((now.pre == 1) | (now.pre == 2))
         for n in range(config.pre_registers + 1):
-            if at == 1 + config.read_registers + (config.pre_registers >= 3):
-                crossed = (ages[at].pre == 3).replicate(config.lanes)
+            if n == crosses - (config.pre_registers >= 3):
+                permutes = ages[at].pre == 3
+                m.d.comb += [
+                    crossbar.row.eq(passed),
+                    crossbar.indices.eq(b),
+                    crossbar.mode.eq(Mux(permutes, ages[at].xlu, 0)),
+                    crossbar.k.eq(Mux(permutes, ages[at].k, 0)),
+                ]
+                passed = None
+            if n == crosses:
+                crossed = ((ages[at].pre == 3) | (ages[at].pre == 0)).replicate(config.lanes)
                 halves = {
                     "low": _lanes_of(crossed & ~crossbar.upper, crossbar.low),
                     "high": _lanes_of(crossed & crossbar.upper, crossbar.high),
                 }
-                passed = Mux(ages[at].pre == 0, passed, Const(0, config.row_bits))
-            elif halves:
-                passed, halves = any_of([passed, *halves.values()]), {}
-            if at == merge:
-                passed = any_of([passed, *halves.values(), matrix.result])
-                halves = {}
+            if n == merge:
+                passed, halves = any_of([*halves.values(), matrix.result]), {}
             factors = b if n < config.pre_registers else factors
             if n == max(config.pre_registers - 1, 0):
                 b = Mux(ages[at].operand, b, Const(0, config.row_bits))
             if n == config.pre_registers:
                 break
-            row = {"passed": passed, "b": b, "c": c} | halves
+            row = {"b": b, "c": c} | halves | ({} if passed is None else {"passed": passed})
             if n == config.pre_registers - 1:
                 # Registers of the multipliers, which the others cannot be: they are cleared.
                 row["factors"] = factors
             later = {k: Signal(config.row_bits, name=f"pre{at}_{k}", reset_less=True) for k in row}
             m.d.sync += [later[k].eq(value) for k, value in row.items()]
-            passed, b, c, halves = later["passed"], later["b"], later["c"], {k: later[k] for k in halves}
+            passed, b, c, halves = later.get("passed"), later["b"], later["c"], {k: later[k] for k in halves}
             factors = later.get("factors", b)
             at += 1
         a = passed

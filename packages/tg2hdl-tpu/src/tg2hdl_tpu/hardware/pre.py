@@ -175,8 +175,10 @@ class Crossbar(wiring.Component):
         The row, and a row of indices.
     mode, k : In
         As in the instruction.
+    checked : In
+        The row of indices, as it is known first.
     overflow : Out(1)
-        An index is outside the row.
+        One of `checked` is outside the row.
     low, high : Out
         The chosen words, if they are in this half of the row.
     upper : Out
@@ -190,6 +192,7 @@ class Crossbar(wiring.Component):
             {
                 "row": In(bits),
                 "indices": In(bits),
+                "checked": In(bits),
                 "mode": In(2),
                 "k": In(6),
                 "overflow": Out(1),
@@ -223,7 +226,7 @@ class Crossbar(wiring.Component):
             low.append(_of_half(words[: lanes // 2], chosen))
             high.append(_of_half(words[lanes // 2 :], chosen))
             upper.append(chosen[-1])
-        beyond = [bits.any() for index in indices for bits in _lanes(index[levels:], 4)]
+        beyond = [bits.any() for index in _lanes(self.checked) for bits in _lanes(index[levels:], 4)]
         if self.config.pre_registers >= 4:
             beyond = [_registered(m, any_, f"beyond_{n}") for n, any_ in enumerate(beyond)]
         overflow = Cat(beyond).any()

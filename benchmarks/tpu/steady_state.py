@@ -1,15 +1,14 @@
 """Long vectors and a large matrix product, against the limit of port or array.
 
-python benchmarks/tpu/steady_state.py [--hardware | --sweep]
+python benchmarks/tpu/steady_state.py [--hardware]
 
 Every result is checked against numpy; `--hardware` runs the simulated netlist of the default machine too and compares
-cycles and results; `--sweep` writes sweep.md for sizes of the array and lanes.
+cycles and results.  sweep.py has other sizes.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 
@@ -98,46 +97,12 @@ def cases(config: Config) -> dict[str, tuple[Bundle, np.ndarray, float]]:
     return found
 
 
-def sweep() -> None:
-    """Write cycles, and their share of the limit, by size of the array and lanes."""
-    lines = [
-        "# Sizes of the tensor processor",
-        "",
-        "Written by `python benchmarks/tpu/steady_state.py --sweep`:",
-    ]
-    lines += [
-        "cycles of `Config.ecp5` in the simulator, and the limit of port or array in percent of them.",
-        "",
-    ]
-    header = ["array", "lanes", f"add {WORDS}", f"copy {WORDS}", f"GEMM {SIZE}x{SIZE}x{SIZE}"]
-    lines += [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
-    for size in (2, 4, 8, 16):
-        for lanes in (4, 8, 16, 32):
-            if size > lanes:
-                continue
-            config = Config.ecp5(lanes=lanes, rows=size, columns=size, vmem_rows=16384 // lanes)
-            cells = [f"{size}x{size}", str(lanes)]
-            for name, (bundle, expected, limit) in cases(config).items():
-                if name not in header:
-                    continue
-                result = run_bundle(bundle)
-                np.testing.assert_array_equal(result.outputs["r"], expected)
-                cells.append(f"{result.cycles} ({100 * limit / result.cycles:.0f} %)")
-            lines.append(f"| {' | '.join(cells)} |")
-            print(lines[-1], flush=True)
-    Path(__file__).with_name("sweep.md").write_text("\n".join([*lines, ""]))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--hardware", action="store_true")
-    parser.add_argument("--sweep", action="store_true")
     arguments = parser.parse_args()
-    if arguments.sweep:
-        sweep()
-        return
     config = Config()
     hardware = Hardware(config, engine="levelized") if arguments.hardware else None
     print("| kernel | cycles | limit | of the limit |\n|---|---|---|---|")

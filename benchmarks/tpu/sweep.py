@@ -1,0 +1,103 @@
+"""Cycles and cells of tensor cores by size of the array and lanes.
+
+python benchmarks/tpu/sweep.py [--area] [--only 4x4,16 ...] [--resume]
+
+Writes sweep.json and sweep.md.  Results are compared with numpy.  `--area` synthesizes each machine for an ECP5, which
+takes minutes for 4 lanes and half an hour for 32; `--resume` keeps the cells that sweep.json has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from steady_state import SIZE, WORDS, cases
+
+from tg2hdl_synth import synthesize
+from tg2hdl_tpu import Config, run_bundle
+from tg2hdl_tpu.hardware.core import TensorCore
+
+HERE = Path(__file__).parent
+PART = "ecp5-85k"
+KINDS = {"comb": "LUT", "ff": "FF", "dsp": "DSP", "bram": "BRAM"}
+CASES = (f"add {WORDS}", f"copy {WORDS}", f"GEMM {SIZE}x{SIZE}x{SIZE}")
+SIZES = [(size, lanes) for size in (2, 4, 8, 16) for lanes in (4, 8, 16, 32) if size <= lanes]
+
+
+def machine(size: int, lanes: int) -> Config:
+    """A machine of the table; its scratchpad has 64 KiB whatever its rows are."""
+    return Config.ecp5(lanes=lanes, rows=size, columns=size, vmem_rows=16384 // lanes)
+
+
+def cycles(config: Config) -> dict[str, list[Any]]:
+    """Cycles by case, and the limit of port or array in percent of them."""
+    found = {}
+    for name, (bundle, expected, limit) in cases(config).items():
+        if name in CASES:
+            result = run_bundle(bundle)
+            np.testing.assert_array_equal(result.outputs["r"], expected)
+            found[name] = [result.cycles, round(100 * limit / result.cycles)]
+    return found
+
+
+def area(config: Config) -> dict[str, Any]:
+    """Cells of a machine, without those of its external memory."""
+    result = synthesize(TensorCore(config), PART, place=False, pack_registers=True)
+    cells = {kind: result.cells[kind] for kind in KINDS}
+    return {"cells": cells, "date": date.today().isoformat(), "versions": result.versions}
+
+
+def page(rows: dict[str, Any]) -> str:
+    """Return the table as Markdown."""
+    head = ["array, lanes", *CASES, *KINDS.values(), "synthesized"]
+    lines = [
+        "# Sizes of the tensor processor",
+        "",
+        "Written by `python benchmarks/tpu/sweep.py --area --resume`: `Config.ecp5` with a scratchpad of 64 KiB;",
+        "cycles of the simulator, with the limit of port or array in percent of them, and cells of Yosys for an",
+        "ECP5 (`synth_ecp5`, registers packed, without external memory).  LUT counts those of carries.  Rows",
+        "without cells were not synthesized.  Two sizes were placed: 4x4 with 4 lanes (fit.md) and 2x2 with 4",
+        "lanes (board.md).",
+        "",
+        f"| {' | '.join(head)} |",
+        "|" + "---|" * len(head),
+    ]
+    for name, row in rows.items():
+        found = [f"{n} ({percent} %)" for n, percent in row["cycles"].values()]
+        cells = row.get("area", {"cells": dict.fromkeys(KINDS, ""), "date": ""})
+        found += [f"{cells['cells'][kind]}" for kind in KINDS]
+        lines.append(f"| {' | '.join([name, *found, cells['date']])} |")
+    versions = {json.dumps(row["area"]["versions"]) for row in rows.values() if "area" in row}
+    return "\n".join([*lines, "", *(f"Tools: {text}" for text in sorted(versions)), ""])
+
+
+def main() -> None:
+    """Measure the sizes that are asked for, in this order, and write the files after each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--area", action="store_true", help="synthesize too")
+    parser.add_argument("--only", nargs="+", metavar="SIZE", help="such as 4x4,16")
+    parser.add_argument("--resume", action="store_true", help="keep cells that were counted before")
+    arguments = parser.parse_args()
+    names = {f"{size}x{size}, {lanes}": (size, lanes) for size, lanes in SIZES}
+    path = HERE / "sweep.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    rows = {name: {"cycles": cycles(machine(*size))} for name, size in names.items()}
+    for name, row in rows.items():
+        row |= {"area": before[name]["area"]} if "area" in before.get(name, {}) else {}
+    wanted = [name.replace(",", ", ") for name in arguments.only or []] or list(names)
+    for name in [None, *(wanted if arguments.area else [])]:
+        if name is not None and not (arguments.resume and "area" in rows[name]):
+            rows[name]["area"] = area(machine(*names[name]))
+            print(name, rows[name]["area"]["cells"], flush=True)
+        path.write_text(json.dumps(rows, indent=1) + "\n")
+        (HERE / "sweep.md").write_text(page(rows))
+
+
+if __name__ == "__main__":
+    main()

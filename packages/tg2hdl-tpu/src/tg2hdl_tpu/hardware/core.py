@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.hardware.alu import Alu, decoded, operations
-from tg2hdl_tpu.hardware.dma import Channel, RowFifo
+from tg2hdl_tpu.hardware.dma import Channel
 from tg2hdl_tpu.hardware.flights import Flights, any_of
 from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.host import HostPort, HostSignature
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
-from tg2hdl_tpu.hardware.prepare import prepared
-from tg2hdl_tpu.hardware.queue import RowQueue
-from tg2hdl_tpu.hardware.records import PC_BITS, resolved_layout, row_bits, row_layout
+from tg2hdl_tpu.hardware.records import PC_BITS, resolved_layout, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
+from tg2hdl_tpu.hardware.row_stage import prepare_rows, waiting_instructions
 from tg2hdl_tpu.hardware.row_unit import RowUnit
 from tg2hdl_tpu.hardware.sxu import Sxu
+from tg2hdl_tpu.hardware.transfers import connect_channels
 from tg2hdl_tpu.hardware.vmem import Vmem
 from tg2hdl_tpu.isa import INSTRUCTION_BITS, Trap
 
@@ -96,15 +96,15 @@ class TensorCore(wiring.Component):
         # The instruction in the row stage, and those that wait for it.
         self.x, x_valid = Signal(resolved_layout(), name="x"), Signal()
         free, self.stop = Signal(), Signal(4)
-        following, comes, waiting = self._instructions(m, free)
-        self._prepare(m, x_valid, free, following)
+        following, comes, waiting = waiting_instructions(m, self, free)
+        prepare_rows(m, self, x_valid, free, following)
         with m.If(free):
             m.d.sync += x_valid.eq(comes)
 
         launch = Signal()
         m.d.comb += launch.eq(self.start | self.host.begin)
         data_trap = self._pipeline(m)
-        self._dma(m)
+        connect_channels(m, self)
 
         m.d.comb += [
             sxu.reset.eq(~self.running),
@@ -147,148 +147,6 @@ class TensorCore(wiring.Component):
                 halting.eq(0),
             ]
         return m
-
-    # -- row stage
-
-    def _instructions(self, m: Module, free: Any) -> tuple[Any, Any, Signal]:
-        """Give the instruction that follows in the row stage, whether there is one, and which places hold one.
-
-        One waits, or else goes through at once; with registers for the issue two wait, in turns, and none goes through.
-        """
-        sxu, number = self.sxu, 1 + self.config.issue_registers
-        places = [Signal(resolved_layout(), name=f"q{n}", reset_less=True) for n in range(number)]
-        holds = Signal(number)
-        if number == 1:
-            m.d.comb += sxu.ready.eq(~holds)
-            with m.If(free):
-                m.d.sync += holds.eq(0)
-            with m.Elif(sxu.valid & sxu.ready):
-                m.d.sync += holds.eq(1)
-            with m.If(sxu.ready):
-                m.d.sync += places[0].eq(sxu.instruction)
-            return Mux(holds, places[0], sxu.instruction), holds | sxu.valid, holds
-        turn, oldest, taken = Signal(), Signal(), Signal()
-        m.d.comb += [sxu.ready.eq(~holds.all()), taken.eq(free & holds.any())]
-        m.d.sync += [turn.eq(turn ^ (sxu.valid & sxu.ready)), oldest.eq(oldest ^ taken)]
-        for n, place in enumerate(places):
-            filled = sxu.valid & sxu.ready & (turn == n)
-            with m.If(sxu.ready & (turn == n)):
-                m.d.sync += place.eq(sxu.instruction)
-            m.d.sync += holds[n].eq((holds[n] & ~(taken & (oldest == n))) | filled)
-        with m.If(~self.running):
-            m.d.sync += [turn.eq(0), oldest.eq(0)]
-        return Mux(oldest, places[1], places[0]), holds.any(), holds
-
-    def _prepare(self, m: Module, x_valid: Any, free: Any, following: Any) -> None:
-        """Give the rows of the instruction `x` to the queue, one after the other; then comes `following`."""
-        config, x = self.config, self.x
-        number, first, left, last, stepped = Signal(5), Signal(), Signal(10), Signal(), Signal()
-        gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
-        following, gathers = data.View(resolved_layout(), following), x.gathers
-        row = prepared(m, config, x, number, first, last, Mux(gathers, gathered, x.a), gathers & beyond)
-        ready, held = Signal(), Signal()
-        m.d.comb += ready.eq(x_valid & (~gathers | primed))
-        self.queue = queue = RowQueue(
-            m, config, self.flights, row, ready, held, load=self.load, port=self.port, store=self.store
-        )
-        self.r, self.r_valid = queue.row, queue.valid
-        self._issue(m, held)
-        m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & last))]
-        # The address of a gathered row is added in the cycle before.
-        self.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
-        read = [age.indices for age in self.ages[1 : 2 + config.read_registers]] + queue.indices
-        index = Array(self.indices)[(number + primed)[: config.levels]]
-        with m.If(stepped | ~primed):
-            m.d.sync += [gathered.eq(x.a + index[:16]), beyond.eq(index[16])]
-            m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & queue.steps)
-        with m.If(free):
-            m.d.sync += primed.eq(0)
-        # What is known late decides only whether anything changes.
-        ends = ~x_valid | last
-        with m.If(stepped | ~x_valid):
-            m.d.sync += [number.eq(Mux(ends, 0, number + 1)), first.eq(ends)]
-            m.d.sync += left.eq(Mux(ends, following.further, left - 1))
-            m.d.sync += last.eq(Mux(ends, following.alone, left == 1))
-            with m.If(ends):
-                m.d.sync += x.eq(following)
-            with m.Else():
-                m.d.sync += x.a.eq(x.a + x.a_stride)
-                with m.If(~x.constant):
-                    m.d.sync += x.b.eq(x.b + x.b_stride)
-                with m.If(~x.accumulate):
-                    m.d.sync += x.dst.eq(x.dst + x.dst_stride)
-
-    def _issue(self, m: Module, held: Signal) -> None:
-        config, r, vmem, ages, queue = self.config, self.r, self.vmem, self.ages, self.queue
-        bits = row_bits(config)
-        # The cycle that reads the old destination comes first.
-        holds = queue.holds
-        load, store = self.load, self.store
-        kept = r.writes & queue.kept
-        busy = [r.writes & self.flights.port_taken(r.kind)]
-        for slow in self.flights.slow:
-            if config.interval(slow.kind) > 1:
-                left = Signal(range(config.interval(slow.kind)), name=f"left{slow.kind}")
-                m.d.sync += left.eq(left - (left != 0))
-                with m.If(slow.line[0]):
-                    m.d.sync += left.eq(config.interval(slow.kind) - 1)
-                busy.append((r.kind == slow.kind) & (left != 0))
-        # A transfer goes to its channel.
-        reasons: list[Any] = []
-        for mine, other in ((r.load, store), (~r.load, load)):
-            # Two carry chains each; `<=` would also look for zeros in the difference.
-            rows_meet = ~(other.last < r.first_row) & ~(r.final < other.row)
-            outside_meet = ~(other.outside_last < r.outside) & ~(r.outside_final < other.outside_first)
-            reasons += [mine & other.active & rows_meet, mine & other.active & outside_meet]
-        self.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
-        goes = self.r_valid & r.transfer & ~r.bad & ~r.outside_bad
-        reasons += [Mux(r.load, load.active, store.active), self.unchecked, self.port.active]
-        hands_over = goes & ~any_of(reasons)
-        if config.issue_registers:  # compared in one cycle, handed over in the next
-            looked, against = Signal(), Signal(2)
-            m.d.sync += [looked.eq(goes), against.eq(Cat(any_of(reasons[:2]), any_of(reasons[2:])))]
-            hands_over = self.r_valid & looked & ~against.any()
-        for channel, which in ((load, r.load), (store, ~r.load)):
-            m.d.comb += [
-                channel.start.eq(hands_over & which),
-                channel.first.eq(r.first_row),
-                channel.final.eq(r.final),
-                channel.count.eq(r.count),
-                channel.outside.eq(r.outside),
-                channel.outside_final.eq(r.outside_final),
-            ]
-
-        real = Signal()
-        stays = queue.stays | any_of(busy)
-        m.d.comb += [
-            real.eq(self.r_valid & ~stays),
-            held.eq(self.r_valid & stays & ~hands_over),
-            queue.read_old.eq(self.r_valid & holds & ~r.bad & ~queue.waits_old),
-        ]
-        with m.If(self.r_valid & r.bad):
-            m.d.comb += self.stop.eq(Trap.VMEM)
-        with m.Elif(self.r_valid & r.outside_bad):
-            m.d.comb += self.stop.eq(Trap.XMEM)
-        out = ages[0]
-        m.d.comb += [
-            vmem.a_row.eq(Mux(holds, r.to, r.a_row)),
-            vmem.b_row.eq(r.b_row),
-            out.valid.eq(real & r.vector),
-            out.writes.eq(real & r.writes),
-            out.row.eq(r.to),
-            out.hold.eq(queue.read_old),
-            out.weights.eq(real & r.weights),
-            out.lda.eq(real & r.lda),
-            out.indices.eq(real & r.indices),
-            out.checked.eq(real & r.checked),
-        ]
-        gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked")
-        m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
-        uses_b = self.r_valid & r.reads_b & ~holds & ~kept
-        self.port_b = [uses_b & (r.b_row[bits - 1] == bank) for bank in range(2)]
-        m.d.comb += vmem.uses_b.eq(Cat(self.port_b))
-
-    # -- pipeline
 
     def _pipeline(self, m: Module) -> Any:
         config, vmem, check, ages = self.config, self.vmem, self.config.check, self.ages
@@ -445,93 +303,6 @@ class TensorCore(wiring.Component):
 
         parts = config.interval(kind)
         return RowUnit(lane, config.lanes, config.lanes // parts, stages, cycles - stages - parts + 1)
-
-    # -- DMA
-
-    def _dma(self, m: Module) -> None:
-        config, load, store, vmem = self.config, self.load, self.store, self.vmem
-        m.submodules.arriving = arriving = RowFifo(config.row_bits, ahead=bool(config.issue_registers))
-        m.submodules.leaving = leaving = RowFifo(config.row_bits, ahead=bool(config.read_registers))
-        bits = row_bits(config)
-        waits = {
-            name: self._row_waits(m, name, channel) for name, channel in (("load", load), ("store", store))
-        }
-
-        request = load.active & load.more & load.room & self.memory_ready & ~self.read_waits
-        # A row is put into the scratchpad when that is decided, or a cycle later.
-        decided, pop = Signal(), Signal()
-        ready, head, put, put_row, loads = arriving.ready, arriving.head, decided, load.row, load.active
-        if config.issue_registers:
-            put, put_row, loads = load.moved, load.before, load.moved
-            stays, head = (
-                Signal(name="row_stays"),
-                Signal(config.row_bits, name="staged_row", reset_less=True),
-            )
-            ready = arriving.ready | stays
-            m.d.sync += stays.eq(ready & ~decided)
-            with m.If(~stays):
-                m.d.sync += head.eq(arriving.head)
-            m.d.comb += pop.eq(arriving.ready & ~stays)
-            m.d.comb += arriving.comes.eq(self.read_valid)
-            m.d.sync += arriving.push.eq(self.read_valid)
-        else:
-            m.d.comb += [pop.eq(decided), arriving.push.eq(self.read_valid)]
-        m.d.comb += decided.eq(ready & ~waits["load"] & load.active)
-        m.d.comb += [
-            self.read_en.eq(request),
-            self.read_address.eq(load.address),
-            arriving.row.eq(self.read_data),
-            arriving.pop.eq(pop),
-            # The channel begins after the last row of the port, whose first may come before the run.
-            vmem.load_en.eq(put | self.port.put),
-            vmem.load_row.eq(Mux(loads, put_row, self.port.put_row)),
-            vmem.load_data.eq(Mux(loads, head, self.host.row)),
-            self.port.busy.eq(self.flights.writes & (self.flights.row[-1] == self.port.put_row[-1])),
-            load.request.eq(request),
-            load.outside_done.eq(request),
-            load.arrived.eq(pop),
-            load.row_done.eq(decided),
-            load.finish.eq(decided & (load.row == load.last)),
-        ]
-
-        bank = store.row[bits - 1]
-        port_free = ~Mux(bank, self.port_b[1], self.port_b[0])
-        take = store.active & store.more & store.room & port_free & ~waits["store"]
-        taken = Signal()
-        m.d.sync += taken.eq(take)
-        comes: Any = taken
-        arrives: Any = taken
-        if config.read_registers:
-            comes, arrives = Signal(), Signal()
-            m.d.sync += [comes.eq(taken), arrives.eq(comes)]
-        sent = leaving.ready & self.memory_ready & store.active
-        m.d.comb += [
-            vmem.store_row.eq(store.row),
-            leaving.comes.eq(comes),
-            leaving.push.eq(arrives),
-            leaving.row.eq(vmem.store_data),
-            leaving.pop.eq(sent),
-            self.store_en.eq(sent),
-            self.store_address.eq(store.address),
-            self.store_data.eq(leaving.head),
-            store.request.eq(take),
-            store.row_done.eq(take),
-            store.arrived.eq(sent),
-            store.outside_done.eq(sent),
-            store.finish.eq(sent & ~store.more & (store.outstanding == 1)),
-        ]
-
-    def _row_waits(self, m: Module, name: str, channel: Channel) -> Any:
-        """Whether the next row of a channel is still to be written, or its bank is, for a row to write."""
-        bits, flights = row_bits(self.config), self.flights
-        row, loads = channel.row[:bits], channel is self.load
-        if not self.config.issue_registers:
-            return flights.hold(row) | (flights.writes & (flights.row[-1] == row[-1]) if loads else 0)
-        # Known a cycle early, for the case that the channel moves a row in this cycle and that it does not.
-        both = Signal(2, name=f"{name}_waits")
-        m.d.sync += both.eq(Cat(flights.hold(r) for r in (row, channel.following[:bits])))
-        meets = Mux(row[-1], flights.next_banks[1], flights.next_banks[0]) if loads else 0
-        return Mux(channel.moved, both[1], both[0]) | meets
 
 
 def _lanes_of(mask: Any, row: Any) -> Any:

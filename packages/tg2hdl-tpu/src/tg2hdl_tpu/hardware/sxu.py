@@ -162,16 +162,18 @@ class Sxu(wiring.Component):
         # What was written is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
         checked, checks, loops, unbalanced = Signal(signed(34)), Signal(), Signal(), Signal()
         checked_pc, following_pc = Signal(PC_BITS), Signal(PC_BITS)
-        # What four bits each say is registered with them: all of the top repeat the sign, some below are set.
-        comes_now = Signal.like(checked)
-        m.d.comb += comes_now.eq(Mux(waits, self.word, total))
-        top, low = comes_now[ADDRESS_BITS - 1 :], comes_now[:ADDRESS_BITS]
-        repeats = Signal(-(-(len(top) - 1) // 3))
-        some = Signal(ADDRESS_BITS // 4)
-        parts = [top[n : n + 4] for n in range(0, len(top) - 1, 3)]
-        m.d.sync += repeats.eq(Cat(part.all() | ~part.any() for part in parts))
-        m.d.sync += some.eq(Cat(low[n : n + 4].any() for n in range(0, ADDRESS_BITS, 4)))
-        fits, positive = repeats.all(), ~checked[-1] & some.any()
+        # Registered too: whether four bits at the top differ, or some below are set; of a sum or of a word, and else 0.
+        differ, some = (
+            [Signal(4, name=f"differ{n}") for n in range(2)],
+            [Signal(6, name=f"some{n}") for n in range(2)],
+        )
+        for n, (value, used) in enumerate(((total, ~waits), (self.word, waits))):
+            top, low = value[ADDRESS_BITS - 1 :], value[:ADDRESS_BITS]
+            parts = [top[k : k + 4] for k in range(0, len(top) - 1, 3)]
+            mixed = Cat(part.any() & ~part.all() for part in parts)
+            there = Cat(low[k : k + 4].any() for k in range(0, ADDRESS_BITS, 4))
+            m.d.sync += [differ[n].eq(Mux(used, mixed, 0)), some[n].eq(Mux(used, there, 0))]
+        fits, positive = ~Cat(differ).any(), ~checked[-1] & Cat(some).any()
         names = ("set", "loop", "end", "jump", "bz", "bnz", "bneg")
         does = {name: run & kind[name] for name in names}
         begins = checks & loops
@@ -204,7 +206,7 @@ class Sxu(wiring.Component):
             target.eq(Mux(does["end"], stack.start, i.dst)),
         ]
         m.d.sync += [
-            checked.eq(comes_now),
+            checked.eq(Mux(waits, self.word, total)),
             checked_pc.eq(Mux(waits, waiting_pc, pc)),
             following_pc.eq(pc + 1),
             checks.eq(sets | comes | does["loop"]),

@@ -1,0 +1,157 @@
+"""The row stage of a core: instructions that wait, their rows one after the other, and the issue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.lib import data
+
+from tg2hdl_tpu.hardware.flights import any_of
+from tg2hdl_tpu.hardware.prepare import prepared
+from tg2hdl_tpu.hardware.queue import RowQueue
+from tg2hdl_tpu.hardware.records import resolved_layout, row_bits
+from tg2hdl_tpu.isa import Trap
+
+__all__ = ["prepare_rows", "waiting_instructions"]
+
+
+def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Signal]:
+    """Give the instruction that follows in the row stage, whether there is one, and which places hold one.
+
+    One waits, or else goes through at once; with registers for the issue two wait, in turns, and none goes through.
+    """
+    sxu, number = core.sxu, 1 + core.config.issue_registers
+    places = [Signal(resolved_layout(), name=f"q{n}", reset_less=True) for n in range(number)]
+    holds = Signal(number)
+    if number == 1:
+        m.d.comb += sxu.ready.eq(~holds)
+        with m.If(free):
+            m.d.sync += holds.eq(0)
+        with m.Elif(sxu.valid & sxu.ready):
+            m.d.sync += holds.eq(1)
+        with m.If(sxu.ready):
+            m.d.sync += places[0].eq(sxu.instruction)
+        return Mux(holds, places[0], sxu.instruction), holds | sxu.valid, holds
+    turn, oldest, taken = Signal(), Signal(), Signal()
+    m.d.comb += [sxu.ready.eq(~holds.all()), taken.eq(free & holds.any())]
+    m.d.sync += [turn.eq(turn ^ (sxu.valid & sxu.ready)), oldest.eq(oldest ^ taken)]
+    for n, place in enumerate(places):
+        filled = sxu.valid & sxu.ready & (turn == n)
+        with m.If(sxu.ready & (turn == n)):
+            m.d.sync += place.eq(sxu.instruction)
+        m.d.sync += holds[n].eq((holds[n] & ~(taken & (oldest == n))) | filled)
+    with m.If(~core.running):
+        m.d.sync += [turn.eq(0), oldest.eq(0)]
+    return Mux(oldest, places[1], places[0]), holds.any(), holds
+
+
+def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) -> None:
+    """Give the rows of the instruction `x` to the queue, one after the other; then comes `following`."""
+    config, x = core.config, core.x
+    number, first, left, last, stepped = Signal(5), Signal(), Signal(10), Signal(), Signal()
+    gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
+    following, gathers = data.View(resolved_layout(), following), x.gathers
+    row = prepared(m, config, x, number, first, last, Mux(gathers, gathered, x.a), gathers & beyond)
+    ready, held = Signal(), Signal()
+    m.d.comb += ready.eq(x_valid & (~gathers | primed))
+    core.queue = queue = RowQueue(
+        m, config, core.flights, row, ready, held, load=core.load, port=core.port, store=core.store
+    )
+    core.r, core.r_valid = queue.row, queue.valid
+    _issue(m, core, held)
+    m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & last))]
+    # The address of a gathered row is added in the cycle before.
+    core.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
+    read = [age.indices for age in core.ages[1 : 2 + config.read_registers]] + queue.indices
+    index = Array(core.indices)[(number + primed)[: config.levels]]
+    with m.If(stepped | ~primed):
+        m.d.sync += [gathered.eq(x.a + index[:16]), beyond.eq(index[16])]
+        m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & queue.steps)
+    with m.If(free):
+        m.d.sync += primed.eq(0)
+    # What is known late decides only whether anything changes.
+    ends = ~x_valid | last
+    with m.If(stepped | ~x_valid):
+        m.d.sync += [number.eq(Mux(ends, 0, number + 1)), first.eq(ends)]
+        m.d.sync += left.eq(Mux(ends, following.further, left - 1))
+        m.d.sync += last.eq(Mux(ends, following.alone, left == 1))
+        with m.If(ends):
+            m.d.sync += x.eq(following)
+        with m.Else():
+            m.d.sync += x.a.eq(x.a + x.a_stride)
+            with m.If(~x.constant):
+                m.d.sync += x.b.eq(x.b + x.b_stride)
+            with m.If(~x.accumulate):
+                m.d.sync += x.dst.eq(x.dst + x.dst_stride)
+
+
+def _issue(m: Module, core: Any, held: Signal) -> None:
+    config, r, vmem, ages, queue = core.config, core.r, core.vmem, core.ages, core.queue
+    bits = row_bits(config)
+    # The cycle that reads the old destination comes first.
+    holds = queue.holds
+    load, store = core.load, core.store
+    kept = r.writes & queue.kept
+    busy = [r.writes & core.flights.port_taken(r.kind)]
+    for slow in core.flights.slow:
+        if config.interval(slow.kind) > 1:
+            left = Signal(range(config.interval(slow.kind)), name=f"left{slow.kind}")
+            m.d.sync += left.eq(left - (left != 0))
+            with m.If(slow.line[0]):
+                m.d.sync += left.eq(config.interval(slow.kind) - 1)
+            busy.append((r.kind == slow.kind) & (left != 0))
+    # A transfer goes to its channel.
+    reasons: list[Any] = []
+    for mine, other in ((r.load, store), (~r.load, load)):
+        # Two carry chains each; `<=` would also look for zeros in the difference.
+        rows_meet = ~(other.last < r.first_row) & ~(r.final < other.row)
+        outside_meet = ~(other.outside_last < r.outside) & ~(r.outside_final < other.outside_first)
+        reasons += [mine & other.active & rows_meet, mine & other.active & outside_meet]
+    core.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
+    goes = core.r_valid & r.transfer & ~r.bad & ~r.outside_bad
+    reasons += [Mux(r.load, load.active, store.active), core.unchecked, core.port.active]
+    hands_over = goes & ~any_of(reasons)
+    if config.issue_registers:  # compared in one cycle, handed over in the next
+        looked, against = Signal(), Signal(2)
+        m.d.sync += [looked.eq(goes), against.eq(Cat(any_of(reasons[:2]), any_of(reasons[2:])))]
+        hands_over = core.r_valid & looked & ~against.any()
+    for channel, which in ((load, r.load), (store, ~r.load)):
+        m.d.comb += [
+            channel.start.eq(hands_over & which),
+            channel.first.eq(r.first_row),
+            channel.final.eq(r.final),
+            channel.count.eq(r.count),
+            channel.outside.eq(r.outside),
+            channel.outside_final.eq(r.outside_final),
+        ]
+
+    real = Signal()
+    stays = queue.stays | any_of(busy)
+    m.d.comb += [
+        real.eq(core.r_valid & ~stays),
+        held.eq(core.r_valid & stays & ~hands_over),
+        queue.read_old.eq(core.r_valid & holds & ~r.bad & ~queue.waits_old),
+    ]
+    with m.If(core.r_valid & r.bad):
+        m.d.comb += core.stop.eq(Trap.VMEM)
+    with m.Elif(core.r_valid & r.outside_bad):
+        m.d.comb += core.stop.eq(Trap.XMEM)
+    out = ages[0]
+    m.d.comb += [
+        vmem.a_row.eq(Mux(holds, r.to, r.a_row)),
+        vmem.b_row.eq(r.b_row),
+        out.valid.eq(real & r.vector),
+        out.writes.eq(real & r.writes),
+        out.row.eq(r.to),
+        out.hold.eq(queue.read_old),
+        out.weights.eq(real & r.weights),
+        out.lda.eq(real & r.lda),
+        out.indices.eq(real & r.indices),
+        out.checked.eq(real & r.checked),
+    ]
+    gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked")
+    m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
+    uses_b = core.r_valid & r.reads_b & ~holds & ~kept
+    core.port_b = [uses_b & (r.b_row[bits - 1] == bank) for bank in range(2)]
+    m.d.comb += vmem.uses_b.eq(Cat(core.port_b))

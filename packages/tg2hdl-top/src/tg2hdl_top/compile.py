@@ -25,7 +25,7 @@ from tg2hdl_top.external.memory_port import check_memory
 from tg2hdl_top.kernel_forms import with_best_forms
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.partial_sums import with_partial_sums
-from tg2hdl_top.placement import place, place_program
+from tg2hdl_top.placement import place, place_cores, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.repeats.worth import MOST_CYCLES, near_the_fewest, total_cycles
@@ -147,12 +147,13 @@ def _planned(
     repeats = find_repeats(program, options) if shares else None
     if repeats is None or not repeats.repeated:
         return alone, None, _ordered(alone, options)
-    plans = place_program(repeats.program, options, repeats)
+    placed = place_cores(repeats, options)
+    plans = [placed.plans[core] for core in repeats.cores]
     if not near_the_fewest(plans, repeats, options):
         others = _ordered(alone, options)
         if total_cycles(plans) > MOST_CYCLES * total_cycles(others):
             return alone, None, others
-    return repeats.program, with_cores_of_one_shape(repeats, plans, options), plans
+    return repeats.program, *with_cores_of_one_shape(repeats, placed.plans, placed.bounded, options)
 
 
 def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:

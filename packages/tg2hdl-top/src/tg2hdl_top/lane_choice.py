@@ -64,6 +64,9 @@ _Candidates = dict[tuple[frozenset[int], int], list[dict[int, int]]]
 _accesses: MutableMapping[KernelIR, tuple[dict[int, BufferAccesses], _Candidates]] = WeakKeyDictionary()
 """Of the kernels that are alive, with lanes by legal axes and their number: a kernel is placed several times."""
 
+_tight_accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
+"""The same with all that gates imply."""
+
 
 @dataclass
 class BufferLayout:
@@ -168,6 +171,18 @@ class LaneChooser:
 
     def choose(self) -> LaneChoice:
         """Lanes with the fewest cycles within the budget."""
+        best = self._chosen()
+        if best.results > 1:
+            if self.kernel not in _tight_accesses:
+                _tight_accesses[self.kernel] = buffer_accesses(self.kernel, partly=True)
+            self.accesses = _tight_accesses[self.kernel]
+            self._layouts.clear()
+            tight = self._chosen()
+            if tight.cycles <= best.cycles and tight.results < best.results:
+                return tight
+        return best
+
+    def _chosen(self) -> LaneChoice:
         options, kernel = self.options, self.kernel
         if not options.chooses_lanes:
             lanes = explicit_lanes(kernel, self.info, options.unroll_factor, options.reduce_unroll_factor)

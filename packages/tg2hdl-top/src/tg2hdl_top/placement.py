@@ -24,9 +24,10 @@ from tg2hdl_top.lane_choice import (
 from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats
+from tg2hdl_top.repeats.bounds import with_both_bounds
 from tg2hdl_top.roles import buffer_roles
 
-__all__ = ["Placed", "place", "place_program"]
+__all__ = ["Placed", "place", "place_cores", "place_program"]
 
 
 WORTH_ANOTHER_ORDER = 0.01
@@ -49,10 +50,13 @@ class Placed:
     orders : callable
         Other plans of a call by its number, with the same lanes and layouts, that may keep pace with kernels which
         take so many cycles; see `plan_orders`.
+    bounded : callable
+        The plan of a call by its number that checks both ends of its windows; see `with_both_bounds`.
     """
 
     plans: list[HardwarePlan]
     orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]]
+    bounded: Callable[[int], HardwarePlan | None]
 
 
 def place_program(
@@ -67,9 +71,14 @@ def place_program(
     """
     if repeats is None:
         return place(program, options).plans
-    roles = repeats.slot_roles(buffer_roles(program, options))
-    plans = _placed(repeats.first_runs(), options, dict(repeats.storage), roles).plans
+    plans = place_cores(repeats, options).plans
     return [plans[core] for core in repeats.cores]
+
+
+def place_cores(repeats: Repeats, options: CompileOptions) -> Placed:
+    """Plan the first run of each core, see `place`."""
+    roles = repeats.slot_roles(buffer_roles(repeats.program, options))
+    return _placed(repeats.first_runs(), options, dict(repeats.storage), roles)
 
 
 def place(program: ProgramIR, options: CompileOptions) -> Placed:
@@ -127,7 +136,11 @@ def _placed(
     def orders(number: int, spans: Collection[int]) -> Iterable[HardwarePlan]:
         return plan_orders(choices[number].kernel, options, spans, shared=shared, **arguments(number))
 
-    return Placed(plans, orders)
+    def bounded(number: int) -> HardwarePlan | None:
+        planned = partial(plan_kernel, options=options, shared=shared, **arguments(number))
+        return with_both_bounds(choices[number].kernel, planned, plans[number])
+
+    return Placed(plans, orders, bounded)
 
 
 def _relieved(program: ProgramIR, best: _Lanes, placed: Callable[[tuple[int, ...]], _Lanes]) -> _Lanes:

@@ -54,7 +54,7 @@ def gated_interval(
     form = affine.of(address)
     if form is None:
         return _narrowed(gate, ranges).of(address)
-    low, high = Constraints(gate, ranges, affine).interval(form, partly=True)
+    low, high = Constraints(gate, ranges, affine, partly=True).interval(form)
     extremes = affine_extremes(form, affine)
     if extremes is None:
         return low, high

@@ -23,6 +23,9 @@ class Constraints:
     ----------
     gate : IRValue or None
         A conjunction of comparisons; other terms are ignored.
+    partly : bool
+        Use what is known of a sum also where a form has more of one of its terms, which is tighter. The choice of
+        layouts does without at first, since it then takes other layouts, and more cycles for some.
 
     Attributes
     ----------
@@ -30,25 +33,24 @@ class Constraints:
         Forms that are at most zero wherever the gate is true.
     """
 
-    def __init__(self, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:
+    def __init__(
+        self, gate: IRValue | None, ranges: RangeAnalysis, affine: AffineAnalysis, *, partly: bool = False
+    ) -> None:
+        self._partly = partly
         self._ranges = ranges
         self._affine = affine
         self._known: dict[Terms, Interval] = {}
         self.conditions: list[Affine] = []
         self._collect(gate, holds=True)
 
-    def interval(self, form: Affine, *, partly: bool = False) -> Interval:
-        """Smallest and largest value of a form wherever the gate is true.
-
-        `partly` uses what is known of a sum also where the form has more of one of its terms, which is tighter;
-        the choice of layouts does without, since it then takes other layouts, and more cycles for some.
-        """
+    def interval(self, form: Affine) -> Interval:
+        """Smallest and largest value of a form wherever the gate is true."""
         low = high = form.const
         rest = dict(form.terms)
         for terms, (known_low, known_high) in self._known.items():
             factor = _multiple(rest, terms)
             whole = all(rest.get(s) == factor * c for s, c in terms)
-            if factor and len(terms) > 1 and (whole or partly):
+            if factor and len(terms) > 1 and (whole or self._partly):
                 bounds = self._within(terms, known_low, known_high)
                 low, high = low + min(factor * b for b in bounds), high + max(factor * b for b in bounds)
                 for symbol, coefficient in terms:

@@ -76,7 +76,7 @@ class _UnderGate:
     def __init__(self, gate: IRValue, ranges: RangeAnalysis, affine: AffineAnalysis) -> None:
         self.affine = affine
         self.always = Constraints(None, ranges, affine)
-        self.gated = Constraints(gate, ranges, affine)
+        self.gated = Constraints(gate, ranges, affine, partly=True)
 
     def of(self, value: IRValue) -> Affine | None:
         """Affine form of a value."""
@@ -92,7 +92,7 @@ class _UnderGate:
         found = self._op(value)
         if found is None or not self._fits(found, value.dtype):
             return None
-        low, high = (bound >> found.shift for bound in self.gated.interval(found.form, partly=True))
+        low, high = (bound >> found.shift for bound in self.gated.interval(found.form))
         return _Quotient(Affine(low), 0) if found.shift and low == high else found
 
     def _fits(self, found: _Quotient, dtype: DType) -> bool:
@@ -116,7 +116,7 @@ class _UnderGate:
                 return _Quotient(a.form.scaled(1 << number if value.op == "shl" else number), 0)
             case "and" if number is not None and number > 0 and number & (number + 1) == 0 and a.shift == 0:
                 size = number + 1
-                low, high = self.gated.interval(a.form, partly=True)
+                low, high = self.gated.interval(a.form)
                 return (
                     _Quotient(a.form.offset(-(low // size) * size), 0)
                     if low // size == high // size

@@ -96,8 +96,10 @@ class WordAddresses:
 
     def _digits(self, layout: Layout, form: Affine, gate: IRValue | None) -> list[Affine] | None:
         """Digits that need no division: with a fixed lane, or over counters with constant bounds."""
-        constraints = Constraints(gate, self.leaf.ranges, self.leaf.affine)
-        digits = layout.digits(form, constraints.interval)
+        known = [
+            Constraints(gate, self.leaf.ranges, self.leaf.affine, partly=partly) for partly in (False, True)
+        ]
+        digits = next((d for c in known if (d := layout.digits(form, c.interval)) is not None), None)
         if digits is None or layout.fixed_lane(digits) is not None:
             return digits
         constant = all(isinstance(loop.bound, int) for loop in self.leaf.path)

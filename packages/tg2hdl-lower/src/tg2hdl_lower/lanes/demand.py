@@ -41,7 +41,7 @@ class Access:
     constraints: Constraints
 
 
-def _accesses(kernel: KernelIR) -> list[Access]:
+def _accesses(kernel: KernelIR, partly: bool) -> list[Access]:
     ranges = RangeAnalysis()
     analysis = AffineAnalysis(ranges)
     paths = list(leaf_paths(flatten(kernel).loop_tree))
@@ -54,7 +54,7 @@ def _accesses(kernel: KernelIR) -> list[Access]:
             isinstance(s, IRBufStore),
             analysis.of(s.addr),
             around[leaf] if isinstance(s, IRBufStore) else around[leaf] & axes_of(s.addr),
-            Constraints(s.gate, ranges, analysis),
+            Constraints(s.gate, ranges, analysis, partly=partly),
         )
         for leaf, statements in enumerate(leaves)
         for needed in [needed_values(statements)]
@@ -63,9 +63,9 @@ def _accesses(kernel: KernelIR) -> list[Access]:
     ]
 
 
-def buffer_accesses(kernel: KernelIR) -> dict[int, BufferAccesses]:
-    """All memory accesses of a kernel, by buffer."""
-    found = _accesses(kernel)
+def buffer_accesses(kernel: KernelIR, *, partly: bool = False) -> dict[int, BufferAccesses]:
+    """All memory accesses of a kernel, by buffer; `partly` as of `Constraints`."""
+    found = _accesses(kernel, partly)
     return {b.idx: BufferAccesses([a for a in found if a.buffer == b.idx]) for b in kernel.buffers}
 
 

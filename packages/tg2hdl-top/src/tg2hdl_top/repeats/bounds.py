@@ -1,0 +1,74 @@
+"""Kernels whose gates check one end of a window, planned as those that check both: they can then share a core.
+
+A convolution with a stride never reaches past the end of a padded row, so that only the start is checked.  With a bound
+that is never reached, its plan has the shape of the convolution that checks both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.nodes import IRBufLoad, IRConst, IROp, IRValue, IRVariable, KernelIR
+from tg2hdl_ir.passes.rewrite import Rewriter
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.plan.values import Constant, Variable
+
+__all__ = ["with_both_bounds"]
+
+
+def with_both_bounds(
+    kernel: KernelIR, plan: Callable[[KernelIR], HardwarePlan], usual: HardwarePlan
+) -> HardwarePlan | None:
+    """The plan of a kernel whose loads check both ends of each window; None where it has no window of one end.
+
+    Parameters
+    ----------
+    plan : callable
+        Plans a kernel as it did for `usual`.
+    """
+    ranges = RangeAnalysis()
+    loads = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufLoad) and s.gate is not None]
+    open_ends = [end for load in loads for end in _open_ends(_conjuncts(load.gate))]
+    if not open_ends or kernel.variables:
+        return None
+    largest = max(ranges.of(end)[1] for end in open_ends) + 1
+    # As a variable the bound may be reached, so that no pass folds the comparison.
+    bound = IRVariable("bound", 0, largest)
+    rewriter = Rewriter()
+    for load in loads:
+        gate = _closed(load.gate, set(open_ends), bound)
+        rewriter.memo[load] = replace(load, gate=gate)
+    widened = replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree), variables=(bound,))
+    found = plan(widened)
+    nodes = {
+        number: Constant(number, node.leaf, node.dtype, (largest, largest), largest)
+        if isinstance(node, Variable)
+        else node
+        for number, node in found.nodes.items()
+    }
+    return replace(found, kernel=usual.kernel, nodes=nodes, notes=usual.notes)
+
+
+def _conjuncts(gate: IRValue | None) -> list[IRValue]:
+    if isinstance(gate, IROp) and gate.op == "and":
+        return [part for source in gate.srcs for part in _conjuncts(source)]
+    return [] if gate is None else [gate]
+
+
+def _open_ends(conjuncts: list[IRValue]) -> list[IRValue]:
+    """Values that are compared with a smallest number alone."""
+    pairs = [c.srcs for c in conjuncts if isinstance(c, IROp) and c.op == "lt"]
+    ended = {a for a, b in pairs if isinstance(b, IRConst)}
+    return [b for a, b in pairs if isinstance(a, IRConst) and b not in ended and not b.dtype.is_float]
+
+
+def _closed(gate: IRValue, open_ends: set[IRValue], bound: IRVariable) -> IRValue:
+    assert isinstance(gate, IROp)
+    if gate.op == "and":
+        return replace(gate, srcs=tuple(_closed(source, open_ends, bound) for source in gate.srcs))
+    if gate.op == "lt" and gate.srcs[1] in open_ends:
+        end = IROp("lt", gate.dtype, (gate.srcs[1], bound))
+        return IROp("and", gate.dtype, (gate, end))
+    return gate

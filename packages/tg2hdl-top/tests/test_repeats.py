@@ -213,3 +213,92 @@ def test_layers_of_other_sizes_run_on_one_core():
     (found,), cycles = simulate(loaded, {"x": x})
     assert found.tolist() == expected.tolist()
     assert cycles == design.predicted_cycles()
+
+
+CHANNELS = 4
+
+CONVOLUTION = """kernel convolution
+  b0 y: int8[{outputs}] output
+  b1 x: int8[{inputs}]
+  b2 w: int8[48]
+  r0: int32
+  0  RANGE i0 < 4 loop
+  1    RANGE i1 < {width} loop
+  2      SET r0 = 0:int32
+  3      RANGE i2 < 4 reduce
+  4        RANGE i3 < 3 reduce
+  5          %0 = mul int32 i1, {stride}:int32
+  6          %1 = add int32 %0, i3
+  7          %2 = mul int32 i2, {size}:int32
+  8          %3 = add int32 %1, %2
+  9          %4 = add int32 %3, -1:int32
+ 10          %5 = add int32 i3, i1
+ 11          %6 = lt bool 0:int32, %5
+ 12          %7 = lt bool %5, {end}:int32
+ 13          %8 = and bool %6, %7
+ 14          %9 = LOAD int8 b1[%4] if {gate} else 0:int8
+ 15          %10 = mul int32 i0, 12:int32
+ 16          %11 = mul int32 i2, 3:int32
+ 17          %12 = add int32 %10, %11
+ 18          %13 = add int32 %12, i3
+ 19          %14 = LOAD int8 b2[%13]
+ 20          %15 = cast int32 %9
+ 21          %16 = cast int32 %14
+ 22          %17 = mul int32 %15, %16
+ 23          %18 = GET int32 r0
+ 24          %19 = add int32 %18, %17
+ 25          SET r0 = %19
+ 26        END i3
+ 27      END i2
+ 28      %20 = GET int32 r0
+ 29      %21 = cast int8 %20
+ 30      %22 = mul int32 i0, {width}:int32
+ 31      %23 = add int32 %22, i1
+ 32      STORE int8 b0[%23] = %21
+ 33    END i1
+ 34  END i0
+"""
+
+
+def convolutions(strides: tuple[int, ...], size: int) -> tuple[ProgramIR, list[np.ndarray]]:
+    """Windows of three over padded rows of four channels, one layer after the other, and their weights."""
+    rng = np.random.default_rng(6)
+    buffers = [ProgramBuffer("x", DType.INT8, (CHANNELS * size,), "input")]
+    calls, weights = [], []
+    for number, stride in enumerate(strides):
+        width = size // stride
+        weights.append(rng.integers(-100, 100, (CHANNELS, CHANNELS, 3)).astype(np.int8))
+        role = "output" if number == len(strides) - 1 else "temporary"
+        buffers.append(ProgramBuffer(f"w{number}", DType.INT8, (48,), "weight", weights[-1].reshape(-1)))
+        buffers.append(ProgramBuffer(f"y{number}", DType.INT8, (CHANNELS * width,), role))
+        text = CONVOLUTION.format(
+            outputs=CHANNELS * width,
+            inputs=CHANNELS * size,
+            width=width,
+            stride=stride,
+            size=size,
+            end=size + 1,
+            gate="%8" if stride == 1 else "%6",
+        )
+        calls.append(KernelCall(parse_kernel(text), (2 * number + 2, 2 * number, 2 * number + 1)))
+        size = width
+    return ProgramIR("convolutions", tuple(buffers), tuple(calls), (len(buffers) - 1,)), weights
+
+
+def test_a_convolution_with_a_stride_shares_the_core_of_those_without(monkeypatch):
+    """Its gates check the start of a row alone, and with a bound that is never reached they check the end too."""
+    monkeypatch.setattr("tg2hdl_top.lane_choice.LONG_RUN", 1)
+    strides = (1, 1, 2, 1)
+    program, weights = convolutions(strides, 16)
+    design = compile_program(program, CompileOptions(multipliers=CHANNELS))
+    assert design.cores == (0, 0, 0, 1), "the last layer writes words of another layout"
+    assert len(design.core_plans[0].variants) == 2
+    x = np.random.default_rng(7).integers(0, 100, (CHANNELS, 16)).astype(np.int8)
+    expected = x.astype(np.int64)
+    for stride, weight in zip(strides, weights, strict=True):
+        padded = np.pad(expected, ((0, 0), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=1)[:, ::stride]
+        expected = np.einsum("oct,cwt->ow", weight.astype(np.int64), windows).astype(np.int8)
+    (found,), cycles = simulate(design, {"x": x.reshape(-1)})
+    assert found.tolist() == expected.reshape(-1).tolist()
+    assert cycles == design.predicted_cycles()

@@ -33,13 +33,19 @@ def with_both_bounds(
     open_ends = [end for load in loads for end in _open_ends(_conjuncts(load.gate))]
     if not open_ends or kernel.variables:
         return None
-    largest = max(ranges.of(end)[1] for end in open_ends) + 1
+    largest, dtype = max(ranges.of(end)[1] for end in open_ends) + 1, open_ends[0].dtype
+    if any(end.dtype != dtype for end in open_ends) or largest > dtype.max_value:
+        return None
     # As a variable the bound may be reached, so that no pass folds the comparison.
-    bound = IRVariable("bound", 0, largest)
+    bound = IRVariable("bound", 0, largest, dtype)
     rewriter = Rewriter()
     for load in loads:
-        gate = _closed(load.gate, set(open_ends), bound)
-        rewriter.memo[load] = replace(load, gate=gate)
+        rewriter.memo[load] = replace(
+            load,
+            addr=rewriter.value(load.addr),
+            gate=rewriter.optional(_closed(load.gate, set(open_ends), bound)),
+            alt=rewriter.optional(load.alt),
+        )
     widened = replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree), variables=(bound,))
     found = plan(widened)
     nodes = {
@@ -64,10 +70,12 @@ def _open_ends(conjuncts: list[IRValue]) -> list[IRValue]:
     return [b for a, b in pairs if isinstance(a, IRConst) and b not in ended and not b.dtype.is_float]
 
 
-def _closed(gate: IRValue, open_ends: set[IRValue], bound: IRVariable) -> IRValue:
-    assert isinstance(gate, IROp)
+def _closed(gate: IRValue | None, open_ends: set[IRValue], bound: IRVariable) -> IRValue | None:
+    if not isinstance(gate, IROp):
+        return gate
     if gate.op == "and":
-        return replace(gate, srcs=tuple(_closed(source, open_ends, bound) for source in gate.srcs))
+        sources = (_closed(source, open_ends, bound) for source in gate.srcs)
+        return replace(gate, srcs=tuple(source for source in sources if source is not None))
     if gate.op == "lt" and gate.srcs[1] in open_ends:
         end = IROp("lt", gate.dtype, (gate.srcs[1], bound))
         return IROp("and", gate.dtype, (gate, end))

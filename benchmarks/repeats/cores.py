@@ -121,8 +121,9 @@ def main() -> None:
 
 TEXT = """
 The last two rows leave out what the choice between constants would add, and what fewer users of the multipliers and
-memories would spare. Cores of one shape (the same nodes in the same cycles) are common already. Cores of the same
-operations have other depths: a sum of 24 bits takes a level more than one of 23, a kernel of 16 channels with 16 lanes
+memories would spare. Cores of one shape (the same nodes in the same cycles) are common already, unless their weights
+together would be a memory that takes a cycle more to read. Cores of the same operations have other depths: a sum of
+24 bits takes a level more than one of 23, a kernel of 16 channels with 16 lanes
 has no loop over them, and a bias that is constant during a run takes no level. On the deepest of them the other runs
 take a cycle more each.
 """

@@ -214,6 +214,38 @@ def _resnet_macs(blocks: int) -> int:
     return total + 640
 
 
+def inception() -> Callable[..., Any]:
+    """Four branches side by side: 1x1, 3x3 and 5x5 behind 1x1, and 1x1 behind a maximum of 3x3; 8 to 24 channels."""
+    one, three, five, pooled = (
+        _conv(1, 8, 8, 1),
+        (_conv(2, 8, 4, 1), _conv(3, 4, 8, 3, padding=1)),
+        (_conv(4, 8, 4, 1), _conv(5, 4, 4, 5, padding=2)),
+        _conv(6, 8, 4, 1),
+    )
+
+    def model(x: Tensor) -> Tensor:
+        branches = [one(x)]
+        branches += [second(first(x).relu()) for first, second in (three, five)]
+        branches += [pooled(x.max_pool2d(3, stride=1, padding=1))]
+        return Tensor.cat(*branches, dim=1).relu()
+
+    return model
+
+
+def densenet() -> Callable[..., Any]:
+    """3x3 from 3 to 8 channels, three layers of 4 more channels each from all before, 1x1 to 10, mean."""
+    first, last = _conv(1, 3, 8, 3, padding=1), _conv(5, 20, 10, 1)
+    layers = [_conv(2 + n, 8 + 4 * n, 4, 3, padding=1) for n in range(3)]
+
+    def model(x: Tensor) -> Tensor:
+        x = first(x).relu()
+        for layer in layers:
+            x = x.cat(layer(x).relu(), dim=1)
+        return last(x).mean((2, 3))
+
+    return model
+
+
 def sobel() -> Callable[..., Any]:
     """Magnitudes of both gradients of a 64x64 image of bytes."""
     kernel = np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]], np.int32)
@@ -249,7 +281,7 @@ _OWN = {"schedule": "overlap", "share_multipliers": False}
 _SHORT = {"float_order": "relaxed", "units": {"add": "fp32.add.small"}}
 _IMAGE = _float(1, 8, 8, 8)
 _FEW_STEPS = (Case(cycles=450), Case(options=_RELAXED, cycles=120), Case(options=_SHORT, cycles=120))
-_GELU = (Case(cycles=2300), Case(options=_OWN, cycles=2300))
+_GELU = (Case(cycles=2300), Case(options=_OVERLAP, cycles=2300), Case(options=_OWN, cycles=2300))
 
 MODELS = [
     Model("matmul 16x32x64", _product(lambda x: x), _float(16, 32), 32768, (Case(cycles=2065),)),
@@ -278,7 +310,7 @@ MODELS = [
         depthwise,
         _IMAGE,
         64 * (72 + 128),
-        (Case(ratio=1.25), Case(options=_FOLDED, ratio=1.25)),
+        (Case(ratio=1.25), Case(options=_OVERLAP, ratio=1.25), Case(options=_FOLDED, ratio=1.25)),
     ),
     Model(
         "transformer block 16x32",
@@ -296,6 +328,14 @@ MODELS = [
         (Case(ratio=1.4),),
     ),
     Model("transposed convolution", transposed, _float(1, 4, 8, 8), 64 * 144, (Case(ratio=1.4),)),
+    Model("Inception block", inception, _IMAGE, 64 * (3 * 32 + 64 + 9 * 32 + 25 * 16), (Case(ratio=1.25),)),
+    Model(
+        "DenseNet",
+        densenet,
+        _float(1, 3, 8, 8),
+        64 * (9 * (3 * 8 + 4 * (8 + 12 + 16)) + 20 * 10),
+        (Case(ratio=1.25),),
+    ),
     Model("ResNet-8 int8", resnet(1), _bytes(1, 3, 32, 32), _resnet_macs(1), (Case(ratio=1.08),)),
     Model("ResNet-20 int8", resnet(3), _bytes(1, 3, 32, 32), _resnet_macs(3), (Case(ratio=1.08),)),
     Model("sobel 64x64", sobel, _bytes(1, 1, 64, 64), 4096 * 12, (Case(ratio=1.1),)),

@@ -31,11 +31,10 @@ LIMITS = """
 
 - **tanh-GELU, erf-GELU.** The sums take 2,048 cycles of all multipliers. The epilogue has 3 and 9 products for
   each of 1,024 outputs: 192 and 576 cycles more, so that 2,240 and 2,624 are the least with 16 multipliers, whatever
-  the schedule. Of the 2,308 cycles of tanh-GELU with `schedule="overlap"` 4 are before the first product, 2,048 are
-  sums, 208 are steps of the epilogue (5 lanes of 3 products leave one multiplier idle), 44 lie between the first and
-  the last product of one result, and 4 after it. The default stays with one kernel after the other where overlap
-  saves less than a hundredth. With `share_multipliers=False` the epilogue has multipliers of its own (15 and 16 more)
-  and works through the results while the next ones are summed.
+  the schedule. Of the 2,308 cycles of tanh-GELU 4 are before the first product, 2,048 are sums, 208 are steps of the
+  epilogue (5 lanes of 3 products leave one multiplier idle), 44 lie between the first and the last product of one
+  result, and 4 after it. With `share_multipliers=False` the epilogue has multipliers of its own (15 and 16 more) and
+  works through the results while the next ones are summed.
 - **MLP 30-16-1, relaxed.** Of 127 cycles 31 are steps before the last one; after it come 12 additions that depend on
   each other (a tree of 15 products, the sum of two halves, bias, a tree of 16 products, bias, sigmoid) of 4 cycles and
   a register each, 3 products of 5 cycles, 8 of exp2, 6 of the reciprocal, 2 of the maximum, and 5 to read and store.

@@ -12,7 +12,7 @@ from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
 __all__ = ["AutomaticSequencer"]
 
-WORTH_A_COUNTER = 0.99
+WORTH_A_COUNTER = 0.995
 """Largest ratio of cycles after to before, at which a counter and windows of shared hardware are worth their area."""
 
 
@@ -25,7 +25,7 @@ class AutomaticSequencer(OverlapSequencer):
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:
-        """Fixed starts if they save a hundredth of the cycles; only sought where kernels drain for as long."""
+        """Fixed starts if they save one of 200 cycles; only sought where kernels drain for as long."""
         serial = Arrangement(SequencerPlan("serial"), tuple(memories))
         if sharing.cores or any(plan.kernel.variables for plan in plans):
             return serial

@@ -102,9 +102,9 @@ def _adds_wait(kernel: KernelIR, options: CompileOptions) -> bool:
         for loop in kernel.loop_tree.walk()
         if loop.counter is not None and isinstance(loop.bound, int) and loop.counter.axis in info.independent
     )
-    return bool(info.floats) and outputs < recurrence_latency(kernel, options) * PHASES * (
-        options.multipliers or 1
-    )
+    # A sum is back at its unit a cycle after the result.
+    turns = recurrence_latency(kernel, options) + 1
+    return bool(info.floats) and outputs < turns * PHASES * (options.multipliers or 1)
 
 
 def _is_finite(buffer: ProgramBuffer) -> bool:

@@ -131,3 +131,49 @@ def test_axes_along_which_a_factor_is_shared():
     assert packing_axes(kernel, {1: INT8, 2: INT4}) == {0}
     assert packing_axes(kernel, {1: INT4, 2: INT8}) == frozenset()
     assert packing_axes(kernel, {1: INT8, 2: INT8}) == frozenset()
+
+
+def test_leaves_with_nothing_to_pack_keep_their_statements():
+    text = """kernel k
+  b0: int32[4] output
+  b1: int8[4]
+  b2: int8[4]
+  r0: int32
+  r1: int32
+  0  RANGE i0 < 2 loop
+  1    RANGE i1 < 2 reduce
+  2      %0 = eq bool i1, 0:int32
+  3      SET r0 = 0:int32 if %0
+  4      SET r1 = 0:int32 if %0
+  5      %1 = LOAD int8 b1[i1]
+  6      %2 = mul int32 i0, 2:int32
+  7      %3 = LOAD int8 b2[i1]
+  8      %4 = add int32 i1, 2:int32
+  9      %5 = LOAD int8 b2[%4]
+  10      %6 = cast int32 %1
+  11      %7 = cast int32 %3
+  12      %8 = cast int32 %5
+  13      %9 = mul int32 %6, %7
+  14      %10 = mul int32 %6, %8
+  15      %11 = GET int32 r0
+  16      %12 = add int32 %11, %9
+  17      SET r0 = %12
+  18      %13 = GET int32 r1
+  19      %14 = add int32 %13, %10
+  20      SET r1 = %14
+  21    END i1
+  22    RANGE i2 < 1 loop
+  23      %15 = GET int32 r0
+  24      STORE int32 b0[%2] = %15
+  25      %16 = GET int32 r1
+  26      %17 = add int32 %2, 1:int32
+  27      STORE int32 b0[%17] = %16
+  28    END i2
+  29  END i0
+"""
+    kernel = parse_kernel(text)
+    packed = verify(pack_products(kernel, 1, {1: INT8, 2: INT4}))
+    assert (products(kernel), products(packed)) == (2, 1)
+    x, w = np.array([3, -4, 0, 0], np.int8), np.array([5, 6, -7, 7], np.int8)
+    found = evaluate(packed, {0: np.zeros(4, np.int32), 1: x, 2: w})[0]
+    np.testing.assert_array_equal(found, [3 * 5 - 4 * 6, -3 * 7 - 4 * 7] * 2)

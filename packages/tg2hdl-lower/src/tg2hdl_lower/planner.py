@@ -9,8 +9,8 @@ from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
 from tg2hdl_ir.analysis.ranges import Interval
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import BudgetError, InputError
-from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.errors import BudgetError, InputError, IRVerificationError
+from tg2hdl_ir.nodes import IRBufStore, KernelIR
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.flatten import flatten
@@ -122,6 +122,21 @@ def plan_kernel(
     return planning.marked(plan)
 
 
+def _check_stores(kernel: KernelIR, flat: KernelIR) -> None:
+    """No pass may lose what a kernel writes."""
+    before, after = (
+        {s.buf_idx for s in each.loop_tree.statements() if isinstance(s, IRBufStore)}
+        for each in (kernel, flat)
+    )
+    if before != after:
+        lost = ", ".join(f"b{n}" for n in sorted(before - after))
+        raise IRVerificationError(
+            f"planning lost what the kernel writes to {lost}",
+            where=kernel.name,
+            hint="this is a bug of tg2hdl; another number of multipliers may avoid it",
+        )
+
+
 def _check_family(name: str) -> None:
     plugins = registry()
     known = {family.name for family in plugins.families()}
@@ -181,6 +196,7 @@ class Planning:
         flat = unroll(flatten(kernel), info, lanes or {})
         if options.budget is not None:
             flat = pack_products(flat, options.budget, element_ranges(memory))
+        _check_stores(kernel, flat)
         complete = {b.idx: Layout.linear(b.depth) for b in kernel.buffers} | (layouts or {})
         memories = Memories(complete, memory, roles or {}, options.family, options.timing.read_latency)
         return cls(info, registers, memories, options, frozenset(shared)), flat

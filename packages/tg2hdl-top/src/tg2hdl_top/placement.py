@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
 from tg2hdl_lower.loop_orders import plan_orders
@@ -180,7 +181,16 @@ def _place(
         slots = _slots(call)
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: buffers[n] for idx, n in slots.items() if n in buffers}
-        choice = LaneChooser(call.kernel, known, narrow, roles[number], options, sparing=sparing).choose()
+        choose = partial(_choice, call.kernel, narrow, roles[number], options, sparing)
+        choice = choose(known)
+        twice = [
+            [idx for idx in slots if slots[idx] == n]
+            for n, uses in Counter(slots.values()).items()
+            if uses > 1
+        ]
+        for same in twice:
+            if len({choice.layouts[idx].merged() for idx in same}) > 1:
+                choice = _of_one_layout(choice, same, known, choose)
         choices[number] = choice
         for idx, n in slots.items():
             entry = buffers.setdefault(n, BufferLayout(choice.layouts[idx]))
@@ -188,6 +198,33 @@ def _place(
                 entry.layout = choice.layouts[idx]
             entry.users.append(BufferUser(choice.accesses[idx], choice.lanes, choice.interval))
     return choices, {n: entry.layout for n, entry in buffers.items()}
+
+
+def _choice(
+    kernel: KernelIR,
+    storage: dict[int, DType],
+    roles: Mapping[int, MemoryRole],
+    options: CompileOptions,
+    sparing: bool,
+    known: dict[int, BufferLayout],
+) -> LaneChoice:
+    return LaneChooser(kernel, known, storage, roles, options, sparing=sparing).choose()
+
+
+def _of_one_layout(
+    choice: LaneChoice,
+    same: list[int],
+    known: dict[int, BufferLayout],
+    choose: Callable[[dict[int, BufferLayout]], LaneChoice],
+) -> LaneChoice:
+    """Choose again for slots whose memories have one layout, as a core reads what it wrote in its last run."""
+    trials = []
+    for layout in {choice.layouts[idx].merged(): None for idx in same}:
+        trial = choose(known | {idx: BufferLayout(layout) for idx in same})
+        if len({trial.layouts[idx].merged() for idx in same}) == 1:
+            trials.append(trial)
+    # Of equal cycles the wider word: other kernels can use all or a part of it.
+    return min(trials, key=lambda trial: (trial.cycles, -trial.layouts[same[0]].lanes), default=choice)
 
 
 def _program_cost(

@@ -19,8 +19,8 @@ def leaf_paths(loop: LoopIR, above: tuple[LoopIR, ...] = ()) -> Iterator[tuple[L
 
 
 def replace_leaves(loop: LoopIR, leaves: Mapping[int, LoopIR]) -> LoopIR:
-    """A flattened tree with other leaves; `leaves` is by the `id` of the old ones."""
-    if id(loop) in leaves:
-        return leaves[id(loop)]
+    """A flattened tree with other leaves; `leaves` is by the `id` of the old ones, and those not in it are kept."""
+    if not loop.loops:
+        return leaves.get(id(loop), loop)
     items = tuple(replace_leaves(inner, leaves) for inner in loop.loops)
     return LoopIR.from_items(items, counter=loop.counter, axis_type=loop.axis_type)

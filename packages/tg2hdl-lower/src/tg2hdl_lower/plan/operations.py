@@ -134,7 +134,10 @@ class SharedUnitOp(SharedOperation, UnitOp):
 
 @dataclass(frozen=True, eq=False)
 class ConstantProduct(UnitOp):
-    """A product by a constant, of additions in a unit that is built for it; `constant` is its bit pattern."""
+    """A product by a constant, of additions in a unit that is built for it.
+
+    Its one operand is the other factor.  `constant` is what the `Constant` held: a number; of a float, its bit pattern.
+    """
 
     constant: int
 

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.affine import Affine
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import IRCounter, LoopIR
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.plan import HardwarePlan, LeafPlan
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Operation
+from tg2hdl_lower.plan.operations import ConstantProduct, Operation
 from tg2hdl_lower.plan.values import (
     Address,
     Constant,
@@ -109,6 +110,8 @@ class StepValues:
                 return None if value is None else value % digit.split
             case LaneIndex():
                 return self._sum(node)
+            case ConstantProduct():
+                return self._constant_product(node)
             case Operation():
                 return self._operation(node)
         return None
@@ -148,7 +151,22 @@ class StepValues:
         types = tuple(self._plan.nodes[n].dtype for n in node.sources)
         if node.dtype.is_float or any(t.is_float for t in types):
             return None
-        values = [self.of(n) for n in node.sources]
+        return self._evaluate(node, [self.of(n) for n in node.sources], types)
+
+    def _constant_product(self, node: ConstantProduct) -> _Array | None:
+        types = node.unit.operands
+        if node.dtype.is_float or any(t.is_float for t in types):
+            return None
+        (source,) = node.sources
+        # The factors of a product can change places, so that the constant has the type that is left.
+        dtype = self._plan.nodes[source].dtype
+        constant = types[1] if types[0] == dtype else types[0]
+        factor = np.full(len(self.steps), node.constant, dtype=constant.numpy())
+        return self._evaluate(node, [self.of(source), factor], (dtype, constant))
+
+    def _evaluate(
+        self, node: Operation, values: list[_Array | None], types: tuple[DType, ...]
+    ) -> _Array | None:
         known = [v.astype(t.numpy(), copy=False) for v, t in zip(values, types, strict=True) if v is not None]
         if len(known) != len(values):
             return None

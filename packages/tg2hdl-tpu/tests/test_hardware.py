@@ -39,6 +39,14 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
             "loop #2\nloop #2\nloop #2\nloop #2\nloop #2\nhalt",
             "end",
             "jump 63",
+            # What is handed over behind a sum that is out of range has no effect, and the run does not end before it.
+            *(
+                f"set a1, #0x7fffff\ncopy v[7], v[3], n=3\nset a1, a1, #1\n{line}\n{line}\nhalt\n.out r vmem 0 32"
+                for line in ("add v[5], v[3], #1", "lda a2, v[3], k=1", "halt", "end", "jump 63")
+            ),
+            # Registers that are read in the cycle in which they are written, and loops of little.
+            "set a1, #2\nset a2, a1, #1\nadd v[a2], v[a1], #1\nbnz a2, 5\nend\nset a3, a2, #-3\nbz a3, 8\nend"
+            "\nloop a2, #1\nloop #2\nend\nend\nloop #2\nadd v[a2], v[a2], #2\nend\nhalt\n.out r vmem 0 8",
             # Products right behind the weights, which are negative.
             "tile v[0], mxu8\ncopy v[8], v[3] mxu8\nweights v[1], n=2 mxu8\ncopy v[9], v[3] mxu8\nhalt"
             "\n.vmem 0 = -1 -2 -300000 -4\n.out r vmem 8 2",

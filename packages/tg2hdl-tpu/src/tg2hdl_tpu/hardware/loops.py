@@ -21,13 +21,13 @@ class LoopStack:
         The instruction `loop` has been executed, `end` is; not `ends` while `waits`.
     count, start : Value
         With `begins`, which is the cycle after that of `loop`.  A count below 1 may be pushed by a program that stops.
-    late : bool
-        What `end` does is done a cycle later.
+    soon : Value, optional
+        A loop begins in the next cycle.  With it, what `end` does is done a cycle later.
 
     Attributes
     ----------
     waits : Value
-        `end` follows its `loop` at once, or, if that is late, the `end` of an inner loop.
+        `end` follows its `loop` at once, or, with `soon`, within two cycles or after the `end` of an inner loop.
     repeats : Value
         The loop is not at its end; it goes on at `start`.
     overflows, underflows : Value
@@ -35,7 +35,7 @@ class LoopStack:
     """
 
     def __init__(
-        self, m: Module, begins: Any, ends: Any, *, count: Any, start: Any, reset: Any, late: bool
+        self, m: Module, begins: Any, ends: Any, *, count: Any, start: Any, reset: Any, soon: Any
     ) -> None:
         starts, counts, lasts = (
             [Signal(bits, name=f"{name}{n}") for n in range(LOOP_DEPTH)]
@@ -43,14 +43,14 @@ class LoopStack:
         )
         depth = Signal(range(LOOP_DEPTH + 2))
         popped, repeated = Signal(), Signal()
-        self.waits = ends & (begins | popped) if late else ends & begins
+        self.waits = ends & begins if soon is None else ends & (soon | begins | popped)
         leaves = ends & ~self.waits
         last = lasts[0]
         self.start, self.repeats = starts[0], leaves & ~last
         self.overflows = begins & (depth == LOOP_DEPTH)
         self.underflows = leaves & (depth == 0)
         pops, repeats = leaves & last, self.repeats
-        if late:
+        if soon is not None:
             m.d.sync += [popped.eq(pops), repeated.eq(repeats)]
             pops, repeats = popped, repeated
         ones = [left == 1 for left in counts]

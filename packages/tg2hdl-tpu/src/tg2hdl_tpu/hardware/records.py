@@ -11,12 +11,13 @@ from typing import Any
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 
-from tg2hdl_tpu.config import Config
+from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.isa import FIELDS, OPCODES
 
 __all__ = [
     "PC_BITS",
     "fields",
+    "handed_layout",
     "is_one_of",
     "part_logs",
     "prepared_layout",
@@ -54,13 +55,21 @@ def fields(word: Any) -> SimpleNamespace:
     return SimpleNamespace(**values)
 
 
+def handed_layout() -> data.StructLayout:
+    """An instruction as the sequencer hands it over: addresses, and what registers add to them."""
+    registers = {f"{name}_register": signed(ADDRESS_BITS) for name in ("dst", "a", "b")}
+    return _layout({"dst": 15, "a": 15, "b": signed(32), **registers})
+
+
 def resolved_layout() -> data.StructLayout:
-    """An instruction for the row stage, with addresses that are sums."""
+    """An instruction in the row stage, with addresses that are sums."""
+    return _layout({"dst": signed(28), "a": signed(28), "b": signed(34)})
+
+
+def _layout(addresses: dict[str, Any]) -> data.StructLayout:
     members: dict[str, Any] = {
         "pc": PC_BITS,
-        "dst": signed(28),
-        "a": signed(28),
-        "b": signed(34),
+        **addresses,
         "b_stride": signed(16),
         "shift": 3,  # log2 of the parts of a row that `a` counts
         "further": 10,  # rows after the first

@@ -10,7 +10,7 @@ from amaranth.lib import data
 from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.prepare import prepared
 from tg2hdl_tpu.hardware.queue import RowQueue
-from tg2hdl_tpu.hardware.records import resolved_layout, row_bits
+from tg2hdl_tpu.hardware.records import handed_layout, row_bits
 from tg2hdl_tpu.isa import Trap
 
 __all__ = ["prepare_rows", "waiting_instructions"]
@@ -22,7 +22,7 @@ def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Sig
     One waits, or else goes through at once; with registers for the issue two wait, in turns, and none goes through.
     """
     sxu, number = core.sxu, 1 + core.config.issue_registers
-    places = [Signal(resolved_layout(), name=f"q{n}", reset_less=True) for n in range(number)]
+    places = [Signal(handed_layout(), name=f"q{n}", reset_less=True) for n in range(number)]
     holds = Signal(number)
     if number == 1:
         m.d.comb += sxu.ready.eq(~holds)
@@ -34,16 +34,24 @@ def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Sig
             m.d.sync += places[0].eq(sxu.instruction)
         return Mux(holds, places[0], sxu.instruction), holds | sxu.valid, holds
     turn, oldest, taken = Signal(), Signal(), Signal()
-    m.d.comb += [sxu.ready.eq(~holds.all()), taken.eq(free & holds.any())]
+    # What came in the cycle before a trap of the sequencer is dropped.
+    came, dropped = Signal(), Signal()
+    m.d.sync += came.eq(sxu.valid & sxu.ready)
+    m.d.comb += [
+        sxu.ready.eq(~holds.all()),
+        taken.eq(free & holds.any()),
+        dropped.eq(came & sxu.late),
+    ]
     m.d.sync += [turn.eq(turn ^ (sxu.valid & sxu.ready)), oldest.eq(oldest ^ taken)]
     for n, place in enumerate(places):
         filled = sxu.valid & sxu.ready & (turn == n)
         with m.If(sxu.ready & (turn == n)):
             m.d.sync += place.eq(sxu.instruction)
-        m.d.sync += holds[n].eq((holds[n] & ~(taken & (oldest == n))) | filled)
+        leaves = (taken & (oldest == n)) | (dropped & (turn != n))
+        m.d.sync += holds[n].eq((holds[n] & ~leaves) | filled)
     with m.If(~core.running):
         m.d.sync += [turn.eq(0), oldest.eq(0)]
-    return Mux(oldest, places[1], places[0]), holds.any(), holds
+    return Mux(oldest, places[1], places[0]), holds.any() & (holds.all() | ~dropped), holds
 
 
 def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) -> None:
@@ -51,7 +59,7 @@ def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) 
     config, x = core.config, core.x
     number, first, left, last, stepped = Signal(5), Signal(), Signal(10), Signal(), Signal()
     gathered, beyond, primed = Signal(signed(28)), Signal(), Signal()
-    following, gathers = data.View(resolved_layout(), following), x.gathers
+    following, gathers = data.View(handed_layout(), following), x.gathers
     row = prepared(m, config, x, number, first, last, Mux(gathers, gathered, x.a), gathers & beyond)
     ready, held = Signal(), Signal()
     m.d.comb += ready.eq(x_valid & (~gathers | primed))
@@ -76,14 +84,17 @@ def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) 
         m.d.sync += [number.eq(Mux(ends, 0, number + 1)), first.eq(ends)]
         m.d.sync += left.eq(Mux(ends, following.further, left - 1))
         m.d.sync += last.eq(Mux(ends, following.alone, left == 1))
+        # One adder for an address and its register, and for the address of the next row.
+        steps = {
+            "a": x.a_stride,
+            "b": Mux(x.constant, 0, x.b_stride),
+            "dst": Mux(x.accumulate, 0, x.dst_stride),
+        }
+        for name, step in steps.items():
+            base, register = following[name], following[f"{name}_register"]
+            m.d.sync += x[name].eq(Mux(ends, base, x[name]) + Mux(ends, register, step))
         with m.If(ends):
-            m.d.sync += x.eq(following)
-        with m.Else():
-            m.d.sync += x.a.eq(x.a + x.a_stride)
-            with m.If(~x.constant):
-                m.d.sync += x.b.eq(x.b + x.b_stride)
-            with m.If(~x.accumulate):
-                m.d.sync += x.dst.eq(x.dst + x.dst_stride)
+            m.d.sync += [x[name].eq(following[name]) for name in x.shape().members if name not in steps]
 
 
 def _issue(m: Module, core: Any, held: Signal) -> None:

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, Config
 from tg2hdl_tpu.hardware.loops import LoopStack
-from tg2hdl_tpu.hardware.records import PC_BITS, fields, part_logs, resolved_layout
+from tg2hdl_tpu.hardware.records import PC_BITS, fields, handed_layout, part_logs
 from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, PREDECODED, Trap, illegal, predecoded
 
 __all__ = ["Sxu"]
@@ -43,6 +43,8 @@ class Sxu(wiring.Component):
         For the row stage.
     halt, trap, trap_pc : Out
         Stop, with a trap or none.
+    late : Out(1)
+        With a trap of an instruction before; what was handed over in the last cycle is not executed.
     """
 
     def __init__(self, config: Config) -> None:
@@ -64,10 +66,11 @@ class Sxu(wiring.Component):
                 "streaming": In(1),
                 "known": In(PC_BITS),
                 "valid": Out(1),
-                "instruction": Out(resolved_layout()),
+                "instruction": Out(handed_layout()),
                 "halt": Out(1),
                 "trap": Out(4),
                 "trap_pc": Out(PC_BITS),
+                "late": Out(1),
             }
         )
 
@@ -101,11 +104,11 @@ class Sxu(wiring.Component):
         m.d.sync += [streaming.eq(self.streaming), known.eq(self.known)]
         m.d.comb += shown.eq(~streaming | (fetched < known))
         if config.issue_registers:
-            streamed, written_before = Signal(), Signal(PC_BITS)
-            m.d.sync += [streamed.eq(streaming), written_before.eq(Mux(self.start, 0, known))]
-            waits_for_word = self.start & self.streaming
-            idle_port = ~(self.streaming | streaming | streamed)
-            m.d.comb += shown.eq(idle_port | ((fetched < written_before) & ~waits_for_word))
+            # What is shown next is known a cycle early, for each address that may follow.
+            known_before = Signal(signed(PC_BITS + 1))
+            m.d.sync += known_before.eq(self.known - 1)
+            shows_next = Signal()
+            m.d.comb += shown.eq(shows_next & ~(self.start & self.streaming))
         else:
             m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
         idle, steps = self.reset & ~self.start, consumed | ~valid
@@ -130,6 +133,10 @@ class Sxu(wiring.Component):
             m.d.comb += following.eq(aim)
         with m.Else():
             m.d.comb += following.eq(Mux(goes_on, (fetched + 1)[:PC_BITS], fetched))
+        if config.issue_registers:
+            there_next = Mux(goes_on, fetched < known_before, fetched < known)
+            there_next = Mux(idle, known != 0, Mux(redirected, aim < known, there_next))
+            m.d.sync += shows_next.eq(~(self.streaming | streaming) | (there_next & ~self.start))
         m.d.sync += valid.eq(~idle & ~redirect & ~redirected & (~steps | comes_in))
         with m.If(steps):
             m.d.sync += entry.eq(found)
@@ -139,22 +146,40 @@ class Sxu(wiring.Component):
         registers = Array(Signal(signed(ADDRESS_BITS), name=f"a{n}") for n in range(ADDRESS_REGISTERS))
         a_register = registers[i.a_reg]
         waits, waiting_register, waiting_pc = Signal(), Signal(3), Signal(PC_BITS)
-        can, run, late, wrong = Signal(), Signal(), Signal(), Signal()
+        can, run, wrong = Signal(), Signal(), Signal()
         m.d.comb += [
             can.eq(valid & ~self.halting & ~waits),
             wrong.eq(~word[INSTRUCTION_BITS]),
             run.eq(can & ~outside),
-            self.valid.eq(run & kind["rows"] & ~late),
+            self.valid.eq(run & kind["rows"] & ~self.late),
         ]
-        self._resolve(m, i, kind, registers)
         m.d.comb += self.instruction.pc.eq(pc)
         with m.If(self.valid & self.ready):
             m.d.sync += [waits.eq(kind["lda"]), waiting_register.eq(i.dst_reg), waiting_pc.eq(pc)]
         # `lda` and `set` never write in the same cycle.
-        total, sets, comes = Signal(signed(34)), Signal(), Signal()
-        m.d.comb += [total.eq(a_register + i.b), comes.eq(waits & self.word_valid & ~self.halting)]
-        with m.If(sets | comes):
-            target_register = registers[Mux(waits, waiting_register, i.dst_reg)]
+        total, comes = Signal(signed(34)), Signal()
+        m.d.comb += comes.eq(waits & self.word_valid & ~self.halting)
+        names = ("set", "loop", "end", "jump", "bz", "bnz", "bneg")
+        does = {name: run & kind[name] for name in names}
+        underflows = Signal()
+        sums: Any = {"set": does["set"], "loop": does["loop"], "underflows": underflows}
+        sums |= {"register": a_register, "constant": i.b, "to": i.dst_reg, "pc": pc}
+        if config.issue_registers:
+            # Registers are read in one cycle and summed in the next; who reads one then takes the sum.
+            sums = {name: _registered(m, value, f"sum_{name}") for name, value in sums.items()}
+            for name in ("a", "b", "dst"):
+                selected = getattr(i, f"{name}_reg")
+                passed = sums["set"] & (sums["to"] == selected)
+                value = Mux(passed, total[:ADDRESS_BITS].as_signed(), registers[selected])
+                m.d.comb += self.instruction[f"{name}_register"].eq(value)
+            m.d.sync += sums["register"].eq(self.instruction.a_register)
+        else:
+            for name in ("a", "b", "dst"):
+                m.d.comb += self.instruction[f"{name}_register"].eq(registers[getattr(i, f"{name}_reg")])
+        self._resolve(m, i, kind)
+        m.d.comb += total.eq(sums["register"] + sums["constant"])
+        with m.If(sums["set"] | comes):
+            target_register = registers[Mux(waits, waiting_register, sums["to"])]
             m.d.sync += target_register.eq(Mux(waits, self.word, total))
         with m.If(comes):
             m.d.sync += waits.eq(0)
@@ -174,8 +199,6 @@ class Sxu(wiring.Component):
             there = Cat(low[k : k + 4].any() for k in range(0, ADDRESS_BITS, 4))
             m.d.sync += [differ[n].eq(Mux(used, mixed, 0)), some[n].eq(Mux(used, there, 0))]
         fits, positive = ~Cat(differ).any(), ~checked[-1] & Cat(some).any()
-        names = ("set", "loop", "end", "jump", "bz", "bnz", "bneg")
-        does = {name: run & kind[name] for name in names}
         begins = checks & loops
         stack = LoopStack(
             m,
@@ -184,38 +207,43 @@ class Sxu(wiring.Component):
             count=checked,
             start=following_pc,
             reset=self.reset,
-            late=bool(config.issue_registers),
+            soon=sums["loop"] if config.issue_registers else None,
         )
+        m.d.comb += underflows.eq(stack.underflows)
         wrong_sum = checks & ~(fits & (positive | ~loops))
+        late = self.late
         m.d.comb += late.eq((unbalanced | stack.overflows | wrong_sum) & ~self.halting)
         branches = does["bz"] | does["bnz"] | does["bneg"]
         zero, negative, tested = Array([r == 0 for r in registers])[i.a_reg], a_register < 0, Const(1)
+        unsettled: Any = Const(0)
         if config.issue_registers:
-            # A cycle to look at the register, and one to branch.
+            # A cycle to look at the register, once it is written, and one to branch.
             values, (zero, negative, tested) = (
                 (zero, negative),
                 (Signal(name=n) for n in ("zero", "negative", "tested")),
             )
-            m.d.sync += [Cat(zero, negative).eq(Cat(values)), tested.eq(branches & ~tested)]
+            m.d.sync += [Cat(zero, negative).eq(Cat(values)), tested.eq(branches & ~tested & ~sums["set"])]
+            # What ends the run waits for the trap of what is before it.
+            unsettled = sums["set"] | sums["loop"] | sums["underflows"]
         taken = (does["bz"] & zero) | (does["bnz"] & ~zero) | (does["bneg"] & negative)
+        stays = stack.waits | (branches & ~tested) | ((kind["halt"] | wrong) & unsettled)
         m.d.comb += [
-            sets.eq(does["set"]),
             # After a trap, nothing is executed, whatever is fetched.
-            consumed.eq(run & Mux(kind["rows"], self.ready, ~stack.waits & (tested | ~branches))),
+            consumed.eq(run & Mux(kind["rows"], self.ready, ~stays)),
             redirect.eq(stack.repeats | does["jump"] | (taken & tested)),
             target.eq(Mux(does["end"], stack.start, i.dst)),
         ]
         m.d.sync += [
             checked.eq(Mux(waits, self.word, total)),
-            checked_pc.eq(Mux(waits, waiting_pc, pc)),
-            following_pc.eq(pc + 1),
-            checks.eq(sets | comes | does["loop"]),
-            loops.eq(does["loop"]),
-            unbalanced.eq(stack.underflows),
+            checked_pc.eq(Mux(waits, waiting_pc, sums["pc"])),
+            following_pc.eq(sums["pc"] + 1),
+            checks.eq(sums["set"] | comes | sums["loop"]),
+            loops.eq(sums["loop"]),
+            unbalanced.eq(sums["underflows"]),
         ]
         m.d.comb += [
             self.trap_pc.eq(Mux(late, checked_pc, pc)),
-            self.halt.eq(late | (can & (outside | wrong)) | (run & kind["halt"])),
+            self.halt.eq(late | (((can & (outside | wrong)) | (run & kind["halt"])) & ~unsettled)),
         ]
         with m.If(late):
             m.d.comb += self.trap.eq(Mux(loops | unbalanced, Trap.LOOP, Trap.REGISTER))
@@ -226,9 +254,11 @@ class Sxu(wiring.Component):
         with m.If(self.reset):
             m.d.sync += [waits.eq(0), checks.eq(0), unbalanced.eq(0)]
             m.d.sync += [register.eq(0) for register in registers]
+            if config.issue_registers:
+                m.d.sync += [sums[name].eq(0) for name in ("set", "loop", "underflows")]
         return m
 
-    def _resolve(self, m: Module, i: Any, kind: dict[str, Any], registers: Any) -> None:
+    def _resolve(self, m: Module, i: Any, kind: dict[str, Any]) -> None:
         out = self.instruction
         for name in out.shape().members:
             if hasattr(i, name) and name not in ("dst", "a", "b"):
@@ -240,12 +270,18 @@ class Sxu(wiring.Component):
                 chosen = Mux(kind["tile"], logs[2], Mux(kind["weights"], logs[1], logs[0]))
                 m.d.comb += out.shift.eq(chosen)
         m.d.comb += [
-            out.dst.eq(i.dst + registers[i.dst_reg]),
-            out.a.eq(i.a + registers[i.a_reg]),
+            out.dst.eq(i.dst),
+            out.a.eq(i.a),
             out.further.eq(i.count - 1),
             out.alone.eq((~i.opcode[5:].any() & ~kind["weights"]) | (i.count == 1)),
             out.gathers.eq(i.opcode[5:].any() & (i.pre != 3) & (i.xlu == GATHER)),
             # The register of a constant is a0.
-            out.b.eq(Mux(kind["wide"], i.b, i.b[:16]) + registers[i.b_reg]),
+            out.b.eq(Mux(kind["wide"], i.b, i.b[:16])),
             out.b_stride.eq(i.b[16:].as_signed()),
         ]
+
+
+def _registered(m: Module, value: Any, name: str) -> Signal:
+    register = Signal(Value.cast(value).shape(), name=name)
+    m.d.sync += register.eq(value)
+    return register

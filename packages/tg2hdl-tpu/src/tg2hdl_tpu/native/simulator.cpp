@@ -123,8 +123,9 @@ struct Run {
     bool handed = false;     // a transfer went to its channel in the cycle before
     bool clear = false;      // the transfer in the row stage met nothing in the cycle before
     bool tested = false;     // the register of a branch has been looked at
-    int late = 0, late_pc = 0;  // a trap of the instruction before
-    int64_t loop_at = -1, popped_at = -1;
+    int late = 0, late_pc = 0;  // a trap of an instruction before, and when it stops the machine
+    int64_t late_at = 0;
+    int64_t loop_at = -2, popped_at = -1, set_at = -1, unsettled_at = -1, handed_at = -1;
     bool latched = false;    // the word at `pc`, while words come
     int32_t regs[8] = {};
     struct { int32_t start, left; } loops[TPU_LOOP_DEPTH];
@@ -439,10 +440,12 @@ struct Run {
         s_state = S_HALT;
     }
 
-    // The machine stops in the next cycle.
-    void trap_later(int code, int at_pc) {
+    // The machine stops in the next cycle, or one later.
+    void trap_later(int code, int at_pc, int after) {
+        if (late) return;
         late = code;
         late_pc = at_pc;
+        late_at = t + after;
     }
 
     void go(int32_t to) {
@@ -462,6 +465,8 @@ struct Run {
     void sequence(bool ready) {
         constexpr int places = 1 + TPU_ISSUE_REGISTERS;
         bool full = waiting == places;
+        bool stops = late && t >= late_at;
+        if (stops && !halting && handed_at == t - 1 && waiting) waiting--;  // with registers, it comes after what stops
         if (ready && waiting) {
             x = q[0];
             q[0] = q[places - 1];
@@ -470,17 +475,20 @@ struct Run {
         } else if (TPU_ISSUE_REGISTERS) ready = false;  // no instruction goes through at once
         s_pc = pc;
         if (halting) { s_state = S_HALT; return; }
-        if (late) { pc = late_pc; return trap(late); }
+        if (stops) { pc = late_pc; return trap(late); }
         if (lda_at) {
             s_state = S_LDA;
             if (lda_at < 0 || t < lda_at - 1) return;
-            if (!fits(lda_value)) trap_later(TRAP_REGISTER, lda_pc);
+            if (!fits(lda_value)) trap_later(TRAP_REGISTER, lda_pc, 1);
             regs[lda_reg] = lda_value;
             lda_at = 0;
             return;
         }
         if (t < fetch_at) { s_state = S_FETCH; return; }
         if (!fetched()) { s_state = S_FETCH; return; }
+        // With registers, what ends the run waits for the trap of what is before it.
+        bool ends = pc >= TPU_IMEM_DEPTH || m.illegal[pc] || m.decoded[pc].opcode == OPCODE_HALT;
+        if (TPU_ISSUE_REGISTERS && ends && unsettled_at == t - 1) { s_state = S_FETCH; return; }
         if (pc >= TPU_IMEM_DEPTH) return trap(TRAP_PROGRAM);
         if (m.illegal[pc]) return trap(TRAP_ILLEGAL);
         s_state = S_EXECUTE;
@@ -497,6 +505,7 @@ struct Run {
         if (!i.constant) r.b = saturated((int64_t)i.b + reg(LOW_B_REG));
         if (tpu_form(i.opcode) == FORM_LDA) { lda_at = -1; lda_reg = i.dst_reg; lda_pc = pc; }
         (ready ? x : q[waiting++]) = r;
+        handed_at = t;
         pc++;
         latched = false;
     }
@@ -506,24 +515,27 @@ struct Run {
         int source = field(m.imem[pc], LOW_A_REG, 3, false);
         int64_t sum = (int64_t)regs[source] + i.b;
         bool branch = i.opcode == OPCODE_BZ || i.opcode == OPCODE_BNZ || i.opcode == OPCODE_BNEG;
-        if (TPU_ISSUE_REGISTERS && branch && !tested) { tested = true; return; }
+        if (TPU_ISSUE_REGISTERS && branch && !tested) { tested = set_at != t - 1; return; }
         tested = false;
-        if (i.opcode == OPCODE_END && (loop_at == t - 1 || (TPU_ISSUE_REGISTERS && popped_at == t - 1))) { s_state = S_FETCH; return; }
+        bool waits = loop_at == t - 1 || (TPU_ISSUE_REGISTERS && (loop_at == t - 2 || popped_at == t - 1));
+        if (i.opcode == OPCODE_END && waits) { s_state = S_FETCH; return; }
+        constexpr int after = 1 + TPU_ISSUE_REGISTERS;
         c.instructions++;
         switch (i.opcode) {
         case OPCODE_HALT: halting = true; s_state = S_HALT; c.pc = pc; return;
         case OPCODE_SET:
-            if (!fits(sum)) trap_later(TRAP_REGISTER, pc);
+            if (!fits(sum)) trap_later(TRAP_REGISTER, pc, after);
             regs[i.dst_reg] = (int32_t)sum;
+            set_at = unsettled_at = t;
             break;
         case OPCODE_LOOP:
-            loop_at = t;
-            if (depth == TPU_LOOP_DEPTH || sum < 1 || !fits(sum)) { trap_later(TRAP_LOOP, pc); break; }
+            loop_at = unsettled_at = t;
+            if (depth == TPU_LOOP_DEPTH || sum < 1 || !fits(sum)) { trap_later(TRAP_LOOP, pc, after); break; }
             loops[depth].start = pc + 1;
             loops[depth++].left = (int32_t)sum;
             break;
         case OPCODE_END:
-            if (!depth) { trap_later(TRAP_LOOP, pc); break; }
+            if (!depth) { trap_later(TRAP_LOOP, pc, after); unsettled_at = t; break; }
             if (--loops[depth - 1].left) return go(loops[depth - 1].start);
             depth--;
             popped_at = t;

@@ -2,6 +2,7 @@
 
 import random
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal
@@ -11,17 +12,18 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_sim import SimulationModel, open_simulation
 from tg2hdl_sim.amaranth_internals import nir
+from tg2hdl_sim.levelized import lowering
 from tg2hdl_sim.model import Elaboration
 
 PORTS = {"en": In(1), "a": In(4), "b": In(4), "result": Out(9), "direct": Out(4)}
 
 
 class Unit(wiring.Component):
-    """A table that its reader sees change, registers, a choice, and an output without a register."""
+    """A table that its reader sees change, registers, a choice, and an output with or without a register."""
 
-    def __init__(self, step=3):
+    def __init__(self, step=3, registered=False):
         super().__init__(PORTS)
-        self.step = step
+        self.step, self.registered = step, registered
 
     def elaborate(self, platform):
         m = Module()
@@ -29,7 +31,10 @@ class Unit(wiring.Component):
         write = table.write_port()
         read = table.read_port(transparent_for=(write,))
         m.d.comb += [write.addr.eq(self.a), write.data.eq(Cat(self.b, self.a)), write.en.eq(self.en)]
-        m.d.comb += [read.addr.eq(self.b), read.en.eq(1), self.direct.eq(self.a ^ self.b)]
+        m.d.comb += [read.addr.eq(self.b), read.en.eq(1)]
+        lowest = Cat(self.a[bit] & ~self.a[:bit].any() for bit in range(4))
+        domain = m.d.sync if self.registered else m.d.comb
+        domain += self.direct.eq(lowest ^ self.b)
         with m.Switch(self.a[:2]):
             with m.Case(1):
                 m.d.sync += self.result.eq(read.data + self.b)
@@ -63,23 +68,29 @@ class Chain(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        units = [self.make() for _ in range(3)]
+        units = [Chain.make() for _ in range(3)]
         for number, unit in enumerate(units):
             m.submodules[f"unit{number}"] = unit
             before = units[number - 1]
             a = self.x ^ before.result[1:5] if number == 0 else before.direct
-            m.d.comb += [unit.en.eq(self.en ^ (number & 1)), unit.a.eq(a), unit.b.eq(before.result[:4])]
+            m.d.comb += [unit.en.eq(self.en if number else 1), unit.a.eq(a), unit.b.eq(before.result[:4])]
         m.d.comb += [self.y.eq(units[-1].result), self.z.eq(units[-1].direct)]
         return m
 
 
 @contextmanager
-def as_modules(step=3):
-    Chain.make = Placed
+def as_modules(step=3, registered=False):
+    before, Chain.make = Chain.make, Placed
     try:
-        yield {"unit": Unit(step)}
+        yield {"unit": Unit(step, registered)}
     finally:
-        Chain.make = Unit
+        Chain.make = before
+
+
+@pytest.fixture(params=[False, True], ids=["direct", "registered"])
+def registered(request, monkeypatch):
+    monkeypatch.setattr(Chain, "make", partial(Unit, registered=request.param))
+    return request.param
 
 
 def steps(engine, model):
@@ -96,8 +107,8 @@ def steps(engine, model):
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_an_instance_computes_what_its_component_does(reset):
-    model = SimulationModel(Chain(), reset=reset, modules=as_modules)
+def test_an_instance_computes_what_its_component_does(reset, registered):
+    model = SimulationModel(Chain(), reset=reset, modules=partial(as_modules, registered=registered))
     found, expected = steps("levelized", model), steps("amaranth", SimulationModel(Chain(), reset=reset))
     assert found == expected
     assert len({y for y, _ in found[0]}) > 20, "the design does next to nothing"
@@ -116,6 +127,25 @@ def test_a_module_is_elaborated_once_for_the_engine_and_in_each_place_for_a_wave
         sim.step(2)
     assert len(elaborated) == 4
     assert "unit2" in (tmp_path / "run.vcd").read_text()
+
+
+def test_words_of_a_module_are_made_once_for_equal_constants_at_its_inputs(monkeypatch):
+    lowered = []
+    lower_module = lowering._Library._lower
+    monkeypatch.setattr(
+        lowering._Library, "_lower", lambda *args: lowered.append(args[2]) or lower_module(*args)
+    )
+    model = SimulationModel(Chain(), modules=partial(as_modules, registered=True))
+    design = lowering.lower(model.compact, pack=True)
+    assert lowered == [(("en", 1),), ()], "the first unit is always enabled"
+    assert len(design.segments) == 3
+    assert design.settled
+
+
+def test_a_module_with_a_path_from_input_to_output_becomes_a_part_of_the_design():
+    model = SimulationModel(Chain(), modules=as_modules)
+    design = lowering.lower(model.compact, pack=True)
+    assert not design.settled
 
 
 def test_the_key_of_a_model_changes_with_a_module():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -255,10 +255,12 @@ class Elaboration:
     @cached_property
     def netlist(self) -> Netlist:
         """Amaranth's netlist of the design, with the cells of its modules."""
+        return self.netlist_with(self.modules)
+
+    def netlist_with(self, modules: Iterable[str]) -> Netlist:
+        """Amaranth's netlist of the design, with the cells of some modules, and instances of the others."""
         with paused_collection():
-            return with_instances(
-                self._outer_netlist, {name: inner.netlist for name, inner in self.modules.items()}
-            )
+            return with_instances(self._outer_netlist, {name: self.modules[name].netlist for name in modules})
 
     @cached_property
     def rtlil(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from tg2hdl_sim.amaranth_internals import nir
@@ -114,7 +115,10 @@ class _Cuts:
 
 
 def find_segments(
-    cells: Sequence[Any], widths: Mapping[int, int], in_bits: frozenset[int] = frozenset()
+    cells: Sequence[Any],
+    widths: Mapping[int, int],
+    in_bits: frozenset[int] = frozenset(),
+    inputs: Mapping[int, Sequence[tuple[str, int, int]]] = MappingProxyType({}),
 ) -> Segments:
     """Return the (low, high) of each word of each cell.
 
@@ -124,6 +128,8 @@ def find_segments(
         Bits of each cell; of the inputs (cell 0), the highest bit.
     in_bits : frozenset of int
         Cells that are cut into single bits.
+    inputs : mapping of int to sequence of (str, int, int)
+        Port, first bit and width of each word that an instance reads.
     """
     cuts = _Cuts([_Cell() for _ in cells])
     ties = []
@@ -165,6 +171,9 @@ def find_segments(
                     if cell.en[place] != cell.en[place - 1]:
                         cuts.cells[cell.memory].cut |= 1 << place
                 bitwise.add(cell.memory)
+            case nir.Instance():
+                for name, low, width in inputs.get(index, ()):
+                    cuts.read_as_number(cell.ports_i[name][low : low + width])
             case nir.Top():
                 for start, width in cell.ports_i.values():
                     cuts.cells[0].cut |= 1 << start | 1 << (start + width)

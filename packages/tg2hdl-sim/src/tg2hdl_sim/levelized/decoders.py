@@ -26,7 +26,7 @@ def merge_decoders(design: Design) -> None:
     found: defaultdict[Operand, dict[int, int]] = defaultdict(dict)
     for number in evaluation_order(design):
         node = nodes[number]
-        if node.op != "eq":
+        if node.op != "eq" or number in design.settled:
             continue
         value = constant_value(node.ins[0])
         if value is not None and width_of(node.ins[1]) <= WIDEST:

@@ -52,7 +52,7 @@ def generate(
     """Return the C of a design."""
     with paused_collection():
         shown = find_wave(elaboration) if wave else None
-        design = lower(elaboration, shown.watched if shown else ())
+        design = lower(elaboration, shown.watched if shown else (), pack=not varying)
         program = build_program(design, varying, batch=batch > 0)
         return emit(program, list(elaboration.ports), len(elaboration.memories), batch, shown)
 

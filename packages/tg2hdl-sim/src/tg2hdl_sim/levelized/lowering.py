@@ -10,6 +10,8 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_sim.amaranth_internals import nir
 from tg2hdl_sim.levelized.builder import Builder
 from tg2hdl_sim.levelized.cuts import Segments, find_segments, runs
+from tg2hdl_sim.levelized.decoders import merge_decoders
+from tg2hdl_sim.levelized.modules import ModuleWords, has_combinational_path
 from tg2hdl_sim.levelized.nodes import Design, MemorySegment, Write
 from tg2hdl_sim.levelized.operands import (
     Operand,
@@ -21,6 +23,7 @@ from tg2hdl_sim.levelized.operands import (
     sources,
     width_of,
 )
+from tg2hdl_sim.levelized.packing import pack_bits
 from tg2hdl_sim.levelized.simplify import evaluation_order, simplify
 from tg2hdl_sim.model import CLOCK, Elaboration
 
@@ -38,29 +41,99 @@ _REFUSED = {
 }
 
 
-def lower(elaboration: Elaboration, watched: Iterable[tuple[str, Any]] = ()) -> Design:
-    """Return the words of a design.
+def lower(elaboration: Elaboration, watched: Iterable[tuple[str, Any]] = (), *, pack: bool = False) -> Design:
+    """Return the words of a design; those of a module are made once and copied for each of its instances.
 
     Parameters
     ----------
     watched : iterable of (str, nir.Value)
         Further outputs, such as the signals of a waveform.
+    pack : bool
+        Whether single bits of modules become words, as `build_program` packs those of the rest.
 
     Raises
     ------
     UnsupportedError
         For a construct that two-state simulation with one clock cannot express; the message names it.
     """
+    watched = list(watched)
+    library = _Library(elaboration, pack) if elaboration.modules and not watched else None
+    lowering = _without_loops(elaboration, library, watched)
+    simplify(lowering.design)
+    lowering.check_clock()
+    return lowering.design
+
+
+def _without_loops(
+    elaboration: Elaboration, library: _Library | None = None, watched: Sequence[tuple[str, Any]] = ()
+) -> _Lowering:
+    """Lower a design, with words cut into bits where they would make combinational loops."""
     in_bits: frozenset[int] = frozenset()
     while True:
-        lowering = _Lowering(elaboration, in_bits)
+        lowering = _Lowering(elaboration, library, in_bits)
         lowering.run(watched)
         looping = lowering.cells_in_loops()
         if not looping - in_bits:
-            simplify(lowering.design)
-            lowering.check_clock()
-            return lowering.design
+            return lowering
         in_bits |= looping
+
+
+class _Library:
+    """The modules of a design, lowered once for each set of constants at their inputs.
+
+    A module with a combinational path from an input to an output is not here: bits that it packs into one word may be
+    on a path of the design through both of them.
+
+    Attributes
+    ----------
+    netlist : Netlist
+        The design with instances of these modules.
+    words : dict of int to ModuleWords
+        By the cell of an instance in that netlist.
+    """
+
+    def __init__(self, elaboration: Elaboration, pack: bool) -> None:
+        self.pack, self.modules = pack, elaboration.modules
+        known: dict[tuple[str, tuple[tuple[str, int], ...]], ModuleWords | None] = {}
+        keys = {}
+        outer = elaboration.netlist_with(())
+        for index, cell in enumerate(outer.cells):
+            if isinstance(cell, nir.Instance) and cell.type in self.modules:
+                keys[index] = key = cell.type, self._constants(cell)
+                if key not in known:
+                    known[key] = self._lower(*key)
+        inlined = {name for (name, _), words in known.items() if words is None}
+        self.netlist = elaboration.netlist_with(inlined)
+        self.words = {
+            index: words
+            for index, key in keys.items()
+            if key[0] not in inlined and (words := known[key]) is not None
+        }
+
+    def _constants(self, cell: Any) -> tuple[tuple[str, int], ...]:
+        found = []
+        for name in self.modules[cell.type].netlist.top.ports_i:
+            nets = cell.ports_i[name]
+            if all(net.is_const for net in nets):
+                found.append((name, sum(net.const << place for place, net in enumerate(nets))))
+        return tuple(found)
+
+    def _lower(self, name: str, constants: tuple[tuple[str, int], ...]) -> ModuleWords | None:
+        module = self.modules[name]
+        design = _without_loops(module).design
+        design.outputs = {port: design.outputs[port] for port in module.netlist.top.ports_o}
+        design.substitute(
+            {
+                node: constant(value >> low, design.nodes[node].width)
+                for port, value in constants
+                for node, low in design.inputs[port]
+            }
+        )
+        simplify(design)
+        if self.pack:
+            merge_decoders(design)
+            pack_bits(design)
+        return None if has_combinational_path(design) else ModuleWords(design)
 
 
 def _widths(cells: Sequence[Any]) -> dict[int, int]:
@@ -79,31 +152,38 @@ def _widths(cells: Sequence[Any]) -> dict[int, int]:
                 widths[index] = len(cell.default)
             case nir.FlipFlop():
                 widths[index] = len(cell.data)
+            case nir.Instance():
+                widths[index] = sum(width for _, width in cell.ports_o.values())
     return widths
 
 
 class _Lowering:
-    def __init__(self, elaboration: Elaboration, in_bits: frozenset[int]) -> None:
+    def __init__(self, elaboration: Elaboration, library: _Library | None, in_bits: frozenset[int]) -> None:
         self.elaboration = elaboration
-        self.netlist = elaboration.netlist
+        self.netlist = elaboration.netlist if library is None else library.netlist
+        self.instances = {} if library is None else library.words
+        self.settled = library is not None and library.pack
         self.cells = self.netlist.cells
         self.design = Design()
         self.build = Builder(self.design)
         self.where = elaboration.model.name
         self.widths = _widths(self.cells)
-        self.segments: Segments = find_segments(self.cells, self.widths, in_bits)
+        self.segments: Segments = find_segments(
+            self.cells, self.widths, in_bits, {index: words.inputs for index, words in self.instances.items()}
+        )
         self.words: dict[int, list[int]] = {}  # node of each segment of a cell
         self.starts: dict[int, list[int]] = {}
         self.arrays: dict[int, list[int]] = {}  # index of each segment of a memory
         self.owner: dict[int, int] = {}
         self.clock: int | None = None
+        self.by_path = {memory.path: index for index, memory in enumerate(elaboration.memories)}
 
     def run(self, watched: Iterable[tuple[str, Any]]) -> None:
         self._add_inputs()
         self._add_memories()
         self._allocate()
         for index, cell in enumerate(self.cells):
-            self._check(cell)
+            self._check(index, cell)
             first = len(self.design.nodes)
             self._lower(index, cell)
             self.owner |= dict.fromkeys(range(first, len(self.design.nodes)), index)
@@ -173,7 +253,7 @@ class _Lowering:
         self.segments[0] = tuple(sorted(self.segments[0]))
 
     def _add_memories(self) -> None:
-        by_path = {memory.path: index for index, memory in enumerate(self.elaboration.memories)}
+        by_path = self.by_path
         for index, cell in enumerate(self.cells):
             if isinstance(cell, nir.Memory):
                 path = (*self.netlist.modules[cell.module_idx].name, cell.name)
@@ -215,18 +295,20 @@ class _Lowering:
     def _describe(self, cell: Any) -> str:
         return _REFUSED.get(type(cell), type(cell).__name__)
 
-    def _check(self, cell: Any) -> None:
-        if type(cell) in _REFUSED:
+    def _check(self, index: int, cell: Any) -> None:
+        module = index in self.instances
+        if type(cell) in _REFUSED and not module:
             raise UnsupportedError(
                 f"the levelized engine does not run {self._describe(cell)}",
                 where=self.where,
                 hint="use engine='amaranth' or 'cxxrtl', or take it out of the design",
             )
-        if isinstance(cell, nir.FlipFlop | nir.SyncReadPort | nir.SyncWritePort):
+        if module or isinstance(cell, nir.FlipFlop | nir.SyncReadPort | nir.SyncWritePort):
             trouble = None
-            if cell.clk_edge != "pos":
+            clock = cell.ports_i[CLOCK][0] if module else cell.clk
+            if not module and cell.clk_edge != "pos":
                 trouble = "clocked by the falling edge"
-            elif not (cell.clk.is_cell and cell.clk.cell == 0 and cell.clk.bit == self.clock):
+            elif not (clock.is_cell and clock.cell == 0 and clock.bit == self.clock):
                 trouble = f"clocked by another signal than the input {CLOCK!r}"
             elif isinstance(cell, nir.FlipFlop) and cell.arst != nir.Net.from_const(0):
                 trouble = "reset asynchronously"
@@ -271,6 +353,23 @@ class _Lowering:
                     self.design.nodes[word].ins = [self.build.node("read", [address], high - low, array)]
             case nir.SyncReadPort():
                 self._synchronous_read(index, cell)
+            case nir.Instance():
+                self._instance(index, cell)
+
+    def _instance(self, index: int, cell: Any) -> None:
+        words, module = self.instances[index], self.elaboration.modules[cell.type]
+        path = (*self.netlist.modules[cell.module_idx].name, cell.name)[1:]
+        first = len(self.design.nodes)
+        outputs = words.copy(
+            self.design,
+            [self.value(cell.ports_i[port][low : low + width]) for port, low, width in words.inputs],
+            [self.by_path[path + memory.path[1:]] for memory in module.memories],
+            index,
+        )
+        if self.settled:
+            self.design.settled.update(range(first, len(self.design.nodes)))
+        ports = sorted(cell.ports_o, key=lambda name: cell.ports_o[name])
+        self._define(index, concat(piece for name in ports for piece in outputs[name]))
 
     def _memory_words(self, index: int, cell: Any) -> Iterable[tuple[int, int, tuple[int, int]]]:
         return zip(self.words[index], self.arrays[cell.memory], self.segments[index], strict=True)

@@ -82,6 +82,8 @@ class Design:
         Nodes of each input and the first bit of each.
     origins : dict of int to (int, int)
         Cell of the netlist that a register is a part of, and its first bit there.
+    settled : set of int
+        Nodes of modules, whose single bits are packed already.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -90,6 +92,7 @@ class Design:
     outputs: dict[str, Operand] = field(default_factory=dict)
     inputs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     origins: dict[int, tuple[int, int]] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
 
     def add(self, op: str, ins: list[Operand], width: int, data: Any = None) -> int:
         """Add a node and return its number."""

@@ -131,7 +131,7 @@ class _Packer:
             self.depth[number] = 1 + max(
                 (self.depth[s] for operand in node.ins for s, _, _ in operand if s != CONST), default=0
             )
-            if node.op in BITWISE and node.width <= WIDEST:
+            if node.op in BITWISE and node.width <= WIDEST and number not in design.settled:
                 self.levels[self.depth[number]].append(number)
         self.refused: set[int] = set()
         self.inputs: dict[Bit, tuple[Bit, ...]] = {}
@@ -144,10 +144,12 @@ class _Packer:
                         _bit(operand, 0 if node.op == "mux" and not k else bit) for k, operand in ins
                     )
         self.registers: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
+        alone = design.origins.keys() - design.settled
         for number in self.order:
-            if nodes[number].op == "ff" and nodes[number].width == 1 and number in design.origins:
+            node = nodes[number]
+            if node.op == "ff" and node.width == 1 and number in alone:
                 self.registers[design.origins[number][0], number in varying].append(number)
-                self.inputs[number, 0] = (_bit(nodes[number].ins[0], 0),)
+                self.inputs[number, 0] = (_bit(node.ins[0], 0),)
 
     # What becomes a word
 

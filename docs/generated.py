@@ -95,7 +95,7 @@ def _built_in() -> str:
 
 
 def _instructions() -> str:
-    return isa_page(Config(float=True, functions=True, divide=True))
+    return isa_page(Config(float=True, functions=True, divide=True, output_stationary=True))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -36,6 +36,8 @@ CONFIGS = {
     ),
     "ecp5": Config.ecp5(**SMALL, memory_latency=3),
     "functions": Config.ecp5(**SMALL, float=True, functions=True, divide=True, float_lanes=2),
+    "sums": Config.ecp5(**{**SMALL, "columns": 4}, output_stationary=True),
+    "sums, no registers": Config(**{**SMALL, "columns": 4}, output_stationary=True),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tg2hdl_tpu import Bundle, Config, assemble, disassemble
 from tg2hdl_tpu.testing import random_bundle
 
 CONFIG = Config(lanes=4, rows=2, columns=2, vmem_rows=16, xmem_rows=16)
+SUMS = Config(lanes=4, rows=2, columns=2, vmem_rows=16, xmem_rows=16, output_stationary=True)
 NUMBERS = (
     "99999999999999999999",
     "-1",
@@ -28,6 +29,7 @@ WORDS = (
     "\u00e9",
     "n=", "n=0", "n=99999", "k=-1", "add", "L:", "L: L:", "seg=3", "\t", "\u2028", ",", ":", ".vmem", ".xmem 0 =",
     ".out", "#1.5e99", "[[[[", "\n",
+    "s[", "s[0]", "s[9]", "s[a1:-1]", "outer", "preload",
 )  # fmt: skip
 
 
@@ -62,8 +64,18 @@ def damaged(rng: random.Random, text: str) -> str:
             random_bundle(3, CONFIG, length=8).to_text(),
             r"p:\d+",
         ),
+        (
+            lambda text: assemble(text, SUMS, name="p"),
+            disassemble(random_bundle(7, SUMS, length=24)),
+            r"p:\d+:\d+",
+        ),
+        (
+            lambda text: Bundle.from_text(text, name="p"),
+            random_bundle(7, SUMS, length=12).to_text(),
+            r"p:\d+",
+        ),
     ],
-    ids=["tasm", "bundle"],
+    ids=["tasm", "bundle", "tasm of sums", "bundle of sums"],
 )
 def test_damaged_text(read, text, place):
     rng, refused, kept = random.Random(0), 0, 0

@@ -102,11 +102,11 @@ def test_the_decoder_of_the_hardware_has_the_same_conditions():
 
 
 def test_the_page_has_every_instruction():
-    page = isa_page(Config(float=True, functions=True, divide=True))
+    page = isa_page(Config(float=True, functions=True, divide=True, output_stationary=True))
     for opcode in OPCODES.values():
         assert f"| `{opcode.name}` | {opcode.code} |" in page
     assert "`fadd`" not in isa_page(Config())
-    assert len(VECTOR_OPS) <= 128 - 32
+    assert len(VECTOR_OPS) <= 126 - 32
 
 
 ADDED = """

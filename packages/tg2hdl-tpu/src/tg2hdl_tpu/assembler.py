@@ -2,7 +2,8 @@
 
 A line is ``[label:] [instruction | directive] [# comment]``.  Operands stand in the order destination, a, b:
 ``v[10]``, ``v[10+a1]``, ``v[10+a1:2]`` (address, address register, stride; the stride is 1 if left out),
-``x[0]`` in external memory, ``#5`` and ``#1.5`` for constants.  Options follow:
+``x[0]`` in external memory, ``s[0]`` for a row of the sums of the matrix unit (operand a), ``#5`` and ``#1.5`` for
+constants.  Options follow:
 ``n=16 relu reduce=add levels=15 pack seg=4 acc``, ``mxu``, ``mxu8``, ``gather``,
 ``rotate=1``, ``broadcast=0``, ``transpose``, ``permute``, ``k=7``.
 
@@ -21,16 +22,16 @@ import numpy as np
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.bundle import SPACES, Bundle, Output, Region
 from tg2hdl_tpu.config import ADDRESS_REGISTERS, Config
-from tg2hdl_tpu.isa import GATHER, OPCODES, PRE, REDUCE, XLU, Instruction, Opcode, encode, problem
+from tg2hdl_tpu.isa import GATHER, OPCODES, PRE, REDUCE, SUMS, XLU, Instruction, Opcode, encode, problem
 
 __all__ = ["assemble", "assemble_lines"]
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t,]+)|(?P<label>[A-Za-z_]\w*):(?=\s|$)|(?P<directive>\.[a-z]+)"
-    r"|(?P<memory>[vx]\[[^\]\s]*\])|(?P<constant>\#[^\s,]+)|(?P<comment>\#(?=\s|$).*)"
+    r"|(?P<memory>[vxs]\[[^\]\s]*\])|(?P<constant>\#[^\s,]+)|(?P<comment>\#(?=\s|$).*)"
     r"|(?P<option>[a-z]\w*=[^\s,]+)|(?P<word>[A-Za-z_]\w*)|(?P<number>[-+]?[\w.][\w.+-]*)|(?P<equals>=)|(?P<bad>.)"
 )
-_MEMORY = re.compile(r"([vx])\[(?:(\d+)(?:\+a(\d))?|a(\d)(?:\+(\d+))?)(?::([-+]?\d+))?\]")
+_MEMORY = re.compile(r"([vxs])\[(?:(\d+)(?:\+a(\d))?|a(\d)(?:\+(\d+))?)(?::([-+]?\d+))?\]")
 _REGISTER = re.compile(r"a(\d)")
 _FLOAT = re.compile(r"[-+]?(\d+\.\d*(e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)")
 
@@ -217,6 +218,7 @@ def _instruction(program: _Program, line: _Line) -> tuple[Instruction, _Line, _T
         raise line.error(f"no instruction is named {name.text!r}", name, "`tg2hdl tpu isa` lists them")
     values: dict[str, int] = {}
     target = None
+    _needs(program.config, line, name, opcode.part)
     if opcode.form == "scalar":
         target = _scalar(line, opcode, values)
     elif opcode.form == "lda":
@@ -230,8 +232,15 @@ def _instruction(program: _Program, line: _Line) -> tuple[Instruction, _Line, _T
     elif opcode.name == "store":
         _memory(line, opcode, "b", values)
         _memory(line, opcode, "a", values)
+    elif opcode.form == "sums":
+        _memory(line, opcode, "a", values)
+        if "b" in opcode.uses:
+            _memory(line, opcode, "b", values)
     else:
         _memory(line, opcode, "dst", values)
+        if line.peek("memory") and line.tokens[0].text.startswith("s"):
+            _needs(program.config, line, line.tokens[0], "output_stationary")
+            values |= {"pre": PRE.index("mxu"), "xlu": SUMS}
         _memory(line, opcode, "a", values)
         assert opcode.op is not None
         if opcode.op.reads_b or line.peek("memory", "constant"):
@@ -240,6 +249,12 @@ def _instruction(program: _Program, line: _Line) -> tuple[Instruction, _Line, _T
         values["count"] = 1
     _options(program.config, line, opcode, values)
     return Instruction(opcode.name, **values), line, name, target
+
+
+def _needs(config: Config, line: _Line, token: _Token, part: str) -> None:
+    if part and not getattr(config, part):
+        hint = f"assemble for a machine whose configuration has {part}"
+        raise line.error(f"{token.text}: this machine has no {part}", token, hint)
 
 
 def _register(line: _Line) -> int:
@@ -276,6 +291,7 @@ def _memory(line: _Line, opcode: Opcode, operand: str, values: dict[str, int]) -
         return
     match = _MEMORY.fullmatch(token.text)
     space = "x" if opcode.form == "dma" and operand == "b" else "v"
+    space = "s" if operand == "a" and values.get("xlu") == SUMS else space
     if not match or match[1] != space:
         raise line.error(
             f"{token.text!r} where {space}[ROW] should be", token, "as in v[10], v[10+a1], v[a1], v[10+a1:2]"
@@ -284,7 +300,7 @@ def _memory(line: _Line, opcode: Opcode, operand: str, values: dict[str, int]) -
     register = int(match[3] or match[4] or 0)
     if register >= ADDRESS_REGISTERS:
         raise line.error(f"a{register} is no address register", token, "use a0 to a7")
-    row = operand == "b" and opcode.form == "vector"
+    row = operand == "b" and opcode.form in ("vector", "sums")
     limit = (1 << 16 if row else 1 << 31 if operand == "b" else 1 << 15) - 1
     if address > limit:
         raise line.error(f"address {address} is beyond {limit}", token)
@@ -305,7 +321,7 @@ def _memory(line: _Line, opcode: Opcode, operand: str, values: dict[str, int]) -
 
 
 def _options(config: Config, line: _Line, opcode: Opcode, values: dict[str, int]) -> None:
-    seen: set[str] = set()
+    seen = {"pre", "xlu"} if values.get("xlu") == SUMS else set()
 
     def put(token: _Token, **fields: int) -> None:
         for name, value in fields.items():

@@ -40,6 +40,8 @@ class Config:
         reduction (0 to 1 + levels).
     float, functions, divide : bool
         Whether there are FP32 operations; FP32 division, root, exp2, log2 and sine; integer division.
+    output_stationary : bool
+        Whether the matrix unit also keeps `rows` x `columns` sums of 32 bits: `outer` adds to all of them.
     float_stages, function_stages : int
         Pipeline registers of the first; of the others.
     float_lanes, function_lanes : int
@@ -69,6 +71,7 @@ class Config:
     float: bool = False
     functions: bool = False
     divide: bool = False
+    output_stationary: bool = False
     float_stages: int = 5
     function_stages: int = 16
     float_lanes: int = 0
@@ -81,7 +84,7 @@ class Config:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            kind = bool if field.name in ("float", "functions", "divide") else int
+            kind = bool if type(field.default) is bool else int
             if type(value) is not kind:
                 raise InputError(f"{field.name} is {value!r}, not a {kind.__name__}", where="Config")
         self._one_of("lanes", (4, 8, 16, 32))

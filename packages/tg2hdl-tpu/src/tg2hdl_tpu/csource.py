@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import FIELDS, FIRST_VECTOR, OPCODES, Trap
+from tg2hdl_tpu.isa import FIELDS, FIRST_VECTOR, OPCODES, SUMS, Trap
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 __all__ = ["generated_header", "operations"]
 
-_FORMS = ("scalar", "vector", "weights", "dma", "lda", "index")
+_FORMS = ("scalar", "vector", "weights", "dma", "lda", "index", "sums")
 
 
 def generated_header(config: Config) -> str:
@@ -18,6 +18,7 @@ def generated_header(config: Config) -> str:
     lines += [f"#define TRAP_{trap.name} {trap.value}" for trap in Trap]
     lines += [f"#define LOW_{field.name.upper()} {field.low}" for field in FIELDS.values()]
     lines += [f"#define FORM_{form.upper()} {code}" for code, form in enumerate(_FORMS)]
+    lines.append(f"#define XLU_SUMS {SUMS}")
     forms = [0] * 128
     for opcode in OPCODES.values():
         forms[opcode.code] = _FORMS.index(opcode.form)
@@ -43,7 +44,8 @@ def operations() -> str:
                 f"    i.{field.name} = field(w, {field.low}, {field.width}, {str(field.signed).lower()});"
             )
     lines += [
-        "    if (tpu_form(i.opcode) == FORM_VECTOR && !i.constant) {",
+        "    bool b_is_row = tpu_form(i.opcode) == FORM_VECTOR || tpu_form(i.opcode) == FORM_SUMS;",
+        "    if (b_is_row && !i.constant) {",
         "        i.b_stride = i.b >> 16;",
         "        i.b &= 0xFFFF;",
         "    }",

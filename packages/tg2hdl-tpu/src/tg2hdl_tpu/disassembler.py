@@ -97,15 +97,19 @@ def format_instruction(i: Instruction, config: Config, *, size: int = 0) -> str:
             parts.append(f"L{i.dst}" if i.dst < size else str(i.dst))
     elif form == "lda":
         parts += [f"a{i.dst_reg}", _memory("v", i.a, i.a_reg)]
-    elif form in ("weights", "index"):
+    elif form in ("weights", "index", "sums"):
         parts.append(_memory("v", i.a, i.a_reg, i.a_stride if "a_stride" in uses else 1))
+        parts += [_memory("v", i.b_address, i.b_reg, i.b_stride)] if "b" in uses else []
     elif i.op == "load":
         parts += [_memory("v", i.dst, i.dst_reg), _memory("x", i.b, i.b_reg)]
     elif i.op == "store":
         parts += [_memory("x", i.b, i.b_reg), _memory("v", i.a, i.a_reg)]
     else:
         stride = 1 if _gathers(i) else i.a_stride
-        parts += [_memory("v", i.dst, i.dst_reg, i.dst_stride), _memory("v", i.a, i.a_reg, stride)]
+        parts += [
+            _memory("v", i.dst, i.dst_reg, i.dst_stride),
+            _memory("s" if i.reads_sums else "v", i.a, i.a_reg, stride),
+        ]
         op = i.opcode.op
         assert op is not None
         if i.constant:
@@ -120,7 +124,7 @@ def _options(i: Instruction, config: Config) -> str:
     words = []
     if "count" in i.opcode.uses and i.count != 1:
         words.append(f"n={i.count}")
-    if PRE[i.pre] in ("mxu", "mxu8"):
+    if PRE[i.pre] in ("mxu", "mxu8") and not i.reads_sums:
         words.append(PRE[i.pre])
     elif PRE[i.pre] == "xlu":
         words.append(f"{XLU[i.xlu]}={i.k}" if i.xlu < 2 else XLU[i.xlu])

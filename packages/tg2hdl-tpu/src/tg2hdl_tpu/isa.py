@@ -26,6 +26,7 @@ __all__ = [
     "PRE",
     "PREDECODED",
     "REDUCE",
+    "SUMS",
     "XLU",
     "Field",
     "Instruction",
@@ -46,6 +47,8 @@ PRE = ("none", "mxu", "mxu8", "xlu")
 XLU = ("rotate", "broadcast", "transpose", "permute")
 #: Value of `xlu` without crossbar: rows of `a` by index.
 GATHER = 1
+#: Value of `xlu` with `mxu`: the first operand is a row of the sums.
+SUMS = 2
 REDUCE = ("none", "add", "max", "min")
 
 
@@ -97,7 +100,12 @@ def _fields() -> Iterator[Field]:
         ("reduce", 2, False, "0 none, 1 add, 2 max, 3 min"),
         ("segment", 3, False, "log2 of lanes / lanes that are written"),
         ("k", 6, False, "parameter: lanes to rotate, lane to broadcast, shift"),
-        ("xlu", 2, False, "0 rotate, 1 broadcast, 2 transpose, 3 permute; without crossbar, 1 gathers"),
+        (
+            "xlu",
+            2,
+            False,
+            "0 rotate, 1 broadcast, 2 transpose, 3 permute; without crossbar, 1 gathers; with mxu, 2 reads sums",
+        ),
     ):
         yield Field(name, low, width, signed, summary)
         low += width
@@ -119,10 +127,15 @@ class Opcode:
 
     name: str
     code: int
-    form: str  # how it is written and who executes it: scalar | vector | weights | index | lda | dma
+    form: str  # how it is written and who executes it: scalar | vector | weights | index | lda | dma | sums
     uses: tuple[str, ...]
     summary: str
     op: VectorOp | None = None
+    part: str = ""  # what a machine must have for it, as `Config` names it
+
+    def exists(self, config: Config) -> bool:
+        """Whether a machine has what it needs."""
+        return not self.part or bool(getattr(config, self.part))
 
 
 def _opcodes() -> Iterator[Opcode]:
@@ -158,6 +171,19 @@ def _opcodes() -> Iterator[Opcode]:
     yield Opcode("store", 19, "dma", ("a", "a_reg", "b", "b_reg", "count"), "VMEM rows to external memory")
     for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
         yield Opcode(op.name, code, "vector", (*_DST, *_A, *_B, *_SHAPE), op.summary, op)
+    # They take the way of a vector instruction that writes nothing, so they have codes of its range.
+    part = "output_stationary"
+    yield Opcode(
+        "preload", 126, "sums", (*_A, "count"), "sums of row i = first words of row a, for i < n", part=part
+    )
+    yield Opcode(
+        "outer",
+        127,
+        "sums",
+        (*_A, "b", "b_reg", "count", "pre", "accumulate"),
+        "sums += bytes of segment a times bytes of segment b, n times; from 0 on without acc",
+        part=part,
+    )
 
 
 OPCODES = {opcode.name: opcode for opcode in _opcodes()}
@@ -203,6 +229,11 @@ class Instruction:
     def b_stride(self) -> int:
         """Stride of the second operand that is a row."""
         return self.b >> 16
+
+    @property
+    def reads_sums(self) -> bool:
+        """Whether its first operand is rows of the sums of the matrix unit."""
+        return self.opcode.form == "vector" and PRE[self.pre] == "mxu" and self.xlu == SUMS
 
 
 _NAMES = tuple(field.name for field in fields(Instruction))[1:]
@@ -282,7 +313,8 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
 
     vector = (f.opcode >= FIRST_VECTOR) & (f.opcode < FIRST_VECTOR + len(VECTOR_OPS))
     long = one_of(op.name for op in VECTOR_OPS if op.is_long)
-    others = [name for name, opcode in OPCODES.items() if opcode.form != "vector"]
+    others = [name for name, opcode in OPCODES.items() if opcode.form != "vector" and opcode.exists(config)]
+    of_sums = [name for name in others if OPCODES[name].form == "sums"]
     weights, tile = (f.opcode == OPCODES[name].code for name in ("weights", "tile"))
     crossbar = f.pre == PRE.index("xlu")
     shifts = crossbar & (f.xlu < 2)
@@ -291,7 +323,7 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     yield (vector == 0) & (one_of(others) == 0), "no instruction has this opcode"
     yield one_of(["set", "lda"]) & (f.dst_reg == 0), "a0 is always zero"
     yield (f.opcode == OPCODES["lda"].code) & (f.k >= config.lanes), "no such lane"
-    yield (one_of(["weights", "load", "store"]) | vector) & (f.count == 0), "no rows"
+    yield (one_of(["weights", "load", "store", *of_sums]) | vector) & (f.count == 0), "no rows"
     yield weights & (f.count > config.rows), f"more tile rows than the {config.rows} of the machine"
     yield (weights | tile) & ((f.pre == 0) | (f.pre == 3)), "weights are words (mxu) or bytes (mxu8)"
     for pre, per_row in ((1, config.lanes), (2, 4 * config.lanes)):
@@ -313,7 +345,17 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     lowest = reduce(or_, [f.levels == (1 << k) - 1 for k in range(1, config.levels + 1)])
     yield vector & (f.pack == 1) & (lowest == 0), "pack needs the lowest levels"
     gather = vector & (crossbar == 0) & (f.xlu == 1)
-    yield vector & (crossbar == 0) & (f.xlu > 1), "a mode of the crossbar without it"
+    without = vector & (crossbar == 0) & (f.xlu > 1)
+    if config.output_stationary:
+        without = without & (((f.pre == 1) & (f.xlu == SUMS)) == 0)
+        for name in of_sums:
+            this = f.opcode == OPCODES[name].code
+            unused = [u for u in FIELDS if u not in ("opcode", *OPCODES[name].uses)]
+            yield this & reduce(or_, [getattr(f, u) != 0 for u in unused]), f"a field that {name} has not"
+        preload, outer = (f.opcode == OPCODES[name].code for name in ("preload", "outer"))
+        yield preload & (f.count > config.rows), f"more rows than the {config.rows} of the sums"
+        yield outer & (f.pre != PRE.index("mxu8")), "operands are bytes (mxu8)"
+    yield without, "a mode of the crossbar without it"
     yield gather & (f.count > config.lanes), f"more rows than the {config.lanes} indices"
     yield gather & (f.a_stride != 0), "gather has no stride"
     if config.levels % 2:
@@ -337,7 +379,8 @@ PREDECODED: dict[str, tuple[str, ...]] = {
 def predecoded(f: Any) -> Iterator[Any]:
     """Return the bits of `PREDECODED`; `f` is as of `illegal`."""
     for name, names in PREDECODED.items():
-        bit = reduce(or_, [f.opcode == OPCODES[n].code for n in names if OPCODES[n].form != "vector"], False)
+        low = [OPCODES[n].code for n in names if OPCODES[n].code < FIRST_VECTOR]
+        bit = reduce(or_, [f.opcode == code for code in low], False)
         bit = bit | (f.opcode >= FIRST_VECTOR) if name == "rows" else bit
         yield bit | (f.constant == 1) if name == "wide" else bit
 
@@ -349,6 +392,8 @@ def is_illegal(word: int, config: Config) -> bool:
 
 def problem(i: Instruction, config: Config) -> str | None:
     """Say why a machine cannot execute an instruction, as far as its constants alone decide, or return None."""
+    if not (i.opcode.exists(config) and (config.output_stationary or not i.reads_sums)):
+        return f"this machine has no {i.opcode.part or 'output_stationary'}"
     fields = SimpleNamespace(opcode=i.opcode.code, **{name: getattr(i, name) for name in _NAMES})
     for condition, reason in illegal(fields, config):
         if condition:
@@ -365,6 +410,12 @@ def problem(i: Instruction, config: Config) -> str | None:
         return _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows * per_row)
     if form in ("lda", "index"):
         return _outside("a", i.a, i.a_reg, config.vmem_rows)
+    if i.op == "preload":
+        return _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows)
+    if i.op == "outer":
+        a, b = (config.vmem_rows * 4 * config.lanes // size for size in (config.rows, config.columns))
+        inside = _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, a)
+        return inside or _run_outside("b", i.b_address, i.b_reg, i.b_stride, i.count, b)
     if form == "dma":
         start, register = (i.dst, i.dst_reg) if i.op == "load" else (i.a, i.a_reg)
         inside = _run_outside("VMEM row", start, register, 1, i.count, config.vmem_rows)
@@ -395,7 +446,9 @@ def _vector_addresses(i: Instruction, config: Config) -> str | None:
     per_row = {1: config.lanes // config.rows, 2: 4 * config.lanes // config.rows}.get(i.pre, 1)
     stride = 0 if i.accumulate else i.dst_stride
     reason = _run_outside("dst", i.dst, i.dst_reg, stride, i.count, config.vmem_rows << i.segment)
-    if i.pre == PRE.index("xlu") or i.xlu != GATHER:  # else the indices decide
+    if i.reads_sums:
+        reason = reason or _run_outside("row of the sums", i.a, i.a_reg, i.a_stride, i.count, config.rows)
+    elif i.pre == PRE.index("xlu") or i.xlu != GATHER:  # else the indices decide
         reason = reason or _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows * per_row)
     if not i.constant and (op.reads_b or (i.pre == 3 and i.xlu == 3)):
         reason = reason or _run_outside("b", i.b_address, i.b_reg, i.b_stride, i.count, config.vmem_rows)

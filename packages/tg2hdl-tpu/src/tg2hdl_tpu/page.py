@@ -18,6 +18,8 @@ def _cycles(opcode: Opcode, config: Config) -> str:
         return f"{rows}, written {config.latencies[opcode.op.kind]} later"
     return {
         "weights": "n",
+        "preload": "n",
+        "outer": "n",
         "tile": "1",
         "lda": f"{config.latency + 2} until the register is there",
         "load": f"1, then n + {config.memory_latency} in the background",
@@ -40,7 +42,8 @@ def isa_facts(config: Config) -> dict[str, Any]:
             "vector": opcode.op is not None,
         }
         for opcode in OPCODES.values()
-        if opcode.op is None or not opcode.op.is_long or getattr(config, opcode.op.part)
+        if opcode.exists(config)
+        and (opcode.op is None or not opcode.op.is_long or getattr(config, opcode.op.part))
     ]
     return {
         "config": asdict(config),

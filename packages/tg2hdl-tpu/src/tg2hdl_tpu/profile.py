@@ -273,7 +273,7 @@ def _passes(instruction: Instruction, state: int) -> list[str]:
         return ["VMEM"] if state in _ROW_WAITS else []
     if state == _BEAT:
         return ["VMEM"]
-    units = {"weights": ["MXU"], "lda": ["XLU"]}.get(form, ["VPU"])
+    units = {"weights": ["MXU"], "sums": ["MXU"], "lda": ["XLU"]}.get(form, ["VPU"])
     units = units + (["MXU"] if form == "vector" and pre in ("mxu", "mxu8") else [])
     units = units + (["XLU"] if pre == "xlu" else [])
     return units[:1] if state in _ROW_WAITS else [*units, "VMEM"]

@@ -33,6 +33,7 @@ class Reference:
         self.vmem = np.zeros((config.vmem_rows, config.lanes), dtype=np.int32)
         self.xmem = np.zeros((config.xmem_rows, config.lanes), dtype=np.int32)
         self.weights = np.zeros((config.rows, config.columns), dtype=np.int8)
+        self.sums = np.zeros((config.rows, config.columns), dtype=np.int32)
         self.index = np.zeros(config.lanes, dtype=np.int32)
         self.program: list[Instruction | None] = []
 
@@ -67,6 +68,8 @@ class Reference:
             self._vector(i)
         elif form == "weights":
             self._weights(i)
+        elif form == "sums":
+            self._sums(i)
         elif form == "index":
             self.index = self.vmem[self._row(i.a + registers[i.a_reg])].copy()
         elif form == "dma":
@@ -136,6 +139,24 @@ class Reference:
             row = self.vmem[self._row(at // per_row)]
             self.weights[n] = self._elements(row, i.pre, at % per_row * config.columns, config.columns)
 
+    def _sums(self, i: Instruction) -> None:
+        config, r = self.config, self._registers
+        for n in range(i.count):
+            at = i.a + r[i.a_reg] + n * i.a_stride
+            if i.op == "preload":
+                self.sums[n] = self.vmem[self._row(at)][: config.columns]
+                continue
+            factors: list[Any] = []
+            for address, size in (
+                (at, config.rows),
+                (i.b_address + r[i.b_reg] + n * i.b_stride, config.columns),
+            ):
+                per_row = 4 * config.lanes // size
+                row = self.vmem[self._row(address // per_row)]
+                factors.append(self._elements(row, i.pre, address % per_row * size, size))
+            kept = self.sums if n or i.accumulate else np.zeros_like(self.sums)
+            self.sums = np.outer(*factors).astype(np.int32) + kept
+
     def _vector(self, i: Instruction) -> None:
         config, op = self.config, i.opcode.op
         assert op is not None
@@ -151,11 +172,16 @@ class Reference:
             at = i.a + r[i.a_reg] + n * i.a_stride
             if i.pre != 3 and i.xlu == GATHER:
                 at += int(self.index[n]) if 0 <= self.index[n] < 1 << 16 else -(1 << 24)
-            source = self.vmem[self._row(at // per_row)]
+            if i.reads_sums:
+                if not 0 <= at < config.rows:
+                    raise _TrapError(Trap.VMEM)
+                source = np.tile(self.sums[at], lanes // config.columns)
+            else:
+                source = self.vmem[self._row(at // per_row)]
             b = np.full(lanes, i.b if i.constant else 0, dtype=np.int32)
             if reads_b:
                 b = self.vmem[self._row(i.b_address + r[i.b_reg] + n * i.b_stride)].copy()
-            a = self._pre(i, source, b, at % per_row * config.rows)
+            a = source if i.reads_sums else self._pre(i, source, b, at % per_row * config.rows)
             value = op.numpy(a, b, self.vmem[to].copy(), i.k)
             if i.relu:
                 value = np.maximum(value, 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tg2hdl_tpu.bundle import Bundle, Output, Region
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import GATHER, Instruction, encode, problem
+from tg2hdl_tpu.isa import GATHER, SUMS, Instruction, encode, problem
 from tg2hdl_tpu.vector_ops import BY_NAME
 
 __all__ = ["random_bundle", "random_instruction"]
@@ -44,7 +44,45 @@ def _stays_inside(i: Instruction, config: Config) -> bool:
     return True
 
 
+def _of_sums(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
+    """An instruction that uses the sums of the matrix unit."""
+    kind, row = rng.random(), _address(rng, config.vmem_rows)
+    strides = (0, 1, 1, -1, 2, 3)
+    if kind < 0.1:
+        count = rng.randrange(1, config.rows + 1)
+        stride = rng.choice(strides)
+        return Instruction("preload", a=row, a_reg=rng.choice((0, 0, 1)), a_stride=stride, count=count)
+    if kind < 0.5:
+        per_a, per_b = 4 * config.lanes // config.rows, 4 * config.lanes // config.columns
+        b = _address(rng, config.vmem_rows) * per_b + rng.randrange(per_b)
+        return Instruction(
+            "outer",
+            a=row * per_a + rng.randrange(per_a),
+            a_reg=rng.choice((0, 0, 1)),
+            a_stride=rng.choice((*strides, per_a)),
+            b=b | rng.choice((*strides, per_b)) << 16,
+            b_reg=rng.choice((0, 0, 2)),
+            count=rng.choice((1, 2, rng.randrange(1, 12))),
+            pre=2,
+            accumulate=int(rng.random() < 0.6),
+        )
+    while True:
+        vector = _candidate(rng, replace(config, output_stationary=False), traps=traps)
+        if vector.opcode.op is not None and not vector.opcode.op.is_long and vector.pre != 3:
+            break
+    return replace(
+        vector,
+        a=rng.randrange(config.rows),
+        a_reg=rng.choice((0, 0, 0, 1)),
+        a_stride=rng.choice((0, 1, 1, -1)),
+        pre=1,
+        xlu=SUMS,
+    )
+
+
 def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
+    if config.output_stationary and rng.random() < 0.3:
+        return _of_sums(rng, config, traps=traps)
     kind = rng.random()
     register = rng.choice((0, 0, 1, 2))
     count = rng.choice((1, 1, 2, 3, rng.randrange(1, 9)))

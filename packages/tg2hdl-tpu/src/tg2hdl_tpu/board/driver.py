@@ -105,13 +105,15 @@ def command(
 
 
 def clear_program(config: Config) -> list[int]:
-    """A program that makes scratchpad, external memory, weights and indices zero."""
+    """A program that makes scratchpad, external memory, weights, sums and indices zero."""
     rows, program = config.vmem_rows, []
     for first in range(0, rows, _MOST):
         program.append(
             Instruction("and", dst=first, dst_stride=1, constant=1, count=min(_MOST, rows - first))
         )
     program += [Instruction("tile", pre=2), Instruction("index")]
+    if config.output_stationary:
+        program.append(Instruction("preload", count=config.rows))
     block = min(rows, _MOST, config.xmem_rows)
     program += [
         Instruction("loop", b=config.xmem_rows // block),

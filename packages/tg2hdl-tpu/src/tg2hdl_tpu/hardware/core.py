@@ -20,6 +20,7 @@ from tg2hdl_tpu.hardware.records import PC_BITS, resolved_layout, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.hardware.row_stage import prepare_rows, waiting_instructions
 from tg2hdl_tpu.hardware.row_unit import RowUnit
+from tg2hdl_tpu.hardware.sums import connect_sums
 from tg2hdl_tpu.hardware.sxu import Sxu
 from tg2hdl_tpu.hardware.transfers import connect_channels
 from tg2hdl_tpu.hardware.vmem import Vmem
@@ -154,10 +155,12 @@ class TensorCore(wiring.Component):
         m.submodules.crossbar = crossbar = Crossbar(config)
         m.submodules.reducer = reducer = Reducer(config)
         trap = Signal(4)
+        effects = ["valid", "writes", "hold", "weights", "lda", "indices", "checked"]
+        effects += ["outer", "preload"] if config.output_stationary else []
         for squashed in ages[1 : check + 2]:
             # A row that traps takes no effect, nor does a younger one.
             with m.If(trap != 0):
-                for name in ("valid", "writes", "hold", "weights", "lda", "indices", "checked"):
+                for name in effects:
                     m.d.sync += squashed[name].eq(0)
         row_a, row_b = vmem.a_data, vmem.b_data
         at = 1 + config.read_registers
@@ -197,7 +200,11 @@ class TensorCore(wiring.Component):
         passed, b, c, factors = row_a, row_b, held, row_b
         halves: dict[str, Any] = {}
         merge, crosses = max(config.pre_registers - 1, 0), max(config.pre_registers - 2, 0)
-        m.d.comb += matrix.used.eq((now.pre == 1) | (now.pre == 2))
+        used, drained = (now.pre == 1) | (now.pre == 2), []
+        if config.output_stationary:
+            used = used & ~now.drain
+            drained = [connect_sums(m, config, matrix, ages, row_a, row_b)]
+        m.d.comb += matrix.used.eq(used)
         for n in range(config.pre_registers + 1):
             if n == crosses - (config.pre_registers >= 3):
                 permutes = ages[at].pre == 3
@@ -215,7 +222,7 @@ class TensorCore(wiring.Component):
                     "high": _lanes_of(crossed & crossbar.upper, crossbar.high),
                 }
             if n == merge:
-                passed, halves = any_of([*halves.values(), matrix.result]), {}
+                passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             factors = b if n < config.pre_registers else factors
             if n == max(config.pre_registers - 1, 0):
                 b = Mux(ages[at].operand, b, Const(0, config.row_bits))

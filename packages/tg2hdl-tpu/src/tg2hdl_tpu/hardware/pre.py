@@ -30,6 +30,11 @@ def _registered(m: Module, value: Any, name: str) -> Signal:
     return register
 
 
+def _outer(config: Config) -> dict[str, Any]:
+    products = 16 * config.rows * config.columns
+    return {"row_b": In(config.row_bits), "segment_b": In(7), "outer": In(1), "products": Out(products)}
+
+
 class MatrixUnit(wiring.Component):
     """Dot products of int8 with a tile of weights that stays.
 
@@ -49,7 +54,12 @@ class MatrixUnit(wiring.Component):
     overflow : Out(1)
         A factor is no int8.
     result : Out
-        The products, repeated over all lanes.
+        The sums of products, repeated over all lanes.
+    row_b, segment_b, outer : In
+        With `Config.output_stationary`: in the cycle of the products (with four registers, the cycle before), `outer`
+        takes a segment of bytes of this row instead of each row of the tile.
+    products : Out
+        With `Config.output_stationary`.
     """
 
     def __init__(self, config: Config) -> None:
@@ -68,6 +78,7 @@ class MatrixUnit(wiring.Component):
                 "overflow": Out(1),
                 "result": Out(config.row_bits),
             }
+            | (_outer(config) if config.output_stationary else {})
         )
 
     def _segment(self, items: list[Value], size: int, at: Any = None) -> Value:
@@ -130,6 +141,10 @@ class MatrixUnit(wiring.Component):
                     (used, "used_"),
                 )
             )
+        second: Any = None
+        if config.output_stationary:
+            second = self._segment(_lanes(self.row_b, 8), columns, self.segment_b)
+            second = _registered(m, second, "second_") if config.pre_registers >= 3 else Value.cast(second)
         tile: list[list[Any]] = []
         for i in range(rows):
             tile.append([])
@@ -143,7 +158,10 @@ class MatrixUnit(wiring.Component):
                 m.d.sync += weight.eq(following)
                 # A copy without an enable becomes the register of a multiplier.
                 copy = config.pre_registers >= 4
-                tile[i].append(_registered(m, following, f"v_{i}_{j}") if copy else weight)
+                other: Any = following if copy else weight
+                if second is not None:
+                    other = Mux(self.outer, second[8 * j : 8 * j + 8].as_signed(), other)
+                tile[i].append(_registered(m, other, f"v_{i}_{j}") if copy else other)
         sums = []
         for j in range(columns):
             products = []
@@ -156,6 +174,9 @@ class MatrixUnit(wiring.Component):
                 else:
                     m.d.comb += product.eq(value)
                 products.append(product)
+                if second is not None:
+                    at = 16 * (i * columns + j)
+                    m.d.comb += self.products[at : at + 16].eq(product)
             while len(products) > 1:
                 products = [add(*products[i : i + 2]) for i in range(0, len(products), 2)]
             total = Signal(signed(32), name=f"s_{j}", reset_less=True)

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.records import is_one_of, part_logs, prepared_layout, row_bits
+from tg2hdl_tpu.hardware.sums import prepare_sums
 from tg2hdl_tpu.isa import OPCODES
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
@@ -122,6 +123,8 @@ def prepared(
         out.outside.eq(x.b),
         out.outside_final.eq(x.b + x.further),
     ]
+    if config.output_stationary:
+        prepare_sums(m, config, x, a, out)
     if not config.issue_registers:
         m.d.comb += with_checks(config, out, out)
     return out

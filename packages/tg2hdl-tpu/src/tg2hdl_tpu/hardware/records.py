@@ -82,6 +82,10 @@ def _layout(addresses: dict[str, Any]) -> data.StructLayout:
     return data.StructLayout(members)
 
 
+#: What a machine with sums knows of a row, which may add to them, set some, or read some.
+_SUMS = {"outer": 1, "preload": 1, "drain": 1, "b_part": 7}
+
+
 def _controls(config: Config) -> dict[str, Any]:
     return {
         "kind": 2,
@@ -108,6 +112,7 @@ def _controls(config: Config) -> dict[str, Any]:
         "mask": config.lanes,
         "writes": 1,
         "checked": 1,  # the data may trap
+        **(_SUMS if config.output_stationary else {}),
     }
 
 

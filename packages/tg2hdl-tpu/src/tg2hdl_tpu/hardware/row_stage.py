@@ -161,7 +161,9 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         out.indices.eq(real & r.indices),
         out.checked.eq(real & r.checked),
     ]
-    gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked")
+    if config.output_stationary:
+        m.d.comb += [out.outer.eq(real & r.outer), out.preload.eq(real & r.preload)]
+    gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked", "outer", "preload")
     m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
     uses_b = core.r_valid & r.reads_b & ~holds & ~kept
     core.port_b = [uses_b & (r.b_row[bits - 1] == bank) for bank in range(2)]

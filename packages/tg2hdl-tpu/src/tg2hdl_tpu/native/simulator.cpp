@@ -49,6 +49,7 @@ struct Machine {
     uint8_t illegal[TPU_IMEM_DEPTH];
     int8_t weights[TPU_ROWS][TPU_COLUMNS];
     int32_t index[L];
+    int32_t sums[TPU_ROWS][TPU_COLUMNS];
 };
 
 struct Trace { int32_t x_pc, s_pc, load_pc, store_pc; uint8_t x, s, load, store; };
@@ -199,7 +200,7 @@ struct Run {
         if (!x.constant) x.b += x.b_stride;
         if (!x.accumulate) x.dst += x.dst_stride;
         int form = tpu_form(x.opcode);
-        bool many = form == FORM_VECTOR || x.opcode == OPCODE_WEIGHTS;
+        bool many = form == FORM_VECTOR || form == FORM_SUMS || x.opcode == OPCODE_WEIGHTS;
         if (!many || done_rows == x.count) { x.valid = 0; done_rows = 0; primed = false; }
     }
 
@@ -229,6 +230,7 @@ struct Run {
             switch (tpu_form(p.opcode)) {
             case FORM_DMA: issue_dma(); break;
             case FORM_VECTOR: issue_vector(); break;
+            case FORM_SUMS: issue_sums(); break;
             default: issue_read();
             }
         }
@@ -335,14 +337,40 @@ struct Run {
         if (whole || p.row + 1 == p.count) c.instructions++;
     }
 
+    void issue_sums() {  // preload, outer
+        bool outer = p.opcode == OPCODE_OUTER;
+        int a_per_row = outer ? 4 * L / TPU_ROWS : 1, b_per_row = 4 * L / TPU_COLUMNS;
+        if (p.a < 0 || p.a >= TPU_VMEM_ROWS * a_per_row || (outer && (p.b < 0 || p.b >= TPU_VMEM_ROWS * b_per_row)))
+            return stop(TRAP_VMEM, p.pc);
+        int32_t from = p.a / a_per_row, other = p.b / b_per_row;
+        if (blocked(from, ~0u) || (outer && blocked(other, ~0u))) return;
+        x_state = X_ISSUE;
+        c.rows++;
+        const int32_t *va = m.vmem[from].w, *vb = m.vmem[other].w;
+        auto byte = [](const int32_t *w, int at) { return (int)(int8_t)((uint32_t)w[at / 4] >> 8 * (at % 4)); };
+        for (int i = 0; i < TPU_ROWS; i++)
+            for (int j = 0; j < TPU_COLUMNS; j++) {
+                int32_t &sum = m.sums[i][j];
+                if (!outer) {
+                    if (i == p.row) sum = va[j];
+                    continue;
+                }
+                int product = byte(va, p.a % a_per_row * TPU_ROWS + i) * byte(vb, p.b % b_per_row * TPU_COLUMNS + j);
+                sum = (int32_t)((p.row || p.accumulate ? (uint32_t)sum : 0u) + (uint32_t)product);
+            }
+        p.valid = 0;
+        if (p.row + 1 == p.count) c.instructions++;
+    }
+
     void issue_vector() {
         int segments = 1 << p.segment;
-        int per_row = p.pre == 1 ? L / TPU_ROWS : p.pre == 2 ? 4 * L / TPU_ROWS : 1;
+        bool drains = TPU_OUTPUT_STATIONARY && p.pre == 1 && p.xlu == XLU_SUMS;
+        int per_row = drains ? 1 : p.pre == 1 ? L / TPU_ROWS : p.pre == 2 ? 4 * L / TPU_ROWS : 1;
         bool permute = p.pre == 3 && p.xlu == 3;
         bool reads_b = !p.constant && (tpu_reads_b(p.opcode) || permute);
         bool reads_c = tpu_reads_c(p.opcode);
         int kind = tpu_kind(p.opcode);
-        if (p.dst < 0 || p.dst >= TPU_VMEM_ROWS << p.segment || p.a < 0 || p.a >= TPU_VMEM_ROWS * per_row ||
+        if (p.dst < 0 || p.dst >= TPU_VMEM_ROWS << p.segment || p.a < 0 || p.a >= (drains ? TPU_ROWS : TPU_VMEM_ROWS * per_row) ||
             (reads_b && (p.b < 0 || p.b >= TPU_VMEM_ROWS)))
             return stop(TRAP_VMEM, p.pc);
         int32_t to = p.dst >> p.segment, from = p.a / per_row;
@@ -358,7 +386,8 @@ struct Run {
             x_state = X_BEAT;
             return;
         }
-        if (blocked(from, p.pre ? ~0u : straight)) return;
+        // A row of the sums is in no memory; it takes the number of the destination.
+        if (blocked(drains ? to : from, drains ? 0 : p.pre ? ~0u : straight)) return;
         if (reads_b && blocked(p.b, permute ? ~0u : straight)) return;
         if (writes && arrives(to)) { x_state = X_LOAD; return; }
         if (writes && covers(store, to)) { x_state = X_STORE; return; }
@@ -368,13 +397,15 @@ struct Run {
         x_state = X_ISSUE;
         beat = false;
         c.rows++;
-        if (p.pre == 1 || permute) last_check = t;
+        if ((p.pre == 1 && !drains) || permute) last_check = t;
 
         int32_t a[L], b[L];
-        const int32_t *va = m.vmem[from].w, *vc = m.vmem[to].w;
+        const int32_t *va = m.vmem[drains ? to : from].w, *vc = m.vmem[to].w;
         if (reads_b) std::memcpy(b, m.vmem[p.b].w, sizeof b);
         else for (int i = 0; i < L; i++) b[i] = p.constant ? p.b : 0;
-        if (p.pre == 0) std::memcpy(a, va, sizeof a);
+        if (drains) {
+            for (int i = 0; i < L; i++) a[i] = m.sums[p.a][i % TPU_COLUMNS];
+        } else if (p.pre == 0) std::memcpy(a, va, sizeof a);
         else if (p.pre == 3) {
             for (int i = 0; i < L; i++) {
                 int s = i;
@@ -591,6 +622,7 @@ struct Run {
 
     // The bank whose second read port the row stage needs, or -1.  A row that waits for the store leaves it the port.
     int port_b_bank() const {
+        if (p.valid && p.opcode == OPCODE_OUTER) return ((p.b >> __builtin_ctz(4 * L / TPU_COLUMNS)) & TPU_VMEM_ROWS / 2) != 0;
         if (!p.valid || tpu_form(p.opcode) != FORM_VECTOR || p.constant) return -1;
         if (!tpu_reads_b(p.opcode) && !(p.pre == 3 && p.xlu == 3)) return -1;
         if (tpu_reads_c(p.opcode) && !beat) return -1;

@@ -100,3 +100,35 @@ def test_idle_turns_are_no_products() -> None:
     model, x = product(50, 3), RNG.normal(size=(1, 50)).astype(np.float32)
     relaxed = compiled(model, x, multipliers=4, float_order="relaxed")
     assert [kernel.macs for kernel in relaxed.kernels] == [150]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "multipliers", "cycles"), [(13, 5, 4, 86), (24, 3, 8, 48), (7, 9, 3, 57)]
+)
+def test_relaxed_layers_start_at_their_bias(rows: int, columns: int, multipliers: int, cycles: int) -> None:
+    weights, bias = (RNG.normal(size=size).astype(np.float32) for size in ((rows, columns), columns))
+    x = RNG.normal(size=(2, rows)).astype(np.float32)
+    w, b = Tensor(weights), Tensor(bias)
+    relaxed = compiled(lambda x: (x @ w + b).relu(), x, multipliers=multipliers, float_order="relaxed")
+    run = relaxed.simulate(x)
+    assert run.cycles.compute == relaxed.predicted_cycles == cycles
+    assert same_bits(run.output, relaxed.golden(x))
+    terms = np.abs(x.astype(np.float64)) @ np.abs(weights.astype(np.float64)) + np.abs(bias)
+    exact = np.maximum(x.astype(np.float64) @ weights.astype(np.float64) + bias, 0)
+    assert (np.abs(run.output - exact) <= (rows + 1) * 2.0**-24 * terms).all()
+
+
+def test_a_relaxed_sum_takes_the_lanes_with_the_fewest_levels_of_adders() -> None:
+    # Lanes along the terms alone take as many steps, and a tree of 15 products.
+    weights = [Tensor(RNG.normal(size=size).astype(np.float32)) for size in ((30, 16), 16, (16, 1), 1)]
+    w1, b1, w2, b2 = weights
+    x = RNG.normal(size=(1, 30)).astype(np.float32)
+    relaxed = compiled(
+        lambda x: ((x @ w1 + b1).relu() @ w2 + b2).sigmoid(), x, multipliers=16, float_order="relaxed"
+    )
+    run = relaxed.simulate(x)
+    assert run.cycles.compute == relaxed.predicted_cycles == 114
+    assert same_bits(run.output, relaxed.golden(x))
+    v1, c1, v2, c2 = (w.numpy().astype(np.float64) for w in weights)
+    exact = 1 / (1 + np.exp(-(np.maximum(x @ v1 + c1, 0) @ v2 + c2)))
+    np.testing.assert_allclose(run.output, exact, rtol=2e-6)

@@ -35,11 +35,6 @@ LIMITS = """
   epilogue (5 lanes of 3 products leave one multiplier idle), 44 lie between the first and the last product of one
   result, and 4 after it. With `share_multipliers=False` the epilogue has multipliers of its own (15 and 16 more) and
   works through the results while the next ones are summed.
-- **MLP 30-16-1, relaxed.** Of 127 cycles 31 are steps before the last one; after it come 12 additions that depend on
-  each other (a tree of 15 products, the sum of two halves, bias, a tree of 16 products, bias, sigmoid) of 4 cycles and
-  a register each, 3 products of 5 cycles, 8 of exp2, 6 of the reciprocal, 2 of the maximum, and 5 to read and store.
-  Trees of 31 and 17 terms have 5 levels each, so that one addition less, 122 cycles, is the least that another grouping
-  of whole sums gives. An adder of 2 cycles, which has a lower clock, gives 93.
 - **depthwise-separable block.** 12,800 products of the layers and 3,072 of BatchNorm by 16 multipliers are 992 of
   1,000 cycles. The kernels overlap: of 1,022 cycles 5 are before the first product, 5 between the first two kernels,
   4 and 5 between the first and the second product of a BatchNorm, in which half of the multipliers have nothing to

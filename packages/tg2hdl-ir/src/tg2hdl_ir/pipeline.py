@@ -14,6 +14,7 @@ from tg2hdl_ir.errors import PluginError, Tg2hdlError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.alternatives import add_alternatives
 from tg2hdl_ir.passes.balance import balance
+from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.cut_kernel import cut_kernel
 from tg2hdl_ir.passes.flatten import flatten
@@ -71,8 +72,8 @@ CANONICAL: tuple[IRPass, ...] = _table(
 PIPELINE: tuple[IRPass, ...] = (
     # First the passes of plugins, by their own `order`: see `rewrite_program`.
     *CANONICAL,
-    # A program: one kernel becomes two where that takes fewer cycles; both are canonicalized again.
-    *_table(cut_kernel, split_sum),
+    # A program, where that takes fewer cycles: a sum starts at its bias; one kernel becomes two, canonicalized again.
+    *_table(start_at_bias, cut_kernel, split_sum),
     # A plan: the loops of the chosen lanes, then one flat sequence of steps.
     *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
     # The registers of that sequence.

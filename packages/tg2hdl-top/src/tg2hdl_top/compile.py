@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tg2hdl_ir.errors import CapacityError, InputError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
@@ -67,12 +68,26 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
     program, preparation = hoist_weights(
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
-    canonical = whole = _canonical(program)
+    whole = _canonical(program)
     if options.weights == "external":
         return _with_external(program, whole, options, preparation)
     shares = options.share_kernels and len(whole.calls) > 1
     if shares and (shares := sequencer_named(options.schedule).shares_cores):
-        canonical = whole = with_common_kernels(whole)
+        whole = with_common_kernels(whole)
+    design = _on_chip(program, whole, options, preparation, shares)
+    if options.float_order == "relaxed":
+        biased = _with_bias_first(whole)
+        if biased is not whole:
+            other = _on_chip(program, biased, options, preparation, shares)
+            design = min(design, other, key=lambda made: made.longest_cycles())
+    return design
+
+
+def _on_chip(
+    program: ProgramIR, whole: ProgramIR, options: CompileOptions, preparation: ProgramIR | None, shares: bool
+) -> Design:
+    """The design of canonical kernels, all of whose weights are on the chip; `program` has them as they were."""
+    canonical = whole
     if options.cut_kernels:
         canonical = with_cut_kernels(with_best_forms(whole, options), options)
     changed = [call.kernel for call in canonical.calls] != [call.kernel for call in whole.calls]
@@ -165,6 +180,14 @@ def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
         return sequencer.arrange(options.schedule, plans, memories, sharing_of(plans, options))
 
     return sequencer.choose(placed.plans, placed.orders, arranged)
+
+
+def _with_bias_first(program: ProgramIR) -> ProgramIR:
+    """The program whose float sums start at their bias; the same one where none has a bias."""
+    kernels = {kernel: start_at_bias(kernel) for kernel in {call.kernel for call in program.calls}}
+    if all(made is kernel for kernel, made in kernels.items()):
+        return program
+    return replace(program, calls=tuple(replace(c, kernel=kernels[c.kernel]) for c in program.calls))
 
 
 def _canonical(program: ProgramIR) -> ProgramIR:

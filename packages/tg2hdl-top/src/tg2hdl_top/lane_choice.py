@@ -102,6 +102,8 @@ class LaneChoice:
         Cycles of a step, by the ports of its memories.
     cycles : int
         Cycles of all steps.
+    fill : int
+        Cycles that the last step of a float sum takes in adders, where the lanes decide how many there are.
     limit : str
         Which accesses make the interval longer than one cycle.
     results : int
@@ -116,6 +118,7 @@ class LaneChoice:
     layouts: dict[int, Layout]
     interval: int
     cycles: int
+    fill: int = 0
     limit: str = ""
     results: int = 0
     why: str = ""
@@ -192,10 +195,10 @@ class LaneChooser:
         best = self._evaluate({})
         fewest = best
         for number, lanes in enumerate(self._candidates(budget)):
-            steps = self._steps(lanes)
-            if steps > best.cycles or (steps == best.cycles and not self.sparing):
+            steps, most = self._steps(lanes), best.cycles + best.fill
+            if steps > most or (steps == most and not self.sparing):
                 break
-            choice = self._within(lanes, best.cycles if number else math.inf)
+            choice = self._within(lanes, most if number else math.inf)
             if number == 0:
                 fewest = choice or best
             if choice is not None and self._cost(choice) < self._cost(best):
@@ -270,12 +273,13 @@ class LaneChooser:
         text = f"{_described(best.lanes)}: {steps} steps"
         if steps == least:
             return f"{text}, the fewest with multipliers={self.options.multipliers}"
-        return f"{text}; {least} steps with {_described(fewest.lanes)} would take {fewest.cycles} cycles" + (
-            f", by {fewest.limit}" if fewest.limit else ""
+        return (
+            f"{text}; {least} steps with {_described(fewest.lanes)} would take {fewest.cycles + fewest.fill} cycles"
+            + (f", by {fewest.limit}" if fewest.limit else "")
         )
 
     def _cost(self, choice: LaneChoice) -> tuple[int, int]:
-        return choice.cycles, choice.demand(choice.layouts) if self.sparing else 0
+        return choice.cycles + choice.fill, choice.demand(choice.layouts) if self.sparing else 0
 
     def _cycles(self, interval: int, lanes: dict[int, int]) -> int:
         """Cycles of the steps, with the stalls of a float sum that has too few outputs to interleave."""
@@ -286,6 +290,17 @@ class LaneChooser:
             if loop.counter.axis in self.info.independent
         )
         return max(interval, -(-self.recurrence // turns)) * self._steps(lanes)
+
+    def _fill(self, lanes: dict[int, int]) -> int:
+        """Cycles of the adders that one step of a float sum passes through; a register follows each of them."""
+        if self.options.float_order == "strict" or not self.info.floats:
+            return 0
+        levels = 0
+        for path in self._paths:
+            added = [(bound, lanes.get(axis, 1)) for axis, bound in path if axis in self.info.reducible]
+            tree = (math.prod(count for _, count in added) - 1).bit_length()
+            levels = max(levels, tree + any(count < bound for bound, count in added))
+        return levels * (self.recurrence + 1)
 
     def _candidates(self, lanes: int) -> list[dict[int, int]]:
         key = frozenset(self.info.independent | self.info.reducible), lanes
@@ -316,7 +331,8 @@ class LaneChooser:
         cycles, results = self._cycles(interval, lanes), 0
         if cycles >= LONG_RUN and self.info.reducible:
             results = math.prod(n for axis, n in lanes.items() if axis in self.info.independent)
-        return LaneChoice(self.kernel, self.accesses, lanes, layouts, interval, cycles, limit, results)
+        fill = self._fill(lanes)
+        return LaneChoice(self.kernel, self.accesses, lanes, layouts, interval, cycles, fill, limit, results)
 
     def _ports(self, idx: int, layout: Layout) -> int:
         """Read ports of the memory that a layout would make."""

@@ -230,8 +230,8 @@ def _of_one_layout(
 def _program_cost(
     program: ProgramIR, choices: dict[int, LaneChoice], layouts: dict[int, Layout]
 ) -> tuple[int, int]:
-    """Cycles of all steps, and their memory demand."""
-    cycles = sum(choice.cycles for choice in choices.values())
+    """Cycles of all steps and of what follows the last one, and their memory demand."""
+    cycles = sum(choice.cycles + choice.fill for choice in choices.values())
     demand = 0
     for number, choice in choices.items():
         demand += choice.demand(_layouts_of(choice, _slots(program.calls[number]), layouts))

@@ -1,4 +1,6 @@
-"""Kernels that divide a counter by a constant with a product: its value in each step is known to the sequencer."""
+"""Elements at computed places: counters divided by a constant with a product, lanes that no step reads."""
+
+import warnings
 
 import numpy as np
 import pytest
@@ -28,3 +30,19 @@ def test_running_sums_of_a_convolution(schedule):
     result = accelerator.simulate(x)
     assert np.array_equal(result.output, expected)
     assert result.cycles.compute == accelerator.predicted_cycles
+
+
+@pytest.mark.parametrize("multipliers", [1, 4, 8, 16])
+def test_lanes_that_no_step_reads_are_not_emitted(multipliers):
+    def model(x):
+        y = (x.cast("int32") + x.argmax(1, keepdim=True)).clip(-128, 127).cast("int8")
+        return y.cat(x.maximum(0), dim=1).cast("int32").cumsum(1).clip(-128, 127).cast("int8")
+
+    x = np.array([[1, -2], [3, 4]], np.int8)
+    accelerator = tg2hdl.compile(model, x, multipliers=multipliers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        accelerator.verilog()
+        result = accelerator.simulate(x)
+    y = x + x.argmax(1)[:, None]
+    assert np.array_equal(result.output, np.cumsum(np.hstack([y, np.maximum(x, 0)]), axis=1))

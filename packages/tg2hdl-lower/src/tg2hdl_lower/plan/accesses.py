@@ -128,6 +128,8 @@ class PickedLane(Node):
         lane = Signal(width, name=f"v{self.number}_selected")
         with d.m.Switch(position.as_unsigned()):
             for value, word, number in self.choices:
+                if value >> len(position):
+                    continue  # No step reads it: the range of the position says so.
                 with d.m.Case(value):
                     d.m.d.comb += lane.eq(words[word].word_select(number, width))
         return _element(self, d, lane)

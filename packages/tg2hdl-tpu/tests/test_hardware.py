@@ -44,6 +44,10 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
                 f"set a1, #0x7fffff\ncopy v[7], v[3], n=3\nset a1, a1, #1\n{line}\n{line}\nhalt\n.out r vmem 0 32"
                 for line in ("add v[5], v[3], #1", "lda a2, v[3], k=1", "halt", "end", "jump 63")
             ),
+            # Four rows wait behind one that waits; the last instruction is dropped, and none of them.
+            "copy v[4], v[3], n=3\n"
+            + "".join(f"add v[{10 + n}], v[2], #{n}\n" for n in range(4))
+            + "loop a1, #0\nadd v[20], v[2], #1\nhalt\n.vmem 2 = 5 6 7 8\n.out r vmem 0 32",
             # Registers that are read in the cycle in which they are written, and loops of little.
             "set a1, #2\nset a2, a1, #1\nadd v[a2], v[a1], #1\nbnz a2, 5\nend\nset a3, a2, #-3\nbz a3, 8\nend"
             "\nloop a2, #1\nloop #2\nend\nend\nloop #2\nadd v[a2], v[a2], #2\nend\nhalt\n.out r vmem 0 8",

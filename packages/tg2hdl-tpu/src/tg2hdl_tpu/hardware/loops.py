@@ -21,8 +21,8 @@ class LoopStack:
         The instruction `loop` has been executed, `end` is; not `ends` while `waits`.
     count, start : Value
         With `begins`, which is the cycle after that of `loop`.  A count below 1 may be pushed by a program that stops.
-    soon : Value, optional
-        A loop begins in the next cycle.  With it, what `end` does is done a cycle later.
+    executes, soon : Value, optional
+        A loop begins in two cycles; in the next one.  With these, what `end` does is done a cycle later.
 
     Attributes
     ----------
@@ -30,12 +30,23 @@ class LoopStack:
         `end` follows its `loop` at once, or, with `soon`, within two cycles or after the `end` of an inner loop.
     repeats : Value
         The loop is not at its end; it goes on at `start`.
+    may_repeat : Value
+        An `end` in this cycle repeats; it does not wait.
     overflows, underflows : Value
         There is no place for the loop that begins; none that ends.
     """
 
     def __init__(
-        self, m: Module, begins: Any, ends: Any, *, count: Any, start: Any, reset: Any, soon: Any
+        self,
+        m: Module,
+        begins: Any,
+        ends: Any,
+        *,
+        count: Any,
+        start: Any,
+        reset: Any,
+        executes: Any,
+        soon: Any,
     ) -> None:
         starts, counts, lasts = (
             [Signal(bits, name=f"{name}{n}") for n in range(LOOP_DEPTH)]
@@ -50,8 +61,10 @@ class LoopStack:
         self.overflows = begins & (depth == LOOP_DEPTH)
         self.underflows = leaves & (depth == 0)
         pops, repeats = leaves & last, self.repeats
+        free = Signal(init=1)
+        self.may_repeat = free & ~last
         if soon is not None:
-            m.d.sync += [popped.eq(pops), repeated.eq(repeats)]
+            m.d.sync += [popped.eq(pops), repeated.eq(repeats), free.eq(~(executes | soon | pops))]
             pops, repeats = popped, repeated
         ones = [left == 1 for left in counts]
         with m.If(begins | pops):
@@ -62,7 +75,8 @@ class LoopStack:
             inner = (start, count, count == 1) if n == 0 else (starts[n - 1], counts[n - 1], ones[n - 1])
             above = min(n + 1, LOOP_DEPTH - 1)
             outer = (starts[above], counts[above], ones[above])
-            m.d.sync += lasts[n].eq(Mux(begins, inner[2], Mux(pops, outer[2], ones[n])))
+            mine = Mux(repeats, counts[0] == 2, ones[0]) if n == 0 and soon is not None else ones[n]
+            m.d.sync += lasts[n].eq(Mux(begins, inner[2], Mux(pops, outer[2], mine)))
             with m.If(begins | pops):
                 m.d.sync += [
                     starts[n].eq(Mux(begins, inner[0], outer[0])),

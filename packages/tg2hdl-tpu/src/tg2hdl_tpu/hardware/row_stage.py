@@ -42,7 +42,7 @@ def waiting_instructions(m: Module, core: Any, free: Any) -> tuple[Any, Any, Sig
         taken.eq(free & holds.any()),
         dropped.eq(came & sxu.late),
     ]
-    m.d.sync += [turn.eq(turn ^ (sxu.valid & sxu.ready)), oldest.eq(oldest ^ taken)]
+    m.d.sync += [turn.eq(turn ^ (sxu.valid & sxu.ready) ^ dropped), oldest.eq(oldest ^ taken)]
     for n, place in enumerate(places):
         filled = sxu.valid & sxu.ready & (turn == n)
         with m.If(sxu.ready & (turn == n)):

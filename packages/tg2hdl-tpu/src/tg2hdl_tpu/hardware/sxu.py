@@ -112,10 +112,11 @@ class Sxu(wiring.Component):
         else:
             m.d.comb += passes.eq(self.bypass & (self.write_address == fetched))
         idle, steps = self.reset & ~self.start, consumed | ~valid
-        redirected, aim = redirect, target
+        redirected, aim, repeats, start = redirect, target, Const(0), Signal(PC_BITS)
         if config.issue_registers:
-            redirected, aim = Signal(), Signal(PC_BITS, reset_less=True)
-            m.d.sync += [redirected.eq(redirect), aim.eq(target)]
+            # But for `end`, a cycle later.
+            redirected, aim, repeats = Signal(), Signal(PC_BITS, reset_less=True), Signal()
+            m.d.sync += [redirected.eq(redirect & ~repeats), aim.eq(target)]
         shows = Cat(Mux(passes, write.data, read.data), fetched, fetched >= config.imem_depth)
         there = shown | passes
         found, comes_in, goes_on = shows, there, steps & there
@@ -129,13 +130,16 @@ class Sxu(wiring.Component):
         # Before the start, the memory shows the first instruction.
         with m.If(idle):
             m.d.comb += following.eq(0)
+        with m.Elif(repeats):
+            m.d.comb += following.eq(start)
         with m.Elif(redirected):
             m.d.comb += following.eq(aim)
         with m.Else():
             m.d.comb += following.eq(Mux(goes_on, (fetched + 1)[:PC_BITS], fetched))
         if config.issue_registers:
             there_next = Mux(goes_on, fetched < known_before, fetched < known)
-            there_next = Mux(idle, known != 0, Mux(redirected, aim < known, there_next))
+            there_next = Mux(repeats, start < known, Mux(redirected, aim < known, there_next))
+            there_next = Mux(idle, known != 0, there_next)
             m.d.sync += shows_next.eq(~(self.streaming | streaming) | (there_next & ~self.start))
         m.d.sync += valid.eq(~idle & ~redirect & ~redirected & (~steps | comes_in))
         with m.If(steps):
@@ -207,8 +211,13 @@ class Sxu(wiring.Component):
             count=checked,
             start=following_pc,
             reset=self.reset,
+            executes=does["loop"] if config.issue_registers else None,
             soon=sums["loop"] if config.issue_registers else None,
         )
+        m.d.comb += start.eq(stack.start)
+        if config.issue_registers:
+            # Whether the machine halts makes no difference to what is fetched.
+            m.d.comb += repeats.eq(valid & kind["end"] & ~waits & stack.may_repeat)
         m.d.comb += underflows.eq(stack.underflows)
         wrong_sum = checks & ~(fits & (positive | ~loops))
         late = self.late

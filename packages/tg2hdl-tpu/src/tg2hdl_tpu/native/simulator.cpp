@@ -479,10 +479,10 @@ struct Run {
         late_at = t + after;
     }
 
-    void go(int32_t to) {
+    void go(int32_t to, int late = TPU_ISSUE_REGISTERS) {
         pc = to;
         latched = false;
-        fetch_at = t + 2 + TPU_ISSUE_REGISTERS;
+        fetch_at = t + 2 + late;
     }
 
     // Word k comes in cycle k and is executed in the next one (not with registers), or from the memory three cycles later (four).
@@ -567,7 +567,7 @@ struct Run {
             break;
         case OPCODE_END:
             if (!depth) { trap_later(TRAP_LOOP, pc, after); unsettled_at = t; break; }
-            if (--loops[depth - 1].left) return go(loops[depth - 1].start);
+            if (--loops[depth - 1].left) return go(loops[depth - 1].start, 0);
             depth--;
             popped_at = t;
             break;

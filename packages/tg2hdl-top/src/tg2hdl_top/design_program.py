@@ -11,7 +11,7 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.families import family_named
-from tg2hdl_lower.memory.array import MemoryArray, plan_array, union_of_roles
+from tg2hdl_lower.memory.array import MemoryArray, array_words, plan_array, union_of_roles
 from tg2hdl_lower.memory.choose import plan_memory
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
@@ -123,13 +123,29 @@ def plan_memories(
     roles = buffer_roles(program, options)
     regions = {} if repeats is None else repeats.groups.regions()
     unions = {n: union_of_roles([roles[k] for k in found]) for found in regions.values() for n in found}
+    sizes = {n: plans[slots[0][0]].layouts[slots[0][1]].words for n, slots in uses.items()}
+    words = {
+        n: array_words(each)
+        for found in regions.values()
+        if len(set(each := [sizes[k] for k in found])) > 1
+        for n in found
+    }
     memories = []
     for (buffer, slots), name in zip(uses.items(), names, strict=True):
         _check_slots(plans, slots)
         loadable = program.buffers[buffer].role == "weight" and options.weights == "loadable"
         contents = None if loadable or roles[buffer].streamed else program.buffers[buffer].initial
         memories.append(
-            plan_memory(name, plans, tuple(slots), roles[buffer], family, contents, unions.get(buffer))
+            plan_memory(
+                name,
+                plans,
+                tuple(slots),
+                roles[buffer],
+                family,
+                contents,
+                unions.get(buffer),
+                words.get(buffer, 0),
+            )
         )
     return memories
 

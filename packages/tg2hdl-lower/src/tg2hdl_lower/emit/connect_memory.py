@@ -30,11 +30,14 @@ class Selection:
         Whether the run writes this memory; None where every run does.
     bank : Value, optional
         Number of the run, whose last bits choose among the banks of a memory that has several.
+    adds : bool
+        Whether the region may begin at any stride, so that its base is added to the address.
     """
 
     region: Value | None = None
     active: Value | None = None
     bank: Value | None = None
+    adds: bool = False
 
     def address(self, memory: MemoryPlan, address: Value, stride: int) -> Value:
         """Address in the array of a word of the region, or in the memory of a word of the bank."""
@@ -45,6 +48,8 @@ class Selection:
         if self.region is None:
             return address
         low = (stride - 1).bit_length()
+        if self.adds:
+            return Cat(address[:low], address[low:] + self.region)[: memory.layout.address_width]
         if len(address) > max(1, low):  # a region of several strides
             return (address | (self.region << low))[: memory.layout.address_width]
         return Cat(address[:low], self.region)[: memory.layout.address_width]
@@ -153,10 +158,13 @@ def _connect_writers(
     sources = list(writers)
     if host.writer is not None:
         sources.append(_host_source(m, memory, busy, host, stride))
+    # Elements for all lanes are chosen before they are repeated, where every source has one.
+    width = max(len(data) for _, _, data, _ in sources)
+    chosen = selected([(flag, data.replicate(width // len(data))) for flag, _, data, _ in sources])
     built.write(
         m,
         selected([(flag, address) for flag, address, _, _ in sources]),
-        selected([(flag, data) for flag, _, data, _ in sources]),
+        chosen.replicate(memory.word_width // width),
         selected([(flag, enable) for flag, _, _, enable in sources]),
     )
 
@@ -164,7 +172,7 @@ def _connect_writers(
 def _host_source(
     m: Module, memory: MemoryPlan, busy: Value, access: HostAccess, stride: int
 ) -> tuple[Value, Value, Value, Value]:
-    """Flag, address, word and enables of lanes of what the host writes.
+    """Flag, address, word or element of all lanes, and enables of lanes of what the host writes.
 
     It goes in one cycle later, so that no path leads from a kernel's state to the memory.
     """
@@ -180,4 +188,4 @@ def _host_source(
         return enable, placed, data, enable.replicate(lanes)
     # One element for all lanes, and an enable for each.
     m.d.sync += [enable.eq(Mux(closed, 0, host.wen)), address.eq(host.waddr), data.eq(host.wdata)]
-    return enable.any(), placed, data.replicate(lanes), enable
+    return enable.any(), placed, data, enable

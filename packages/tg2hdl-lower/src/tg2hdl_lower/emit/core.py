@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
 from tg2hdl_lower.emit.control import build_control
+from tg2hdl_lower.emit.memory_ports import writes_one_element
 from tg2hdl_lower.emit.ports import ReadPort, ResourcePort, WritePort
 from tg2hdl_lower.memory.host import variables_signature
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
@@ -57,7 +58,11 @@ class KernelCore(Component):
             members["variant"] = In(range(len(plan.variants)))
         super().__init__(members)
         self.reads = {(p.buffer, p.number): ReadPort(p) for p in plan.ports if p.reads}
-        self.writes = {(p.buffer, p.number): WritePort(p) for p in plan.ports if not p.reads}
+        self.writes = {
+            (p.buffer, p.number): WritePort(p, writes_one_element(plan, (p.buffer, p.number)))
+            for p in plan.ports
+            if not p.reads
+        }
         self.products = tuple(ResourcePort(r, slot) for slot, r in enumerate(plan.products))
         self.units = tuple(ResourcePort(r, slot) for slot, r in enumerate(plan.shared_units))
 

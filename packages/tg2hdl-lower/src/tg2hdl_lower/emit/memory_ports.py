@@ -10,8 +10,9 @@ from amaranth.hdl import Cat, Const, Value
 from tg2hdl_lower.emit.datapath import Datapath
 from tg2hdl_lower.emit.ports import ReadPort, WritePort
 from tg2hdl_lower.plan.accesses import Load, Store
+from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
-__all__ = ["connect_read_ports", "connect_write_ports"]
+__all__ = ["connect_read_ports", "connect_write_ports", "writes_one_element"]
 
 
 def connect_read_ports(d: Datapath, ports: Mapping[tuple[int, int], ReadPort]) -> None:
@@ -34,7 +35,7 @@ def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], WritePort])
     for key, port in ports.items():
         stores = [n for n in d.plan.live() if isinstance(n, Store) and _port(d, n) == key]
         lanes = d.plan.layouts[key[0]].lanes
-        width = len(port.data) // lanes
+        width = port.element_width
         address: Value = Const(0)
         data: list[Value] = [Const(0, width)] * lanes
         enables: list[Value] = [Const(0, 1)] * lanes
@@ -50,7 +51,14 @@ def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], WritePort])
                     enables[lane] = enables[lane] | selected
         domain = d.m.d.sync if key[0] in d.plan.port_registers.writes else d.m.d.comb
         domain += [port.addr.eq(address), port.en.eq(Cat(*enables))]
-        domain += [port.data.word_select(n, width).eq(value) for n, value in enumerate(data)]
+        given = len(port.data) // width
+        domain += [port.data.word_select(n, width).eq(value) for n, value in enumerate(data[:given])]
+
+
+def writes_one_element(plan: HardwarePlan, key: tuple[int, int]) -> bool:
+    """Whether the stores of a port, by buffer and number, put the element of any lane into all of them."""
+    stores = (n for n in plan.live() if isinstance(n, Store))
+    return all(n.position is not None for n in stores if (n.buffer, plan.placement(n.number).port) == key)
 
 
 def _targets(d: Datapath, store: Store, lane: int, enable: Value) -> list[tuple[int, Value]]:

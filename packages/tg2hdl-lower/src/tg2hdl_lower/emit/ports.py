@@ -38,9 +38,17 @@ class ReadPort(wiring.PureInterface):
 class WritePort(wiring.PureInterface):
     """Writes words of a memory.
 
+    Parameters
+    ----------
+    port : MemoryPort
+    one_element : bool
+        Whether all lanes get the same element.
+
     Members
     -------
-    addr, data : Out
+    addr : Out
+    data : Out
+        A word, or the element of all lanes.
     en : Out
         A bit per lane.
     """
@@ -49,9 +57,14 @@ class WritePort(wiring.PureInterface):
     en: Signal
     data: Signal
 
-    def __init__(self, port: MemoryPort) -> None:
-        lanes = port.layout.lanes
-        members = {"addr": Out(port.layout.address_width), "en": Out(lanes), "data": Out(port.word_width)}
+    def __init__(self, port: MemoryPort, one_element: bool = False) -> None:
+        self.element_width = port.dtype.bit_width
+        width = self.element_width if one_element else port.word_width
+        members = {
+            "addr": Out(port.layout.address_width),
+            "en": Out(port.layout.lanes),
+            "data": Out(width),
+        }
         super().__init__(wiring.Signature(members), path=("write", port.buffer, port.number))
 
 

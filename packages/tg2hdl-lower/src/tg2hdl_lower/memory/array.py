@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from operator import add
 
 import numpy as np
@@ -15,10 +16,13 @@ from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse, region_words
 
-__all__ = ["RING", "MemoryArray", "plan_array", "union_of_roles"]
+__all__ = ["RING", "MemoryArray", "array_words", "plan_array", "union_of_roles"]
 
 RING = 2
 """Regions of an array whose members are streamed: one that is used, and one that arrives."""
+
+_STRIDES = 8
+"""Least strides of the smallest region where regions follow each other: fewer bits to add, and little is lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +41,15 @@ class MemoryArray:
     bases : tuple of int
         Where each region begins, in strides: a multiple of its own words, rounded up to a power of two, so that the
         address in the region has zeros where the base has ones.
+    adds : bool
+        Whether regions begin at any stride instead, without gaps, so that the base is added to the address.
     """
 
     members: tuple[str, ...]
     stride: int
     memory: MemoryPlan
     bases: tuple[int, ...]
+    adds: bool = False
 
     def region(self, name: str) -> int:
         """Where a member begins, in strides."""
@@ -90,6 +97,11 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
     lanes = first.layout.lanes
     bases = [n % RING * stride for n in range(len(regions))] if role.streamed else _places(sizes)
     words = RING * stride if role.streamed else max(map(add, bases, sizes))
+    close = _close_places(sizes, MemoryUse(words, first.word_width, role, first.read_latency), family)
+    adds = close is not None
+    if close is not None:
+        stride, bases = close
+        words = max(map(add, bases, sizes))
     contents = None
     if not role.streamed and any(memory.contents is not None for memory in regions):
         packed = np.zeros((words, lanes), np.uint64)
@@ -122,7 +134,24 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
         contents=contents,
     )
     places = tuple(base // stride for base in bases)
-    return MemoryArray(tuple(memory.name for memory in regions), stride, array, places)
+    return MemoryArray(tuple(memory.name for memory in regions), stride, array, places, adds)
+
+
+def array_words(sizes: Sequence[int]) -> int:
+    """Words of an array of regions with so many words, wherever they begin."""
+    return max(base + size for base, size in zip(_places(sizes), sizes, strict=True))
+
+
+def _close_places(sizes: Sequence[int], use: MemoryUse, family: FamilyDef) -> tuple[int, list[int]] | None:
+    """Stride and first words of regions without gaps, where this spares a block of a read-only memory."""
+    stride = 1 << (max(1, min(sizes) // _STRIDES).bit_length() - 1)
+    spaces = [-(-size // stride) * stride for size in sizes]
+    bases = [0, *accumulate(spaces[:-1])]
+    spared = replace(use, words=use.words - bases[-1] - sizes[-1])
+    kind = choose_kind(use, family)
+    if not use.role.is_rom or spared.bits < family.memory.block_bits or kind != "block":
+        return None
+    return stride, bases
 
 
 def _places(sizes: Sequence[int]) -> list[int]:

@@ -25,6 +25,7 @@ def plan_memory(
     family: FamilyDef,
     contents: npt.NDArray[Any] | None = None,
     array: MemoryRole | None = None,
+    words: int = 0,
 ) -> MemoryPlan:
     """Choose the kind of the memory that kernels share as these slots; they agree on its layout.
 
@@ -32,23 +33,27 @@ def plan_memory(
     ----------
     array : MemoryRole, optional
         Role of the array, where the memory is a region of one.
+    words : int
+        Words of the array, where its regions have several sizes.
     """
     kernel, buffer = slots[0]
     plan = plans[kernel]
     dtype, layout = plan.storage[buffer], plan.layouts[buffer]
     use = MemoryUse.of(layout, dtype.bit_width, array or role, plan.read_latency)
+    if words and _unplanned(use, plans, slots, family):
+        # As many regions as large as this one would be a slower memory than the array is.
+        use = replace(use, words=words)
     ports = {p.number for k, b in slots for p in plans[k].ports if p.reads and p.buffer == b}
     ports |= {0} if role.host_reads else set()
     name_of_kind = choose_kind(use, family)
     kind = kind_named(name_of_kind)
     latency = use.latency + kind.extra_latency(use, family)
-    for k, b in slots:
-        if plans[k].latencies[b] != latency and any(p.reads and p.buffer == b for p in plans[k].ports):
-            raise InputError(
-                f"memory {name!r} is of kind {name_of_kind!r} with a latency of {latency} cycles, "
-                f"but kernel {k} was planned for {plans[k].latencies[b]}",
-                hint="plan the kernels of a design together with compile_program, or pass roles= to plan_kernel",
-            )
+    for k, b in _unplanned(use, plans, slots, family):
+        raise InputError(
+            f"memory {name!r} is of kind {name_of_kind!r} with a latency of {latency} cycles, "
+            f"but kernel {k} was planned for {plans[k].latencies[b]}",
+            hint="plan the kernels of a design together with compile_program, or pass roles= to plan_kernel",
+        )
     return MemoryPlan(
         name,
         dtype,
@@ -63,6 +68,18 @@ def plan_memory(
         kind.style(use, len(ports)),
         contents,
     )
+
+
+def _unplanned(
+    use: MemoryUse, plans: list[HardwarePlan], slots: tuple[Slot, ...], family: FamilyDef
+) -> list[Slot]:
+    """Slots that are read by kernels which were planned for another latency."""
+    latency = use.latency + kind_named(choose_kind(use, family)).extra_latency(use, family)
+    return [
+        (k, b)
+        for k, b in slots
+        if plans[k].latencies[b] != latency and any(p.reads and p.buffer == b for p in plans[k].ports)
+    ]
 
 
 def with_ports(

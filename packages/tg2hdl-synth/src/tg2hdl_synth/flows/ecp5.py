@@ -10,6 +10,7 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.flows.base import SynthesisFlow
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.inverting_adders import with_inverting_adders
+from tg2hdl_synth.memory_pieces import with_pieces
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.netlist import Cost, Netlist, free_collisions, yosys_netlist
 from tg2hdl_synth.parts import is_full
@@ -54,13 +55,16 @@ class Ecp5Flow(SynthesisFlow):
         pack_registers: bool = False,
         progress: Progress,
     ) -> Netlist:
-        """Map a design; deep memories of the top are cut into slices without a multiplexer."""
+        """Map a design; deep memories of the top are cut into slices without a multiplexer, or ROMs into pieces."""
         rtlil = with_inverting_adders(free_collisions(rtlil))
         rtlil = with_soft_products(rtlil, soft_products(read_rtlil(rtlil), part.dsp))
         modules = read_rtlil(rtlil)
         deep = sliced_memories(modules[top_name(modules)], halves=pack_registers)
         if sum(_blocks(memory) for memory in deep) > part.bram:
             deep = []
+            if not pack_registers:  # whose words go straight to their registers
+                rtlil, deep = with_pieces(rtlil)
+                modules = read_rtlil(rtlil)
 
         def synthesized(*, wide: bool) -> Netlist:
             commands, libraries = _commands(modules, deep, pack_registers, wide)

@@ -121,5 +121,6 @@ class MemoryRuns:
                 found.setdefault(memory.name, {})[slot] = Selection(
                     None if region is None else table.add(region),
                     None if active is None else table.add(active),
+                    adds=region is not None and self._arrays[memory.name].adds,
                 )
         return found

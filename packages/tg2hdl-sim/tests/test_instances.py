@@ -87,8 +87,13 @@ def as_modules(step=3, registered=False):
         Chain.make = before
 
 
+@pytest.fixture
+def lowered_alone(monkeypatch):
+    monkeypatch.setattr(lowering, "FEWEST_CELLS", 0)
+
+
 @pytest.fixture(params=[False, True], ids=["direct", "registered"])
-def registered(request, monkeypatch):
+def registered(request, monkeypatch, lowered_alone):
     monkeypatch.setattr(Chain, "make", partial(Unit, registered=request.param))
     return request.param
 
@@ -129,7 +134,7 @@ def test_a_module_is_elaborated_once_for_the_engine_and_in_each_place_for_a_wave
     assert "unit2" in (tmp_path / "run.vcd").read_text()
 
 
-def test_words_of_a_module_are_made_once_for_equal_constants_at_its_inputs(monkeypatch):
+def test_words_of_a_module_are_made_once_for_equal_constants_at_its_inputs(monkeypatch, lowered_alone):
     lowered = []
     lower_module = lowering._Library._lower
     monkeypatch.setattr(
@@ -142,10 +147,15 @@ def test_words_of_a_module_are_made_once_for_equal_constants_at_its_inputs(monke
     assert design.settled
 
 
-def test_a_module_with_a_path_from_input_to_output_becomes_a_part_of_the_design():
+def test_a_module_with_a_path_from_input_to_output_becomes_a_part_of_the_design(lowered_alone):
     model = SimulationModel(Chain(), modules=as_modules)
     design = lowering.lower(model.compact, pack=True)
     assert not design.settled
+
+
+def test_a_small_module_becomes_a_part_of_the_design():
+    model = SimulationModel(Chain(), modules=partial(as_modules, registered=True))
+    assert not lowering.lower(model.compact, pack=True).settled
 
 
 def test_the_key_of_a_model_changes_with_a_module():

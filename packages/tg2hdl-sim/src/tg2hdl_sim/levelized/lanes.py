@@ -10,8 +10,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tg2hdl_sim.levelized.nodes import Design
 from tg2hdl_sim.levelized.operands import CONST, Operand, sources
+from tg2hdl_sim.levelized.refinement import Refinement
 
 __all__ = ["LANES", "find_lanes", "memory_groups"]
 
@@ -114,18 +117,52 @@ class _Colours:
     def refine(self) -> None:
         """Refine until nothing changes and every colour is of one node or of enough for a loop."""
         self._start()
+        refinement = Refinement(self._reads())
         while True:
-            count = 0
-            for _ in range(ROUNDS):
-                found = self._round()
-                if found == count:
-                    break
-                count = found
-            else:
+            if not self._settle_at_once(refinement) and not self._settle():
                 self._separate(lambda members: True)
                 return
             if not self._separate(lambda members: 1 < len(members) < LANES):
                 return
+
+    def _settle(self) -> bool:
+        """Refine round by round; returns whether that ended."""
+        count = 0
+        for _ in range(ROUNDS):
+            found = self._round()
+            if found == count:
+                return True
+            count = found
+        return False
+
+    def _settle_at_once(self, refinement: Refinement) -> bool:
+        """Refine by hashes; returns whether the colours are those of `_settle`."""
+        before, before_segments = self.colour, dict(self.segment_colour)
+        start = np.array([*map(before.__getitem__, self.order), *before_segments.values()], np.int64)
+        found = refinement.settled(start, ROUNDS)
+        if found is None:
+            return False
+        colours = found.tolist()
+        self.colour = dict(zip(self.order, colours, strict=False))
+        self.segment_colour = dict(zip(before_segments, colours[len(self.order) :], strict=True))
+        count = len(set(colours))
+        # No collision of hashes: every colour is within one of those before, and a round changes nothing.
+        if len(set(zip(start.tolist(), colours, strict=True))) == count == self._round():
+            return True
+        self.colour, self.segment_colour = before, before_segments
+        return False
+
+    def _reads(self) -> list[list[int]]:
+        """Return what each node and each segment reads, by their places among all of them."""
+        nodes, places = self.design.nodes, {n: place for place, n in enumerate(self.order)}
+        found = [[places[s] for s in self.sources[n]] for n in self.order]
+        for place, n in enumerate(self.order):
+            if nodes[n].op == "read":
+                found[place].append(len(self.order) + nodes[n].data)
+        for segment in self.segment_colour:
+            read = (*self.write_sources.get(segment, ()), *self.readers[segment])
+            found.append([places[n] for n in read])
+        return found
 
     def _classes(self) -> tuple[list[list[int]], list[list[int]]]:
         nodes: defaultdict[int, list[int]] = defaultdict(list)

@@ -29,6 +29,9 @@ from tg2hdl_sim.model import CLOCK, Elaboration
 
 __all__ = ["lower"]
 
+FEWEST_CELLS = 256
+"""Of a module that is lowered by itself."""
+
 _REFUSED = {
     nir.AsyncPrint: "Print",
     nir.SyncPrint: "Print",
@@ -82,7 +85,8 @@ class _Library:
     """The modules of a design, lowered once for each set of constants at their inputs.
 
     A module with a combinational path from an input to an output is not here: bits that it packs into one word may be
-    on a path of the design through both of them.
+    on a path of the design through both of them.  A small one neither: it passes words on, and what reads them decides
+    where they are cut.
 
     Attributes
     ----------
@@ -101,7 +105,8 @@ class _Library:
             if isinstance(cell, nir.Instance) and cell.type in self.modules:
                 keys[index] = key = cell.type, self._constants(cell)
                 if key not in known:
-                    known[key] = self._lower(*key)
+                    small = self.modules[cell.type].cells < FEWEST_CELLS
+                    known[key] = None if small else self._lower(*key)
         inlined = {name for (name, _), words in known.items() if words is None}
         self.netlist = elaboration.netlist_with(inlined)
         self.words = {

@@ -95,7 +95,8 @@ def _built_in() -> str:
 
 
 def _instructions() -> str:
-    return isa_page(Config(float=True, functions=True, divide=True, output_stationary=True))
+    parts = dict.fromkeys(("float", "functions", "divide", "zero_points", "output_stationary"), True)
+    return isa_page(Config(**parts))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -40,6 +40,8 @@ class Config:
         reduction (0 to 1 + levels).
     float, functions, divide : bool
         Whether there are FP32 operations; FP32 division, root, exp2, log2 and sine; integer division.
+    zero_points : bool
+        Whether there is `requantz`: requantization with a zero point.
     output_stationary : bool
         Whether the matrix unit also keeps `rows` x `columns` sums of 32 bits: `outer` adds to all of them.
     float_stages, function_stages : int
@@ -71,6 +73,7 @@ class Config:
     float: bool = False
     functions: bool = False
     divide: bool = False
+    zero_points: bool = False
     output_stationary: bool = False
     float_stages: int = 5
     function_stages: int = 16

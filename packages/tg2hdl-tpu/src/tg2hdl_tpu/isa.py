@@ -15,7 +15,7 @@ from typing import Any
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu.config import ADDRESS_BITS, Config
-from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS, VectorOp
+from tg2hdl_tpu.vector_ops import PARTS, VECTOR_OPS, VectorOp, uses_zero_point
 
 __all__ = [
     "FIELDS",
@@ -138,6 +138,10 @@ class Opcode:
         return not self.part or bool(getattr(config, self.part))
 
 
+def _part(op: VectorOp) -> str:
+    return op.part if uses_zero_point(op) else ""
+
+
 def _opcodes() -> Iterator[Opcode]:
     scalar: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("halt", (), "wait for all work, then stop"),
@@ -170,7 +174,7 @@ def _opcodes() -> Iterator[Opcode]:
     )
     yield Opcode("store", 19, "dma", ("a", "a_reg", "b", "b_reg", "count"), "VMEM rows to external memory")
     for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):
-        yield Opcode(op.name, code, "vector", (*_DST, *_A, *_B, *_SHAPE), op.summary, op)
+        yield Opcode(op.name, code, "vector", (*_DST, *_A, *_B, *_SHAPE), op.summary, op, _part(op))
     # They take the way of a vector instruction that writes nothing, so they have codes of its range.
     part = "output_stationary"
     yield Opcode(
@@ -311,16 +315,21 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     def one_of(names: Iterable[str]) -> Any:
         return reduce(or_, [f.opcode == OPCODES[name].code for name in names])
 
-    vector = (f.opcode >= FIRST_VECTOR) & (f.opcode < FIRST_VECTOR + len(VECTOR_OPS))
+    there = [op.name for op in VECTOR_OPS if OPCODES[op.name].exists(config)]
+    last = OPCODES[there[-1]].code
+    vector = (f.opcode >= FIRST_VECTOR) & (f.opcode < last + 1)
+    unknown = [op.name for op in VECTOR_OPS if op.name not in there and OPCODES[op.name].code < last]
     long = one_of(op.name for op in VECTOR_OPS if op.is_long)
     others = [name for name, opcode in OPCODES.items() if opcode.form != "vector" and opcode.exists(config)]
     of_sums = [name for name in others if OPCODES[name].form == "sums"]
     weights, tile = (f.opcode == OPCODES[name].code for name in ("weights", "tile"))
     crossbar = f.pre == PRE.index("xlu")
     shifts = crossbar & (f.xlu < 2)
-    uses_k = one_of(op.name for op in VECTOR_OPS if op.uses_k)
+    uses_k = one_of(op.name for op in VECTOR_OPS if op.uses_k and op.name in there)
     combines = (f.levels != 0) | (f.accumulate == 1)
     yield (vector == 0) & (one_of(others) == 0), "no instruction has this opcode"
+    if unknown:
+        yield one_of(unknown), "this machine does not have the operation"
     yield one_of(["set", "lda"]) & (f.dst_reg == 0), "a0 is always zero"
     yield (f.opcode == OPCODES["lda"].code) & (f.k >= config.lanes), "no such lane"
     yield (one_of(["weights", "load", "store", *of_sums]) | vector) & (f.count == 0), "no rows"

@@ -108,7 +108,7 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
                 "load", dst=row, dst_reg=register, b=outside, b_reg=rng.choice((0, 1)), count=count
             )
         return Instruction("store", a=row, a_reg=register, b=outside, b_reg=rng.choice((0, 1)), count=count)
-    op = rng.choice([op for op in BY_NAME.values() if not op.is_long or getattr(config, op.part)])
+    op = rng.choice([op for op in BY_NAME.values() if not op.part or getattr(config, op.part)])
     pre = rng.choice((0, 0, 0, 1, 2, 3)) if not op.is_long else rng.choice((0, 0, 3))
     if pre == 1 and not traps:
         pre = 2

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BY_NAME", "PARTS", "VECTOR_OPS", "VectorOp"]
+__all__ = ["BY_NAME", "PARTS", "VECTOR_OPS", "VectorOp", "uses_zero_point"]
 
 #: Parts that a machine may have, as `Config` names them.
 PARTS = ("float", "functions", "divide")
@@ -41,7 +41,7 @@ class VectorOp:
     reads_b, reads_c, uses_k : bool
         Whether it has a second operand, the old destination, a parameter.
     part : str
-        What a machine must have for it: ``float``, ``functions`` or ``divide``; empty for all machines.
+        What a machine must have for it: ``float``, ``functions``, ``divide`` or ``zero_points``; empty for all.
     """
 
     name: str
@@ -57,7 +57,7 @@ class VectorOp:
     @property
     def kind(self) -> int:
         """Which way its rows take: 0 with ReLU and reduction, 1 floats, 2 functions and division."""
-        return ("", "float").index(self.part) if self.part in ("", "float") else 2
+        return {"": 0, "zero_points": 0, "float": 1}.get(self.part, 2)
 
     @property
     def is_long(self) -> bool:
@@ -120,6 +120,12 @@ def _requantize(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
     product = a.astype(np.int64) * (b.astype(np.int64) & 0xFFFF)
     rounded = (product + ((1 << k) >> 1)) >> k
     return np.clip(rounded, -128, 127).astype(np.int32)
+
+
+def _requantize_to_zero_point(a: Rows, b: Rows, c: Rows, k: int) -> Rows:
+    rounded = (a.astype(np.int64) * (b.astype(np.int64) & 0xFFFF) + ((1 << k) >> 1)) >> k
+    zero = (b >> 16).astype(np.int8)
+    return np.clip(rounded + zero, -128, 127).astype(np.int32)
 
 
 def _bytes(a: Rows, b: Rows, f: Callable[[Rows, Rows], Rows]) -> Rows:
@@ -313,7 +319,21 @@ VECTOR_OPS: tuple[VectorOp, ...] = (
         lambda a, b, c, k: _divided(_u(a), _u(b), 1),
         part="divide",
     ),
+    VectorOp(
+        "requantz",
+        "as requant before it is clamped, plus bits 23:16 of b as int8; then clamped to int8",
+        "requantize(a, ub, k, (int8_t)(ub >> 16))",
+        _requantize_to_zero_point,
+        uses_k=True,
+        part="zero_points",
+    ),
 )
 """In the order of their codes."""
+
+
+def uses_zero_point(op: VectorOp) -> bool:
+    """Whether only machines with zero points have an operation; the decoders of others do not know it."""
+    return op.part == "zero_points"
+
 
 BY_NAME = {op.name: op for op in VECTOR_OPS}

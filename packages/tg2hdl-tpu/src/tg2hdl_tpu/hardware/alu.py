@@ -16,12 +16,14 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.hardware.counts import leading_of_bytes, leading_zeros, ones, ones_of_bytes
 from tg2hdl_tpu.hardware.records import is_one_of
-from tg2hdl_tpu.vector_ops import VECTOR_OPS
+from tg2hdl_tpu.vector_ops import VECTOR_OPS, VectorOp, uses_zero_point
 
 __all__ = ["CONTROLS", "SHORT", "Alu", "controls", "decoded", "operations"]
 
-SHORT = tuple(op for op in VECTOR_OPS if not op.is_long)
-"""Operations of this unit."""
+SHORT = tuple(op for op in VECTOR_OPS if not op.is_long and not uses_zero_point(op))
+"""Operations of this unit in all machines."""
+
+_ZERO = tuple(op for op in VECTOR_OPS if uses_zero_point(op))
 
 _COMPARES = ("max", "min", "maxu", "minu", "lt", "ltu", "eq", "ne", "max8", "min8")
 
@@ -76,20 +78,29 @@ _SECOND = (
 """Controls that are needed after the first stage."""
 
 
-def controls() -> dict[str, tuple[str, ...]]:
+def controls(*, zero_points: bool = False) -> dict[str, tuple[str, ...]]:
     """Return all controls, with the operations that set them."""
-    return CONTROLS | {f"own {op.name}": (op.name,) for op in SHORT if op.hardware}
+    found = CONTROLS | {f"own {op.name}": (op.name,) for op in SHORT if op.hardware}
+    if zero_points:
+        names = tuple(op.name for op in _ZERO)
+        found |= {name: (*found[name], *names) for name in ("product", "requant")} | {"zero": names}
+    return found
 
 
-def operations(opcode: Any) -> Value:
-    """Return a bit for each of `SHORT`: whether it is the one of this opcode."""
-    return Cat(is_one_of(opcode, (op.name,)) for op in SHORT)
+def _operations(zero_points: bool) -> tuple[VectorOp, ...]:
+    return SHORT + (_ZERO if zero_points else ())
 
 
-def decoded(operation: Any) -> Value:
+def operations(opcode: Any, *, zero_points: bool = False) -> Value:
+    """Return a bit for each operation of this unit: whether it is the one of this opcode."""
+    return Cat(is_one_of(opcode, (op.name,)) for op in _operations(zero_points))
+
+
+def decoded(operation: Any, *, zero_points: bool = False) -> Value:
     """Return the bits of `controls` for the bits of `operations`."""
-    bits = {op.name: operation[n] for n, op in enumerate(SHORT)}
-    return Cat(reduce(or_, [bits[name] for name in names]) for names in controls().values())
+    bits = {op.name: operation[n] for n, op in enumerate(_operations(zero_points))}
+    found = controls(zero_points=zero_points).values()
+    return Cat(reduce(or_, [bits[name] for name in names]) for names in found)
 
 
 def _where(condition: Any, value: Any) -> Value:
@@ -114,6 +125,8 @@ class Alu(wiring.Component):
     ----------
     registers : int
         0 is combinational, 1 registers the result, up to 5 cut products, sums and the shift of a product.
+    zero_points : bool
+        Whether it has `requantz`.
 
     Members
     -------
@@ -126,11 +139,11 @@ class Alu(wiring.Component):
     result : Out(signed(32))
     """
 
-    def __init__(self, registers: int = 0) -> None:
-        self.registers = registers
+    def __init__(self, registers: int = 0, *, zero_points: bool = False) -> None:
+        self.registers, self.zero_points = registers, zero_points
         super().__init__(
             {
-                "next_control": In(len(controls())),
+                "next_control": In(len(controls(zero_points=zero_points))),
                 "next_k": In(6),
                 "next_relu": In(1),
                 "a": In(signed(32)),
@@ -150,21 +163,37 @@ class Alu(wiring.Component):
             for name, port in (("control", self.next_control), ("k", self.next_k), ("relu", self.next_relu))
         )
         m.d.sync += [control.eq(self.next_control), self.k.eq(self.next_k), relu.eq(self.next_relu)]
-        on = dict(zip(controls(), control, strict=True))
+        on = dict(zip(controls(zero_points=self.zero_points), control, strict=True))
         late = {"k": self.k, "relu": relu}
+        kept = ["relu", "requant"]
+        if self.zero_points:
+            late["zero"] = self.factor[16:24] & on["zero"].replicate(8)
+            kept.append("zero")
+        # A sum with a byte may be in range though the first part of it is not.
+        more = int(self.zero_points)
         first = self._cut(m, "a", **late, **{name: on[name] for name in _SECOND}, **self._first(m, on))
-        late = {name: first[name] for name in ("relu", "requant")}
+        late = {name: first[name] for name in kept}
         # Only `requant` shifts here, so that others find their word in the window.
         x = self._cut(m, "b", k=_where(first["requant"], first["k"]), **late, **self._second(first))
         total = (x["low"][:32] + (x["word"] | x["right"] | x["left"] | x["addend"]))[:32]
-        late = {name: x[name] for name in ("relu", "requant")}
-        bits, beyond, negative = _window(Cat(Const(0, 1), total, x["low"][32:]), Const(0, 1), x["k"], 5)
+        late = {name: x[name] for name in kept}
+        bits, beyond, negative = _window(
+            Cat(Const(0, 1), total, x["low"][32:]), Const(0, 1), x["k"], 5, more=more
+        )
         x = self._cut(m, "c", **late, k=x["k"][:5], bits=bits, beyond=beyond, negative=negative)
-        late = {name: x[name] for name in ("relu", "requant", "negative")}
-        byte, beyond, _ = _window(x["bits"], x["beyond"], x["k"], 4, 3, 2, 1, 0, sign=x["negative"])
+        late = {name: x[name] for name in (*kept, "negative")}
+        byte, beyond, _ = _window(
+            x["bits"], x["beyond"], x["k"], 4, 3, 2, 1, 0, sign=x["negative"], more=more
+        )
         word = _where(~x["requant"], x["bits"][1:33])
         x = self._cut(m, "d", **late, byte=byte, beyond=beyond, word=word)
-        # Rounded half up; what was shifted out last is the lowest bit.
+        result = self._with_zero_point(x) if self.zero_points else self._rounded(x)
+        m.d.comb += self.result.eq(self._cut(m, "e", result=result)["result"])
+        return m
+
+    @staticmethod
+    def _rounded(x: dict[str, Any]) -> Value:
+        """The result; what was shifted out last, the lowest bit, rounds half up."""
         rounded = (x["byte"][1:] + x["byte"][0])[:8]
         high = x["byte"][8] ^ x["negative"]
         beyond = x["beyond"] | high | x["byte"][:8].all() & ~x["byte"][8]
@@ -173,8 +202,19 @@ class Alu(wiring.Component):
         result = x["word"] | (Cat(low, sign.replicate(25)) & x["requant"].replicate(32))
         # What is negative before it is rounded is negative or 0.
         below = x["relu"] & Mux(x["requant"], x["negative"], x["word"][31])
-        m.d.comb += self.result.eq(self._cut(m, "e", result=_where(~below, result))["result"])
-        return m
+        return _where(~below, result)
+
+    @staticmethod
+    def _with_zero_point(x: dict[str, Any]) -> Value:
+        """The same with a bit more, to which a byte is added before the result is clamped."""
+        total = x["byte"][1:].as_signed() + x["zero"].as_signed() + x["byte"][0]
+        beyond = x["beyond"] | (x["byte"][-1] ^ x["negative"])
+        sign = Mux(beyond, x["negative"], total[10])
+        fits = ~beyond & (total[7:11].all() | ~total[7:11].any())
+        low = Mux(fits, total[:7], (~sign).replicate(7))
+        result = x["word"] | (Cat(low, sign.replicate(25)) & x["requant"].replicate(32))
+        below = x["relu"] & Mux(x["requant"], sign, x["word"][31])
+        return _where(~below, result)
 
     def _cut(self, m: Module, name: str, **values: Any) -> dict[str, Any]:
         """Register the values if there is a cut here."""
@@ -264,15 +304,17 @@ def _word(value: Any) -> Value:
     return Cat(value, Const(0, 32 - len(value))) if len(value) < 32 else value[:32]
 
 
-def _window(bits: Any, beyond: Any, k: Any, *steps: int, sign: Any = None) -> tuple[Value, Value, Value]:
-    """Some steps of a shift of a signed value to its bits k - 1 to k + 7; the first has number -1.
+def _window(
+    bits: Any, beyond: Any, k: Any, *steps: int, sign: Any = None, more: int = 0
+) -> tuple[Value, Value, Value]:
+    """Some steps of a shift of a signed value to its bits k - 1 to k + 7 + `more`; the first has number -1.
 
     Returns the bits, whether any above them is not as the sign, and the sign.
     """
     sign = bits[-1] if sign is None else sign
     for n in steps:
         # What the steps that follow may still need.
-        width = 8 + (1 << n)
+        width = 8 + more + (1 << n)
         kept, over = bits[:width], bits[width:]
         beyond = beyond | (~k[n] & (over != sign.replicate(len(over))))
         moved = Cat(bits[1 << n :], sign.replicate(1 << n))[:width]

@@ -240,16 +240,16 @@ class TensorCore(wiring.Component):
         a = passed
         control = before = ages[at]
         # Decoded once, in two steps; each lane has a register of its own.
-        controls = operations(ages[max(at - 3, 0)].opcode)
+        controls = operations(ages[max(at - 3, 0)].opcode, zero_points=config.zero_points)
         for step, name in ((2, "operations"), (1, "controls")):
             if at > step:
                 later = Signal(len(controls), name=name, reset_less=True)
                 m.d.sync += later.eq(controls)
                 controls = later
-            controls = decoded(controls) if step == 2 else controls
+            controls = decoded(controls, zero_points=config.zero_points) if step == 2 else controls
         results = []
         for lane in range(config.lanes):
-            m.submodules[f"lane{lane}"] = alu = Alu(config.alu_registers)
+            m.submodules[f"lane{lane}"] = alu = Alu(config.alu_registers, zero_points=config.zero_points)
             part = slice(32 * lane, 32 * lane + 32)
             m.d.comb += [
                 alu.a.eq(a[part]),

@@ -53,7 +53,9 @@ def prepared(
     is_dma = is_load | is_store
     is_vector = x.opcode[5:].any()  # FIRST_VECTOR
     permute = is_vector & (x.pre == 3) & (x.xlu == 3)
-    with_b = is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_b))
+    with_b = is_one_of(
+        x.opcode, (op.name for op in VECTOR_OPS if op.reads_b and OPCODES[op.name].exists(config))
+    )
     reads_b = is_vector & ~x.constant & (permute | with_b)
     a_row, to_row = Signal(signed(28), name="a_row"), Signal(signed(28), name="to_row")
     shifts = {0, *part_logs(config, 1), *part_logs(config, 2)}

@@ -70,8 +70,8 @@ inline int64_t field(const uint64_t *w, int low, int width, bool is_signed) {
     return (int64_t)v;
 }
 
-inline int32_t requantize(int32_t a, uint32_t ub, int k) {
-    int64_t r = ((int64_t)a * (int64_t)(ub & 0xFFFF) + ((1ll << k) >> 1)) >> k;
+inline int32_t requantize(int32_t a, uint32_t ub, int k, int zero = 0) {
+    int64_t r = (((int64_t)a * (int64_t)(ub & 0xFFFF) + ((1ll << k) >> 1)) >> k) + zero;
     return r < -128 ? -128 : r > 127 ? 127 : (int32_t)r;
 }
 

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_sim.collection import paused_collection
+from tg2hdl_sim.collection import paused_collection, rare_collection
 
 
 def test_the_collector_runs_again_after_an_error():
@@ -23,3 +23,24 @@ def test_a_collector_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_rare_collector_has_its_thresholds_again_after_an_error():
+    before = gc.get_threshold()
+    with rare_collection():
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before
+    with pytest.raises(InputError), rare_collection():
+        raise InputError("bad", hint="good")
+    assert gc.get_threshold() == before
+
+
+def test_a_collector_whose_threshold_was_zero_stays_off():
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        with rare_collection():
+            assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from tg2hdl_ir.analysis.accumulators import accumulator_ranges
 from tg2hdl_ir.analysis.axes import AxisInfo, analyze_axes
@@ -26,7 +27,7 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
-from tg2hdl_lower.lanes.interleavings import interleavings
+from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
 from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.memories import Memories, element_ranges
@@ -52,7 +53,7 @@ from tg2hdl_lower.sharing.multipliers import (
 )
 from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
 
-__all__ = ["Planning", "plan_kernel"]
+__all__ = ["Planning", "PreparedKernel", "plan_kernel"]
 
 MEMORY_CYCLES = 2
 
@@ -104,22 +105,50 @@ def plan_kernel(
     UnsupportedError
         When there is no hardware for an operation; a `BudgetError` when the options allow too little of it.
     """
-    options = options or LowerOptions()
-    planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)
-    plan = planning.interleaved(flat)
-    if plan.ii > 1 and not planning.waits_for_multipliers(plan):
-        flat, plan = planning.warmed_up(flat, plan)
-    shorter = _lower_latency_units(plan, options)
-    least = WORTH_A_SLOWER_UNIT * _longest(plan)
-    plan = planning.chaining(flat, plan)
-    if shorter:
-        units = replace(options, units={**options.units, **shorter})
-        trial = replace(planning, options=units).interleaved(flat)
-        if _longest(trial) <= least and _longest(trial) < _longest(plan):
-            names = ", ".join(sorted(shorter.values()))
-            note = f"lower-latency units shorten accumulator stalls: {names}"
-            plan = replace(trial, notes=(*trial.notes, note))
-    return planning.marked(plan)
+    return PreparedKernel.of(kernel, options, lanes, layouts, storage, roles).plan(shared)
+
+
+@dataclass(frozen=True)
+class PreparedKernel:
+    """A kernel that is planned more than once, as others decide which of its units are shared.
+
+    What does not depend on the shared units is computed once.
+    """
+
+    planning: Planning
+    flat: KernelIR
+
+    @classmethod
+    def of(
+        cls,
+        kernel: KernelIR,
+        options: LowerOptions | None = None,
+        lanes: dict[int, int] | None = None,
+        layouts: dict[int, Layout] | None = None,
+        storage: dict[int, DType] | None = None,
+        roles: Mapping[int, MemoryRole] | None = None,
+    ) -> PreparedKernel:
+        """Prepare a kernel; parameters and errors are those of `plan_kernel`."""
+        return cls(*Planning.of(kernel, options or LowerOptions(), lanes, layouts, storage, (), roles))
+
+    def plan(self, shared: Collection[str] = ()) -> HardwarePlan:
+        """Plan it with these units outside; errors as of `plan_kernel`."""
+        planning, flat = replace(self.planning, shared=frozenset(shared)), self.flat
+        options = planning.options
+        plan = planning.interleaved(flat)
+        if plan.ii > 1 and not planning.waits_for_multipliers(plan):
+            flat, plan = planning.warmed_up(flat, plan)
+        shorter = _lower_latency_units(plan, options)
+        least = WORTH_A_SLOWER_UNIT * _longest(plan)
+        plan = planning.chaining(flat, plan)
+        if shorter:
+            units = replace(options, units={**options.units, **shorter})
+            trial = replace(planning, options=units).interleaved(flat)
+            if _longest(trial) <= least and _longest(trial) < _longest(plan):
+                names = ", ".join(sorted(shorter.values()))
+                note = f"lower-latency units shorten accumulator stalls: {names}"
+                plan = replace(trial, notes=(*trial.notes, note))
+        return planning.marked(plan)
 
 
 def _check_stores(kernel: KernelIR, flat: KernelIR) -> None:
@@ -155,6 +184,10 @@ def _longest(plan: HardwarePlan) -> int:
     return plan.cycles({v.name: v.high for v in plan.kernel.variables})
 
 
+_FlowKey: TypeAlias = tuple[KernelIR, bool, str]
+"""Kernel with its loops chosen, whether a sum is chained, and units by op."""
+
+
 @dataclass(frozen=True)
 class Planning:
     """Common data of all trials of a kernel.
@@ -167,6 +200,10 @@ class Planning:
     chained : bool
         Whether a sum of floats starts at zero by an AND straight before its unit and comes back without a register:
         the shortest recurrence, with more logic between two registers.
+    flows : dict
+        Nodes of the kernels that were planned, by what they depend on besides the fields that no trial changes.
+    tiled : dict
+        Kernels with interleaved outputs, by the kernel without them.
     """
 
     info: AxisInfo
@@ -175,6 +212,8 @@ class Planning:
     options: LowerOptions
     shared: frozenset[str]
     chained: bool = False
+    flows: dict[_FlowKey, tuple[KernelIR, Dataflow]] = field(default_factory=dict, compare=False, repr=False)
+    tiled: dict[tuple[KernelIR, Tiles], KernelIR] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -210,19 +249,11 @@ class Planning:
 
     def finished(self, kernel: KernelIR, interval: int = 1) -> HardwarePlan:
         """Plan of a kernel whose loops are chosen, with at least this initiation interval."""
-        registers, memories, options = self.registers, self.memories, self.options
-        kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
-        known = {
-            r.idx: registers[origin]
-            for r in kernel.registers
-            if (origin := r.idx if r.origin is None else r.origin) in registers
-        }
-        kernel = clear_with_last(choose_initial_late(kernel), floats=not self.chained)
-        flow = build_dataflow(kernel, memories, known, Binder(options, kernel.where))
-        flow = bind_products(replay_loads(flow), options.timing.product_latency)
-        flow = bind_constant_products(flow)
-        if options.multipliers is not None:
-            flow = bind_unit_products(flow)
+        memories, options = self.memories, self.options
+        key = kernel, self.chained, str(options.units)
+        if key not in self.flows:
+            self.flows[key] = self._dataflow(kernel)
+        kernel, flow = self.flows[key]
         flow = bind_shared_units(flow, self.shared)
         ports = {i: memories.read_ports(i) for i in memories.layouts}
         delays = port_registers(flow, ports)
@@ -254,6 +285,21 @@ class Planning:
             latencies={i: memories.read_latency(i) for i in memories.layouts},
             notes=(_reason(found.ii, least),) if found.ii > interval else (),
         )
+
+    def _dataflow(self, kernel: KernelIR) -> tuple[KernelIR, Dataflow]:
+        """The kernel as it is scheduled, and its nodes with units of their own."""
+        registers, options = self.registers, self.options
+        kernel = balance(forward_registers(kernel), regroup_floats=options.float_order == "relaxed")
+        known = {
+            r.idx: registers[origin]
+            for r in kernel.registers
+            if (origin := r.idx if r.origin is None else r.origin) in registers
+        }
+        kernel = clear_with_last(choose_initial_late(kernel), floats=not self.chained)
+        flow = build_dataflow(kernel, self.memories, known, Binder(options, kernel.where))
+        flow = bind_products(replay_loads(flow), options.timing.product_latency)
+        flow = bind_constant_products(flow)
+        return kernel, flow if options.multipliers is None else bind_unit_products(flow)
 
     def _scheduled(
         self, flow: Dataflow, ports: Mapping[int, int], delays: PortRegisters, interval: int
@@ -307,14 +353,14 @@ class Planning:
                 break
         return best
 
-    def _shorter(
-        self, best: HardwarePlan, flat: KernelIR, tiles: tuple[tuple[int, int], ...]
-    ) -> HardwarePlan:
+    def _shorter(self, best: HardwarePlan, flat: KernelIR, tiles: Tiles) -> HardwarePlan:
         """The better one of a plan and that with these outputs interleaved."""
-        kernel = flat
-        for axis, tile in tiles:
-            kernel = interleave(kernel, self.info, axis, tile)
-        trial = self.finished(kernel)
+        if (flat, tiles) not in self.tiled:
+            kernel = flat
+            for axis, tile in tiles:
+                kernel = interleave(kernel, self.info, axis, tile)
+            self.tiled[flat, tiles] = kernel
+        trial = self.finished(self.tiled[flat, tiles])
         if _longest(trial) >= _longest(best):
             return best
         described = " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)

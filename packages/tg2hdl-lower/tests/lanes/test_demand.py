@@ -86,3 +86,12 @@ def test_interval_of_ports():
     assert port_interval(demands, {0: 2, 1: 2, 2: 4}) == (3, "9 reads of buffer 2, which has 4 ports")
     assert port_interval(demands[:2], {0: 4, 1: 2}) == (2, "2 writes of buffer 1, which has 1 port")
     assert port_interval(demands[:1], {0: 3}) == (1, "")
+
+
+def test_what_gates_imply_partly_changes_only_buffers_with_gates():
+    kernel = canonicalize(padded_convolution(1, (6, 5), (3, 3), (1, 1)))
+    loose, tight = buffer_accesses(kernel), buffer_accesses(kernel, partly=True)
+    gated = {idx for idx, use in loose.items() if use.gated}
+    assert gated
+    assert gated != set(loose)
+    assert {idx for idx in loose if tight[idx] is not loose[idx]} == gated

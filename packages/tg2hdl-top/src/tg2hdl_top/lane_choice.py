@@ -61,11 +61,8 @@ MAX_TURNS = 12
 
 _Candidates = dict[tuple[frozenset[int], int], list[dict[int, int]]]
 
-_accesses: MutableMapping[KernelIR, tuple[dict[int, BufferAccesses], _Candidates]] = WeakKeyDictionary()
-"""Of the kernels that are alive, with lanes by legal axes and their number: a kernel is placed several times."""
-
-_tight_accesses: MutableMapping[KernelIR, dict[int, BufferAccesses]] = WeakKeyDictionary()
-"""The same with all that gates imply."""
+_candidates: MutableMapping[KernelIR, _Candidates] = WeakKeyDictionary()
+"""Of the kernels that are alive, lanes by legal axes and their number: a kernel is placed several times."""
 
 
 @dataclass
@@ -166,9 +163,8 @@ class LaneChooser:
         self.recurrence = recurrence_latency(self.kernel, options) if self.info.floats else 1
         self.products = leaf_multiplications(self.kernel)
         self.packing = packing_axes(self.kernel, element_ranges(storage)) & self.info.independent
-        if self.kernel not in _accesses:
-            _accesses[self.kernel] = buffer_accesses(self.kernel), {}
-        self.accesses, self._known_candidates = _accesses[self.kernel]
+        self.accesses = buffer_accesses(self.kernel)
+        self._known_candidates = _candidates.setdefault(self.kernel, {})
         self._paths = _paths(self.kernel)
         self._layouts: dict[tuple[int, tuple[tuple[int, int], ...]], Layout] = {}
 
@@ -176,9 +172,7 @@ class LaneChooser:
         """Lanes with the fewest cycles within the budget."""
         best = self._chosen()
         if best.results > 1:
-            if self.kernel not in _tight_accesses:
-                _tight_accesses[self.kernel] = buffer_accesses(self.kernel, partly=True)
-            self.accesses = _tight_accesses[self.kernel]
+            self.accesses = buffer_accesses(self.kernel, partly=True)
             self._layouts.clear()
             tight = self._chosen()
             if tight.cycles <= best.cycles and tight.results < best.results:

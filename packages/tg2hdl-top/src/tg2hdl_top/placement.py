@@ -14,6 +14,7 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
 from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
+from tg2hdl_lower.planner import PreparedKernel
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import (
     BufferLayout,
@@ -122,10 +123,14 @@ def _placed(
             "roles": roles[number],
         }
 
+    prepared = [
+        PreparedKernel.of(choices[number].kernel, options, **arguments(number))
+        for number in range(len(program.calls))
+    ]
+
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
-        choice = choices[number]
-        planned = plan_kernel(choice.kernel, options, shared=shared, **arguments(number))
-        return replace(planned, notes=(choice.why, *planned.notes)) if choice.why else planned
+        planned, why = prepared[number].plan(shared), choices[number].why
+        return replace(planned, notes=(why, *planned.notes)) if why else planned
 
     plans = [plan(number) for number in range(len(program.calls))]
     shared: set[str] = set()

@@ -13,6 +13,7 @@ from tg2hdl.progress import step
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl_backend import capture
 from tg2hdl_ir.errors import InputError
+from tg2hdl_sim.collection import rare_collection
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["compile_model_to_hardware"]
@@ -86,7 +87,8 @@ def compile_model_to_hardware(
     prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
     if prepare is not None:
         example_inputs = prepare(*example_inputs)
-    with step(f"compiling {name or getattr(model, '__name__', type(model).__name__)}") as say:
+    label = name or getattr(model, "__name__", type(model).__name__)
+    with rare_collection(), step(f"compiling {label}") as say:
         say("kernels of the model")
         captured = capture(model, *example_inputs, name=name)
         if part is not None and options.weights == "external":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tg2hdl_ir.analysis.affine import AffineAnalysis
 from tg2hdl_ir.analysis.axes import AxisInfo
@@ -46,6 +47,10 @@ MAX_LAYOUTS = 32
 MAX_SPLIT = 256
 
 
+_leaves: MutableMapping[KernelIR, list[LeafProducts]] = WeakKeyDictionary()
+"""Of the kernels that are alive: a kernel is placed several times."""
+
+
 def multiplications(kernel: KernelIR) -> int:
     """Multipliers of one lane: products in a step of the busiest leaf, whose values are not known at compile time."""
     return max((leaf.products for leaf in leaf_multiplications(kernel)), default=0)
@@ -61,6 +66,8 @@ class LeafProducts(NamedTuple):
 
 def leaf_multiplications(kernel: KernelIR) -> list[LeafProducts]:
     """Products of each leaf loop with one lane."""
+    if kernel in _leaves:
+        return _leaves[kernel]
     ranges = RangeAnalysis()
     found = []
     for path in leaf_paths(flatten(kernel).loop_tree):
@@ -68,6 +75,7 @@ def leaf_multiplications(kernel: KernelIR) -> list[LeafProducts]:
         steps = math.prod(ranges.of(counter)[1] + 1 for counter in counters)
         products = _products(tuple(path[-1].statements()))
         found.append(LeafProducts(products, steps, tuple(counter.axis for counter in counters)))
+    _leaves[kernel] = found
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis, Symbol
 from tg2hdl_ir.analysis.axes import axes_of
@@ -65,8 +66,20 @@ def _accesses(kernel: KernelIR, partly: bool) -> list[Access]:
 
 def buffer_accesses(kernel: KernelIR, *, partly: bool = False) -> dict[int, BufferAccesses]:
     """All memory accesses of a kernel, by buffer; `partly` as of `Constraints`."""
-    found = _accesses(kernel, partly)
-    return {b.idx: BufferAccesses([a for a in found if a.buffer == b.idx]) for b in kernel.buffers}
+    known = _known.setdefault(kernel, {})
+    if partly not in known:
+        # What gates imply partly is the same for buffers without gates: all that is known of their uses is kept.
+        kept = {n: use for n, use in buffer_accesses(kernel).items() if not use.gated} if partly else {}
+        found = _accesses(kernel, partly) if len(kept) < len(kernel.buffers) else []
+        known[partly] = {
+            b.idx: kept.get(b.idx) or BufferAccesses([a for a in found if a.buffer == b.idx])
+            for b in kernel.buffers
+        }
+    return known[partly]
+
+
+_known: MutableMapping[KernelIR, dict[bool, dict[int, BufferAccesses]]] = WeakKeyDictionary()
+"""Of the kernels that are alive: a kernel is placed several times."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,11 @@ class BufferAccesses:
         self._known: dict[tuple[_Factors, Layout], BufferUse] = {}
         self._open: dict[tuple[int, _Factors], _OpenLanes] = {}
         self._digits: dict[tuple[int, Layout], list[Affine] | None] = {}
+
+    @property
+    def gated(self) -> bool:
+        """Whether a gate implies anything about an access."""
+        return any(a.constraints.conditions for a in self.found)
 
     def factors(self, lanes: Mapping[int, int]) -> _Factors:
         """Those of the lanes per axis that matter to the buffer."""

@@ -43,7 +43,7 @@ def test_words_round_trip():
         (Instruction("lda", dst_reg=1, k=16), "no such lane"),
         (Instruction("add"), "no rows"),
         (Instruction("weights", count=5, pre=1), "more tile rows than the 4 of the machine"),
-        (Instruction("tile"), "weights are words (mxu) or bytes (mxu8)"),
+        (Instruction("tile"), "weights are words (mxu) or packed (mxu8)"),
         (Instruction("fadd", count=1), "this machine has no float"),
         (Instruction("add", count=1, segment=5), "no such segment"),
         (Instruction("add", count=1, levels=16, reduce=1), "no such level of the reduction"),

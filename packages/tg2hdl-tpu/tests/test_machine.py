@@ -34,7 +34,7 @@ def test_random_programs_agree_with_the_reference(config, traps):
         np.testing.assert_array_equal(machine.vmem, reference.vmem)
         np.testing.assert_array_equal(machine.xmem, reference.xmem)
         seen.add(result.trap)
-    assert Trap.INT8 in seen if traps else Trap.NONE in seen
+    assert Trap.FORMAT in seen if traps else Trap.NONE in seen
 
 
 def run(text, config=None, **options):
@@ -73,8 +73,8 @@ def test_loads_compute_and_stores_overlap():
         ("set a1, #0\nloop a1\nhalt", Trap.LOOP, 1),
         ("jump 511\n", Trap.ILLEGAL, 511),
         (".vmem 1 = 16\ncopy v[5], v[0], v[1] permute\nhalt", Trap.INDEX, 0),
-        (".vmem 1 = 200\ncopy v[5], v[4], mxu\nhalt", Trap.INT8, 0),
-        (".vmem 1 = 200\ntile v[1], mxu\nhalt", Trap.INT8, 0),
+        (".vmem 1 = 200\ncopy v[5], v[4], mxu\nhalt", Trap.FORMAT, 0),
+        (".vmem 1 = 200\ntile v[1], mxu\nhalt", Trap.FORMAT, 0),
         (".vmem 1 = 0x800000\nlda a1, v[1], k=0\nhalt", Trap.REGISTER, 0),
         ("set a1, #0x7fffff\nset a1, a1, #1\nhalt", Trap.REGISTER, 1),
         ("x: jump x", Trap.LIMIT, 0),

@@ -4,7 +4,7 @@ A line is ``[label:] [instruction | directive] [# comment]``.  Operands stand in
 ``v[10]``, ``v[10+a1]``, ``v[10+a1:2]`` (address, address register, stride; the stride is 1 if left out),
 ``x[0]`` in external memory, ``s[0]`` for a row of the sums of the matrix unit (operand a), ``#5`` and ``#1.5`` for
 constants.  Options follow:
-``n=16 relu reduce=add levels=15 pack seg=4 acc``, ``mxu``, ``mxu8``, ``gather``,
+``n=16 relu reduce=add levels=15 pack seg=4 acc``, ``mxu``, ``mxu8`` (``mxu16``), ``gather``,
 ``rotate=1``, ``broadcast=0``, ``transpose``, ``permute``, ``k=7``.
 
 Directives: ``.vmem ROW = numbers``, ``.xmem ROW = numbers`` (they continue in the next rows),
@@ -341,11 +341,16 @@ def _options(config: Config, line: _Line, opcode: Opcode, values: dict[str, int]
                 "acc": {"accumulate": 1},
                 "pack": {"pack": 1},
                 "mxu": {"pre": PRE.index("mxu")},
-                "mxu8": {"pre": PRE.index("mxu8")},
+                config.packed_mode: {"pre": PRE.index("mxu8")},
                 "gather": {"xlu": GATHER, "a_stride": 0},
                 "transpose": {"pre": PRE.index("xlu"), "xlu": XLU.index("transpose")},
                 "permute": {"pre": PRE.index("xlu"), "xlu": XLU.index("permute")},
             }
+            if name not in flags and re.fullmatch(r"mxu\d+", name):
+                reason = f"{name}: elements of the matrix unit are {config.matrix_format}"
+                raise line.error(
+                    reason, token, f"use {config.packed_mode}, or a machine of another matrix_format"
+                )
             if name not in flags:
                 raise line.error(f"no option is named {name!r}", token, "options: " + ", ".join(flags))
             if name == "gather" and values.get("a_stride", 1) not in (0, 1):

@@ -8,7 +8,10 @@ from typing import Any
 
 from tg2hdl_ir.errors import InputError
 
-__all__ = ["ADDRESS_BITS", "ADDRESS_REGISTERS", "DMA_FIFO", "LOOP_DEPTH", "Config"]
+#: Bits of an element of the matrix unit, by its format.
+MATRIX_FORMATS = {"int8": 8, "int16": 16}
+
+__all__ = ["ADDRESS_BITS", "ADDRESS_REGISTERS", "DMA_FIFO", "LOOP_DEPTH", "MATRIX_FORMATS", "Config"]
 
 ADDRESS_REGISTERS = 8
 ADDRESS_BITS = 24
@@ -26,7 +29,9 @@ class Config:
     lanes : int
         Words of 32 bits in a row: 4, 8, 16 or 32.
     rows, columns : int
-        Size of the matrix unit: int8 factors of a dot product, and dot products; powers of two, at most `lanes`.
+        Size of the matrix unit: factors of a dot product, and dot products; powers of two, at most `lanes`.
+    matrix_format : str
+        Elements of the matrix unit: ``int8`` or ``int16``; their products are added in int32, which wraps.
     vmem_rows : int
         Rows of the scratchpad; a power of two.
     imem_depth : int
@@ -62,6 +67,7 @@ class Config:
     lanes: int = 16
     rows: int = 4
     columns: int = 4
+    matrix_format: str = "int8"
     vmem_rows: int = 1024
     imem_depth: int = 512
     xmem_rows: int = 65536
@@ -87,7 +93,7 @@ class Config:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            kind = bool if type(field.default) is bool else int
+            kind = type(field.default)
             if type(value) is not kind:
                 raise InputError(f"{field.name} is {value!r}, not a {kind.__name__}", where="Config")
         self._one_of("lanes", (4, 8, 16, 32))
@@ -95,6 +101,7 @@ class Config:
         self._one_of("columns", (1, 2, 4, 8, 16, 32))
         self._between("rows", 2, self.lanes)
         self._between("columns", 1, self.lanes)
+        self._one_of("matrix_format", tuple(MATRIX_FORMATS))
         self._one_of("vmem_rows", tuple(1 << k for k in range(4, 16)))
         self._between("vmem_rows", 16, (1 << 15) // self.lanes)
         self._between("imem_depth", 4, 1 << 15)
@@ -113,7 +120,7 @@ class Config:
         self._between("refresh_period", 0, 1 << 20)
         self._between("refresh_cycles", 0, max(self.refresh_period - 1, 0))
 
-    def _one_of(self, name: str, allowed: tuple[int, ...]) -> None:
+    def _one_of(self, name: str, allowed: tuple[Any, ...]) -> None:
         if getattr(self, name) not in allowed:
             raise InputError(
                 f"{name} is {getattr(self, name)}",
@@ -153,6 +160,21 @@ class Config:
     def levels(self) -> int:
         """Levels of a reduction over all lanes."""
         return self.lanes.bit_length() - 1
+
+    @property
+    def matrix_bits(self) -> int:
+        """Bits of an element of the matrix unit."""
+        return MATRIX_FORMATS[self.matrix_format]
+
+    @property
+    def packed(self) -> int:
+        """Elements of the matrix unit that a row has packed."""
+        return self.row_bits // self.matrix_bits
+
+    @property
+    def packed_mode(self) -> str:
+        """How an instruction names packed elements."""
+        return f"mxu{self.matrix_bits}"
 
     @property
     def row_bits(self) -> int:
@@ -202,7 +224,9 @@ class Config:
         """Return the parameters as preprocessor definitions, which drivers and the simulator include."""
         lines = ["#pragma once"]
         for name, value in asdict(self).items():
-            lines.append(f"#define TPU_{name.upper()} {int(value)}")
+            text = f'"{value}"' if isinstance(value, str) else str(int(value))
+            lines.append(f"#define TPU_{name.upper()} {text}")
+        lines.append(f"#define TPU_MATRIX_BITS {self.matrix_bits}")
         lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_CHECK {self.check}"]
         lines.append(f"#define TPU_LATENCIES {{{', '.join(map(str, self.latencies))}}}")
         lines.append(f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(3))}}}")

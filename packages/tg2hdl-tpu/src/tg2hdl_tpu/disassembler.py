@@ -125,7 +125,7 @@ def _options(i: Instruction, config: Config) -> str:
     if "count" in i.opcode.uses and i.count != 1:
         words.append(f"n={i.count}")
     if PRE[i.pre] in ("mxu", "mxu8") and not i.reads_sums:
-        words.append(PRE[i.pre])
+        words.append("mxu" if PRE[i.pre] == "mxu" else config.packed_mode)
     elif PRE[i.pre] == "xlu":
         words.append(f"{XLU[i.xlu]}={i.k}" if i.xlu < 2 else XLU[i.xlu])
     if i.k and not (PRE[i.pre] == "xlu" and i.xlu < 2):

@@ -43,6 +43,7 @@ __all__ = [
 
 INSTRUCTION_BITS = 128
 FIRST_VECTOR = 32
+#: What is before the operation; of the matrix unit: words, and elements packed, which `Config.packed_mode` names.
 PRE = ("none", "mxu", "mxu8", "xlu")
 XLU = ("rotate", "broadcast", "transpose", "permute")
 #: Value of `xlu` without crossbar: rows of `a` by index.
@@ -62,7 +63,7 @@ class Trap(IntEnum):
     PROGRAM = 4  # program counter outside the program memory
     LOOP = 5  # loop stack over- or underflow, or a count below 1
     INDEX = 6  # index of a permutation outside the row
-    INT8 = 7  # operand of the matrix unit beyond int8
+    FORMAT = 7  # operand of the matrix unit beyond the format of its elements
     REGISTER = 8  # address register beyond 24 bits
     LIMIT = 9  # cycle limit of the run
 
@@ -91,7 +92,7 @@ def _fields() -> Iterator[Field]:
         ("b", 32, True, "constant; or address (low 16 bits) and stride (high 16 bits) of the second operand"),
         ("b_reg", 3, False, "address register to add"),
         ("count", 10, False, "rows"),
-        ("pre", 2, False, "0 pass, 1 mxu, 2 mxu8, 3 crossbar"),
+        ("pre", 2, False, "0 pass, 1 mxu, 2 mxu8 (or mxu16, by `matrix_format`), 3 crossbar"),
         ("constant", 1, False, "b is a constant"),
         ("relu", 1, False, "negative results become 0"),
         ("levels", 5, False, "levels of the reduction"),
@@ -167,7 +168,7 @@ def _opcodes() -> Iterator[Opcode]:
         17,
         "weights",
         ("a", "a_reg", "pre"),
-        "all tile rows = segment a of rows x columns words or bytes",
+        "all tile rows = segment a of rows x columns words or packed elements",
     )
     yield Opcode(
         "load", 18, "dma", ("dst", "dst_reg", "b", "b_reg", "count"), "VMEM rows from external memory"
@@ -185,7 +186,7 @@ def _opcodes() -> Iterator[Opcode]:
         127,
         "sums",
         (*_A, "b", "b_reg", "count", "pre", "accumulate"),
-        "sums += bytes of segment a times bytes of segment b, n times; from 0 on without acc",
+        "sums += elements of segment a times elements of segment b, n times; from 0 on without acc",
         part=part,
     )
 
@@ -334,8 +335,11 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     yield (f.opcode == OPCODES["lda"].code) & (f.k >= config.lanes), "no such lane"
     yield (one_of(["weights", "load", "store", *of_sums]) | vector) & (f.count == 0), "no rows"
     yield weights & (f.count > config.rows), f"more tile rows than the {config.rows} of the machine"
-    yield (weights | tile) & ((f.pre == 0) | (f.pre == 3)), "weights are words (mxu) or bytes (mxu8)"
-    for pre, per_row in ((1, config.lanes), (2, 4 * config.lanes)):
+    yield (
+        (weights | tile) & ((f.pre == 0) | (f.pre == 3)),
+        f"weights are words (mxu) or packed ({config.packed_mode})",
+    )
+    for pre, per_row in ((1, config.lanes), (2, config.packed)):
         if config.rows * config.columns > per_row:
             yield (
                 tile & (f.pre == pre),
@@ -363,7 +367,7 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
             yield this & reduce(or_, [getattr(f, u) != 0 for u in unused]), f"a field that {name} has not"
         preload, outer = (f.opcode == OPCODES[name].code for name in ("preload", "outer"))
         yield preload & (f.count > config.rows), f"more rows than the {config.rows} of the sums"
-        yield outer & (f.pre != PRE.index("mxu8")), "operands are bytes (mxu8)"
+        yield outer & (f.pre != PRE.index("mxu8")), f"operands are packed ({config.packed_mode})"
     yield without, "a mode of the crossbar without it"
     yield gather & (f.count > config.lanes), f"more rows than the {config.lanes} indices"
     yield gather & (f.a_stride != 0), "gather has no stride"
@@ -411,7 +415,7 @@ def problem(i: Instruction, config: Config) -> str | None:
     if form == "vector":
         return _vector_addresses(i, config)
     if form == "weights":
-        words = config.lanes * (4 if i.pre == 2 else 1)
+        words = config.packed if i.pre == 2 else config.lanes
         if i.op == "tile":
             tiles = words // (config.rows * config.columns)
             return _outside("a", i.a, i.a_reg, config.vmem_rows * tiles)
@@ -422,7 +426,7 @@ def problem(i: Instruction, config: Config) -> str | None:
     if i.op == "preload":
         return _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, config.vmem_rows)
     if i.op == "outer":
-        a, b = (config.vmem_rows * 4 * config.lanes // size for size in (config.rows, config.columns))
+        a, b = (config.vmem_rows * config.packed // size for size in (config.rows, config.columns))
         inside = _run_outside("a", i.a, i.a_reg, i.a_stride, i.count, a)
         return inside or _run_outside("b", i.b_address, i.b_reg, i.b_stride, i.count, b)
     if form == "dma":
@@ -452,7 +456,7 @@ def _run_outside(what: str, start: int, register: int, stride: int, count: int, 
 def _vector_addresses(i: Instruction, config: Config) -> str | None:
     op = i.opcode.op
     assert op is not None
-    per_row = {1: config.lanes // config.rows, 2: 4 * config.lanes // config.rows}.get(i.pre, 1)
+    per_row = {1: config.lanes // config.rows, 2: config.packed // config.rows}.get(i.pre, 1)
     stride = 0 if i.accumulate else i.dst_stride
     reason = _run_outside("dst", i.dst, i.dst_reg, stride, i.count, config.vmem_rows << i.segment)
     if i.reads_sums:

@@ -156,7 +156,7 @@ class Machine:
     ----------
     vmem, xmem : ndarray of int32
         Scratchpad and external memory, rows x lanes; they keep their contents from run to run.
-    weights : ndarray of int8
+    weights : ndarray of `Config.matrix_format`
         The tile of the matrix unit.
     program : tuple of int
         Instruction words.
@@ -183,8 +183,9 @@ class Machine:
         rows, lanes = config.vmem_rows, config.lanes
         self.vmem: Words = state[at : at + 4 * rows * lanes].view(np.int32).reshape(rows, lanes)
         at = int(self._library.tpu_weights_offset())
-        tile = state[at : at + config.rows * config.columns]
-        self.weights = tile.view(np.int8).reshape(config.rows, config.columns)
+        element = np.dtype(config.matrix_format)
+        tile = state[at : at + config.rows * config.columns * element.itemsize]
+        self.weights: NDArray[Any] = tile.view(element).reshape(config.rows, config.columns)
         self.xmem: Words = np.zeros((config.xmem_rows, lanes), dtype=np.int32)
         self.load_program([])
 

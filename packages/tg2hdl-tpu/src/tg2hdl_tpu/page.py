@@ -30,6 +30,14 @@ def _cycles(opcode: Opcode, config: Config) -> str:
     }.get(opcode.name, "1; 2 if taken" if opcode.name.startswith("b") else "1")
 
 
+def _matrix_unit(config: Config) -> list[str]:
+    return [
+        f"A tile has {config.rows} x {config.columns} weights. Weights and factors are {config.matrix_format}:",
+        f"words (`mxu`), where another value is the trap `format`, or packed (`{config.packed_mode}`),",
+        f"{config.packed} in a row. Sums of products are int32 and wrap.",
+    ]
+
+
 def isa_facts(config: Config) -> dict[str, Any]:
     """Return instructions, fields and traps as plain data; the page shows the same."""
     instructions = [
@@ -62,6 +70,7 @@ def isa_page(config: Config) -> str:
         fields = "all of a vector instruction" if found["vector"] else ", ".join(found["fields"])
         meaning = found["meaning"].replace("|", "\\|")
         lines.append(f"| `{found['name']}` | {found['code']} | {found['cycles']} | {meaning} | {fields} |")
+    lines += ["", "## Matrix unit", "", *_matrix_unit(config)]
     lines += ["", "## Fields", "", "| field | bits | signed | meaning |", "|---|---|---|---|"]
     for f in FIELDS.values():
         bits = f"{f.low + f.width - 1}:{f.low}"

@@ -32,7 +32,8 @@ class Reference:
         self.config = config = config or Config()
         self.vmem = np.zeros((config.vmem_rows, config.lanes), dtype=np.int32)
         self.xmem = np.zeros((config.xmem_rows, config.lanes), dtype=np.int32)
-        self.weights = np.zeros((config.rows, config.columns), dtype=np.int8)
+        self.element = np.dtype(config.matrix_format)
+        self.weights = np.zeros((config.rows, config.columns), dtype=self.element)
         self.sums = np.zeros((config.rows, config.columns), dtype=np.int32)
         self.index = np.zeros(config.lanes, dtype=np.int32)
         self.program: list[Instruction | None] = []
@@ -117,15 +118,15 @@ class Reference:
 
     def _elements(self, row: NDArray[np.int32], pre: int, start: int, count: int) -> NDArray[Any]:
         if pre == 2:
-            return row.view(np.int8)[start : start + count].astype(np.int32)
+            return row.view(self.element)[start : start + count].astype(np.int32)
         words = row[start : start + count]
-        if np.any(words != words.astype(np.int8)):
-            raise _TrapError(Trap.INT8)
+        if np.any(words != words.astype(self.element)):
+            raise _TrapError(Trap.FORMAT)
         return words
 
     def _weights(self, i: Instruction) -> None:
         config = self.config
-        width = config.lanes * (4 if i.pre == 2 else 1)
+        width = config.packed if i.pre == 2 else config.lanes
         address = i.a + self._registers[i.a_reg]
         if i.op == "tile":
             size = config.rows * config.columns
@@ -151,7 +152,7 @@ class Reference:
                 (at, config.rows),
                 (i.b_address + r[i.b_reg] + n * i.b_stride, config.columns),
             ):
-                per_row = 4 * config.lanes // size
+                per_row = config.packed // size
                 row = self.vmem[self._row(address // per_row)]
                 factors.append(self._elements(row, i.pre, address % per_row * size, size))
             kept = self.sums if n or i.accumulate else np.zeros_like(self.sums)
@@ -168,7 +169,7 @@ class Reference:
         for n in range(i.count):
             dst = i.dst + r[i.dst_reg] + (0 if i.accumulate else n * i.dst_stride)
             to = self._row(dst >> i.segment)
-            per_row = {1: lanes // config.rows, 2: 4 * lanes // config.rows}.get(i.pre, 1)
+            per_row = {1: lanes // config.rows, 2: config.packed // config.rows}.get(i.pre, 1)
             at = i.a + r[i.a_reg] + n * i.a_stride
             if i.pre != 3 and i.xlu == GATHER:
                 at += int(self.index[n]) if 0 <= self.index[n] < 1 << 16 else -(1 << 24)

@@ -53,7 +53,7 @@ def _of_sums(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
         stride = rng.choice(strides)
         return Instruction("preload", a=row, a_reg=rng.choice((0, 0, 1)), a_stride=stride, count=count)
     if kind < 0.5:
-        per_a, per_b = 4 * config.lanes // config.rows, 4 * config.lanes // config.columns
+        per_a, per_b = config.packed // config.rows, config.packed // config.columns
         b = _address(rng, config.vmem_rows) * per_b + rng.randrange(per_b)
         return Instruction(
             "outer",
@@ -90,7 +90,7 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
     if kind < 0.08:
         pre = rng.choice((1, 2)) if traps else 2
         name = rng.choice(("weights", "tile"))
-        words = config.lanes * (4 if pre == 2 else 1)
+        words = config.packed if pre == 2 else config.lanes
         if name == "tile":
             tiles = max(1, words // (config.rows * config.columns))
             return Instruction("tile", a=row * tiles + rng.randrange(tiles), a_reg=register, pre=pre)
@@ -126,7 +126,7 @@ def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instructio
     if not constant:
         b = _address(rng, config.vmem_rows) | stride << 16
     k = rng.randrange(config.lanes) if pre == 3 and xlu < 2 else rng.randrange(33) if op.uses_k else 0
-    per_row = {1: config.lanes // config.rows, 2: 4 * config.lanes // config.rows}.get(pre, 1)
+    per_row = {1: config.lanes // config.rows, 2: config.packed // config.rows}.get(pre, 1)
     return Instruction(
         op.name,
         dst=(_address(rng, config.vmem_rows) << segment) + rng.randrange(1 << segment),

@@ -185,7 +185,7 @@ def _hardware(engine: str, parts: frozenset[str]) -> Any:
     """Machine with the optional parts that a program uses."""
     from tg2hdl_tpu.hardware.simulate import Hardware
 
-    has = {part: part in parts for part in PARTS}
+    has: dict[str, Any] = {part: part in parts for part in PARTS}
     return Hardware(replace(CONFIG, xmem_rows=_HARDWARE_ROWS, **has), engine=engine)
 
 

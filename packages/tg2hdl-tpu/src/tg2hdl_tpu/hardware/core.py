@@ -187,8 +187,8 @@ class TensorCore(wiring.Component):
         loading = ages[check - 1]
         checks = Signal(2)
         m.d.sync += checks.eq(Mux((trap == 0) & loading.checked, Cat(loading.pre != 3, loading.pre == 3), 0))
-        int8, index = checks[0] & matrix.overflow, checks[1] & crossbar.overflow
-        m.d.comb += trap.eq(Mux(int8, Trap.INT8, Mux(index, Trap.INDEX, 0)))
+        beyond, index = checks[0] & matrix.overflow, checks[1] & crossbar.overflow
+        m.d.comb += trap.eq(Mux(beyond, Trap.FORMAT, Mux(index, Trap.INDEX, 0)))
         takes = loading.weights.replicate(config.rows) & Cat(
             loading.whole | (loading.index == i) for i in range(config.rows)
         )

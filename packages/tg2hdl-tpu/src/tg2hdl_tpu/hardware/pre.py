@@ -31,12 +31,12 @@ def _registered(m: Module, value: Any, name: str) -> Signal:
 
 
 def _outer(config: Config) -> dict[str, Any]:
-    products = 16 * config.rows * config.columns
+    products = 2 * config.matrix_bits * config.rows * config.columns
     return {"row_b": In(config.row_bits), "segment_b": In(7), "outer": In(1), "products": Out(products)}
 
 
 class MatrixUnit(wiring.Component):
-    """Dot products of int8 with a tile of weights that stays.
+    """Dot products of integers with a tile of weights that stays.
 
     With three `Config.pre_registers` the factors are registered, with two the products; with four all have registers
     that multipliers of an FPGA have too, with five the sums are registered.
@@ -44,7 +44,7 @@ class MatrixUnit(wiring.Component):
     Members
     -------
     row : In
-        A row of the scratchpad; segment `segment` is used, with `bytes` as packed bytes.
+        A row of the scratchpad; segment `segment` is used, with `bytes` as packed elements.
     weights, whole : In
         The row holds weights: a tile row or the whole tile.
     used : In(1)
@@ -52,12 +52,12 @@ class MatrixUnit(wiring.Component):
     load, load_whole, trapped : In
         Take the factors as weights, of some rows of the tile or of the whole one; but not if `trapped`.
     overflow : Out(1)
-        A factor is no int8.
+        A factor is beyond the format.
     result : Out
         The sums of products, repeated over all lanes.
     row_b, segment_b, outer : In
         With `Config.output_stationary`: in the cycle of the products (with four registers, the cycle before), `outer`
-        takes a segment of bytes of this row instead of each row of the tile.
+        takes a packed segment of this row instead of each row of the tile.
     products : Out
         With `Config.output_stationary`.
     """
@@ -90,14 +90,14 @@ class MatrixUnit(wiring.Component):
         """Build products and sums."""
         m = Module()
         config = self.config
-        rows, columns = config.rows, config.columns
+        rows, columns, bits = config.rows, config.columns, config.matrix_bits
         words = _lanes(self.row)
-        packed = _lanes(self.row, 8)
-        low = [word[:8] for word in words]
+        packed = _lanes(self.row, bits)
+        low = [word[:bits] for word in words]
         # Parts of a word that repeat their neighbour.
-        same = [[bits.all() | ~bits.any() for bits in _parts(word[7:])] for word in words]
-        factors = Signal(8 * rows)
-        tile_row = Signal(8 * columns)
+        same = [[part.all() | ~part.any() for part in _parts(word[bits - 1 :])] for word in words]
+        factors = Signal(bits * rows)
+        tile_row = Signal(bits * columns)
         m.d.comb += [
             factors.eq(Mux(self.bytes, self._segment(packed, rows), self._segment(low, rows))),
             tile_row.eq(Mux(self.bytes, self._segment(packed, columns), self._segment(low, columns))),
@@ -116,9 +116,9 @@ class MatrixUnit(wiring.Component):
         fits: list[Any] = [Cat(of).all() for of in same]
         # Where a tile does not fit a row, `tile` is no instruction.
         whole_fits: Any = self._segment(fits, size, segment).all() if size <= len(fits) else 1
-        wide = self._segment(low, size) if size <= len(low) else Const(0, 8 * size)
-        dense = self._segment(packed, size) if size <= len(packed) else Const(0, 8 * size)
-        tile_words = Signal(8 * size)
+        wide = self._segment(low, size) if size <= len(low) else Const(0, bits * size)
+        dense = self._segment(packed, size) if size <= len(packed) else Const(0, bits * size)
+        tile_words = Signal(bits * size)
         m.d.comb += tile_words.eq(Mux(self.bytes, dense, wide))
         mine = self._segment(fits, rows, segment).all()
         of_tile = Mux(whole, whole_fits, self._segment(fits, columns, segment).all())
@@ -143,7 +143,7 @@ class MatrixUnit(wiring.Component):
             )
         second: Any = None
         if config.output_stationary:
-            second = self._segment(_lanes(self.row_b, 8), columns, self.segment_b)
+            second = self._segment(_lanes(self.row_b, bits), columns, self.segment_b)
             second = _registered(m, second, "second_") if config.pre_registers >= 3 else Value.cast(second)
         tile: list[list[Any]] = []
         for i in range(rows):
@@ -151,23 +151,25 @@ class MatrixUnit(wiring.Component):
             for j in range(columns):
                 at = i * columns + j
                 new = Mux(
-                    self.load_whole, tile_words[8 * at : 8 * at + 8], tile_row[8 * j : 8 * j + 8]
+                    self.load_whole,
+                    tile_words[bits * at : bits * at + bits],
+                    tile_row[bits * j : bits * j + bits],
                 ).as_signed()
-                weight = Signal(signed(8), name=f"w_{i}_{j}")
+                weight = Signal(signed(bits), name=f"w_{i}_{j}")
                 following = Mux(self.load[i] & ~self.trapped, new, weight)
                 m.d.sync += weight.eq(following)
                 # A copy without an enable becomes the register of a multiplier.
                 copy = config.pre_registers >= 4
                 other: Any = following if copy else weight
                 if second is not None:
-                    other = Mux(self.outer, second[8 * j : 8 * j + 8].as_signed(), other)
+                    other = Mux(self.outer, second[bits * j : bits * j + bits].as_signed(), other)
                 tile[i].append(_registered(m, other, f"v_{i}_{j}") if copy else other)
         sums = []
         for j in range(columns):
             products = []
             for i in range(rows):
-                product: Any = Signal(signed(16), name=f"p_{i}_{j}", reset_less=True)
-                value = factors[8 * i : 8 * i + 8].as_signed() * tile[i][j]
+                product: Any = Signal(signed(2 * bits), name=f"p_{i}_{j}", reset_less=True)
+                value = factors[bits * i : bits * i + bits].as_signed() * tile[i][j]
                 value = value if config.pre_registers >= 4 else Mux(used, value, 0)
                 if config.pre_registers >= 2:
                     m.d.sync += product.eq(value)
@@ -175,8 +177,8 @@ class MatrixUnit(wiring.Component):
                     m.d.comb += product.eq(value)
                 products.append(product)
                 if second is not None:
-                    at = 16 * (i * columns + j)
-                    m.d.comb += self.products[at : at + 16].eq(product)
+                    at = 2 * bits * (i * columns + j)
+                    m.d.comb += self.products[at : at + 2 * bits].eq(product)
             while len(products) > 1:
                 products = [add(*products[i : i + 2]) for i in range(0, len(products), 2)]
             total = Signal(signed(32), name=f"s_{j}", reset_less=True)

@@ -164,7 +164,7 @@ def row_bits(config: Config) -> int:
 
 def part_logs(config: Config, pre: int) -> list[int]:
     """Log2 of the parts that a row has: for a row of the matrix unit, for a row of weights, for a tile."""
-    words = {1: config.lanes, 2: 4 * config.lanes}[pre]
+    words = {1: config.lanes, 2: config.packed}[pre]
     sizes = (config.rows, config.columns, config.rows * config.columns)
     return [max(1, words // size).bit_length() - 1 for size in sizes]
 

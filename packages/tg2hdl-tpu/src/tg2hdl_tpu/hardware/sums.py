@@ -22,7 +22,7 @@ class Sums(wiring.Component):
     Members
     -------
     products, outer, clear : In
-        `outer` adds the products, int16 by rows; with `clear` to zeros.
+        `outer` adds the products, of twice the bits of an element, by rows; with `clear` to zeros.
     words, preload, index : In
         `preload` sets the row `index` to these words.
     drain : In(1)
@@ -35,7 +35,7 @@ class Sums(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "products": In(16 * config.rows * config.columns),
+                "products": In(2 * config.matrix_bits * config.rows * config.columns),
                 "outer": In(1),
                 "clear": In(1),
                 "words": In(32 * config.columns),
@@ -50,14 +50,14 @@ class Sums(wiring.Component):
         """Build the registers, and the multiplexer of their rows."""
         m = Module()
         config = self.config
-        rows, columns = config.rows, config.columns
+        rows, columns, bits = config.rows, config.columns, 2 * config.matrix_bits
         chosen: list[list[Value]] = [[] for _ in range(columns)]
         for i in range(rows):
             mine = self.index == i
             for j in range(columns):
                 at = i * columns + j
                 total = Signal(signed(32), name=f"sum_{i}_{j}")
-                product = self.products[16 * at : 16 * at + 16].as_signed()
+                product = self.products[bits * at : bits * at + bits].as_signed()
                 with m.If(self.outer):
                     m.d.sync += total.eq(Mux(self.clear, 0, total) + product)
                 with m.If(self.preload & mine):
@@ -73,7 +73,7 @@ class Sums(wiring.Component):
 def prepare_sums(m: Module, config: Config, x: Any, a: Any, out: Any) -> None:
     """Complete a prepared row of the instruction `x` that uses the sums; `a` is its first address."""
     bits = (config.vmem_rows - 1).bit_length()
-    log = (4 * config.lanes // config.columns).bit_length() - 1
+    log = (config.packed // config.columns).bit_length() - 1
     preload, outer = (x.opcode == OPCODES[name].code for name in ("preload", "outer"))
     drain = x.opcode[5:].any() & (x.pre == 1) & (x.xlu == SUMS)
     m.d.comb += [out.outer.eq(outer), out.preload.eq(preload), out.drain.eq(drain)]

@@ -26,6 +26,14 @@ struct Instr {
 
 struct Row { int32_t w[L]; };
 
+#if TPU_MATRIX_BITS == 8
+typedef int8_t Element;
+#else
+typedef int16_t Element;
+#endif
+constexpr int PER_WORD = 32 / TPU_MATRIX_BITS, PACKED = L * PER_WORD;  // elements of a word, of a row
+inline Element packed(const int32_t *w, int at) { return (Element)((uint32_t)w[at / PER_WORD] >> TPU_MATRIX_BITS * (at % PER_WORD)); }
+
 struct Flight { int64_t write; int32_t row; uint32_t mask; int kind; };
 
 struct Channel {
@@ -47,7 +55,7 @@ struct Machine {
     uint64_t imem[TPU_IMEM_DEPTH][2];
     Instr decoded[TPU_IMEM_DEPTH];
     uint8_t illegal[TPU_IMEM_DEPTH];
-    int8_t weights[TPU_ROWS][TPU_COLUMNS];
+    Element weights[TPU_ROWS][TPU_COLUMNS];
     int32_t index[L];
     int32_t sums[TPU_ROWS][TPU_COLUMNS];
 };
@@ -301,7 +309,7 @@ struct Run {
     void issue_read() {  // weights, tile, lda
         bool whole = p.opcode == OPCODE_TILE;
         int n = whole ? TPU_ROWS * TPU_COLUMNS : TPU_COLUMNS;
-        int per_row = p.opcode == OPCODE_LDA || p.opcode == OPCODE_INDEX ? 1 : L * (p.pre == 2 ? 4 : 1) / n;
+        int per_row = p.opcode == OPCODE_LDA || p.opcode == OPCODE_INDEX ? 1 : (p.pre == 2 ? PACKED : L) / n;
         int32_t row = p.a < 0 ? -1 : p.a / per_row;
         if (row < 0 || row >= TPU_VMEM_ROWS) return stop(TRAP_VMEM, p.pc);
         if (blocked(row, ~0u)) return;
@@ -324,14 +332,14 @@ struct Run {
         }
         if (p.pre == 1) last_check = t;
         int from = p.a % per_row * n;
-        int8_t *to = whole ? &m.weights[0][0] : m.weights[p.row];
+        Element *to = whole ? &m.weights[0][0] : m.weights[p.row];
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
-            if (p.pre == 1 && r.w[at] != (int8_t)r.w[at]) return stop(TRAP_INT8, p.pc);
+            if (p.pre == 1 && r.w[at] != (Element)r.w[at]) return stop(TRAP_FORMAT, p.pc);
         }
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
-            to[n_at] = p.pre == 1 ? (int8_t)r.w[at] : (int8_t)((uint32_t)r.w[at / 4] >> 8 * (at % 4));
+            to[n_at] = p.pre == 1 ? (Element)r.w[at] : packed(r.w, at);
         }
         p.valid = 0;
         if (whole || p.row + 1 == p.count) c.instructions++;
@@ -339,7 +347,7 @@ struct Run {
 
     void issue_sums() {  // preload, outer
         bool outer = p.opcode == OPCODE_OUTER;
-        int a_per_row = outer ? 4 * L / TPU_ROWS : 1, b_per_row = 4 * L / TPU_COLUMNS;
+        int a_per_row = outer ? PACKED / TPU_ROWS : 1, b_per_row = PACKED / TPU_COLUMNS;
         if (p.a < 0 || p.a >= TPU_VMEM_ROWS * a_per_row || (outer && (p.b < 0 || p.b >= TPU_VMEM_ROWS * b_per_row)))
             return stop(TRAP_VMEM, p.pc);
         int32_t from = p.a / a_per_row, other = p.b / b_per_row;
@@ -347,7 +355,6 @@ struct Run {
         x_state = X_ISSUE;
         c.rows++;
         const int32_t *va = m.vmem[from].w, *vb = m.vmem[other].w;
-        auto byte = [](const int32_t *w, int at) { return (int)(int8_t)((uint32_t)w[at / 4] >> 8 * (at % 4)); };
         for (int i = 0; i < TPU_ROWS; i++)
             for (int j = 0; j < TPU_COLUMNS; j++) {
                 int32_t &sum = m.sums[i][j];
@@ -355,7 +362,7 @@ struct Run {
                     if (i == p.row) sum = va[j];
                     continue;
                 }
-                int product = byte(va, p.a % a_per_row * TPU_ROWS + i) * byte(vb, p.b % b_per_row * TPU_COLUMNS + j);
+                int product = packed(va, p.a % a_per_row * TPU_ROWS + i) * packed(vb, p.b % b_per_row * TPU_COLUMNS + j);
                 sum = (int32_t)((p.row || p.accumulate ? (uint32_t)sum : 0u) + (uint32_t)product);
             }
         p.valid = 0;
@@ -365,7 +372,7 @@ struct Run {
     void issue_vector() {
         int segments = 1 << p.segment;
         bool drains = TPU_OUTPUT_STATIONARY && p.pre == 1 && p.xlu == XLU_SUMS;
-        int per_row = drains ? 1 : p.pre == 1 ? L / TPU_ROWS : p.pre == 2 ? 4 * L / TPU_ROWS : 1;
+        int per_row = drains ? 1 : p.pre == 1 ? L / TPU_ROWS : p.pre == 2 ? PACKED / TPU_ROWS : 1;
         bool permute = p.pre == 3 && p.xlu == 3;
         bool reads_b = !p.constant && (tpu_reads_b(p.opcode) || permute);
         bool reads_c = tpu_reads_c(p.opcode);
@@ -422,13 +429,13 @@ struct Run {
                 int s = first + i;
                 if (p.pre == 1) {
                     factor[i] = va[s];
-                    if (factor[i] != (int8_t)factor[i]) return stop(TRAP_INT8, p.pc);
-                } else factor[i] = (int8_t)((uint32_t)va[s / 4] >> 8 * (s % 4));
+                    if (factor[i] != (Element)factor[i]) return stop(TRAP_FORMAT, p.pc);
+                } else factor[i] = packed(va, s);
             }
             for (int j = 0; j < TPU_COLUMNS; j++) {
-                int32_t sum = 0;
-                for (int i = 0; i < TPU_ROWS; i++) sum += factor[i] * m.weights[i][j];
-                for (int i = j; i < L; i += TPU_COLUMNS) a[i] = sum;
+                uint32_t sum = 0;  // wraps
+                for (int i = 0; i < TPU_ROWS; i++) sum += (uint32_t)(factor[i] * m.weights[i][j]);
+                for (int i = j; i < L; i += TPU_COLUMNS) a[i] = (int32_t)sum;
             }
         }
         Row r;
@@ -622,7 +629,7 @@ struct Run {
 
     // The bank whose second read port the row stage needs, or -1.  A row that waits for the store leaves it the port.
     int port_b_bank() const {
-        if (p.valid && p.opcode == OPCODE_OUTER) return ((p.b >> __builtin_ctz(4 * L / TPU_COLUMNS)) & TPU_VMEM_ROWS / 2) != 0;
+        if (p.valid && p.opcode == OPCODE_OUTER) return ((p.b >> __builtin_ctz(PACKED / TPU_COLUMNS)) & TPU_VMEM_ROWS / 2) != 0;
         if (!p.valid || tpu_form(p.opcode) != FORM_VECTOR || p.constant) return -1;
         if (!tpu_reads_b(p.opcode) && !(p.pre == 3 && p.xlu == 3)) return -1;
         if (tpu_reads_c(p.opcode) && !beat) return -1;

@@ -28,8 +28,8 @@ B8 = RNG.integers(-128, 128, 70).astype(np.int8)
 SPECIAL = np.array([0, -0.0, 1, -1.5, np.inf, -np.inf, np.nan, 1e-40, 3e38, 2.5e9, -2.5e9], np.float32)
 
 
-def on(device: str, model, *arrays) -> list[np.ndarray]:
-    with Context(NOOPT=1):
+def on(device: str, model, *arrays, noopt: int = 1) -> list[np.ndarray]:
+    with Context(NOOPT=noopt):
         result = model(*(Tensor(a, device=device).realize() for a in arrays))
         results = result if isinstance(result, tuple | list) else [result]
         return [r.numpy() for r in results]
@@ -85,6 +85,15 @@ def test_results_are_those_of_the_interpreter(name):
     agrees(model, *arrays)
 
 
+@pytest.mark.parametrize("name", [n for n, (_, *arrays) in CASES.items() if arrays[0].dtype.kind == "i"])
+def test_unrolled_results_are_those_of_the_interpreter(name):
+    model, *arrays = CASES[name]
+    for ours, theirs in zip(
+        on("TINYTPU", model, *arrays, noopt=0), on("PYTHON", model, *arrays), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
 def test_sums_of_products_round_each_product_and_keep_their_order():
     total = np.zeros((5, 6), np.float32)
     for k in range(37):
@@ -118,6 +127,12 @@ def test_half_is_rounded_after_each_operation():
     found += on("TINYTPU", lambda f: (f * 2.0**-20).half(), F.reshape(-1))
     for n, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(ours, theirs, strict=True, err_msg=str(n))
+
+
+def test_rows_before_a_buffer_are_addressed_beside_gathered_elements():
+    x = np.repeat(np.arange(1, 9, dtype=np.float16)[:, None], 40, axis=1)
+    (sums,) = on("TINYTPU", lambda t: t.cumsum(0), x, noopt=0)
+    np.testing.assert_array_equal(sums, np.cumsum(x, 0))
 
 
 def test_bfloat16_is_rounded_after_each_operation():

@@ -167,9 +167,13 @@ class _Words:
 
 
 def _placed(program: Program, words: Iterable[int], starts: dict[int, int]) -> list[int]:
-    found = list(words)
+    found, field = list(words), FIELDS["b"]
+    mask = (1 << field.width) - 1
     for at, slot in program.slots:
-        found[at] += starts[slot] << FIELDS["b"].low
+        row = (found[at] >> field.low) + starts[
+            slot
+        ] & mask  # of a negative place, the carry belongs to no field
+        found[at] = found[at] & ~(mask << field.low) | row << field.low
     return found
 
 

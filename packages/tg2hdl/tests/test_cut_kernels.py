@@ -30,6 +30,10 @@ def check(accelerator, x, expected):
     assert result.cycles.compute == accelerator.predicted_cycles
 
 
+def tanh_gelu(y):
+    return 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))
+
+
 class TwoLayers:
     """Thirty inputs, sixteen hidden, one output: tinygrad makes one kernel of it."""
 
@@ -59,11 +63,30 @@ def test_an_activation_takes_no_multiplier_from_the_product_before_it():
     w = Tensor(weight)
     alone = tg2hdl.compile(lambda x: x @ w, x, multipliers=4)
     accelerator = tg2hdl.compile(lambda x: (x @ w).gelu(), x, multipliers=4)
-    first, second = accelerator.kernels
+    first, *rest = accelerator.kernels
     assert first.cycles == alone.predicted_cycles
-    assert second.cycles < first.cycles
-    y = (x @ weight).astype(np.float64)
-    check(accelerator, x, 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3))))
+    assert sum(k.cycles for k in rest) < first.cycles
+    check(accelerator, x, tanh_gelu((x @ weight).astype(np.float64)))
+
+
+def test_products_far_apart_are_two_kernels_that_overlap():
+    """Of three products in a chain the last one comes 44 cycles after the first; each kernel has all multipliers."""
+    weight, x = array(16, 32), array(8, 16)
+    w = Tensor(weight)
+    accelerator = tg2hdl.compile(lambda x: (x @ w).gelu(), x, multipliers=16)
+    sums, first, last = accelerator.kernels
+    assert [k.multipliers for k in (sums, first, last)] == [16, 16, 16]
+    products = (8 * 16 * 32 + 3 * 8 * 32) // 16
+    assert accelerator.predicted_cycles < products + 44
+    check(accelerator, x, tanh_gelu((x @ weight).astype(np.float64)))
+    serial = tg2hdl.compile(
+        lambda x: (x @ w).gelu(), x, multipliers=16, options=tg2hdl.CompileOptions(schedule="serial")
+    )
+    whole = tg2hdl.compile(
+        lambda x: (x @ w).gelu(), x, multipliers=16, options=tg2hdl.CompileOptions(share_multipliers=False)
+    )
+    assert len(whole.kernels) == 2
+    assert serial.predicted_cycles >= accelerator.predicted_cycles
 
 
 def test_a_bias_and_a_maximum_stay_with_their_product():

@@ -17,6 +17,7 @@ from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.clearing import clear_with_last
 from tg2hdl_ir.passes.cut_kernel import cut_kernel
+from tg2hdl_ir.passes.cut_products import cut_products
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
 from tg2hdl_ir.passes.guarded_loops import guard_loops
@@ -73,7 +74,7 @@ PIPELINE: tuple[IRPass, ...] = (
     # First the passes of plugins, by their own `order`: see `rewrite_program`.
     *CANONICAL,
     # A program, where that takes fewer cycles: a sum starts at its bias; one kernel becomes two, canonicalized again.
-    *_table(start_at_bias, cut_kernel, split_sum),
+    *_table(start_at_bias, cut_kernel, cut_products, split_sum),
     # A plan: the loops of the chosen lanes, then one flat sequence of steps.
     *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
     # The registers of that sequence.

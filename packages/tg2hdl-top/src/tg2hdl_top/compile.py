@@ -17,6 +17,7 @@ from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_conten
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
+from tg2hdl_top.cut_products import WORTH_CUT_PRODUCTS, with_cut_products
 from tg2hdl_top.design import Design
 from tg2hdl_top.design_program import design_program, plan_memories, sharing_of
 from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
@@ -87,9 +88,26 @@ def _on_chip(
     program: ProgramIR, whole: ProgramIR, options: CompileOptions, preparation: ProgramIR | None, shares: bool
 ) -> Design:
     """The design of canonical kernels, all of whose weights are on the chip; `program` has them as they were."""
-    canonical = whole
-    if options.cut_kernels:
-        canonical = with_cut_kernels(with_best_forms(whole, options), options)
+    if not options.cut_kernels:
+        return _of_kernels(program, whole, whole, options, preparation, shares)
+    cut = with_cut_kernels(with_best_forms(whole, options), options)
+    design = _of_kernels(program, whole, cut, options, preparation, shares)
+    again = with_cut_products(cut, options)
+    if again is cut:
+        return design
+    other = _of_kernels(program, whole, again, options, preparation, shares)
+    return other if other.longest_cycles() <= WORTH_CUT_PRODUCTS * design.longest_cycles() else design
+
+
+def _of_kernels(
+    program: ProgramIR,
+    whole: ProgramIR,
+    canonical: ProgramIR,
+    options: CompileOptions,
+    preparation: ProgramIR | None,
+    shares: bool,
+) -> Design:
+    """The design of the kernels that were made of those in `whole`."""
     changed = [call.kernel for call in canonical.calls] != [call.kernel for call in whole.calls]
     if options.float_order == "relaxed":
         canonical, changed = with_partial_sums(canonical, options), True

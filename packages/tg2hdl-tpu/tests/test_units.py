@@ -31,6 +31,12 @@ def to_words(value, lanes):
     return np.frombuffer(value.to_bytes(4 * lanes, "little"), dtype=np.int32)
 
 
+def multiplied(name, a, b):
+    """What a core gives a lane to multiply with: the factor, and the sign of the other one."""
+    power = {"shl": b % 32, "shr": -b % 16, "sra": -b % 16}.get(name)
+    return {"factor": b if power is None else 1 << power, "top": int(a < 0 and name != "shr")}
+
+
 @pytest.mark.parametrize("registers", [0, 5])
 def test_every_vector_operation(registers):
     rng = np.random.default_rng(registers)
@@ -39,6 +45,9 @@ def test_every_vector_operation(registers):
         for op in SHORT:
             a, b, c = (rng.choice(values, 16) for _ in range(3))
             b *= op.reads_b
+            if op.name in ("shl", "shr", "sra"):  # by every number of bits
+                a, b = rng.choice(values, 64), np.arange(-32, 32, dtype=np.int32)
+                c = np.zeros(64, np.int32)
             k = int(rng.integers(0, 40)) if op.uses_k else 0
             with np.errstate(over="ignore"):
                 expected = op.numpy(a, b, c, k)
@@ -50,8 +59,9 @@ def test_every_vector_operation(registers):
                 sim.set("next_relu", relu)
                 sim.step()
                 for n in range(len(a)):
-                    for port, value in (("a", a[n]), ("b", b[n]), ("factor", b[n]), ("c", c[n])):
-                        sim.set(port, int(value))
+                    operands = {"a": int(a[n]), "b": int(b[n]), "c": int(c[n])}
+                    for port, value in (operands | multiplied(op.name, int(a[n]), int(b[n]))).items():
+                        sim.set(port, value)
                     sim.step(registers)
                     wanted = max(0, int(expected[n])) if relu else int(expected[n])
                     assert sim.get("result") == wanted, (op.name, a[n], b[n], c[n], k, relu)

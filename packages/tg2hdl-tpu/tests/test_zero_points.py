@@ -62,7 +62,7 @@ def test_the_lane(registers, name):
             for relu in (0, 1):
                 sim.set("next_relu", relu)
                 sim.step()
-                for port, value in (("a", a), ("b", b), ("factor", b)):
+                for port, value in (("a", a), ("b", b), ("factor", b), ("top", int(a < 0))):
                     sim.set(port, value)
                 sim.step(registers)
                 assert sim.get("result") == (max(wanted, 0) if relu else wanted), (a, multiplier, k, zero)

@@ -1,7 +1,8 @@
 """One lane of the vector unit.
 
-One adder, one shifter and one word of products serve all operations: an operation is a set of controls, decoded once
-for all lanes.  A stage adds at most a carry chain to a few levels of logic.
+One adder and one word of products serve all operations: an operation is a set of controls, decoded once for all lanes.
+A shift is a product with a power of two: to the left its low word; to the right by n one of the words that begin at
+its bits 0, 16 and 32, for the power -n mod 16.  A stage adds at most a carry chain to a few levels of logic.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tg2hdl_tpu.hardware.counts import leading_of_bytes, leading_zeros, ones, on
 from tg2hdl_tpu.hardware.records import is_one_of
 from tg2hdl_tpu.vector_ops import VECTOR_OPS, VectorOp, uses_zero_point
 
-__all__ = ["CONTROLS", "SHORT", "Alu", "controls", "decoded", "operations"]
+__all__ = ["CONTROLS", "SHORT", "Alu", "controls", "decoded", "factor_of", "operations"]
 
 SHORT = tuple(op for op in VECTOR_OPS if not op.is_long and not uses_zero_point(op))
 """Operations of this unit in all machines."""
@@ -52,14 +53,12 @@ CONTROLS: dict[str, tuple[str, ...]] = {
     "select": ("select",),
     "abs": ("abs",),
     # Shifts, counts, products.
-    "left": ("shl",),
-    "fill": ("sra",),
     "right": ("shr", "sra"),
     "clz": ("clz",),
     "popcount": ("popcount",),
     "mac": ("mac",),
-    "product": ("mul", "mac", "requant"),
-    "word": ("mul", "mac"),
+    "product": ("mul", "mac", "requant", "shl", "shr", "sra"),
+    "word": ("mul", "mac", "shl"),
     "requant": ("requant",),
 }
 """For each control, the operations that set it; operations with their own hardware have one more each."""
@@ -72,7 +71,7 @@ _CUTS = ("", "e", "ae", "ace", "abce", "abcde")
 
 _SECOND = (
     *("inverted", "sum", "inverted_sum", "saturated", "bytes", "unsigned", "less", "equal", "different"),
-    *("a", "b", "more", "fewer", "select", "abs", "left", "right", "clz", "popcount", "product", "word"),
+    *("a", "b", "more", "fewer", "select", "abs", "clz", "popcount", "product", "word"),
     "requant",
 )
 """Controls that are needed after the first stage."""
@@ -112,10 +111,14 @@ def _spread(flags: list[Any]) -> Value:
     return Cat(Value.cast(flag).replicate(8) for flag in flags)
 
 
-def _shifted(value: Any, fill: Any, *steps: tuple[Any, int]) -> Value:
-    for bit, distance in steps:
-        value = Mux(bit, Cat(value[distance:], fill.replicate(distance)), value)
-    return Value.cast(value)
+def factor_of(b: Any, left: Any, right: Any) -> Value:
+    """Return what a lane multiplies with: `b`, or the power of two of a shift by `b` to the left or to the right."""
+    # The low bits of -b, for a shift to the right.
+    n = [b[0], *(b[i] ^ (right & b[:i].any()) for i in range(1, 4)), b[4] & left]
+    low = [Cat(n[:2]) == i for i in range(4)]
+    high = [(Cat(n[2:]) == i) & (left | right) for i in range(8)]
+    power = Cat(low[i % 4] & high[i // 4] for i in range(32))
+    return Value.cast(power | _where(~(left | right), b))
 
 
 class Alu(wiring.Component):
@@ -135,7 +138,9 @@ class Alu(wiring.Component):
     a, b, c : In(32)
         Operands and old destination; `b` is 0 for operations without it.
     factor : In(32)
-        `b`, if the operation has it.
+        What `factor_of` makes of `b`, if the operation has it.
+    top : In(1)
+        The sign of `a`; 0 if it is shifted as an unsigned word.
     result : Out(signed(32))
     """
 
@@ -150,6 +155,7 @@ class Alu(wiring.Component):
                 "b": In(signed(32)),
                 "c": In(signed(32)),
                 "factor": In(signed(32)),
+                "top": In(1),
                 "result": Out(signed(32)),
             }
         )
@@ -174,18 +180,18 @@ class Alu(wiring.Component):
         first = self._cut(m, "a", **late, **{name: on[name] for name in _SECOND}, **self._first(m, on))
         late = {name: first[name] for name in kept}
         # Only `requant` shifts here, so that others find their word in the window.
-        x = self._cut(m, "b", k=_where(first["requant"], first["k"]), **late, **self._second(first))
-        total = (x["low"][:32] + (x["word"] | x["right"] | x["left"] | x["addend"]))[:32]
+        x = self._cut(m, "b", k=_where(first["requant"], first["k"][:4]), **late, **self._second(first))
+        total = (x["low"][:32] + (x["word"] | x["addend"]))[:32]
         late = {name: x[name] for name in kept}
-        bits, beyond, negative = _window(
-            Cat(Const(0, 1), total, x["low"][32:]), Const(0, 1), x["k"], 5, more=more
-        )
-        x = self._cut(m, "c", **late, k=x["k"][:5], bits=bits, beyond=beyond, negative=negative)
+        # Bit 0 has number -1.
+        bits, negative = Cat(x["under"], total, x["low"][32:]), x["low"][-1]
+        width = 24 + more
+        beyond = ~x["far"] & (bits[width:] != negative.replicate(len(bits) - width))
+        bits = Mux(x["far"], Cat(bits[32:], negative.replicate(33))[:33], bits[:33])
+        x = self._cut(m, "c", **late, k=x["k"], bits=bits, beyond=beyond, negative=negative)
         late = {name: x[name] for name in (*kept, "negative")}
-        byte, beyond, _ = _window(
-            x["bits"], x["beyond"], x["k"], 4, 3, 2, 1, 0, sign=x["negative"], more=more
-        )
-        word = _where(~x["requant"], x["bits"][1:33])
+        byte, beyond = _window(x["bits"][:width], x["beyond"], x["k"], x["negative"], more)
+        word = _where(~x["requant"], x["bits"][1:])
         x = self._cut(m, "d", **late, byte=byte, beyond=beyond, word=word)
         result = self._with_zero_point(x) if self.zero_points else self._rounded(x)
         m.d.comb += self.result.eq(self._cut(m, "e", result=result)["result"])
@@ -237,9 +243,10 @@ class Alu(wiring.Component):
         )
         total = Signal(36, name="total", attrs=INVERTS)
         m.d.comb += total.eq(Cat(on["carry"], x) + Cat(on["carry"], y ^ on["inverted"].replicate(35)))
-        right = Mux(on["left"], a[::-1], a)
-        fill = on["fill"] & a[31]
         low, high = self.factor[:16], self.factor[16:]
+        # Shifts to the right by 1 to 16, and by more.
+        some = b[:4].any()
+        near, far = on["right"] & (b[4] ^ some), on["right"] & b[4] & some
         own = [_word(op.hardware(self)) & on[f"own {op.name}"].replicate(32) for op in SHORT if op.hardware]
         return {
             "total": Cat(total[9 * n + 1 : 9 * n + 9] for n in range(4)),
@@ -247,14 +254,13 @@ class Alu(wiring.Component):
             "y": Mux(on["and_xor"], Mux(on["or_xor"], a ^ b, a & b), Mux(on["or_xor"], a | b, b)),
             "own": reduce(or_, own, Const(0, 32)),
             "holds": self.c != 0,
-            "shifting": _shifted(right, fill, (b[0], 1), (b[1], 2)),
-            "fill": fill,
-            "amount": b[2:5],
+            "near": near | (on["requant"] & self.k[4]),
+            "far": far | (on["requant"] & self.k[5]),
             "zeros": leading_of_bytes(a),
             "ones": ones_of_bytes(a),
             # Factors of at most 18 bits, as multipliers have them.
             "p0": a[:16] * low,
-            "p1": (self.a[16:].as_signed() * Cat(low, Const(0, 1)).as_signed())[:32],
+            "p1": (Cat(a[16:], self.top).as_signed() * Cat(low, Const(0, 1)).as_signed())[:32],
             "p2": (a[:16] * high)[:16],
             "c": _where(on["mac"], self.c),
         }
@@ -288,13 +294,12 @@ class Alu(wiring.Component):
         word = (total & straight) | (~total & inverse) | (a & from_a) | (b & from_b) | x["own"]
         product = Cat(x["p0"][:16], (x["p0"][16:] + x["p1"].as_signed())[:32])
         sums = Cat(x["c"][:16], (x["c"][16:] + x["p2"])[:16])
-        steps = [(x["amount"][n], 4 << n) for n in range(3)]
-        shifted = _shifted(x["shifting"], x["fill"], *steps)
+        nearer = Mux(x["near"], Cat(product[16:], product[-1].replicate(16)), product)
         return {
             "word": word,
-            "right": _where(x["right"], shifted),
-            "left": _where(x["left"], shifted[::-1]),
-            "low": _where(x["product"], product),
+            "far": x["far"],
+            "under": x["near"] & product[15],
+            "low": _where(x["product"], nearer),
             "addend": _where(x["word"], sums) | Cat(count | bit, Const(0, 26)),
         }
 
@@ -304,19 +309,16 @@ def _word(value: Any) -> Value:
     return Cat(value, Const(0, 32 - len(value))) if len(value) < 32 else value[:32]
 
 
-def _window(
-    bits: Any, beyond: Any, k: Any, *steps: int, sign: Any = None, more: int = 0
-) -> tuple[Value, Value, Value]:
-    """Some steps of a shift of a signed value to its bits k - 1 to k + 7 + `more`; the first has number -1.
+def _window(bits: Any, beyond: Any, k: Any, sign: Any, more: int) -> tuple[Value, Value]:
+    """The last steps of a shift of a signed value to its bits k - 1 to k + 7 + `more`; the first has number -1.
 
-    Returns the bits, whether any above them is not as the sign, and the sign.
+    Returns the bits, and whether any above them is not as the sign.
     """
-    sign = bits[-1] if sign is None else sign
-    for n in steps:
+    for n in reversed(range(4)):
         # What the steps that follow may still need.
         width = 8 + more + (1 << n)
         kept, over = bits[:width], bits[width:]
         beyond = beyond | (~k[n] & (over != sign.replicate(len(over))))
         moved = Cat(bits[1 << n :], sign.replicate(1 << n))[:width]
         bits = Mux(k[n], moved, kept)
-    return Value.cast(bits), Value.cast(beyond), sign
+    return Value.cast(bits), Value.cast(beyond)

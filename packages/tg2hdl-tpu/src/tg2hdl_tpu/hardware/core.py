@@ -9,14 +9,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, Config
-from tg2hdl_tpu.hardware.alu import Alu, decoded, operations
+from tg2hdl_tpu.hardware.alu import Alu, decoded, factor_of, operations
 from tg2hdl_tpu.hardware.dma import Channel
 from tg2hdl_tpu.hardware.flights import Flights, any_of
 from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.host import HostPort, HostSignature
 from tg2hdl_tpu.hardware.pre import Crossbar, MatrixUnit
-from tg2hdl_tpu.hardware.records import PC_BITS, resolved_layout, row_layout
+from tg2hdl_tpu.hardware.records import PC_BITS, is_one_of, resolved_layout, row_layout
 from tg2hdl_tpu.hardware.reduce import Reducer
 from tg2hdl_tpu.hardware.row_stage import prepare_rows, waiting_instructions
 from tg2hdl_tpu.hardware.row_unit import RowUnit
@@ -197,7 +197,8 @@ class TensorCore(wiring.Component):
         m.d.comb += matrix.load.eq(taking)
 
         # A row that passes does so through the crossbar.  Of its halves and of the matrix unit's, all but one are 0.
-        passed, b, c, factors = row_a, row_b, held, row_b
+        passed, b, c = row_a, row_b, held
+        factors: Any = None
         halves: dict[str, Any] = {}
         merge, crosses = max(config.pre_registers - 1, 0), max(config.pre_registers - 2, 0)
         used, drained = (now.pre == 1) | (now.pre == 2), []
@@ -223,19 +224,23 @@ class TensorCore(wiring.Component):
                 }
             if n == merge:
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
-            factors = b if n < config.pre_registers else factors
             if n == max(config.pre_registers - 1, 0):
+                # What lanes multiply with: operands, or powers of two for shifts.
+                left, right, unsigned = _shifts(m, ages, at)
+                words = [slice(32 * lane, 32 * lane + 32) for lane in range(config.lanes)]
+                factors = Cat(factor_of(b[word], left, right) for word in words)
+                tops = Cat(passed[word][-1] & ~unsigned for word in words)
                 b = Mux(ages[at].operand, b, Const(0, config.row_bits))
             if n == config.pre_registers:
                 break
             row = {"b": b, "c": c} | halves | ({} if passed is None else {"passed": passed})
             if n == config.pre_registers - 1:
                 # Registers of the multipliers, which the others cannot be: they are cleared.
-                row["factors"] = factors
-            later = {k: Signal(config.row_bits, name=f"pre{at}_{k}", reset_less=True) for k in row}
+                row |= {"factors": factors, "tops": tops}
+            later = {k: Signal(len(value), name=f"pre{at}_{k}", reset_less=True) for k, value in row.items()}
             m.d.sync += [later[k].eq(value) for k, value in row.items()]
             passed, b, c, halves = later.get("passed"), later["b"], later["c"], {k: later[k] for k in halves}
-            factors = later.get("factors", b)
+            factors, tops = later.get("factors"), later.get("tops")
             at += 1
         a = passed
         control = before = ages[at]
@@ -255,6 +260,7 @@ class TensorCore(wiring.Component):
                 alu.a.eq(a[part]),
                 alu.b.eq(b[part]),
                 alu.factor.eq(factors[part]),
+                alu.top.eq(tops[lane]),
                 alu.c.eq(c[part]),
                 alu.next_control.eq(controls),
                 alu.next_k.eq(ages[at - 1].k),
@@ -286,7 +292,7 @@ class TensorCore(wiring.Component):
                 m.d.sync += result.eq(unit.result)
         m.d.comb += [
             vmem.row.eq(self.flights.row),
-            vmem.writes.eq(self.flights.writes),
+            vmem.written.eq(Cat(self.flights.banks)),
             vmem.data.eq(result),
             vmem.mask.eq(self.flights.mask),
             self.sxu.word.eq(word),
@@ -310,6 +316,16 @@ class TensorCore(wiring.Component):
 
         parts = config.interval(kind)
         return RowUnit(lane, config.lanes, config.lanes // parts, stages, cycles - stages - parts + 1)
+
+
+def _shifts(m: Module, ages: list[Any], at: int) -> list[Any]:
+    """Whether the row at an age is shifted to the left, to the right, and to the right as unsigned words."""
+    decided = [is_one_of(ages[max(at - 1, 0)].opcode, names) for names in (("shl",), ("shr", "sra"), ("shr",))]
+    if at == 0:
+        return decided
+    found = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned")]
+    m.d.sync += [register.eq(value) for register, value in zip(found, decided, strict=True)]
+    return found
 
 
 def _lanes_of(mask: Any, row: Any) -> Any:

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.records import row_bits, row_layout
@@ -121,6 +121,11 @@ class Flights:
         ]
         #: Of each half of the scratchpad, whether a row is written in the next cycle.
         self.next_banks = [any_of([there & (row[-1] == bank) for there, row in soon]) for bank in range(2)]
+        #: Of each half, whether a row is written in this cycle; from registers where no trap reaches the row.
+        self.banks: list[Any] = [self.writes & (self.row[-1] == bank) for bank in range(2)]
+        if config.latency > config.check + 1:
+            self.banks = [Signal(name=f"writes_bank{bank}") for bank in range(2)]
+            m.d.sync += Cat(self.banks).eq(Cat(self.next_banks))
         #: Rows that are not written at the end of this cycle.
         self.remain = any_of(
             [age.writes for age in self.ages[1:-1]]

@@ -13,7 +13,7 @@ from tg2hdl_tpu.hardware.sums import prepare_sums
 from tg2hdl_tpu.isa import OPCODES
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
-__all__ = ["prepared", "with_checks"]
+__all__ = ["prepared", "with_checks", "with_ends"]
 
 _SAME = (
     "opcode",
@@ -120,20 +120,25 @@ def prepared(
         out.transfer.eq(is_dma),
         out.load.eq(is_load),
         out.first_row.eq(first),
+        out.further.eq(x.further),
         out.count.eq(x.further + 1),
-        out.final.eq(first + x.further),
         out.outside.eq(x.b),
-        out.outside_final.eq(x.b + x.further),
     ]
     if config.output_stationary:
         prepare_sums(m, config, x, a, out)
     if not config.issue_registers:
-        m.d.comb += with_checks(config, out, out)
+        m.d.comb += [*with_ends(out, out), *with_checks(config, out, out)]
     return out
 
 
+def with_ends(row: Any, out: Any) -> list[Any]:
+    """Assign the last rows of a transfer to `out`."""
+    return [out.final.eq(row.first_row + row.further), out.outside_final.eq(row.outside + row.further)]
+
+
 def with_checks(config: Config, row: Any, out: Any) -> list[Any]:
-    """Assign what `row` says of its addresses, and what its sums say of them, to `out`."""
+    """Assign what `row` says of its addresses, with those of `with_ends`, to `out`."""
     beyond = row.final[row_bits(config) :].any()
     wrong = row.outside[-1] | (row.outside_final >= config.xmem_rows)
-    return [out.bad.eq(row.wrong.any() | (row.transfer & beyond)), out.outside_bad.eq(row.transfer & wrong)]
+    bad = row.wrong.any() | (row.transfer & beyond)
+    return [out.bad.eq(bad), out.outside_bad.eq(row.transfer & wrong)]

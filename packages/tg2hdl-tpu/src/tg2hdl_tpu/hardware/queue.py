@@ -11,7 +11,7 @@ from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.dma import Channel
 from tg2hdl_tpu.hardware.flights import Flights, Place, any_of
 from tg2hdl_tpu.hardware.host import HostPort
-from tg2hdl_tpu.hardware.prepare import with_checks
+from tg2hdl_tpu.hardware.prepare import with_checks, with_ends
 from tg2hdl_tpu.hardware.records import prepared_layout
 
 __all__ = ["RowQueue"]
@@ -49,6 +49,10 @@ class RowQueue:
         To be assigned: it does so.
     kept : Value
         Its destination is still to be stored.
+    port_a : Value
+        The row that it reads through port A: its old destination, or its first operand.
+    wants_b : list of Value
+        For each half of the scratchpad, whether it reads a second operand there.
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class RowQueue:
             m.d.sync += was_read.eq(self.read_old | (was_read & held))
             self.holds = row.reads_c & ~was_read
             self._take(any_of(found), self._covers(row))
+            self.port_a = Mux(self.holds, row.to, row.a_row)
+            self.wants_b: list[Any] = [ready & ~self.holds & self._second_in(row, n) for n in range(2)]
             self.stays = self._stays(row, self.holds, any_of(found), self._covers(row))
             return
         layout = prepared_layout(config)
@@ -99,8 +105,10 @@ class RowQueue:
         with m.If(~held):
             m.d.sync += [
                 second.eq(first),
-                *with_checks(config, first, second),
+                *with_ends(first, second),
+                second.bad.eq(first.wrong.any()),
                 self.row.eq(second),
+                *with_checks(config, second, self.row),
                 second_valid.eq(first_valid & ~behind),
                 self.valid.eq(second_valid),
             ]
@@ -137,9 +145,23 @@ class RowQueue:
         cases = zip((self.row, second), holds_then, waits_then, rests[::-1], strict=True)
         m.d.sync += self.stays.eq(Mux(held, *(self._stays(*case) for case in cases)))
 
+        # The addresses come from registers.
+        self.port_a = Signal.like(self.row.to, name="port_a", reset_less=True)
+        self.wants_b = [Signal(name=f"wants_b{n}") for n in range(2)]
+        with m.If(~held | self.read_old):
+            m.d.sync += self.port_a.eq(Mux(held, self.row.a_row, Mux(second.reads_c, second.to, second.a_row)))
+            for n, wants in enumerate(self.wants_b):
+                comes = second_valid & ~second.reads_c & self._second_in(second, n)
+                m.d.sync += wants.eq(Mux(held, self._second_in(self.row, n), comes))
+
+    @staticmethod
+    def _second_in(row: Any, half: int) -> Any:
+        return row.reads_b & (row.b_row[-1] == half)
+
     def clear(self) -> list[Any]:
         """Drop all rows."""
-        return [valid.eq(0) for valid in getattr(self, "valids", [])]
+        flags = [*getattr(self, "valids", []), *(f for f in self.wants_b if isinstance(f, Signal))]
+        return [flag.eq(0) for flag in flags]
 
     @property
     def any(self) -> Any:

@@ -149,7 +149,8 @@ def prepared_layout(config: Config) -> data.StructLayout:
             "transfer": 1,
             "load": 1,
             "first_row": bits,
-            "final": signed(29),
+            "final": max(bits, 10) + 1,
+            "further": 10,  # rows after the first
             "count": 10,
             "outside": signed(34),
             "outside_final": signed(35),

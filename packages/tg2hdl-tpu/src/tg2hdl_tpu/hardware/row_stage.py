@@ -10,7 +10,7 @@ from amaranth.lib import data
 from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.prepare import prepared
 from tg2hdl_tpu.hardware.queue import RowQueue
-from tg2hdl_tpu.hardware.records import handed_layout, row_bits
+from tg2hdl_tpu.hardware.records import handed_layout
 from tg2hdl_tpu.isa import Trap
 
 __all__ = ["prepare_rows", "waiting_instructions"]
@@ -99,7 +99,6 @@ def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) 
 
 def _issue(m: Module, core: Any, held: Signal) -> None:
     config, r, vmem, ages, queue = core.config, core.r, core.vmem, core.ages, core.queue
-    bits = row_bits(config)
     # The cycle that reads the old destination comes first.
     holds = queue.holds
     load, store = core.load, core.store
@@ -150,7 +149,7 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         m.d.comb += core.stop.eq(Trap.XMEM)
     out = ages[0]
     m.d.comb += [
-        vmem.a_row.eq(Mux(holds, r.to, r.a_row)),
+        vmem.a_row.eq(queue.port_a),
         vmem.b_row.eq(r.b_row),
         out.valid.eq(real & r.vector),
         out.writes.eq(real & r.writes),
@@ -165,6 +164,5 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         m.d.comb += [out.outer.eq(real & r.outer), out.preload.eq(real & r.preload)]
     gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked", "outer", "preload")
     m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
-    uses_b = core.r_valid & r.reads_b & ~holds & ~kept
-    core.port_b = [uses_b & (r.b_row[bits - 1] == bank) for bank in range(2)]
+    core.port_b = [wants & ~kept for wants in queue.wants_b]
     m.d.comb += vmem.uses_b.eq(Cat(core.port_b))

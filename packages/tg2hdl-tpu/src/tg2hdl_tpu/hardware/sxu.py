@@ -122,11 +122,13 @@ class Sxu(wiring.Component):
         found, comes_in, goes_on = shows, there, steps & there
         if config.issue_registers:
             # A place for the word that comes as the one before waits: then the address does not depend on that.
-            spare, spared = Signal.like(entry, reset_less=True), Signal()
-            with m.If(~spared):
+            # It takes what the memory shows by a flag of its own: the multiplexer of `found` would be before it, too.
+            spare, spared, takes = Signal.like(entry, reset_less=True), Signal(), Signal(init=1)
+            with m.If(takes):
                 m.d.sync += spare.eq(shows)
             found, comes_in, goes_on = Mux(spared, spare, shows), spared | there, there & ~spared
-            m.d.sync += spared.eq(~idle & ~redirect & ~redirected & ~steps & comes_in)
+            keeps = ~idle & ~redirect & ~redirected & ~steps & comes_in
+            m.d.sync += [spared.eq(keeps), takes.eq(~keeps)]
         # Before the start, the memory shows the first instruction.
         with m.If(idle):
             m.d.comb += following.eq(0)

@@ -49,7 +49,7 @@ def connect_channels(m: Module, core: Any) -> None:
         vmem.load_en.eq(put | core.port.put),
         vmem.load_row.eq(Mux(loads, put_row, core.port.put_row)),
         vmem.load_data.eq(Mux(loads, head, core.host.row)),
-        core.port.busy.eq(core.flights.writes & (core.flights.row[-1] == core.port.put_row[-1])),
+        core.port.busy.eq(Mux(core.port.put_row[-1], core.flights.banks[1], core.flights.banks[0])),
         load.request.eq(request),
         load.outside_done.eq(request),
         load.arrived.eq(pop),

@@ -28,8 +28,8 @@ class Vmem(wiring.Component):
         The pipeline reads a row of this bank through port B; else the DMA store does.
     store_row : In
         The row that it reads.
-    writes, row, data, mask : In
-        The row that the pipeline writes, with an enable for each lane.
+    written, row, data, mask : In
+        In which bank the pipeline writes, its row, with an enable for each lane.
     load_row, load_data, load_en : In
         The row that the DMA load writes to a bank that the pipeline does not write.
     a_data, b_data, store_data : Out
@@ -50,7 +50,7 @@ class Vmem(wiring.Component):
                 "word": In(32),
                 "uses_b": In(2),
                 "store_row": In(bits),
-                "writes": In(1),
+                "written": In(2),
                 "row": In(bits),
                 "data": In(word),
                 "mask": In(config.lanes),
@@ -73,7 +73,7 @@ class Vmem(wiring.Component):
             write = memory.write_port(granularity=32)
             loaded = self.load_en & (self.load_row[-1] == number)
             # What is known late decides only whether anything is written.
-            written = self.writes & (self.row[-1] == number)
+            written = self.written[number]
             mine = self.mask & written.replicate(self.config.lanes)
             m.d.comb += [
                 a.addr.eq(self.a_row[:-1]),

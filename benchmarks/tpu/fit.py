@@ -51,7 +51,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         speed=arguments.speed,
         seeds=arguments.seeds,
         place=not arguments.no_place,
-        pack_registers=True,
+        pack_registers="wide",
         progress=lambda message: print(message, flush=True),
     )
     print(result.format())

@@ -46,7 +46,7 @@ def cycles(config: Config) -> dict[str, list[Any]]:
 
 def area(config: Config) -> dict[str, Any]:
     """Cells of a machine, without those of its external memory."""
-    result = synthesize(TensorCore(config), PART, place=False, pack_registers=True)
+    result = synthesize(TensorCore(config), PART, place=False, pack_registers="wide")
     cells = {kind: result.cells[kind] for kind in KINDS}
     return {"cells": cells, "date": date.today().isoformat(), "versions": result.versions}
 

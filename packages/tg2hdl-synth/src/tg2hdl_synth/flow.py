@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
@@ -28,7 +28,7 @@ def synthesize(
     *,
     name: str = "top",
     frequency: float = 400.0,
-    pack_registers: bool = False,
+    pack_registers: bool | Literal["wide"] = False,
     place: bool = True,
     progress: Progress | None = None,
     target: str | TargetDef | None = None,
@@ -49,8 +49,8 @@ def synthesize(
         Runs of place and route.
     frequency : float
         Target of the placer (MHz).
-    pack_registers : bool
-        Move registers into block RAMs and multipliers of an ECP5.
+    pack_registers : bool or "wide"
+        Move registers into block RAMs and multipliers of an ECP5; ``"wide"`` also those of block RAMs read by 36 bits.
     place : bool
         Whether to place and route, or to stop at the netlist.
     progress : callable, optional
@@ -75,9 +75,9 @@ def synthesize(
     _check(flow, part, speed, seeds if place else 1)
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
-    pack_registers = pack_registers and flow.packs_registers
-    netlist = flow.synthesize(rtlil, part, pack_registers=pack_registers, progress=report)
-    estimate = estimate_design(top, part, rtlil, pack_registers=pack_registers)
+    packing = pack_registers if flow.packs_registers else False
+    netlist = flow.synthesize(rtlil, part, pack_registers=packing, progress=report)
+    estimate = estimate_design(top, part, rtlil, pack_registers=bool(packing))
     result = _netlist_result(netlist, flow, part, speed, top, rtlil, estimate)
     _check_size(result, part)
     if not place:

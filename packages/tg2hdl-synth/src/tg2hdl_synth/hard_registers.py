@@ -17,8 +17,13 @@ _PRODUCT = 36
 Cell = dict[str, Any]
 
 
-def absorb_registers(netlist: dict[str, Any]) -> dict[str, int]:
+def absorb_registers(netlist: dict[str, Any], *, wide: bool = False) -> dict[str, int]:
     """Change a netlist of yosys' JSON in place.
+
+    Parameters
+    ----------
+    wide : bool
+        Whether block RAM ports of 36 bits, which use the outputs of both ports, take output registers too.
 
     Returns
     -------
@@ -31,7 +36,7 @@ def absorb_registers(netlist: dict[str, Any]) -> dict[str, int]:
     multipliers = sum(work.multiplier(c) for c in list(module["cells"].values()) if c["type"] == "MULT18X18D")
     work.sweep()
     ports = sum(
-        work.memory_port(cell, port)
+        work.memory_port(cell, port, wide)
         for cell in list(module["cells"].values())
         if cell["type"] == "DP16KD"
         for port in "AB"
@@ -86,20 +91,23 @@ class _Absorber:
         self._connect(cell, CLK0=clocks.pop(), CE0="1", RST0="0")
         return True
 
-    def memory_port(self, cell: Cell, port: str) -> bool:
-        """Absorb the output register of a port; ports of 36 bits use the outputs of both and are left alone."""
-        if (
-            int(cell["parameters"].get("DATA_WIDTH_B", "0"), 2) > 18
-            or int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) > 18
-        ):
-            return False
+    def memory_port(self, cell: Cell, port: str, wide: bool) -> bool:
+        """Absorb the output register of a port; one of 36 bits, which reads through B, uses the outputs of both."""
+        widths = {int(cell["parameters"].get(f"DATA_WIDTH_{p}", "0"), 2) for p in "AB"}
+        ports = port
+        if max(widths) > 18:
+            if widths != {36} or port != "B" or not wide:
+                return False
+            ports = "AB"
         pins = cell["connections"]
-        outputs = self._output_registers(pins, [f"DO{port}{n}" for n in range(18)])
-        if not outputs or {self._clock(n) for n in outputs.values()} != {pins.get(f"CLK{port}", ["x"])[0]}:
+        outputs = self._output_registers(pins, [f"DO{p}{n}" for p in ports for n in range(18)])
+        clocks = {pins.get(f"CLK{p}", ["x"])[0] for p in ports}
+        if not outputs or len(clocks) != 1 or {self._clock(n) for n in outputs.values()} != clocks:
             return False
         self._move_outputs(cell, outputs)
-        cell["parameters"][f"REGMODE_{port}"] = "OUTREG"
-        self._connect(cell, **{f"OCE{port}": "1"})
+        for p in ports:
+            cell["parameters"][f"REGMODE_{p}"] = "OUTREG"
+            self._connect(cell, **{f"OCE{p}": "1"})
         return True
 
     def sweep(self) -> None:

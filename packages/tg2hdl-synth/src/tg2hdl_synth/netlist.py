@@ -89,7 +89,9 @@ def yosys_netlist(
     kept = [f"setattr -mod -set keep_hierarchy 1 {child}" for child in children]
     script = "\n".join(["read_rtlil design.il", *kept, *commands, *_ENDING])
     versions = repr(tool_versions("yosys"))
-    key = content_key("netlist 3", versions, script, *files.values(), str(after is not None), rtlil)
+    key = content_key(
+        "netlist 3", versions, script, *files.values(), "" if after is None else after.__name__, rtlil
+    )
 
     def run(folder: Path) -> None:
         for name, text in {"design.il": rtlil, "script.ys": script, **files}.items():

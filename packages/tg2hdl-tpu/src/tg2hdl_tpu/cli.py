@@ -303,7 +303,7 @@ def build_command(
         speed,
         seeds,
         name="tensor_core",
-        pack_registers=True,
+        pack_registers="wide",
         place=not no_place,
         progress=_say,
     )

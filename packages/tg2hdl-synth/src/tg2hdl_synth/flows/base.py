@@ -39,7 +39,9 @@ class SynthesisFlow(ABC):
         """
 
     @abstractmethod
-    def synthesize(self, rtlil: str, part: TargetDef, *, pack_registers: bool, progress: Progress) -> Netlist:
+    def synthesize(
+        self, rtlil: str, part: TargetDef, *, pack_registers: bool | str, progress: Progress
+    ) -> Netlist:
         """Map a design in RTLIL to the cells of a part; `tg2hdl_synth.netlist.yosys_netlist` runs and counts.
 
         Raises

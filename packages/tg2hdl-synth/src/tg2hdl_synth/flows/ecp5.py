@@ -52,14 +52,14 @@ class Ecp5Flow(SynthesisFlow):
         rtlil: str,
         part: TargetDef,
         *,
-        pack_registers: bool = False,
+        pack_registers: bool | str = False,
         progress: Progress,
     ) -> Netlist:
         """Map a design; deep memories of the top are cut into slices without a multiplexer, or ROMs into pieces."""
         rtlil = with_inverting_adders(free_collisions(rtlil))
         rtlil = with_soft_products(rtlil, soft_products(read_rtlil(rtlil), part.dsp))
         modules = read_rtlil(rtlil)
-        deep = sliced_memories(modules[top_name(modules)], halves=pack_registers)
+        deep = sliced_memories(modules[top_name(modules)], halves=bool(pack_registers))
         if sum(_blocks(memory) for memory in deep) > part.bram:
             deep = []
             if not pack_registers:  # whose words go straight to their registers
@@ -67,8 +67,8 @@ class Ecp5Flow(SynthesisFlow):
                 modules = read_rtlil(rtlil)
 
         def synthesized(*, wide: bool) -> Netlist:
-            commands, libraries = _commands(modules, deep, pack_registers, wide)
-            after = _absorb if pack_registers else None
+            commands, libraries = _commands(modules, deep, bool(pack_registers), wide)
+            after = _absorb_wide if pack_registers == "wide" else _absorb if pack_registers else None
             return yosys_netlist(rtlil, commands, _cost, libraries=libraries, after=after, progress=progress)
 
         netlist = synthesized(wide=True)
@@ -148,9 +148,13 @@ def _commands(
     return lines, libraries
 
 
-def _absorb(folder: Path) -> None:
+def _absorb_wide(folder: Path) -> None:
+    _absorb(folder, wide=True)
+
+
+def _absorb(folder: Path, *, wide: bool = False) -> None:
     path = folder / "netlist.json"
     netlist = json.loads(path.read_text())
-    counts = absorb_registers(netlist)
+    counts = absorb_registers(netlist, wide=wide)
     path.write_text(json.dumps(netlist))
     (folder / "absorbed.json").write_text(json.dumps(counts))

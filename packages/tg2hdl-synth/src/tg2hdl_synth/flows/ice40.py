@@ -25,7 +25,7 @@ class Ice40Flow(SynthesisFlow):
         return tool_versions("yosys", "nextpnr-ice40")
 
     def synthesize(
-        self, rtlil: str, part: TargetDef, *, pack_registers: bool = False, progress: Progress
+        self, rtlil: str, part: TargetDef, *, pack_registers: bool | str = False, progress: Progress
     ) -> Netlist:
         """Map a design; there is no LUT RAM."""
         rtlil = free_collisions(rtlil)

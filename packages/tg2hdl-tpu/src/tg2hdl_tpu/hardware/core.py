@@ -299,7 +299,7 @@ class TensorCore(wiring.Component):
             self.sxu.word_valid.eq(ages[config.latency].lda),
         ]
         m.d.comb += [
-            self.port.mask.eq(vmem.mask),
+            self.port.mask.eq(vmem.mask & self.flights.writes.replicate(config.lanes)),
             self.port.written_row.eq(self.flights.row),
             self.port.written.eq(result),
         ]
@@ -320,7 +320,9 @@ class TensorCore(wiring.Component):
 
 def _shifts(m: Module, ages: list[Any], at: int) -> list[Any]:
     """Whether the row at an age is shifted to the left, to the right, and to the right as unsigned words."""
-    decided = [is_one_of(ages[max(at - 1, 0)].opcode, names) for names in (("shl",), ("shr", "sra"), ("shr",))]
+    decided = [
+        is_one_of(ages[max(at - 1, 0)].opcode, names) for names in (("shl",), ("shr", "sra"), ("shr",))
+    ]
     if at == 0:
         return decided
     found = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned")]

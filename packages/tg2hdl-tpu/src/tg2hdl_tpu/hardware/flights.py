@@ -109,7 +109,8 @@ class Flights:
         self.places = ages[1:] + [place for slow in self.slow for place in slow.places]
         last = self.ages[-1]
         self.final_there = last.writes & (last.kind == 0)
-        self.row, self.mask = last.row, last.mask & self.final_there.replicate(config.lanes)
+        # The lanes that are written, if any are.
+        self.row, self.mask = last.row, last.mask
         for slow in self.slow:
             self.row = Mux(slow.leaves, slow.row, self.row)
             self.mask = Mux(slow.leaves, slow.mask, self.mask)

@@ -65,8 +65,8 @@ class HostPort(wiring.Component):
         The scratchpad cannot take a row in this cycle.
     mask, written_row, written : In
         Lanes that are written, their row, and its words.
-    put, put_row : Out
-        Write `host.row` to this row of the scratchpad.
+    wants, put, put_row : Out
+        Write `host.row` to this row of the scratchpad, which takes it if `put` is high.
     active, row, last, moved, before : Out
         Rows that are still to come; whether one came in the last cycle, and `row` in that cycle.
     write_en, write_address : Out
@@ -84,6 +84,7 @@ class HostPort(wiring.Component):
                 "mask": In(config.lanes),
                 "written_row": In(bits),
                 "written": In(config.row_bits),
+                "wants": Out(1),
                 "put": Out(1),
                 "put_row": Out(bits),
                 "active": Out(1),
@@ -108,7 +109,8 @@ class HostPort(wiring.Component):
             last.eq(Mux(host.begin, host.first + host.count - 1, self.last)),
             expects.eq(Mux(host.begin, host.count != 0, self.active)),
             host.row_ready.eq(expects & ~self.busy),
-            self.put.eq(host.row_valid & host.row_ready),
+            self.wants.eq(host.row_valid & expects),
+            self.put.eq(self.wants & ~self.busy),
             self.put_row.eq(at),
             self.write_en.eq(host.word_valid),
             self.write_address.eq(Mux(host.begin, 0, self.known)),

@@ -149,7 +149,9 @@ class RowQueue:
         self.port_a = Signal.like(self.row.to, name="port_a", reset_less=True)
         self.wants_b = [Signal(name=f"wants_b{n}") for n in range(2)]
         with m.If(~held | self.read_old):
-            m.d.sync += self.port_a.eq(Mux(held, self.row.a_row, Mux(second.reads_c, second.to, second.a_row)))
+            m.d.sync += self.port_a.eq(
+                Mux(held, self.row.a_row, Mux(second.reads_c, second.to, second.a_row))
+            )
             for n, wants in enumerate(self.wants_b):
                 comes = second_valid & ~second.reads_c & self._second_in(second, n)
                 m.d.sync += wants.eq(Mux(held, self._second_in(self.row, n), comes))

@@ -113,18 +113,23 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
             busy.append((r.kind == slow.kind) & (left != 0))
     # A transfer goes to its channel.
     reasons: list[Any] = []
+    # Addresses that do not fit these bits are no addresses.
+    outside, outside_final = (
+        r[name][: (config.xmem_rows - 1).bit_length()] for name in ("outside", "outside_final")
+    )
     for mine, other in ((r.load, store), (~r.load, load)):
         # Two carry chains each; `<=` would also look for zeros in the difference.
         rows_meet = ~(other.last < r.first_row) & ~(r.final < other.row)
-        outside_meet = ~(other.outside_last < r.outside) & ~(r.outside_final < other.outside_first)
+        outside_meet = ~(other.outside_last < outside) & ~(outside_final < other.outside_first)
         reasons += [mine & other.active & rows_meet, mine & other.active & outside_meet]
     core.unchecked = any_of([age.checked for age in ages[1 : config.check + 1]])
     goes = core.r_valid & r.transfer & ~r.bad & ~r.outside_bad
     reasons += [Mux(r.load, load.active, store.active), core.unchecked, core.port.active]
     hands_over = goes & ~any_of(reasons)
     if config.issue_registers:  # compared in one cycle, handed over in the next
-        looked, against = Signal(), Signal(2)
-        m.d.sync += [looked.eq(goes), against.eq(Cat(any_of(reasons[:2]), any_of(reasons[2:])))]
+        looked, against = Signal(), Signal(3)
+        parts = reasons[:2], reasons[2:4], reasons[4:]
+        m.d.sync += [looked.eq(goes), against.eq(Cat(any_of(part) for part in parts))]
         hands_over = core.r_valid & looked & ~against.any()
     for channel, which in ((load, r.load), (store, ~r.load)):
         m.d.comb += [

@@ -30,8 +30,8 @@ class Vmem(wiring.Component):
         The row that it reads.
     written, row, data, mask : In
         In which bank the pipeline writes, its row, with an enable for each lane.
-    load_row, load_data, load_en : In
-        The row that the DMA load writes to a bank that the pipeline does not write.
+    load_row, load_data, loaded : In
+        The row that the DMA load or the host writes, and to which bank, if the pipeline does not write there.
     a_data, b_data, store_data : Out
     """
 
@@ -56,7 +56,7 @@ class Vmem(wiring.Component):
                 "mask": In(config.lanes),
                 "load_row": In(bits),
                 "load_data": In(word),
-                "load_en": In(1),
+                "loaded": In(2),
                 "a_data": Out(word),
                 "b_data": Out(word),
                 "store_data": Out(word),
@@ -71,16 +71,13 @@ class Vmem(wiring.Component):
             m.submodules[f"bank{number}"] = memory = Memory(contents)
             a, b = memory.read_port(), memory.read_port()
             write = memory.write_port(granularity=32)
-            loaded = self.load_en & (self.load_row[-1] == number)
-            # What is known late decides only whether anything is written.
-            written = self.written[number]
-            mine = self.mask & written.replicate(self.config.lanes)
+            written, loaded = self.written[number], self.loaded[number]
             m.d.comb += [
                 a.addr.eq(self.a_row[:-1]),
                 b.addr.eq(Mux(self.uses_b[number], self.b_row[:-1], self.store_row[:-1])),
                 write.addr.eq(Mux(written, self.row[:-1], self.load_row[:-1])),
                 write.data.eq(Mux(written, self.data, self.load_data)),
-                write.en.eq(mine | loaded.replicate(self.config.lanes)),
+                write.en.eq(Mux(written, self.mask, loaded.replicate(self.config.lanes))),
             ]
             reads["a"].append(a.data)
             reads["b"].append(b.data)

@@ -25,10 +25,9 @@ class Place:
     def __init__(self, there: Any, row: Any, mask: Any, kind: Any) -> None:
         self.there, self.row, self.mask, self.kind = there, row, mask, kind
 
-    def holds(self, row: Any, mask: Any = None) -> Any:
-        """Whether words of a row are here; no mask means all lanes."""
-        same = self.there & (self.row == row)
-        return same if mask is None else same & (self.mask & mask).any()
+    def holds(self, row: Any) -> Any:
+        """Whether words of a row are here."""
+        return self.there & (self.row == row)
 
     def slower_than(self, kind: Any) -> Any:
         """Whether the row here is of a slower kind than another."""

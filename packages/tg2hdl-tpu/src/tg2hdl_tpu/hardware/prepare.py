@@ -72,7 +72,6 @@ def prepared(
                 place = x.dst[:log] if log else Value.cast(0)
                 m.d.comb += mask.eq(((1 << width) - 1) << (place * width))
     m.d.comb += straight.eq(mask | (x.levels != 0).replicate(lanes))
-    everything = Value.cast((1 << lanes) - 1)
 
     first = Mux(is_load, x.dst, x.a)
 
@@ -110,9 +109,10 @@ def prepared(
         out.a_row.eq(a_row),
         out.b_row.eq(x.b),
         out.to.eq(to_row),
-        out.a_mask.eq(Mux(is_vector & (x.pre == 0), straight, everything)),
-        out.b_mask.eq(Mux(permute, everything, straight)),
         out.straight.eq(straight),
+        out.reads_a.eq(1),
+        out.a_whole.eq(~(is_vector & (x.pre == 0))),
+        out.b_whole.eq(permute),
         out.vector.eq(is_vector),
         out.reads_b.eq(reads_b),
         out.reads_c.eq(is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.reads_c))),

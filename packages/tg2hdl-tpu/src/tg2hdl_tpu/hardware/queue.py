@@ -171,8 +171,11 @@ class RowQueue:
         return any_of(getattr(self, "valids", [self.valid]))
 
     def _of_place(self, row: Any, place: Place) -> Value:
-        to = place.holds(row.to, row.straight)
-        reads = place.holds(row.a_row, row.a_mask) | (row.reads_b & place.holds(row.b_row, row.b_mask))
+        meets = place.there & (place.mask & row.straight).any()
+        to = meets & (place.row == row.to)
+        of_a = row.reads_a & Mux(row.a_whole, place.there, meets) & (place.row == row.a_row)
+        of_b = row.reads_b & Mux(row.b_whole, place.there, meets) & (place.row == row.b_row)
+        reads = of_a | of_b
         slower = [to & place.slower_than(row.kind)] if self.flights.slow else []
         return Cat(reads, to, *slower)
 

@@ -137,9 +137,10 @@ def prepared_layout(config: Config) -> data.StructLayout:
             "a_row": bits,
             "b_row": bits,
             "to": bits,
-            "a_mask": config.lanes,
-            "b_mask": config.lanes,
             "straight": config.lanes,  # lanes that are read to write the mask
+            "reads_a": 1,
+            "a_whole": 1,  # of the first operand all lanes are read, not only these
+            "b_whole": 1,
             "vector": 1,
             "reads_b": 1,
             "reads_c": 1,

@@ -93,7 +93,7 @@ def prepare_sums(m: Module, config: Config, x: Any, a: Any, out: Any) -> None:
             out.checked.eq(0),
             out.index.eq(a),
             out.a_row.eq(out.to),
-            out.a_mask.eq(0),
+            out.reads_a.eq(0),
             out.wrong[1].eq(a[config.rows.bit_length() - 1 :].any()),
         ]
 

@@ -64,6 +64,35 @@ def test_a_weight_that_stays_on_the_disk_is_refused(weight_file):
     np.testing.assert_array_equal(run(lambda x: x @ moved, X)[0], exact(WEIGHT))
 
 
+def test_a_weight_on_a_device_without_contents_is_refused():
+    w = Tensor(WEIGHT, device="NULL").realize()
+    with pytest.raises(InputError, match="a weight on device NULL cannot be read"):
+        capture(lambda x: x @ w, X)
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (lambda: Tensor(WEIGHT).shard(("CPU:0", "CPU:1"), axis=0), "weight.to(Device.DEFAULT)"),
+        (lambda: changed_below_its_view(), ".realize() on each tensor that was changed"),
+    ],
+    ids=["on_two_devices", "changed_below_its_view"],
+)
+def test_what_tinygrad_cannot_schedule_is_refused(make, hint):
+    w = make()
+    with pytest.raises(InputError) as error:
+        capture(lambda x: x @ w, X)
+    assert error.value.message.startswith("tinygrad cannot run the model: ")
+    assert hint in error.value.hint
+
+
+def changed_below_its_view():
+    w = Tensor(WEIGHT).realize()
+    view = w.reshape(32)
+    w.assign(w * 2)
+    return w + view.reshape(8, 4)
+
+
 def test_a_slice_of_a_file_is_read_and_the_file_is_unchanged(tmp_path):
     path = tmp_path / "state.bin"
     path.write_bytes(b"\x7f" * 12 + WEIGHT.tobytes() + b"\xff" * 7)

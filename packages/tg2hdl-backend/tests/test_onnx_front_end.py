@@ -86,6 +86,39 @@ def test_missing_external_data(tmp_path):
     assert error.value.hint == "put the file that the exporter wrote beside it in the same folder"
 
 
+@pytest.mark.parametrize("length", [None, 64, 50])
+def test_external_data_of_another_size(tmp_path, length):
+    path = net(tmp_path / "net.onnx", save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+    model = onnx.load(path, load_external_data=False)
+    for entry in list(model.graph.initializer[0].external_data):
+        if entry.key == "length":
+            if length is None:
+                model.graph.initializer[0].external_data.remove(entry)
+            else:
+                entry.value = str(length)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(
+        InputError, match=r"the contents of tensor 'fc1\.weight' do not fit its shape \(5, 8\)"
+    ):
+        OnnxModel(path, batch=1)
+
+
+def test_links(tmp_path):
+    """A link to a model has its data at the model; data that is a link itself is refused."""
+    (tmp_path / "real").mkdir()
+    options = {"save_as_external_data": True, "location": "net.data", "size_threshold": 0}
+    path = net(tmp_path / "real" / "net.onnx", **options)
+    (tmp_path / "link.onnx").symlink_to(path)
+    x = RNG.normal(size=(1, 5)).astype(F)
+    expected = golden(OnnxModel(path, batch=1), x)[0]
+    np.testing.assert_array_equal(golden(OnnxModel(tmp_path / "link.onnx", batch=1), x)[0], expected)
+    (tmp_path / "net.data").symlink_to(tmp_path / "real" / "net.data")
+    (tmp_path / "copy.onnx").write_bytes(path.read_bytes())
+    with pytest.raises(InputError) as error:
+        OnnxModel(tmp_path / "copy.onnx", batch=1)
+    assert error.value.hint == "copy the data itself beside the model: onnx reads no links (cp -L)"
+
+
 def test_names_are_the_files_own(tmp_path):
     model = OnnxModel(net(tmp_path / "net.onnx"), batch=1)
     captured = capture(model, *model.example_inputs())
@@ -123,6 +156,49 @@ def test_batch_sizes_every_dimension_of_that_name(tmp_path):
         [("y", F, ("N", "N"))],
     )
     assert [s.shape for s in OnnxModel(path, batch=4).inputs] == [(4, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "batch has the size 0"),
+        ({"batch": -1}, "batch has the size -1"),
+        ({"batch": True}, "batch has the size True"),
+        ({"batch": 2.5}, "batch has the size 2.5"),
+        ({"dims": {"N": "a"}}, "N has the size 'a'"),
+        ({"dims": {"N": 1 << 70}}, f"N has the size {1 << 70}"),
+        ({"dims": [("N", 3)]}, "dims is of type list"),
+        ({"fixed": [1]}, "fixed is of type list"),
+    ],
+)
+def test_sizes_that_are_none(tmp_path, options, message):
+    with pytest.raises(InputError) as error:
+        OnnxModel(net(tmp_path / "net.onnx"), **options)
+    assert error.value.message == message
+    assert error.value.hint
+
+
+def test_a_batch_that_no_input_has_is_refused(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Neg", ["x"], ["y"])], [("x", F, (3, 2))], [("y", F, None)])
+    assert OnnxModel(path, batch=3).inputs[0].shape == (3, 2)
+    with pytest.raises(InputError) as error:
+        OnnxModel(path, batch=4)
+    assert error.value.message == "no input of m.onnx has batch=4: the first dimension of 'x' has size 3"
+
+
+def test_two_outputs_of_one_name_are_refused(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Neg", ["x"], ["y"])], [("x", F, (2,))], [("y", F, (2,))] * 2)
+    with pytest.raises(InputError, match="two outputs of the name 'y'"):
+        OnnxModel(path)
+
+
+def test_element_types_that_do_not_exist_are_refused(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Neg", ["x"], ["y"])], [("x", F, (2,))], [("y", F, None)])
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.elem_type = 41
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(UnsupportedError, match="no hardware type for ONNX's element type 41"):
+        OnnxModel(path)
 
 
 def test_operator_sets_that_nothing_uses(tmp_path):
@@ -303,6 +379,20 @@ def test_an_operator_newer_than_its_opset_is_refused(tmp_path):
         OnnxModel(path)
     assert error.value.message == "ONNX operator Gelu is not in version 17 of the operator set"
     assert error.value.hint == "export the model with opset 20 or later, which has it"
+
+
+def test_the_first_version_with_an_operator_is_named(tmp_path):
+    """Not the one with its newest definition."""
+    path = write(
+        tmp_path / "m.onnx",
+        [node("Where", ["c", "x", "x"], ["y"])],
+        [("c", np.bool_, (2,)), ("x", F, (2,))],
+        [("y", F, (2,))],
+        opsets={"": 8},
+    )
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert error.value.hint == "export the model with opset 9 or later, which has it"
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ def check_opset(info: OnnxNode) -> None:
     """
     if onnx.defs.has(info.op_type, info.version, info.domain) or not onnx.defs.has(info.op_type, info.domain):
         return
-    first = onnx.defs.get_schema(info.op_type, info.domain).since_version
+    last = onnx.defs.get_schema(info.op_type, info.domain).since_version
+    first = next(n for n in range(1, last + 1) if onnx.defs.has(info.op_type, n, info.domain))
     raise InputError(
         f"ONNX operator {info.op_type} is not in version {info.version} of the operator set",
         where=info.where,

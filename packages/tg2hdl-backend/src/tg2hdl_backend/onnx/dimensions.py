@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,28 @@ from tg2hdl_backend.onnx.tensors import element_type
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
-__all__ = ["example_sizes", "fixed_values", "resolve_inputs"]
+__all__ = ["check_sizes", "example_sizes", "fixed_values", "resolve_inputs"]
+
+
+def check_sizes(batch: Any, dims: Any, fixed: Any) -> None:
+    """Refuse what is no size of a batch or a dimension, or no value by name.
+
+    Raises
+    ------
+    InputError
+        For a size that is no integer from 1 on, or anything but a mapping.
+    """
+    for option, given in (("dims", dims), ("fixed", fixed)):
+        if given is not None and not isinstance(given, Mapping):
+            raise InputError(
+                f"{option} is of type {type(given).__name__}",
+                hint=f"give a dict by name: {option}={{'N': 4}}"
+                if option == "dims"
+                else "give a dict by name: fixed={'axes': [1]}",
+            )
+    for name, size in {"batch": 1 if batch is None else batch, **(dims or {})}.items():
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size < 1 << 31:
+            raise InputError(f"{name} has the size {size!r:.60}", hint="give an integer from 1 on")
 
 
 def fixed_values(graph: GraphProto, given: dict[str, Any], file: Path) -> dict[str, npt.NDArray[Any]]:
@@ -37,8 +58,15 @@ def fixed_values(graph: GraphProto, given: dict[str, Any], file: Path) -> dict[s
             )
         tensor = inputs[name].type.tensor_type
         dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        array = np.asarray(value)
-        wanted = array.astype(dtype)
+        try:
+            array = np.asarray(value)
+            wanted = array.astype(dtype)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InputError(
+                f"input {name!r} is {dtype}, which does not hold {value!r:.60}",
+                where=str(file),
+                hint=f"give values of {dtype}",
+            ) from error
         if array.dtype != wanted.dtype and array.size and not (wanted == array).all():
             raise InputError(
                 f"input {name!r} is {dtype}, which does not hold {array.tolist()}",
@@ -112,6 +140,14 @@ def resolve_inputs(
             dim.Clear()
             dim.dim_value = size
         specs.append(TensorSpec(info.name, tuple(shape), element_type(tensor.elem_type, where)))
+    first = {s.name: s.shape[0] for s in specs if s.shape}
+    if batch is not None and first and batch not in first.values():
+        name, size = next(iter(first.items()))
+        raise InputError(
+            f"no input of {file.name} has batch={batch}: the first dimension of {name!r} has size {size}",
+            where=str(file),
+            hint="leave batch out, or export the model with a symbolic first dimension",
+        )
     unused = set(dims) - used
     if unused:
         symbolic = sorted(used) or ["none"]

@@ -38,12 +38,14 @@ def read_file(file: Path) -> ModelProto:
             hint="check it with onnx.checker.check_model",
         )
     try:
-        onnx.load_external_data_for_model(model, str(file.parent))
+        onnx.load_external_data_for_model(model, str(_folder_of_data(model, file)))
     except Exception as error:
         raise InputError(
             f"external data of {file.name} cannot be read: {error}",
             where=str(file),
-            hint="put the file that the exporter wrote beside it in the same folder",
+            hint="copy the data itself beside the model: onnx reads no links (cp -L)"
+            if "link" in str(error)
+            else "put the file that the exporter wrote beside it in the same folder",
         ) from error
     if model.graph.sparse_initializer:
         raise InputError(
@@ -52,3 +54,10 @@ def read_file(file: Path) -> ModelProto:
             hint="store them as dense initializers",
         )
     return inline_local_functions(model) if model.functions else model
+
+
+def _folder_of_data(model: ModelProto, file: Path) -> Path:
+    """The file's own folder, or that of the model which the file is a link to."""
+    names = {e.value for t in model.graph.initializer for e in t.external_data if e.key == "location"}
+    beside = all((file.parent / name).exists() for name in names)
+    return file.parent if beside else file.resolve().parent

@@ -15,7 +15,7 @@ import onnx
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.checks import infer_types
-from tg2hdl_backend.onnx.dimensions import example_sizes, fixed_values, resolve_inputs
+from tg2hdl_backend.onnx.dimensions import check_sizes, example_sizes, fixed_values, resolve_inputs
 from tg2hdl_backend.onnx.file import read_file
 from tg2hdl_backend.onnx.graph import Graph
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
@@ -75,6 +75,7 @@ class OnnxModel:
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(f"{path!r:.60} is no path of an ONNX file", hint="give e.g. 'model.onnx'")
+        check_sizes(batch, dims, fixed)
         file = Path(path)
         proto = read_file(file)
         self.__name__ = file.stem
@@ -89,6 +90,12 @@ class OnnxModel:
                 f"{file.name} has no output",
                 where=str(file),
                 hint="export the model with its results as outputs",
+            )
+        if twice := [name for name, count in Counter(self.output_names).items() if count > 1]:
+            raise InputError(
+                f"{file.name} has two outputs of the name {twice[0]!r}",
+                where=str(file),
+                hint="give each output a name of its own, with an Identity node",
             )
         self._nodes = proto.graph.node
         self.operators = frozenset(n.op_type for n in proto.graph.node)

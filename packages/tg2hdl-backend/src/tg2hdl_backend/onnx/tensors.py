@@ -12,7 +12,7 @@ from tinygrad import Tensor
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 
 __all__ = ["array_of", "element_type", "onnx_type", "sizes_of", "tensor_of", "to_dtype", "type_name"]
 
@@ -39,7 +39,8 @@ _WIDENED = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uin
 
 def type_name(element: int) -> str:
     """Name of an ONNX element type, e.g. ``FLOAT16``."""
-    return str(TensorProto.DataType.Name(element))
+    known = element in TensorProto.DataType.values()
+    return str(TensorProto.DataType.Name(element)) if known else f"element type {element}"
 
 
 def element_type(element: int, where: str | None = None) -> DType:
@@ -74,13 +75,24 @@ def array_of(proto: TensorProto, where: str | None = None) -> npt.NDArray[Any]:
 
     Raises
     ------
+    InputError
+        When there are not as many bytes as its shape needs.
     UnsupportedError
         For strings and other types without hardware.
     """
+    if proto.data_type not in TensorProto.DataType.values():
+        element_type(proto.data_type, where)
     name = helper.tensor_dtype_to_np_dtype(proto.data_type).name
     if name not in _WIDENED:
         element_type(proto.data_type, where)
-    array: npt.NDArray[Any] = numpy_helper.to_array(proto)
+    try:
+        array: npt.NDArray[Any] = numpy_helper.to_array(proto)
+    except ValueError as error:
+        raise InputError(
+            f"the contents of tensor {proto.name!r} do not fit its shape {tuple(proto.dims)}: {error}",
+            where=where,
+            hint="the file or its external data is damaged or of another model: export it again",
+        ) from error
     return array.astype(_WIDENED[name]) if name in _WIDENED else array
 
 

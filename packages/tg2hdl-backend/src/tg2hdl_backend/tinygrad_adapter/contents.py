@@ -49,11 +49,18 @@ def contents_of(buffer: Any, start: int, size: int) -> bytes | None:
     Raises
     ------
     InputError
-        When the file is not there, is too short, or cannot be read.
+        When the file is not there, is too short, or cannot be read, or the device gives no contents back.
     """
     if buffer.is_allocated():
         # A view that the tensor's owner may change later: the bytes are copied.
-        return bytes(buffer.as_memoryview()[start : start + size])
+        try:
+            return bytes(buffer.as_memoryview()[start : start + size])
+        except Exception as error:
+            raise InputError(
+                f"a weight on device {buffer.device} cannot be read: {error}",
+                where=f"buffer {buffer.device}",
+                hint="make the weights on another device, e.g. Tensor(array, device='CPU')",
+            ) from error
     if str(buffer.device).startswith(_DISK):
         return _read(Path(str(buffer.device)[len(_DISK) :]), start, size)
     return None

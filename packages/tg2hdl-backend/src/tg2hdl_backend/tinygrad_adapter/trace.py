@@ -122,13 +122,14 @@ def _trace(
         created.update(_tensor_uops())
         try:
             found.outputs[0].linear_with_vars(*found.outputs[1:], *pending)
-        except RuntimeError as error:
-            if "same device" not in str(error):
-                raise
+        except Exception as error:
+            devices = any(text in str(error) for text in ("same device", "same devices"))
             raise InputError(
-                f"tinygrad cannot run the model: {error}",
+                f"tinygrad cannot run the model: {str(error) or type(error).__name__:.500}",
                 where=f"model {model_name(model)}",
-                hint="move its tensors to one device: weight.to(Device.DEFAULT), also those of a file",
+                hint="move its tensors to one device: weight.to(Device.DEFAULT), also those of a file"
+                if devices
+                else "run it in tinygrad first; call .realize() on each tensor that was changed before its next use",
             ) from error
         found.output_uops = [t.uop for t in found.outputs]
         found.input_uops = [t.uop for t in found.inputs]

@@ -108,6 +108,51 @@ def test_integers_with_a_scale_for_each_channel(multipliers):
     assert result.cycles.compute == accelerator.predicted_cycles
 
 
+def test_two_reductions_before_one_epilogue_are_cut_from_it():
+    """A block with a projection: both convolutions and their normalizations arrive as one kernel."""
+    a, b = Tensor(array(8, 4, 3, 3)), Tensor(array(8, 4, 1, 1))
+    scales = [Tensor(array(8, 1, 1)) for _ in range(4)]
+
+    def model(x):
+        main = ((x.conv2d(a, padding=1) + scales[0]) * scales[1] + scales[2]) * scales[3]
+        return (main + (x.conv2d(b) + scales[1]) * scales[2] * scales[0]).relu()
+
+    x = array(1, 4, 6, 6)
+    accelerator = tg2hdl.compile(model, x, multipliers=16)
+    assert len(accelerator.captured.program.calls) == 1
+    assert len(accelerator.kernels) == 2
+    assert accelerator.predicted_cycles < 1.35 * 36 * 8 * 40 / 16
+    check(accelerator, x, model(Tensor(x)).numpy())
+
+
+@pytest.mark.parametrize(("channels", "outputs", "groups"), [(14, 14, 7), (6, 12, 6), (9, 9, 3)])
+def test_channels_in_groups_keep_their_lanes(channels, outputs, groups):
+    """The channel that is read is a quotient of the output's number."""
+    weight = Tensor(array(outputs, channels // groups, 3, 3))
+
+    def model(x):
+        return x.conv2d(weight, groups=groups, padding=1)
+
+    x = array(1, channels, 7, 7)
+    accelerator = tg2hdl.compile(model, x, multipliers=16)
+    assert accelerator.predicted_cycles < 1.6 * 49 * outputs * channels // groups * 9 / 16
+    check(accelerator, x, model(Tensor(x)).numpy())
+
+
+def test_a_kernel_whose_layout_leaves_one_lane_chooses_before_others():
+    """The later product would read words that cross the rows which the first convolution writes."""
+    a, b = Tensor(array(8, 3, 3, 3)), Tensor(array(12, 8, 3, 3))
+
+    def model(x):
+        y = x.conv2d(a, padding=1).relu().conv2d(b, padding=1)
+        return y.reshape(1, 3, 2, 2, 9, 9).permute(0, 1, 4, 2, 5, 3).reshape(1, 3, 18, 18)
+
+    x = array(1, 3, 9, 9)
+    accelerator = tg2hdl.compile(model, x, multipliers=16)
+    assert accelerator.predicted_cycles < 1.7 * 81 * 9 * (3 * 8 + 8 * 12) / 16
+    check(accelerator, x, model(Tensor(x)).numpy())
+
+
 def test_explicit_lanes_keep_the_kernels_of_tinygrad():
     options = tg2hdl.CompileOptions(unroll_factor=2)
     w = Tensor(array(8, 16))

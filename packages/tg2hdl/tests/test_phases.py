@@ -41,6 +41,22 @@ def test_floats_are_the_same_bits_in_fewer_cycles(size, stride, padding, more):
     assert len(accelerator.kernels) == stride**2
 
 
+@pytest.mark.parametrize(("size", "stride", "side"), [(3, 2, 4), (5, 3, 3)])
+def test_sizes_that_are_no_multiple_of_the_stride(size, stride, side):
+    """As PyTorch's ConvTranspose2d makes them without padding; strides that are no power of two."""
+    x = RNG.normal(size=(1, 2, side, side)).astype(np.float32)
+    w = RNG.normal(size=(2, 3, size, size)).astype(np.float32)
+    weight = Tensor(w)
+    accelerator = tg2hdl.compile(lambda x: x.conv_transpose2d(weight, stride=stride), x, multipliers=8)
+    assert len(accelerator.kernels) >= stride**2
+    result = accelerator.simulate(x)
+    np.testing.assert_allclose(result.output, transposed(x, w, stride, 0, 0), rtol=1e-5, atol=1e-5)
+    program = accelerator.captured.program
+    whole = evaluate_program(program, {"x": x})[program.buffers[program.outputs[0]].name]
+    np.testing.assert_array_equal(result.output.view(np.uint32), whole.view(np.uint32))
+    assert result.cycles.compute == accelerator.predicted_cycles
+
+
 def test_phases_with_few_sums_share_a_kernel():
     """More sums for each adder; the products that the shorter phases lack are zeros, also beside infinity."""
     x, w = (RNG.normal(size=shape).astype(np.float32) for shape in ((1, 2, 4, 4), (2, 1, 3, 3)))

@@ -1,6 +1,6 @@
 """Other forms of kernels, taken where they need fewer cycles.
 
-Phases of a zero-stuffed input, sections of concatenated layers, and constant taps.
+Phases of a zero-stuffed input, sections of concatenated layers, loops over groups, and constant taps.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
+from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.pipeline import canonicalize
@@ -69,6 +70,8 @@ def _kernels(
     forms = phase_forms(call.kernel, finite, joined=_adds_wait(call.kernel, options))
     if sections := [] if forms else section_forms(call.kernel):
         return _best(program, call, sections, options, _cut_cycles)
+    if not forms and (other := split_divided_loops(call.kernel)) is not call.kernel:
+        return _best(program, call, [(other,)], options, _cut_cycles)
     if not forms and (other := with_constant_taps(call.kernel, contents)) is not call.kernel:
         forms = [(other,)]
     return _best(program, call, forms, options, _cycles)

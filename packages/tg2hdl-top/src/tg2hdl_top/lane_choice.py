@@ -107,6 +107,8 @@ class LaneChoice:
         Results of a step that have adders of their own, where lanes could sum instead.
     why : str
         What was chosen, and why, for a reader of the plan.
+    least : int
+        Cycles of all steps that some lanes would take with any layouts of the buffers.
     """
 
     kernel: KernelIR
@@ -119,6 +121,7 @@ class LaneChoice:
     limit: str = ""
     results: int = 0
     why: str = ""
+    least: int = 0
 
     def demand(self, layouts: dict[int, Layout]) -> int:
         """Words that a step touches, inputs (elements) of lane multiplexers, and what the results amount to."""
@@ -188,16 +191,18 @@ class LaneChooser:
         budget = max(1, (options.multipliers or 1) // busiest)
         best = self._evaluate({})
         fewest = best
+        least = self._cycles(self._turns({}), {})
         for number, lanes in enumerate(self._candidates(budget)):
             steps, most = self._steps(lanes), best.cycles + best.fill
             if steps > most or (steps == most and not self.sparing):
                 break
+            least = min(least, self._cycles(self._turns(lanes), lanes))
             choice = self._within(lanes, most if number else math.inf)
             if number == 0:
                 fewest = choice or best
             if choice is not None and self._cost(choice) < self._cost(best):
                 best = choice
-        best = self._in_turns(self._packed(best), busiest)
+        best = replace(self._in_turns(self._packed(best), busiest), least=least)
         return replace(best, why=self._why(best, fewest)) if budget > 1 or best.lanes else best
 
     def _packed(self, best: LaneChoice) -> LaneChoice:

@@ -156,7 +156,7 @@ def _relieved(program: ProgramIR, best: _Lanes, placed: Callable[[tuple[int, ...
         return sum(choice.cycles for choice in trial[0].values())
 
     first: tuple[int, ...] = ()
-    waits = {n: c.cycles - c.cycles // c.interval for n, c in best[0].items() if c.limit}
+    waits = {n: c.cycles - c.least for n, c in best[0].items() if c.least}
     for number in sorted(waits, key=lambda n: -waits[n])[:MOST_RELIEVED]:
         if waits[number] < WORTH_ANOTHER_ORDER * cycles(best):
             break

@@ -125,6 +125,8 @@ def _cut_registers(
         return ()
     changed = {s.reg for s in inside if isinstance(s, IRRegStore)}
     reset = {s.reg for s in home.prologue if isinstance(s, IRRegStore) and s.gate is None and s.index is None}
+    # The first value of a second reduction is set between the loops.
+    reset |= _set_first(inside) & {s.reg for s in home.body if isinstance(s, IRRegStore)}
     before = [s for s in home.prologue if isinstance(s, IRRegStore | IRRegLoad) and s.reg not in changed]
     after = [s for s in home.epilogue if isinstance(s, IRRegStore) and s.reg in changed]
     outside = [s for s in statements if s not in here and isinstance(s, IRRegLoad | IRRegStore)]

@@ -11,9 +11,11 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
 from tg2hdl_ir.analysis.axes import analyze_axes
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -28,6 +30,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.depths import number_depths
+from tg2hdl_ir.passes.divided import divided
 from tg2hdl_ir.passes.fold import Folder
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands, values_below
@@ -59,7 +62,7 @@ def phase_forms(
     for number in range(1 << len(taps) if joined else 1):
         together = {tap: n for n, tap in enumerate(taps) if number >> n & 1}
         firsts = [range(1 if tap in together else distance) for tap, (_, _, distance) in taps.items()]
-        if all(_positions(tap, *taps[tap]) for tap in together):
+        if all(_positions(tap, *taps[tap]) and _is_even(*taps[tap]) for tap in together):
             parts = (_phase(kernel, taps, phase, together) for phase in itertools.product(*firsts))
             forms.append(tuple(parts))
     return forms
@@ -91,12 +94,9 @@ def _taps(kernel: KernelIR, finite: frozenset[int]) -> Taps:
             or outer[0] in (t[0] for t in taps.values())
         ):
             return {}
-        odd = all(form.coefficient(c) % 2 for c in counters)
+        coprime = all(math.gcd(form.coefficient(c), distance) == 1 for c in counters)
         bounds = [outer[0].bound, inner[0].bound]
-        if not odd or inner[0] in taps or not all(isinstance(b, int) and b >= distance for b in bounds):
-            return {}
-        assert isinstance(outer[0].bound, int), "checked in the line before"
-        if outer[0].bound % distance:
+        if not coprime or inner[0] in taps or not all(isinstance(b, int) and b >= distance for b in bounds):
             return {}
         taps[inner[0]] = outer[0], form, distance
     return taps
@@ -143,9 +143,15 @@ def _is_zero(value: IRValue | None) -> bool:
     return value is None or (isinstance(value, IRConst) and not value.dtype.const_to_bits(value.value))
 
 
+def _is_even(out: IRCounter, form: Affine, distance: int) -> bool:
+    """Whether every position has as many outputs."""
+    return isinstance(out.bound, int) and out.bound % distance == 0
+
+
 def _spaced(gate: IRValue) -> list[tuple[Affine, int]]:
-    """Conditions of a gate that an affine form is a multiple of a power of two."""
-    affine = AffineAnalysis()
+    """Conditions of a gate that an affine form is a multiple of a number."""
+    ranges = RangeAnalysis()
+    affine = AffineAnalysis(ranges)
     found: dict[Affine, int] = {}
     stack = [gate]
     while stack:
@@ -158,6 +164,12 @@ def _spaced(gate: IRValue) -> list[tuple[Affine, int]]:
                 form = affine.of(value)
                 if form is not None and mask > 0 and not (int(mask) & (int(mask) + 1)):
                     found[form] = int(mask) + 1
+            case IROp(op="lt", srcs=(IROp(op="mod", srcs=(value, IRConst(value=number))), limit)) if is_const(
+                limit, 1
+            ):
+                form = affine.of(value)
+                if form is not None and number > 1 and ranges.of(value)[0] >= 0:
+                    found[form] = int(number)
             case _:
                 pass
     return list(found.items())
@@ -198,13 +210,13 @@ def _phase(
         alt = rebuilt.alt or IRConst(rebuilt.dtype.bits_to_const(0), rebuilt.dtype)
         return replace(rebuilt, gate=folder.all_of(rebuilt.gate, *inside), alt=alt)
 
-    rewriter = Rewriter(folder, replace=lambda op: _divided(op, folder), change=keep)
+    rewriter = Rewriter(folder, replace=partial(divided, folder=folder), change=keep)
     free = 1 + max(loop.counter.axis for loop in kernel.loop_tree.walk() if loop.counter is not None)
     for (tap, (out, form, distance)), position in zip(taps.items(), phase, strict=True):
         assert isinstance(out.bound, int), "checked by phase_forms"
         assert isinstance(tap.bound, int), "checked by phase_forms"
         first = _first(tap, out, form, distance, position)
-        counters[out] = replace(out, bound=out.bound // distance)
+        counters[out] = replace(out, bound=-(-(out.bound - position) // distance))
         place: IRValue = const_int(position, out.dtype)
         start: IRValue = const_int(first, tap.dtype)
         found = _positions(tap, out, form, distance) if tap in together else None
@@ -228,23 +240,3 @@ def _phase(
     which = "_".join("all" if tap in together else str(n) for tap, n in zip(taps, phase, strict=True))
     tree = number_depths(rebuilt(kernel.loop_tree))
     return verify(replace(kernel, loop_tree=tree, name=f"{kernel.name}_phase{which}"))
-
-
-def _divided(op: IROp, folder: Folder) -> IRValue | None:
-    """Exact quotient or remainder by a power of two of an affine form, all of whose coefficients are multiples."""
-    if op.op not in ("and", "shr") or not op.dtype.is_int or not isinstance(op.srcs[1], IRConst):
-        return None
-    number = int(op.srcs[1].value)
-    form = folder.affine.of(op.srcs[0])
-    divisor = number + 1 if op.op == "and" else 1 << number
-    if form is None or number < 0 or divisor & (divisor - 1) or any(c % divisor for _, c in form.terms):
-        return None
-    if op.op == "and":
-        return const_int(form.const % divisor, op.dtype)
-    result: IRValue = const_int(form.const // divisor, op.dtype)
-    for symbol, coefficient in form.terms:
-        scaled = folder.op(
-            "mul", op.dtype, folder.op("cast", op.dtype, symbol), const_int(coefficient // divisor, op.dtype)
-        )
-        result = folder.op("add", op.dtype, result, scaled)
-    return result

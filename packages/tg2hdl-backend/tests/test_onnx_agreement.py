@@ -42,6 +42,24 @@ CASES = {
     "gather without axis": ("GatherElements", 13, (MATRIX, Tensor([[1, -1, 0, 2]])), {}, 1),
     "top of version 7": ("TopK", 7, (MATRIX,), {"k": 2}, 2),
     "smaller image of version 10": ("Resize", 10, (IMAGE, [Tensor([1, 1, 0.6, 0.5], np.float32)]), {}, 1),
+    "positions that are elements": (
+        "Resize",
+        13,
+        (IMAGE, None, [Tensor([1, 1, 1.7, 0.6], np.float32)]),
+        {"mode": "nearest", "nearest_mode": "floor"},
+        1,
+    ),
+    "positions between two elements": (
+        "Resize",
+        13,
+        (IMAGE, None, [Tensor([1, 1, 0.6, 1.7], np.float32)]),
+        {
+            "mode": "nearest",
+            "nearest_mode": "round_prefer_ceil",
+            "coordinate_transformation_mode": "asymmetric",
+        },
+        1,
+    ),
     "bytes between bytes": (
         "Resize",
         13,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,53 @@ def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes
         )
         if not cropped and (size == x.shape[axis] or scale == 1.0):
             continue
+        nearest = None if cropped else _nearest(node, sizes_of(x)[axis], size, scale)
+        if nearest is not None:
+            x = x[(*(slice(None),) * axis, constant(node, nearest))]
+            continue
         matrix, offset = _interpolation(node, keep, sizes_of(x)[axis], size, scale, crop)
         x = _along(node, x, axis, matrix, offset)
     if dtypes.is_int(dtype) and x.dtype != dtype:
         x = x.clamp(dtype.min, dtype.max)
     return x.cast(dtype)
+
+
+def _nearest(
+    node: OnnxNode, length: int, size: int | None, scale: float | None
+) -> npt.NDArray[np.int32] | None:
+    """Indices of the nearest elements; None for another mode.
+
+    Positions are floats of 32 bits, as in ONNX Runtime and PyTorch: with exact ones, a scale such as 0.6, which is a
+    little more in the file, moves a position that lies on an element to the one before it.
+    """
+    if node.attribute("mode", "nearest") != "nearest":
+        return None
+    half = np.float32(0.5)
+    factor = np.float32(scale) if size is None else np.float32(size) / np.float32(length)
+    count = size if size is not None else int(np.floor(np.float32(length) * factor))
+    at = np.arange(count, dtype=np.float32)
+    moved = (at + half) / factor - half
+    known = {
+        "half_pixel": moved,
+        "pytorch_half_pixel": moved if count > 1 else 0 * at,
+        "asymmetric": at / factor,
+        "align_corners": at * np.float32(length - 1) / np.float32(count - 1) if count > 1 else 0 * at,
+        "tf_half_pixel_for_nn": (at + half) / factor,
+    }
+    position = known.get(node.attribute("coordinate_transformation_mode", "half_pixel"))
+    rounding = node.attribute("nearest_mode", "round_prefer_floor")
+    if position is None or rounding not in _ROUNDINGS:
+        return None
+    found = np.clip(_ROUNDINGS[rounding](position.astype(np.float32)), 0, length - 1)
+    return np.asarray(found, np.int32)
+
+
+_ROUNDINGS: dict[str, Callable[[Any], Any]] = {
+    "round_prefer_floor": lambda at: np.ceil(at - np.float32(0.5)),
+    "round_prefer_ceil": lambda at: np.floor(at + np.float32(0.5)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
 
 
 def _interpolation(

@@ -108,14 +108,14 @@ def test_crossbar():
     with opened(Crossbar(Config())) as sim:
 
         def result():
-            low, high, upper = (sim.get(name) for name in ("low", "high", "upper"))
-            halves = zip(to_words(low, 16), to_words(high, 16), strict=True)
-            return [words[upper >> n & 1] for n, words in enumerate(halves)]
+            return to_words(sim.get("low") | sim.get("high"), 16).tolist()
 
         sim.set("row", to_int(row))
         sim.set("indices", to_int(indices))
         sim.set("checked", to_int(indices))
         sim.set("k", 5)
+        assert not any(result())
+        sim.set("used", 1)
         expected = (np.roll(row, -5), np.full(16, row[5]), row.reshape(4, 4).T.reshape(-1), row[indices])
         for mode, wanted in enumerate(expected):
             sim.set("mode", mode)

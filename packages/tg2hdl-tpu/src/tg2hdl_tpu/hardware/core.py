@@ -214,14 +214,11 @@ class TensorCore(wiring.Component):
                     crossbar.indices.eq(b),
                     crossbar.mode.eq(Mux(permutes, ages[at].xlu, 0)),
                     crossbar.k.eq(Mux(permutes, ages[at].k, 0)),
+                    crossbar.used.eq(permutes | (ages[at].pre == 0)),
                 ]
                 passed = None
             if n == crosses:
-                crossed = ((ages[at].pre == 3) | (ages[at].pre == 0)).replicate(config.lanes)
-                halves = {
-                    "low": _lanes_of(crossed & ~crossbar.upper, crossbar.low),
-                    "high": _lanes_of(crossed & crossbar.upper, crossbar.high),
-                }
+                halves = {"low": crossbar.low, "high": crossbar.high}
             if n == merge:
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             if n == max(config.pre_registers - 1, 0):
@@ -328,8 +325,3 @@ def _shifts(m: Module, ages: list[Any], at: int) -> list[Any]:
     found = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned")]
     m.d.sync += [register.eq(value) for register, value in zip(found, decided, strict=True)]
     return found
-
-
-def _lanes_of(mask: Any, row: Any) -> Any:
-    """The lanes of a row that are in the mask, and 0."""
-    return Cat(Mux(mask[n], row[32 * n : 32 * n + 32], Const(0, 32)) for n in range(len(mask)))

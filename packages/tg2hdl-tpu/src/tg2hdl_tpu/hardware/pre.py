@@ -198,14 +198,14 @@ class Crossbar(wiring.Component):
         The row, and a row of indices.
     mode, k : In
         As in the instruction.
+    used : In(1)
+        Else the result is 0.
     checked : In
         The row of indices, as it is known first.
     overflow : Out(1)
         One of `checked` is outside the row.
     low, high : Out
-        The chosen words, if they are in this half of the row.
-    upper : Out
-        For each lane, whether it takes `high`.
+        The chosen words, if they are in this half of the row, and else 0.
     """
 
     def __init__(self, config: Config) -> None:
@@ -218,10 +218,10 @@ class Crossbar(wiring.Component):
                 "checked": In(bits),
                 "mode": In(2),
                 "k": In(6),
+                "used": In(1),
                 "overflow": Out(1),
                 "low": Out(bits),
                 "high": Out(bits),
-                "upper": Out(config.lanes),
             }
         )
 
@@ -233,7 +233,7 @@ class Crossbar(wiring.Component):
         words = _lanes(_registered(m, self.row, "row_") if late else self.row)
         indices = _lanes(self.indices)
         side = 1 << levels // 2
-        low, high, upper = [], [], []
+        low, high = [], []
         for i in range(lanes):
             index = Signal(levels, name=f"index_{i}")
             with m.Switch(self.mode):
@@ -245,23 +245,23 @@ class Crossbar(wiring.Component):
                     m.d.comb += index.eq(i % side * side + i // side if levels % 2 == 0 else 0)
                 with m.Default():
                     m.d.comb += index.eq(indices[i])
-            chosen = _registered(m, index, f"index_{i}_") if late else index
-            low.append(_of_half(words[: lanes // 2], chosen))
-            high.append(_of_half(words[lanes // 2 :], chosen))
-            upper.append(chosen[-1])
+            # Which of two neighbours, and for each two whether it is one of them.
+            odd: Any = index[0]
+            these: Any = Cat(self.used & (index[1:] == n) for n in range(lanes // 2))
+            if late:
+                odd, these = _registered(m, odd, f"odd_{i}"), _registered(m, these, f"these_{i}")
+            for half, on in ((low, these[: lanes // 4]), (high, these[lanes // 4 :])):
+                half.append(_of_half(words[: lanes // 2] if half is low else words[lanes // 2 :], odd, on))
         beyond = [bits.any() for index in _lanes(self.checked) for bits in _lanes(index[levels:], 4)]
         if self.config.pre_registers >= 4:
             beyond = [_registered(m, any_, f"beyond_{n}") for n, any_ in enumerate(beyond)]
         overflow = Cat(beyond).any()
         m.d.comb += self.overflow.eq(_registered(m, overflow, "overflow_") if late else overflow)
-        m.d.comb += [self.low.eq(Cat(low)), self.high.eq(Cat(high)), self.upper.eq(Cat(upper))]
+        m.d.comb += [self.low.eq(Cat(low)), self.high.eq(Cat(high))]
         return m
 
 
-def _of_half(words: list[Value], index: Any) -> Value:
-    """One of some words: a LUT for each two, and an OR."""
-    pairs = zip(words[::2], words[1::2], strict=True)
-    this = [index[1:-1] == n for n in range(len(words) // 2)]
-    return reduce(
-        or_, [Mux(index[0], b, a) & on.replicate(32) for (a, b), on in zip(pairs, this, strict=True)]
-    )
+def _of_half(words: list[Value], odd: Any, these: Any) -> Value:
+    """One of some words, or 0: a LUT for each two, and an OR."""
+    pairs = zip(words[::2], words[1::2], these, strict=True)
+    return reduce(or_, [Mux(odd, b, a) & on.replicate(32) for a, b, on in pairs])

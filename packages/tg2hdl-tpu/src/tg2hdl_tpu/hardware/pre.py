@@ -233,7 +233,8 @@ class Crossbar(wiring.Component):
         words = _lanes(_registered(m, self.row, "row_") if late else self.row)
         indices = _lanes(self.indices)
         side = 1 << levels // 2
-        low, high = [], []
+        low: list[Value] = []
+        high: list[Value] = []
         for i in range(lanes):
             index = Signal(levels, name=f"index_{i}")
             with m.Switch(self.mode):
@@ -250,8 +251,8 @@ class Crossbar(wiring.Component):
             these: Any = Cat(self.used & (index[1:] == n) for n in range(lanes // 2))
             if late:
                 odd, these = _registered(m, odd, f"odd_{i}"), _registered(m, these, f"these_{i}")
-            for half, on in ((low, these[: lanes // 4]), (high, these[lanes // 4 :])):
-                half.append(_of_half(words[: lanes // 2] if half is low else words[lanes // 2 :], odd, on))
+            low.append(_of_half(words[: lanes // 2], odd, these[: lanes // 4]))
+            high.append(_of_half(words[lanes // 2 :], odd, these[lanes // 4 :]))
         beyond = [bits.any() for index in _lanes(self.checked) for bits in _lanes(index[levels:], 4)]
         if self.config.pre_registers >= 4:
             beyond = [_registered(m, any_, f"beyond_{n}") for n, any_ in enumerate(beyond)]

@@ -13,7 +13,7 @@ from amaranth.hdl import Value
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 from tg2hdl_lower.plan.operations import Product
 from tg2hdl_lower.plan.resources import SharedMultiplier
-from tg2hdl_lower.sharing.multiplexer import selected
+from tg2hdl_lower.sharing.multiplexer import selected, selected_inside
 
 __all__ = ["Arbiter", "HeldOperands", "MuxedOperands", "RegisteredOperands"]
 
@@ -27,14 +27,17 @@ class Arbiter:
         For registers.
     busy : sequence of Value
         Whether each kernel runs, or may use the resources.
+    resources : Module, optional
+        Submodule with the resources, which may have the last level of a multiplexer.
     """
 
     latency: ClassVar[int] = 0
     """Cycles from the operands of the kernels to that of the resource."""
 
-    def __init__(self, m: Module, busy: Sequence[Value]) -> None:
+    def __init__(self, m: Module, busy: Sequence[Value], resources: Module | None = None) -> None:
         self.m = m
         self.busy = busy
+        self.resources = resources
 
     def of(self, operands: Mapping[int, Value], name: str) -> Value:
         """The operand of the running kernel, among those of some kernels by number."""
@@ -49,7 +52,10 @@ class MuxedOperands(Arbiter):
 
     def of(self, operands: Mapping[int, Value], name: str) -> Value:
         """The operand of the running kernel in the same cycle."""
-        return selected([(self.busy[number], operand) for number, operand in operands.items()])
+        sources = [(self.busy[number], operand) for number, operand in operands.items()]
+        if self.resources is None:
+            return selected(sources)
+        return selected_inside(self.m, self.resources, sources, name)
 
 
 class RegisteredOperands(MuxedOperands):
@@ -94,8 +100,8 @@ class HeldOperands(Arbiter):
             users >= cls.KERNELS and min(issues, default=0) >= cls._FIRST and min(latencies) >= cls._LATENCY
         )
 
-    def __init__(self, m: Module, busy: Sequence[Value]) -> None:
-        super().__init__(m, busy)
+    def __init__(self, m: Module, busy: Sequence[Value], resources: Module | None = None) -> None:
+        super().__init__(m, busy, resources)
         self.parts: dict[int, list[tuple[Value, Signal]]] = {}
 
     def of(self, operands: Mapping[int, Value], name: str) -> Value:

@@ -43,7 +43,7 @@ def connect_shared(
     number = 0
     groups = [(cores, products or busy)] if share_multipliers else [([core], [core.busy]) for core in cores]
     for group, flags in groups:
-        arbiter = (HeldOperands if held_operands else MuxedOperands)(m, flags)
+        arbiter = (HeldOperands if held_operands else MuxedOperands)(m, flags, multipliers)
         number = _connect(m, multipliers, [(c.plan.products, c.products) for c in group], arbiter, number)
     if any(core.plan.shared_units for core in cores):
         m.submodules.units = submodule = Module()

@@ -341,7 +341,7 @@ def _options(config: Config, line: _Line, opcode: Opcode, values: dict[str, int]
                 "acc": {"accumulate": 1},
                 "pack": {"pack": 1},
                 "mxu": {"pre": PRE.index("mxu")},
-                config.packed_mode: {"pre": PRE.index("mxu8")},
+                **({} if config.packed_mode == "mxu" else {config.packed_mode: {"pre": PRE.index("mxu8")}}),
                 "gather": {"xlu": GATHER, "a_stride": 0},
                 "transpose": {"pre": PRE.index("xlu"), "xlu": XLU.index("transpose")},
                 "permute": {"pre": PRE.index("xlu"), "xlu": XLU.index("permute")},

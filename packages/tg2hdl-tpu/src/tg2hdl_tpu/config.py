@@ -9,7 +9,7 @@ from typing import Any
 from tg2hdl_ir.errors import InputError
 
 #: Bits of an element of the matrix unit, by its format.
-MATRIX_FORMATS = {"int8": 8, "int16": 16}
+MATRIX_FORMATS = {"int8": 8, "int16": 16, "bf16": 16, "fp32": 32}
 
 __all__ = ["ADDRESS_BITS", "ADDRESS_REGISTERS", "DMA_FIFO", "LOOP_DEPTH", "MATRIX_FORMATS", "Config"]
 
@@ -31,7 +31,8 @@ class Config:
     rows, columns : int
         Size of the matrix unit: factors of a dot product, and dot products; powers of two, at most `lanes`.
     matrix_format : str
-        Elements of the matrix unit: ``int8`` or ``int16``; their products are added in int32, which wraps.
+        Elements of the matrix unit: ``int8`` or ``int16``, whose products are added in int32, which wraps; ``bf16`` or
+        ``fp32``, whose products are added in FP32.
     vmem_rows : int
         Rows of the scratchpad; a power of two.
     imem_depth : int
@@ -50,7 +51,7 @@ class Config:
     output_stationary : bool
         Whether the matrix unit also keeps `rows` x `columns` sums of 32 bits: `outer` adds to all of them.
     float_stages, function_stages : int
-        Pipeline registers of the first; of the others.
+        Pipeline registers of the first, and of each multiplier and adder of a matrix unit of floats; of the others.
     float_lanes, function_lanes : int
         Units side by side, a power of two up to `lanes`; a row takes `lanes` / units cycles.  0 is as many as lanes.
     memory_latency, memory_interval : int
@@ -102,6 +103,12 @@ class Config:
         self._between("rows", 2, self.lanes)
         self._between("columns", 1, self.lanes)
         self._one_of("matrix_format", tuple(MATRIX_FORMATS))
+        if self.output_stationary and self.matrix_is_float:
+            raise InputError(
+                f"output_stationary with matrix_format {self.matrix_format}",
+                where="Config",
+                hint="its sums are integers: use int8 or int16, or leave output_stationary out",
+            )
         self._one_of("vmem_rows", tuple(1 << k for k in range(4, 16)))
         self._between("vmem_rows", 16, (1 << 15) // self.lanes)
         self._between("imem_depth", 4, 1 << 15)
@@ -143,18 +150,32 @@ class Config:
         return 1 + self.read_registers + min(max(0, self.pre_registers - 2), 2)
 
     def interval(self, kind: int) -> int:
-        """Cycles from one row to the next: of integers (0), floats (1), functions and division (2)."""
-        units = (0, self.float_lanes, self.function_lanes)[kind]
+        """Cycles from one row to the next: of integers (0), floats (1), functions and division (2), products (3)."""
+        units = (0, self.float_lanes, self.function_lanes, 0)[kind]
         return self.lanes // (units or self.lanes)
 
     @property
-    def latencies(self) -> tuple[int, int, int]:
-        """Cycles from issue to write by kind, each longer than the one before."""
+    def latencies(self) -> tuple[int, ...]:
+        """Cycles from issue to write by kind, each longer than those of the kinds before that the machine has.
+
+        The last, products of a matrix unit of floats, is only there with one.
+        """
         found = [self.latency]
         for kind, stages in ((1, self.float_stages), (2, self.function_stages)):
             least = 1 + self.read_registers + self.pre_registers + stages + self.interval(kind)
             found.append(max(least, found[-1] + 1))
-        return (found[0], found[1], found[2])
+        if self.matrix_is_float:
+            there = (True, self.float, self.functions or self.divide)
+            slowest = max(cycles for cycles, has in zip(found, there, strict=True) if has)
+            found.append(max(self.sums_age + self.float_stages + 1, slowest + 1))
+        return tuple(found)
+
+    @property
+    def sums_age(self) -> int:
+        """Cycles from the issue of a row to its sums of products of floats, to which `b` is then added."""
+        levels = self.rows.bit_length() - 1
+        sums = self.check + self.float_stages * (1 + levels)
+        return max(sums, 1 + self.read_registers + self.pre_registers)
 
     @property
     def levels(self) -> int:
@@ -167,14 +188,19 @@ class Config:
         return MATRIX_FORMATS[self.matrix_format]
 
     @property
+    def matrix_is_float(self) -> bool:
+        """Whether elements of the matrix unit are floats."""
+        return self.matrix_format in ("bf16", "fp32")
+
+    @property
     def packed(self) -> int:
         """Elements of the matrix unit that a row has packed."""
         return self.row_bits // self.matrix_bits
 
     @property
     def packed_mode(self) -> str:
-        """How an instruction names packed elements."""
-        return f"mxu{self.matrix_bits}"
+        """How an instruction names packed elements; those of 32 bits are words."""
+        return f"mxu{self.matrix_bits}" if self.matrix_bits < 32 else "mxu"
 
     @property
     def row_bits(self) -> int:
@@ -227,9 +253,10 @@ class Config:
             text = f'"{value}"' if isinstance(value, str) else str(int(value))
             lines.append(f"#define TPU_{name.upper()} {text}")
         lines.append(f"#define TPU_MATRIX_BITS {self.matrix_bits}")
+        lines.append(f"#define TPU_MATRIX_FLOAT {int(self.matrix_is_float)}")
         lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_CHECK {self.check}"]
         lines.append(f"#define TPU_LATENCIES {{{', '.join(map(str, self.latencies))}}}")
-        lines.append(f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(3))}}}")
+        lines.append(f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(len(self.latencies)))}}}")
         lines += [f"#define TPU_LEVELS {self.levels}"]
         lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
         lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import FIELDS, FIRST_VECTOR, OPCODES, SUMS, Trap
+from tg2hdl_tpu.isa import FIELDS, FIRST_VECTOR, OPCODES, PRODUCTS, SUMS, Trap
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 __all__ = ["generated_header", "operations"]
@@ -25,7 +25,9 @@ def generated_header(config: Config) -> str:
     lines.append(f"static const uint8_t tpu_forms[128] = {{{', '.join(map(str, forms))}}};")
     lines.append("static inline int tpu_form(int opcode) { return tpu_forms[opcode & 127]; }")
     parts = [op.is_long and getattr(config, op.part) for op in VECTOR_OPS]
-    lines.append(f"#define TPU_HAS_LONG {int(any(parts))}")
+    lines.append(f"#define TPU_HAS_LONG {int(any(parts) or config.matrix_is_float)}")
+    lines.append(f"#define TPU_LONGEST {max(config.latencies)}")
+    lines.append(f"#define TPU_KIND_PRODUCTS {PRODUCTS}")
     for name in ("reads_b", "reads_c", "kind"):
         table = [0] * 128
         for code, op in enumerate(VECTOR_OPS, FIRST_VECTOR):

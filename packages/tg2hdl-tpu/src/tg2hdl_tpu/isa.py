@@ -22,9 +22,11 @@ __all__ = [
     "FIRST_VECTOR",
     "GATHER",
     "INSTRUCTION_BITS",
+    "OF_PRODUCTS",
     "OPCODES",
     "PRE",
     "PREDECODED",
+    "PRODUCTS",
     "REDUCE",
     "SUMS",
     "XLU",
@@ -51,6 +53,9 @@ GATHER = 1
 #: Value of `xlu` with `mxu`: the first operand is a row of the sums.
 SUMS = 2
 REDUCE = ("none", "add", "max", "min")
+#: Kind of the rows that a matrix unit of floats computes (`VectorOp.kind` has the others), and what they may do.
+PRODUCTS = 3
+OF_PRODUCTS = ("copy", "fadd")
 
 
 class Trap(IntEnum):
@@ -92,7 +97,7 @@ def _fields() -> Iterator[Field]:
         ("b", 32, True, "constant; or address (low 16 bits) and stride (high 16 bits) of the second operand"),
         ("b_reg", 3, False, "address register to add"),
         ("count", 10, False, "rows"),
-        ("pre", 2, False, "0 pass, 1 mxu, 2 mxu8 (or mxu16, by `matrix_format`), 3 crossbar"),
+        ("pre", 2, False, "0 pass, 1 mxu, 2 mxu8 (or mxu16, by `matrix_format`; not with fp32), 3 crossbar"),
         ("constant", 1, False, "b is a constant"),
         ("relu", 1, False, "negative results become 0"),
         ("levels", 5, False, "levels of the reduction"),
@@ -345,12 +350,27 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
                 tile & (f.pre == pre),
                 f"a tile has {config.rows * config.columns} elements, a row {per_row}",
             )
+    # A matrix unit of floats has adders of its own, and no other parts of a lane.
+    products = vector & ((f.pre == 1) | (f.pre == 2)) if config.matrix_is_float else None
     for part in PARTS:
         if not getattr(config, part):
-            names = [op.name for op in VECTOR_OPS if op.part == part]
-            yield one_of(names), f"this machine has no {part}"
+            wrong = one_of(op.name for op in VECTOR_OPS if op.part == part)
+            if products is not None and part == "float":
+                wrong = wrong & ((products & one_of(OF_PRODUCTS)) == 0)
+            yield wrong, f"this machine has no {part}"
     special = (f.relu == 1) | combines | (f.pack == 1) | (f.reduce != 0) | (f.pre == 1) | (f.pre == 2)
-    yield long & special, "this operation has no relu, acc, reduce, pack or mxu"
+    if products is None:
+        yield long & special, "this operation has no relu, acc, reduce, pack or mxu"
+    else:
+        what, width = f"a product of {config.matrix_format}", config.columns.bit_length() - 1
+        yield products & (one_of(OF_PRODUCTS) == 0), f"{what} is for {' or '.join(OF_PRODUCTS)}"
+        yield long & (products == 0) & special, "this operation has no relu, acc, reduce or pack"
+        yield products & (combines | (f.pack == 1) | (f.reduce != 0)), f"{what} has no acc, reduce or pack"
+        wide = (f.segment < config.levels - width) & (f.constant == 0) & (f.opcode == OPCODES["fadd"].code)
+        yield products & wide, f"{what} adds {config.columns} words of b: use seg={config.columns} or less"
+    if config.packed_mode == "mxu":
+        packed = (weights | tile | vector) & (f.pre == PRE.index("mxu8"))
+        yield packed, f"elements of {config.matrix_format} are words (mxu)"
     yield vector & (f.segment > config.levels), "no such segment"
     yield vector & (f.levels >= config.lanes), "no such level of the reduction"
     yield vector & combines & (f.reduce == 0), "levels or acc without reduce"

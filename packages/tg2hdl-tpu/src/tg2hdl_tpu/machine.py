@@ -157,7 +157,7 @@ class Machine:
     vmem, xmem : ndarray of int32
         Scratchpad and external memory, rows x lanes; they keep their contents from run to run.
     weights : ndarray of `Config.matrix_format`
-        The tile of the matrix unit.
+        The tile of the matrix unit; float32 for all formats of floats.
     program : tuple of int
         Instruction words.
     name : str
@@ -183,7 +183,7 @@ class Machine:
         rows, lanes = config.vmem_rows, config.lanes
         self.vmem: Words = state[at : at + 4 * rows * lanes].view(np.int32).reshape(rows, lanes)
         at = int(self._library.tpu_weights_offset())
-        element = np.dtype(config.matrix_format)
+        element = np.dtype(np.float32 if config.matrix_is_float else config.matrix_format)
         tile = state[at : at + config.rows * config.columns * element.itemsize]
         self.weights: NDArray[Any] = tile.view(element).reshape(config.rows, config.columns)
         self.xmem: Words = np.zeros((config.xmem_rows, lanes), dtype=np.int32)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import FIELDS, OPCODES, Opcode, Trap
+from tg2hdl_tpu.isa import FIELDS, OF_PRODUCTS, OPCODES, PRODUCTS, Opcode, Trap
 
 __all__ = ["isa_facts", "isa_page"]
 
@@ -15,7 +15,11 @@ def _cycles(opcode: Opcode, config: Config) -> str:
     if opcode.op is not None:
         each = 2 if opcode.op.reads_c else config.interval(opcode.op.kind)
         rows = f"{each}n" if each > 1 else "n"
-        return f"{rows}, written {config.latencies[opcode.op.kind]} later"
+        kind = opcode.op.kind
+        later = [str(config.latencies[kind])] if not kind or getattr(config, opcode.op.part) else []
+        if config.matrix_is_float and opcode.name in OF_PRODUCTS:
+            later.append(f"{config.latencies[PRODUCTS]} with mxu")
+        return f"{rows}, written {' (or '.join(later)}{')' * (len(later) - 1)} later"
     return {
         "weights": "n",
         "preload": "n",
@@ -31,11 +35,27 @@ def _cycles(opcode: Opcode, config: Config) -> str:
 
 
 def _matrix_unit(config: Config) -> list[str]:
+    if config.matrix_is_float:
+        packed = f", or packed (`{config.packed_mode}`), {config.packed} in a row"
+        rounded = ", which are rounded to it (nearest, ties to even)" if config.matrix_bits == 16 else ""
+        return [
+            f"A tile has {config.rows} x {config.columns} weights. Weights and factors are {config.matrix_format}: FP32",
+            f"words (`mxu`){rounded}{packed if config.matrix_bits == 16 else ''}.",
+            f"Products are rounded to FP32 and added in FP32, neighbours first; `fadd` then adds `b`. Only {' and '.join(OF_PRODUCTS)}",
+            f"take `mxu`, with `relu` and `seg`; a row of `b` is added with `seg={config.columns}` or less.",
+        ]
     return [
         f"A tile has {config.rows} x {config.columns} weights. Weights and factors are {config.matrix_format}:",
         f"words (`mxu`), where another value is the trap `format`, or packed (`{config.packed_mode}`),",
         f"{config.packed} in a row. Sums of products are int32 and wrap.",
     ]
+
+
+def _has(opcode: Opcode, config: Config) -> bool:
+    op = opcode.op
+    assert op is not None
+    of_products = config.matrix_is_float and op.name in OF_PRODUCTS
+    return not op.is_long or of_products or bool(getattr(config, op.part))
 
 
 def isa_facts(config: Config) -> dict[str, Any]:
@@ -51,7 +71,7 @@ def isa_facts(config: Config) -> dict[str, Any]:
         }
         for opcode in OPCODES.values()
         if opcode.exists(config)
-        and (opcode.op is None or not opcode.op.is_long or getattr(config, opcode.op.part))
+        and (opcode.op is None or _has(opcode, config))
     ]
     return {
         "config": asdict(config),

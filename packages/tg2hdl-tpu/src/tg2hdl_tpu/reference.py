@@ -32,7 +32,7 @@ class Reference:
         self.config = config = config or Config()
         self.vmem = np.zeros((config.vmem_rows, config.lanes), dtype=np.int32)
         self.xmem = np.zeros((config.xmem_rows, config.lanes), dtype=np.int32)
-        self.element = np.dtype(config.matrix_format)
+        self.element = np.dtype(np.float32 if config.matrix_is_float else config.matrix_format)
         self.weights = np.zeros((config.rows, config.columns), dtype=self.element)
         self.sums = np.zeros((config.rows, config.columns), dtype=np.int32)
         self.index = np.zeros(config.lanes, dtype=np.int32)
@@ -117,6 +117,12 @@ class Reference:
             self.xmem[outer] = self.vmem[inner]
 
     def _elements(self, row: NDArray[np.int32], pre: int, start: int, count: int) -> NDArray[Any]:
+        if self.config.matrix_is_float:
+            if pre == 2:
+                halves = row.view(np.uint16)[start : start + count]
+                return (halves.astype(np.uint32) << 16).view(np.float32)
+            floats = row[start : start + count].view(np.float32)
+            return _as_bfloat(floats) if self.config.matrix_format == "bf16" else floats
         if pre == 2:
             return row.view(self.element)[start : start + count].astype(np.int32)
         words = row[start : start + count]
@@ -210,6 +216,8 @@ class Reference:
             return row.copy()
         if i.pre in (1, 2):
             factors = self._elements(row, i.pre, start, config.rows)
+            if config.matrix_is_float:
+                return np.tile(_dot_products(factors, self.weights), config.lanes // config.columns)
             product = factors.astype(np.int64) @ self.weights.astype(np.int64)
             return np.tile(product.astype(np.int32), config.lanes // config.columns)
         if i.xlu == 0:
@@ -222,6 +230,28 @@ class Reference:
         if np.any((b < 0) | (b >= config.lanes)):
             raise _TrapError(Trap.INDEX)
         return row[b[lane]]
+
+
+def _as_bfloat(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Round to 8 bits of significand, to nearest even; in float64, where halves of the last place are exact."""
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float64)
+        exponent = np.maximum(np.frexp(np.where(np.isfinite(wide), wide, 0))[1] - 8, -133)
+        rounded = np.ldexp(np.rint(np.ldexp(wide, -exponent)), exponent)
+        # Beyond the largest number FP32 would still have a place for it.
+        rounded = np.where(np.abs(rounded) >= 2.0**128, np.copysign(np.inf, rounded), rounded)
+        return rounded.astype(np.float32)
+
+
+def _dot_products(factors: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Products rounded to FP32, added as a tree of neighbours."""
+    with np.errstate(all="ignore"):
+        terms = factors[:, None] * weights
+        while len(terms) > 1:
+            terms = terms[::2] + terms[1::2]
+        bits = terms[0].view(np.int32).copy()
+        bits[np.isnan(terms[0])] = 0x7FC00000
+    return bits
 
 
 def _parse(word: int) -> Instruction:

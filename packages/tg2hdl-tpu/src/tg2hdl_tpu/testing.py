@@ -9,13 +9,19 @@ import numpy as np
 
 from tg2hdl_tpu.bundle import Bundle, Output, Region
 from tg2hdl_tpu.config import Config
-from tg2hdl_tpu.isa import GATHER, SUMS, Instruction, encode, problem
+from tg2hdl_tpu.isa import GATHER, OF_PRODUCTS, PRE, SUMS, Instruction, encode, problem
 from tg2hdl_tpu.vector_ops import BY_NAME
 
 __all__ = ["random_bundle", "random_instruction"]
 
 _LARGEST = 3
 """What address registers hold at most, unless a program may trap."""
+_FLOATS = tuple(
+    np.array([0, -0.0, 1, -1.5, 2**-149, -(2**-126), 3e38, np.inf, -np.inf, np.nan, -256, 257, 1 / 3], np.float32)
+    .view(np.int32)
+    .tolist()
+)
+"""Floats that are special, and some that are not."""
 _ROWS = 24
 """Rows that programs mostly use, so that they meet each other's results."""
 
@@ -80,9 +86,46 @@ def _of_sums(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
     )
 
 
+def _of_floats(rng: random.Random, config: Config) -> Instruction:
+    """A product of the matrix unit of floats, or its weights."""
+    pre = PRE.index("mxu") if config.packed_mode == "mxu" else rng.choice((1, 2))
+    words = config.packed if pre == 2 else config.lanes
+    row, register = _address(rng, config.vmem_rows), rng.choice((0, 0, 1, 2))
+    count = rng.choice((1, 2, 3, rng.randrange(1, 12)))
+    if rng.random() < 0.25:
+        whole = rng.random() < 0.5
+        per_row = max(1, words // (config.columns * (config.rows if whole else 1)))
+        shape = {} if whole else {"a_stride": rng.randrange(-3, 4), "count": min(count, config.rows)}
+        at = row * per_row + rng.randrange(per_row)
+        return Instruction("tile" if whole else "weights", a=at, a_reg=register, pre=pre, **shape)
+    per_row = words // config.rows
+    constant = int(rng.random() < 0.3)
+    least = config.levels - config.columns.bit_length() + 1
+    segment = rng.choice((least, least, rng.randrange(config.levels + 1)))
+    b = _address(rng, config.vmem_rows) | rng.choice((0, 1, 1, -1, 2)) << 16
+    return Instruction(
+        rng.choice(OF_PRODUCTS),
+        dst=(_address(rng, config.vmem_rows) << segment) + rng.randrange(1 << segment),
+        dst_reg=rng.choice((0, 0, 1)),
+        dst_stride=rng.choice((0, 1, 1 << segment, 1 << segment, -1, 3)),
+        a=row * per_row + rng.randrange(per_row),
+        a_reg=register,
+        a_stride=rng.choice((0, 1, per_row, -1, 2)),
+        b=rng.choice(_FLOATS) if constant else b,
+        b_reg=0 if constant else rng.choice((0, 0, 1)),
+        count=count,
+        pre=pre,
+        constant=constant,
+        relu=int(rng.random() < 0.3),
+        segment=segment,
+    )
+
+
 def _candidate(rng: random.Random, config: Config, *, traps: bool) -> Instruction:
     if config.output_stationary and rng.random() < 0.3:
         return _of_sums(rng, config, traps=traps)
+    if config.matrix_is_float and rng.random() < 0.3:
+        return _of_floats(rng, config)
     kind = rng.random()
     register = rng.choice((0, 0, 1, 2))
     count = rng.choice((1, 1, 2, 3, rng.randrange(1, 9)))
@@ -216,8 +259,23 @@ def _data(seed: int, config: Config) -> tuple[Region, ...]:
         rows = rng.integers(-(1 << 31), 1 << 31, shape, dtype=np.int64)
         small = rng.integers(0, config.lanes, shape)
         rows = np.where(rng.random((shape[0], 1)) < 0.6, small, rows)
+        if config.matrix_is_float:
+            rows = np.where(rng.random((shape[0], 1)) < 0.7, _floats(rng, shape, config), rows)
         regions.append(Region(space, start, rows.astype(np.int32)))
     return tuple(regions)
+
+
+def _floats(rng: np.random.Generator, shape: tuple[int, ...], config: Config) -> np.ndarray:
+    """Rows of floats: words of some size, few bits (whose sums are ties), tiny or special; some of them packed BF16."""
+    halves = rng.random((shape[0], 1, 1)) < 0.4 * (config.matrix_bits == 16)
+    each = (*shape, 2)
+    sizes = np.ldexp(rng.normal(size=each), rng.choice([-140, -70, 0, 0, 0, 4, 60], size=(shape[0], 1, 1)))
+    coarse = rng.integers(-512, 513, each) / 4.0
+    with np.errstate(all="ignore"):
+        values = np.where(rng.random((shape[0], 1, 1)) < 0.4, coarse, sizes).astype(np.float32).view(np.int32)
+    values = np.where(rng.random(each) < 0.06, rng.choice(np.array(_FLOATS), each), values)
+    packed = (values[..., 1] & -65536) | (values[..., 0] >> 16 & 0xFFFF)
+    return np.where(halves[..., 0], packed, values[..., 0]).astype(np.int64)
 
 
 def _outputs(config: Config) -> tuple[Output, ...]:

@@ -12,6 +12,7 @@ from tg2hdl_tpu.config import ADDRESS_BITS, Config
 from tg2hdl_tpu.hardware.alu import Alu, decoded, factor_of, operations
 from tg2hdl_tpu.hardware.dma import Channel
 from tg2hdl_tpu.hardware.flights import Flights, any_of
+from tg2hdl_tpu.hardware.float_matrix import FloatMatrixUnit
 from tg2hdl_tpu.hardware.floats import FloatLane
 from tg2hdl_tpu.hardware.functions import FunctionLane
 from tg2hdl_tpu.hardware.host import HostPort, HostSignature
@@ -24,7 +25,7 @@ from tg2hdl_tpu.hardware.sums import connect_sums
 from tg2hdl_tpu.hardware.sxu import Sxu
 from tg2hdl_tpu.hardware.transfers import connect_channels
 from tg2hdl_tpu.hardware.vmem import Vmem
-from tg2hdl_tpu.isa import INSTRUCTION_BITS, Trap
+from tg2hdl_tpu.isa import INSTRUCTION_BITS, PRODUCTS, Trap
 
 __all__ = ["TensorCore"]
 
@@ -151,7 +152,8 @@ class TensorCore(wiring.Component):
 
     def _pipeline(self, m: Module) -> Any:
         config, vmem, check, ages = self.config, self.vmem, self.config.check, self.ages
-        m.submodules.matrix = matrix = MatrixUnit(config)
+        matrix = FloatMatrixUnit(config) if config.matrix_is_float else MatrixUnit(config)
+        m.submodules.matrix = matrix
         m.submodules.crossbar = crossbar = Crossbar(config)
         m.submodules.reducer = reducer = Reducer(config)
         trap = Signal(4)
@@ -278,6 +280,16 @@ class TensorCore(wiring.Component):
         result, word = Signal(config.row_bits), Signal(signed(32))
         m.d.sync += [result.eq(reducer.result), word.eq(reducer.result[:32])]
         for slow in self.flights.slow:
+            if slow.kind == PRODUCTS:
+                m.d.comb += [
+                    matrix.b.eq(b),
+                    matrix.adds.eq(before.operand),
+                    matrix.mask.eq(before.mask),
+                    matrix.relu.eq(before.relu),
+                ]
+                with m.If(slow.line[-2]):
+                    m.d.sync += result.eq(matrix.sums)
+                continue
             m.submodules[f"unit{slow.kind}"] = unit = self._unit(slow.kind, slow.latency - 1 - at)
             m.d.comb += [
                 unit.start.eq(before.writes & (before.kind == slow.kind)),

@@ -102,7 +102,8 @@ class Flights:
         self.ages = [age0] + [Signal(layout, name=f"age{n}") for n in range(1, config.latency + 1)]
         for younger, older in zip(self.ages, self.ages[1:], strict=False):
             m.d.sync += older.eq(younger)
-        kinds = [kind for kind, there in ((1, config.float), (2, config.functions or config.divide)) if there]
+        parts = (config.float, config.functions or config.divide, config.matrix_is_float)
+        kinds = [kind for kind, there in enumerate(parts, 1) if there]
         self.slow = [_Slow(m, config, kind, self.ages) for kind in kinds]
         ages = [Place(age.writes, age.row, age.mask, age.kind) for age in self.ages]
         self.places = ages[1:] + [place for slow in self.slow for place in slow.places]
@@ -141,6 +142,7 @@ class Flights:
                 (kind == mine) & slow.line[slow.latency - latencies[mine]]
                 for slow in self.slow
                 for mine in range(slow.kind)
+                if latencies[mine] < slow.latency  # else the machine does not have it
             ]
         )
 

@@ -62,7 +62,7 @@ class MatrixUnit(wiring.Component):
         With `Config.output_stationary`.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, more: dict[str, Any] | None = None) -> None:
         self.config = config
         super().__init__(
             {
@@ -79,6 +79,7 @@ class MatrixUnit(wiring.Component):
                 "result": Out(config.row_bits),
             }
             | (_outer(config) if config.output_stationary else {})
+            | (more or {})
         )
 
     def _segment(self, items: list[Value], size: int, at: Any = None) -> Value:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.records import is_one_of, part_logs, prepared_layout, row_bits
 from tg2hdl_tpu.hardware.sums import prepare_sums
-from tg2hdl_tpu.isa import OPCODES
+from tg2hdl_tpu.isa import OPCODES, PRODUCTS
 from tg2hdl_tpu.vector_ops import VECTOR_OPS
 
 __all__ = ["prepared", "with_checks", "with_ends"]
@@ -87,18 +87,23 @@ def prepared(
         (is_load & x.dst[bits:].any()) | (is_store & x.a[bits:].any()),
     )
     kinds = [is_one_of(x.opcode, (op.name for op in VECTOR_OPS if op.kind == kind)) for kind in (1, 2)]
+    kind = kinds[0] | (kinds[1] << 1)
+    words = (x.pre == 1) & ~is_lda
+    if config.matrix_is_float:  # which takes any word
+        kind = Mux(is_vector & (x.pre[0] ^ x.pre[1]), PRODUCTS, kind)
+        words = Const(0, 1)
     m.d.comb += [
         *(out[name].eq(x[name]) for name in _SAME if name not in ("opcode", "pre", "xlu")),
         out.opcode.eq(Mux(is_lda, OPCODES["copy"].code, x.opcode)),
         out.pre.eq(Mux(is_lda, 3, x.pre)),
         out.xlu.eq(Mux(is_lda, 1, x.xlu)),
-        out.kind.eq(kinds[0] | (kinds[1] << 1)),
+        out.kind.eq(kind),
         out.weights.eq(is_weights | is_tile),
         out.whole.eq(is_tile),
         out.index.eq(number),
         out.lda.eq(is_lda),
         out.indices.eq(is_index),
-        out.checked.eq(permute | ((x.pre == 1) & ~is_lda)),
+        out.checked.eq(permute | words),
         out.part.eq(a & ((1 << x.shift) - 1)),
         out.constant.eq(~reads_b),
         out.operand.eq(with_b),

@@ -13,7 +13,7 @@ constexpr int L = TPU_LANES;
 constexpr int CHECK = TPU_CHECK;  // cycles from issue to the checks of data
 constexpr int HISTORY = 128;
 constexpr int LATENCY[] = TPU_LATENCIES, INTERVAL[] = TPU_INTERVALS;  // by kind
-constexpr unsigned LONGEST = TPU_HAS_LONG ? LATENCY[2] : LATENCY[0];
+constexpr unsigned LONGEST = TPU_HAS_LONG ? TPU_LONGEST : LATENCY[0];
 static_assert(LONGEST < HISTORY, "a row in flight would be forgotten");
 
 struct Instr {
@@ -26,13 +26,52 @@ struct Instr {
 
 struct Row { int32_t w[L]; };
 
+constexpr int PER_WORD = 32 / TPU_MATRIX_BITS, PACKED = L * PER_WORD;  // elements of a word, of a row
+inline float to_float(int32_t v) { float r; std::memcpy(&r, &v, 4); return r; }
+inline int32_t from_float(float v) {
+    int32_t r;
+    if (v != v) return 0x7FC00000;
+    std::memcpy(&r, &v, 4);
+    return r;
+}
+
+// Elements of the matrix unit: packed ones, those of words, and whether a word is beyond the format.
+#if TPU_MATRIX_FLOAT
+typedef float Element;
+inline Element packed(const int32_t *w, int at) {
+    uint32_t word = (uint32_t)w[at / PER_WORD] >> TPU_MATRIX_BITS % 32 * (at % PER_WORD);
+    return to_float((int32_t)(word << (32 - TPU_MATRIX_BITS)));
+}
+inline Element element(int32_t word) {
+    uint32_t u = (uint32_t)word;
+    if (TPU_MATRIX_BITS == 32) return to_float(word);
+    if ((u & 0x7FFFFFFF) > 0x7F800000) return to_float(0x7FC00000);
+    return to_float((int32_t)((u + 0x7FFF + (u >> 16 & 1)) & 0xFFFF0000));  // nearest even
+}
+inline bool beyond(int32_t) { return false; }
+// Products in FP32, added as a tree of neighbours.
+inline int32_t dot(const Element *factor, const Element (*weights)[TPU_COLUMNS], int j) {
+    float sum[TPU_ROWS];
+    for (int i = 0; i < TPU_ROWS; i++) sum[i] = factor[i] * weights[i][j];
+    for (int n = TPU_ROWS / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) sum[i] = sum[2 * i] + sum[2 * i + 1];
+    return from_float(sum[0]);
+}
+#else
 #if TPU_MATRIX_BITS == 8
 typedef int8_t Element;
 #else
 typedef int16_t Element;
 #endif
-constexpr int PER_WORD = 32 / TPU_MATRIX_BITS, PACKED = L * PER_WORD;  // elements of a word, of a row
 inline Element packed(const int32_t *w, int at) { return (Element)((uint32_t)w[at / PER_WORD] >> TPU_MATRIX_BITS * (at % PER_WORD)); }
+inline Element element(int32_t word) { return (Element)word; }
+inline bool beyond(int32_t word) { return word != (Element)word; }
+inline int32_t dot(const Element *factor, const Element (*weights)[TPU_COLUMNS], int j) {
+    uint32_t sum = 0;  // wraps
+    for (int i = 0; i < TPU_ROWS; i++) sum += (uint32_t)(factor[i] * weights[i][j]);
+    return (int32_t)sum;
+}
+#endif
 
 struct Flight { int64_t write; int32_t row; uint32_t mask; int kind; };
 
@@ -87,12 +126,6 @@ inline int32_t requantize(int32_t a, uint32_t ub, int k, int zero = 0) {
     int x = (int8_t)(ua >> 8 * n), y = (int8_t)(ub >> 8 * n), v = e; \
     v = v < -128 ? -128 : v > 127 ? 127 : v; out |= (uint32_t)(uint8_t)v << 8 * n; } return out; }())
 
-inline int32_t from_float(float v) {
-    int32_t r;
-    if (v != v) return 0x7FC00000;
-    std::memcpy(&r, &v, 4);
-    return r;
-}
 inline int32_t float_to_int(float v) {
     if (!(v - v == 0)) return 0;
     return (int32_t)(uint32_t)(int64_t)std::fmod(std::trunc((double)v), 4294967296.0);
@@ -102,8 +135,6 @@ inline uint32_t divided(int32_t a, int32_t b) { return b ? (uint32_t)((int64_t)a
 // Operations that Python evaluates: bit for bit the tables of the cores.
 void (*evaluate)(int opcode, const int32_t *from, int32_t *to);
 inline void tpu_function(int opcode, const int32_t *from, int32_t *to) { evaluate(opcode, from, to); }
-
-inline float to_float(int32_t v) { float r; std::memcpy(&r, &v, 4); return r; }
 
 inline int32_t combine(int how, int32_t x, int32_t y) {
     return how == 1 ? (int32_t)((uint32_t)x + (uint32_t)y) : how == 2 ? (x > y ? x : y) : (x < y ? x : y);
@@ -119,7 +150,7 @@ struct Run {
     Instr spare{}, first{}, second{}, p{};  // rows behind the one that is issued next, and this one
     int32_t done_rows = 0;
     bool beat = false;
-    int64_t unit_free[3] = {};
+    int64_t unit_free[4] = {};
     int64_t index_ready = 0;
     bool primed = false;   // the first index of `x` has been added
     Row accumulator{};
@@ -330,16 +361,16 @@ struct Run {
             c.instructions++;
             return;
         }
-        if (p.pre == 1) last_check = t;
+        if (p.pre == 1 && !TPU_MATRIX_FLOAT) last_check = t;
         int from = p.a % per_row * n;
         Element *to = whole ? &m.weights[0][0] : m.weights[p.row];
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
-            if (p.pre == 1 && r.w[at] != (Element)r.w[at]) return stop(TRAP_FORMAT, p.pc);
+            if (p.pre == 1 && beyond(r.w[at])) return stop(TRAP_FORMAT, p.pc);
         }
         for (int n_at = 0; n_at < n; n_at++) {
             int at = from + n_at;
-            to[n_at] = p.pre == 1 ? (Element)r.w[at] : packed(r.w, at);
+            to[n_at] = p.pre == 1 ? element(r.w[at]) : packed(r.w, at);
         }
         p.valid = 0;
         if (whole || p.row + 1 == p.count) c.instructions++;
@@ -376,7 +407,8 @@ struct Run {
         bool permute = p.pre == 3 && p.xlu == 3;
         bool reads_b = !p.constant && (tpu_reads_b(p.opcode) || permute);
         bool reads_c = tpu_reads_c(p.opcode);
-        int kind = tpu_kind(p.opcode);
+        bool multiplies = p.pre == 1 || p.pre == 2;
+        int kind = TPU_MATRIX_FLOAT && multiplies ? TPU_KIND_PRODUCTS : tpu_kind(p.opcode);
         if (p.dst < 0 || p.dst >= TPU_VMEM_ROWS << p.segment || p.a < 0 || p.a >= (drains ? TPU_ROWS : TPU_VMEM_ROWS * per_row) ||
             (reads_b && (p.b < 0 || p.b >= TPU_VMEM_ROWS)))
             return stop(TRAP_VMEM, p.pc);
@@ -404,7 +436,7 @@ struct Run {
         x_state = X_ISSUE;
         beat = false;
         c.rows++;
-        if ((p.pre == 1 && !drains) || permute) last_check = t;
+        if ((p.pre == 1 && !drains && !TPU_MATRIX_FLOAT) || permute) last_check = t;
 
         int32_t a[L], b[L];
         const int32_t *va = m.vmem[drains ? to : from].w, *vc = m.vmem[to].w;
@@ -423,19 +455,16 @@ struct Run {
                 a[i] = va[s];
             }
         } else {
-            int32_t factor[TPU_ROWS];
+            Element factor[TPU_ROWS];
             int first = p.a % per_row * TPU_ROWS;
             for (int i = 0; i < TPU_ROWS; i++) {
                 int s = first + i;
-                if (p.pre == 1) {
-                    factor[i] = va[s];
-                    if (factor[i] != (Element)factor[i]) return stop(TRAP_FORMAT, p.pc);
-                } else factor[i] = packed(va, s);
+                if (p.pre == 1 && beyond(va[s])) return stop(TRAP_FORMAT, p.pc);
+                factor[i] = p.pre == 1 ? element(va[s]) : packed(va, s);
             }
             for (int j = 0; j < TPU_COLUMNS; j++) {
-                uint32_t sum = 0;  // wraps
-                for (int i = 0; i < TPU_ROWS; i++) sum += (uint32_t)(factor[i] * m.weights[i][j]);
-                for (int i = j; i < L; i += TPU_COLUMNS) a[i] = (int32_t)sum;
+                int32_t sum = dot(factor, m.weights, j);
+                for (int i = j; i < L; i += TPU_COLUMNS) a[i] = sum;
             }
         }
         Row r;

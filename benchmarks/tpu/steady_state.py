@@ -20,20 +20,20 @@ WORDS, SIZE = 4096, 64
 
 
 def gemm(config: Config) -> str:
-    """Return a product of int8 matrices of `SIZE`: one tile of weights after the other, sums in the scratchpad."""
-    rows, columns, lanes = config.rows, config.columns, config.lanes
-    packed = SIZE * SIZE // (4 * lanes)  # rows of a matrix of bytes
+    """Return a product of matrices of `SIZE`: one tile of weights after the other, sums in the scratchpad."""
+    rows, columns, lanes, mode = config.rows, config.columns, config.lanes, config.packed_mode
+    add = "fadd" if config.matrix_is_float else "add"
+    c = 2 * SIZE * SIZE // config.packed  # rows of two packed matrices
     a_stride, c_stride = SIZE // rows, SIZE // columns
-    c = 2 * packed
-    whole = rows * columns <= 4 * lanes
+    whole = rows * columns <= config.packed
     # A tile at once, or tile row by tile row; a2 is its address in tiles or in tile rows.
-    first = packed * 4 * lanes // (rows * columns if whole else columns)
-    tile = f"tile v[{first}+a2], mxu8" if whole else f"weights v[{first}+a2], n={rows} mxu8"
+    first = SIZE * SIZE // (rows * columns if whole else columns)
+    tile = f"tile v[{first}+a2], {mode}" if whole else f"weights v[{first}+a2], n={rows} {mode}"
     per_row = max(1, lanes // columns)  # segments of a row of C
-    options = f"n={SIZE} mxu8 seg={columns}"
+    options = f"n={SIZE} {mode} seg={columns}"
     step = 1 if whole else rows
     return f"""
-        # A: bytes from row 0 on.  Tiles of W behind, by columns, then by rows.  C behind: words.
+        # A: packed from row 0 on.  Tiles of W behind, by columns, then by rows.  C behind: words.
         loop #{c_stride // per_row}                    # a4: row of C
         loop #{per_row}                                # a3: segment of C
         {tile}
@@ -42,7 +42,7 @@ def gemm(config: Config) -> str:
         set  a2, a2, #{step}
         loop #{a_stride - 1}
         {tile}
-        add  v[{c * lanes // columns}+a3:{c_stride}], v[a1:{a_stride}], v[{c}+a4:{SIZE // lanes}], {options}
+        {add}  v[{c * lanes // columns}+a3:{c_stride}], v[a1:{a_stride}], v[{c}+a4:{SIZE // lanes}], {options}
         set  a1, a1, #1
         set  a2, a2, #{step}
         end
@@ -77,6 +77,31 @@ def gemm_of_sums(config: Config) -> str:
         halt
 .out r vmem {c} {SIZE * SIZE // lanes}
 """
+
+
+def gemm_of_floats(config: Config) -> tuple[Bundle, np.ndarray, float]:
+    """Return the product of matrices of floats, what it must return to the last bit, and the cycles of the limit."""
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, SIZE, SIZE)).astype(np.float32)
+    if config.matrix_bits == 16:
+        x, w = ((v.view(np.uint32) & 0xFFFF0000).view(np.float32) for v in (x, w))
+    rows, columns = config.rows, config.columns
+    tiles = w.reshape(SIZE // rows, rows, SIZE // columns, columns).transpose(2, 0, 1, 3)
+    data = []
+    for values in (x, tiles):
+        words = np.ascontiguousarray(values).view(np.uint32)
+        halves = (words >> 16).astype(np.uint16) if config.matrix_bits == 16 else words
+        data.append(halves.reshape(-1, config.packed).view(np.int32))
+    total = np.zeros((SIZE, SIZE), np.float32)
+    for k in range(0, SIZE, rows):
+        terms = [x[:, k + i, None] * w[k + i] for i in range(rows)]
+        while len(terms) > 1:
+            terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=True)]
+        total = terms[0] + total if k else terms[0]
+    program = assemble(gemm(config), config, name="GEMM")
+    regions = (Region("vmem", 0, data[0]), Region("vmem", len(data[0]), data[1]))
+    bundle = Bundle(config, program.program, regions, program.outputs)
+    return bundle, total.view(np.int32).reshape(-1, config.lanes), SIZE**3 / (rows * columns)
 
 
 def cases(config: Config) -> dict[str, tuple[Bundle, np.ndarray, float]]:
@@ -136,10 +161,17 @@ def main() -> None:
     config = Config(output_stationary=True)
     hardware = Hardware(config, engine="levelized") if arguments.hardware else None
     print("| kernel | cycles | limit | of the limit |\n|---|---|---|---|")
-    for name, (bundle, expected, limit) in cases(config).items():
+    found_cases = cases(config)
+    for name in ("bf16", "fp32"):
+        found_cases[f"GEMM {SIZE}x{SIZE}x{SIZE}, {name}"] = gemm_of_floats(Config(matrix_format=name))
+    for name, (bundle, expected, limit) in found_cases.items():
         result = run_bundle(bundle)
         np.testing.assert_array_equal(result.outputs["r"], expected)
-        if hardware:
+        if arguments.hardware:
+            if bundle.config != config:
+                hardware.close()
+                config = bundle.config
+                hardware = Hardware(config, engine="levelized")
             found = hardware.run_bundle(bundle)
             np.testing.assert_array_equal(found.outputs["r"], expected)
             assert found.cycles == result.cycles

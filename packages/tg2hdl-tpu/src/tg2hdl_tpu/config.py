@@ -256,7 +256,9 @@ class Config:
         lines.append(f"#define TPU_MATRIX_FLOAT {int(self.matrix_is_float)}")
         lines += [f"#define TPU_LATENCY {self.latency}", f"#define TPU_CHECK {self.check}"]
         lines.append(f"#define TPU_LATENCIES {{{', '.join(map(str, self.latencies))}}}")
-        lines.append(f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(len(self.latencies)))}}}")
+        lines.append(
+            f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(len(self.latencies)))}}}"
+        )
         lines += [f"#define TPU_LEVELS {self.levels}"]
         lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
         lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]

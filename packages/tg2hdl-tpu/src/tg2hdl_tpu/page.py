@@ -36,13 +36,17 @@ def _cycles(opcode: Opcode, config: Config) -> str:
 
 def _matrix_unit(config: Config) -> list[str]:
     if config.matrix_is_float:
-        packed = f", or packed (`{config.packed_mode}`), {config.packed} in a row"
-        rounded = ", which are rounded to it (nearest, ties to even)" if config.matrix_bits == 16 else ""
+        rounded, packed = (
+            ", which are rounded to it (nearest, ties to even)",
+            f", or packed (`{config.packed_mode}`)",
+        )
+        of_words = f"{rounded}{packed}, {config.packed} in a row" if config.matrix_bits == 16 else ""
         return [
-            f"A tile has {config.rows} x {config.columns} weights. Weights and factors are {config.matrix_format}: FP32",
-            f"words (`mxu`){rounded}{packed if config.matrix_bits == 16 else ''}.",
-            f"Products are rounded to FP32 and added in FP32, neighbours first; `fadd` then adds `b`. Only {' and '.join(OF_PRODUCTS)}",
-            f"take `mxu`, with `relu` and `seg`; a row of `b` is added with `seg={config.columns}` or less.",
+            f"A tile has {config.rows} x {config.columns} weights. Weights and factors are {config.matrix_format}:",
+            f"FP32 words (`mxu`){of_words}.",
+            "Products are rounded to FP32 and added in FP32, neighbours first; `fadd` then adds `b`.",
+            f"Only {' and '.join(OF_PRODUCTS)} have products, with `relu` and `seg`; a row of `b` is added with",
+            f"`seg={config.columns}` or less.",
         ]
     return [
         f"A tile has {config.rows} x {config.columns} weights. Weights and factors are {config.matrix_format}:",
@@ -70,8 +74,7 @@ def isa_facts(config: Config) -> dict[str, Any]:
             "vector": opcode.op is not None,
         }
         for opcode in OPCODES.values()
-        if opcode.exists(config)
-        and (opcode.op is None or _has(opcode, config))
+        if opcode.exists(config) and (opcode.op is None or _has(opcode, config))
     ]
     return {
         "config": asdict(config),

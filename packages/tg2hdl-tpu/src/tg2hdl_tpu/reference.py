@@ -240,7 +240,8 @@ def _as_bfloat(values: NDArray[np.float32]) -> NDArray[np.float32]:
         rounded = np.ldexp(np.rint(np.ldexp(wide, -exponent)), exponent)
         # Beyond the largest number FP32 would still have a place for it.
         rounded = np.where(np.abs(rounded) >= 2.0**128, np.copysign(np.inf, rounded), rounded)
-        return rounded.astype(np.float32)
+        result: NDArray[np.float32] = rounded.astype(np.float32)
+    return result
 
 
 def _dot_products(factors: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.int32]:
@@ -249,7 +250,7 @@ def _dot_products(factors: NDArray[np.float32], weights: NDArray[np.float32]) ->
         terms = factors[:, None] * weights
         while len(terms) > 1:
             terms = terms[::2] + terms[1::2]
-        bits = terms[0].view(np.int32).copy()
+        bits: NDArray[np.int32] = terms[0].view(np.int32).copy()
         bits[np.isnan(terms[0])] = 0x7FC00000
     return bits
 

@@ -60,7 +60,10 @@ class FloatMatrixUnit(MatrixUnit):
             sums.append(products[0])
 
         # Ages: of products, of the second operand, and of its sum with them.
-        known, at = config.check + stages * rows.bit_length(), 1 + config.read_registers + config.pre_registers
+        known, at = (
+            config.check + stages * rows.bit_length(),
+            1 + config.read_registers + config.pre_registers,
+        )
         late = config.latencies[PRODUCTS] - 1 - config.sums_age - stages
         words = [self.b[32 * n : 32 * n + 32] & self.mask[n].replicate(32) for n in range(config.lanes)]
         relu = self.relu
@@ -110,4 +113,3 @@ class FloatMatrixUnit(MatrixUnit):
         m.submodules += multiplier
         m.d.comb += [multiplier.a.eq(factor), multiplier.b.eq(weight)]
         return multiplier.result
-

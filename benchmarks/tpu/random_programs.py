@@ -40,6 +40,8 @@ CONFIGS = {
     "sums, no registers": Config(**{**SMALL, "columns": 4}, output_stationary=True),
     "int16": Config.ecp5(**{**SMALL, "columns": 4}, output_stationary=True, matrix_format="int16"),
     "int16, no registers": Config(**{**SMALL, "columns": 4}, output_stationary=True, matrix_format="int16"),
+    "bf16": Config.ecp5(**{**SMALL, "columns": 4}, matrix_format="bf16"),
+    "fp32": Config(**{**SMALL, "rows": 4}, matrix_format="fp32"),
 }  # fmt: skip
 
 

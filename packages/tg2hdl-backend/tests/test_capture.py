@@ -134,6 +134,70 @@ def test_state_keeps_its_contents_and_is_updated_in_place():
     assert state.tolist() == [5.0] * 8
 
 
+def golden_runs(model, x, count=3):
+    captured = capture(model, x)
+    program, found = captured.program, []
+    state = {}
+    for _ in range(count):
+        result = evaluate_program(program, captured.bind(x), state=state)
+        found.append(result[program.buffers[program.outputs[0]].name].reshape(-1))
+    return found
+
+
+def test_an_update_that_waits_when_the_model_is_captured_is_made_once():
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    weight, part = Tensor(rows).realize(), Tensor(rows).realize()
+    weight += 1
+    weight *= 2
+    part[0:2] = part[1:3] * 3
+    x = np.ones((1, 3), np.float32)
+    expected = rows.copy()
+    expected[:2] = 3 * rows[1:3]
+    for found in golden_runs(lambda x: x @ weight, x):
+        np.testing.assert_array_equal(found, (x @ ((rows + 1) * 2)).reshape(-1))
+    held = [{"part": part}]
+    for found in golden_runs(lambda x: (lambda: x @ held[0]["part"])(), x):
+        np.testing.assert_array_equal(found, (x @ expected).reshape(-1))
+    np.testing.assert_array_equal(weight.numpy(), (rows + 1) * 2)
+
+
+def test_an_update_that_waits_comes_before_those_of_the_runs():
+    class Counter:
+        def __init__(self):
+            self.count = Tensor.zeros(1).contiguous().realize()
+            self.count += 5
+
+        def __call__(self, x):
+            self.count.assign(self.count * 2)
+            return x + self.count
+
+    found = golden_runs(Counter(), np.zeros(2, np.float32))
+    assert [result.tolist() for result in found] == [[10, 10], [20, 20], [40, 40]]
+
+
+def test_random_weights_stay_when_tinygrad_has_made_random_numbers_before():
+    """The counter of random numbers is then a buffer, which each run advanced."""
+    Tensor.rand(3).realize()
+    layers = [nn.Linear(4, 4), nn.Linear(4, 2)]
+
+    def model(x):
+        return layers[1](layers[0](x).relu())
+
+    x = np.ones((1, 4), np.float32)
+    first, *others = golden_runs(model, x)
+    assert len(capture(model, x).program.calls) == 2
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    np.testing.assert_allclose(first, model(Tensor(x)).numpy().reshape(-1), rtol=1e-5, atol=1e-6)
+
+
+def test_random_numbers_of_the_model_itself_change_from_run_to_run():
+    Tensor.rand(3).realize()
+    layer = nn.Linear(4, 4)
+    first, second, _ = golden_runs(lambda x: layer(x) + Tensor.rand(1, 4), np.zeros((1, 4), np.float32))
+    assert (first != second).all()
+
+
 @pytest.mark.parametrize("initial", ["numpy", "expression", "random", "zeros", "constant"])
 def test_state_that_is_not_computed_yet_starts_once_and_then_continues(initial):
     def make():

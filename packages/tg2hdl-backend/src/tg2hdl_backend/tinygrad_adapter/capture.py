@@ -13,6 +13,7 @@ from tinygrad.uop.ops import UOp
 from tg2hdl_backend.tinygrad_adapter.fold_constants import FoldedProgram, fold_constants
 from tg2hdl_backend.tinygrad_adapter.initial_state import with_initial_state
 from tg2hdl_backend.tinygrad_adapter.model_inputs import ProgramTensor, TensorSpec, model_name, spec_of
+from tg2hdl_backend.tinygrad_adapter.pending import with_pending_updates
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
 from tg2hdl_ir.dtype import DType
@@ -125,13 +126,14 @@ def capture(
     builder = ProgramBuilder(traced.origins)
     for spec, uop in zip(specs, traced.input_uops, strict=True):
         builder.add_input(uop, spec)
-    builder.add_calls(traced.calls)
+    builder.add_calls(traced.calls, traced.once)
     builder.name_weights(traced.weight_uops)
     structure, outputs = describe_outputs(
         traced.result, traced.outputs, getattr(function, "output_names", None)
     )
     built = builder.build(name or model_name(function), outputs, traced.output_uops)
-    started, uops = with_initial_state(built.program, built.uops, traced.weight_uops)
+    updated, uops = with_pending_updates(built.program, built.uops, built.once)
+    started, uops = with_initial_state(updated, uops, traced.weight_uops)
     folded = fold_constants(started, uops) if fold else FoldedProgram(started, uops)
     program = folded.program
     index = {b.name: n for n, b in enumerate(program.buffers)}

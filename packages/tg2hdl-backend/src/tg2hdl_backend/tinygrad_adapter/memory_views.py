@@ -52,9 +52,10 @@ class Memory:
 
 @dataclass
 class Step:
-    """A kernel over views of memories, in slot order; a copy has no UOps."""
+    """A kernel over views of memories, in slot order; a copy has no UOps.  `once`: before the first run alone."""
 
     uops: tuple[UOp, ...]
     slots: tuple[int, ...]
     views: tuple[View, ...]
     writes: tuple[bool, ...]
+    once: bool = False

@@ -43,11 +43,15 @@ _VIEW = getattr(Ops, "BUFFER_VIEW", None)
 
 @dataclass(frozen=True)
 class BuiltProgram:
-    """A program, the UOps of each of its calls (empty for copies), and the buffers of the inputs."""
+    """A program, the UOps of each of its calls (empty for copies), and the buffers of the inputs.
+
+    `once` are the calls that are made before the first run alone.
+    """
 
     program: ProgramIR
     uops: tuple[tuple[UOp, ...], ...]
     inputs: tuple[int, ...]
+    once: tuple[bool, ...] = ()
 
 
 class ProgramBuilder:
@@ -84,9 +88,10 @@ class ProgramBuilder:
                 if memory is not None and memory.name is None:
                     memory.name = name
 
-    def add_calls(self, calls: Iterable[UOp]) -> None:
-        """Add kernels and copies in execution order."""
-        for call in calls:
+    def add_calls(self, calls: Iterable[UOp], once: int = 0) -> None:
+        """Add kernels and copies in execution order; the first `once` of them are made before the first run alone."""
+        for number, call in enumerate(calls):
+            before = len(self.steps)
             ast, arguments = call.src[0], get_call_arg_uops(call)
             if ast.op is Ops.SINK:
                 self.add_kernel(ast, arguments)
@@ -109,6 +114,8 @@ class ProgramBuilder:
                     where=f"buffers {[str(a.dtype) for a in arguments]}",
                     hint="keep the model on one device and free of custom kernels",
                 )
+            for step in self.steps[before:]:
+                step.once = number < once
 
     def add_kernel(self, ast: UOp, arguments: Sequence[UOp]) -> None:
         """Add a scheduled kernel."""
@@ -159,6 +166,7 @@ class ProgramBuilder:
         results = self.place_outputs(outputs, output_uops, aliases)
         calls: list[KernelCall] = []
         uops: list[tuple[UOp, ...]] = []
+        once: list[bool] = []
         variables: dict[str, IRVariable] = {}
         for step, source in zip(self.steps, self.origins.describe([s.uops for s in self.steps]), strict=True):
             views = tuple(aliases.get(v, v) for v in step.views)
@@ -166,6 +174,7 @@ class ProgramBuilder:
             for variable in kernel.variables:
                 variables.setdefault(variable.name, variable)
             numbers = [self.buffer_of(v) for v in views]
+            before = len(calls)
             for position, number in enumerate(numbers):
                 taken = number in numbers[:position] or any(
                     w and n == number for w, n in zip(step.writes, numbers, strict=True)
@@ -174,10 +183,12 @@ class ProgramBuilder:
                     numbers[position] = self.duplicate(number, calls, uops)
             calls.append(KernelCall(kernel, tuple(numbers)))
             uops.append(step.uops)
+            once += [step.once] * (len(calls) - before)
         program = ProgramIR(name, tuple(self.buffers), tuple(calls), results, tuple(variables.values()))
         if not open_inputs:
             check_contents(program)
-        return BuiltProgram(program, tuple(uops), tuple(self.index[id(m.buffer)] for m in inputs))
+        numbers_of = tuple(self.index[id(m.buffer)] for m in inputs)
+        return BuiltProgram(program, tuple(uops), numbers_of, tuple(once))
 
     def duplicate(self, number: int, calls: list[KernelCall], uops: list[tuple[UOp, ...]]) -> int:
         """Buffer with the same contents, for a kernel that has one buffer in two slots."""

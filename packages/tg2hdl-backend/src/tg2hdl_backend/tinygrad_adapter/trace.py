@@ -19,6 +19,7 @@ from tinygrad.uop.ops import Ops, UOp
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
+from tg2hdl_backend.tinygrad_adapter.pending import pending_tensors
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = [
@@ -52,6 +53,8 @@ class Trace:
         Buffers of the tensors that the model holds, by name.
     result : Any
         What the model returned.
+    once : int
+        Number of the first calls, which tinygrad makes only once: updates that tensors waited for before the run.
     origins : Origins
         Methods that made the ops.
     """
@@ -64,6 +67,7 @@ class Trace:
     output_uops: list[UOp] = field(default_factory=list)
     weight_uops: dict[str, UOp] = field(default_factory=dict)
     result: Any = None
+    once: int = 0
     origins: Origins = field(default_factory=Origins)
 
     def add_linear(self, linear: UOp, var_vals: dict[str, int]) -> None:
@@ -81,15 +85,29 @@ def trace(model: Callable[..., Any], examples: Sequence[TensorSpec | UOp]) -> Tr
     InputError
         When the model fails, returns no tensor, or looks at the data.
     """
-    found, updated = _trace(model, examples, ())
-    # A constant that the model updates needs a buffer of its own, to continue from run to run.
-    return _trace(model, examples, updated)[0] if updated else found
+    found, updated, pending = _trace(model, examples, (), ())
+    if updated or pending:
+        # A constant that the model updates needs a buffer of its own, to continue from run to run.
+        found, _, _ = _trace(model, examples, updated, pending)
+    return found
 
 
 def _trace(
-    model: Callable[..., Any], examples: Sequence[TensorSpec | UOp], stored: Collection[str]
-) -> tuple[Trace, tuple[str, ...]]:
-    """A run in which the constants `stored` have buffers, and the names of other constants that the model updates."""
+    model: Callable[..., Any],
+    examples: Sequence[TensorSpec | UOp],
+    stored: Collection[str],
+    early: Sequence[Tensor],
+) -> tuple[Trace, tuple[str, ...], list[Tensor]]:
+    """A run in which the constants `stored` have buffers and the tensors `early` are computed before.
+
+    Returns
+    -------
+    found : Trace
+    updated : tuple of str
+        Other constants that the model updates.
+    pending : list of Tensor
+        Other tensors to compute before.
+    """
     found = Trace()
     function = plain_function(model)
     weights = reachable_tensors(model)
@@ -108,6 +126,10 @@ def _trace(
         for name in stored:
             weights[name].uop = _on_device(weights[name], device).contiguous().uop
         store_expressions(weights.values())
+        if early:
+            _scheduled(model, list(early))
+        found.once = len(found.calls)
+        waiting = list(_tensor_uops().values())
         constants = {name: tensor.uop for name, tensor in weights.items() if _is_constant(tensor)}
         before = {name: tensor.uop for name, tensor in weights.items()}
         found.result = _run(model, function, arguments)
@@ -120,21 +142,34 @@ def _trace(
         found.outputs = _materialized(found.result, model)
         found.origins = origins_of(found.outputs)
         created.update(_tensor_uops())
-        try:
-            found.outputs[0].linear_with_vars(*found.outputs[1:], *pending)
-        except Exception as error:
-            devices = any(text in str(error) for text in ("same device", "same devices"))
-            raise InputError(
-                f"tinygrad cannot run the model: {str(error) or type(error).__name__:.500}",
-                where=f"model {model_name(model)}",
-                hint="move its tensors to one device: weight.to(Device.DEFAULT), also those of a file"
-                if devices
-                else "run it in tinygrad first; call .realize() on each tensor that was changed before its next use",
-            ) from error
+        needed = UOp.sink(*(t.uop for t in (*found.outputs, *pending, *weights.values()))).toposort()
+        others = pending_tensors(waiting, needed)
+        _scheduled(model, [*found.outputs, *pending])
         found.output_uops = [t.uop for t in found.outputs]
         found.input_uops = [t.uop for t in found.inputs]
         found.weight_uops = {name: tensor.uop for name, tensor in weights.items()}
-    return found, updated
+    return found, updated, others
+
+
+def _scheduled(model: Any, tensors: Sequence[Tensor]) -> None:
+    """Have tinygrad schedule tensors, which collects their kernels.
+
+    Raises
+    ------
+    InputError
+        When it cannot.
+    """
+    try:
+        tensors[0].linear_with_vars(*tensors[1:])
+    except Exception as error:
+        devices = any(text in str(error) for text in ("same device", "same devices"))
+        raise InputError(
+            f"tinygrad cannot run the model: {str(error) or type(error).__name__:.500}",
+            where=f"model {model_name(model)}",
+            hint="move its tensors to one device: weight.to(Device.DEFAULT), also those of a file"
+            if devices
+            else "run it in tinygrad first; call .realize() on each tensor that was changed before its next use",
+        ) from error
 
 
 def result_graph(model: Callable[..., Any], arguments: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:

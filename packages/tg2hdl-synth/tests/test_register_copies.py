@@ -8,6 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import place, synthesize
+from tg2hdl_synth.flows import ecp5
 from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.register_copies import copy_registers
 
@@ -193,3 +194,19 @@ def test_only_large_designs_get_copies(large, monkeypatch):
         synthesize(Wide(), replace(part, lut=1000) if large else part, seeds=1)
     placer, copies = seen.value.args
     assert (placer, copies > 0) == (("static", True) if large else ("heap", False))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_design_of_very_many_cells_is_routed_by_the_second_router(many, monkeypatch):
+    class Placed(Exception):
+        pass
+
+    def look(placer, arguments, text, *others):
+        raise Placed(arguments)
+
+    monkeypatch.setattr(place, "_place_and_route", look)
+    if many:
+        monkeypatch.setattr(ecp5, "_MANY_CELLS", 100)
+    with pytest.raises(Placed) as seen:
+        synthesize(Wide(), seeds=1)
+    assert ("router2" in seen.value.args[0]) == many

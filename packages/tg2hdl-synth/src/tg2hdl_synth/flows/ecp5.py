@@ -36,6 +36,9 @@ _MANY_WIDE = 0.02
 """Multiplexers that join two LUTs, as a share of a part's LUTs, above which a design that fills the part is mapped
 without them.  The placer puts them far from their output register, whereas a LUT shares a slice with it."""
 
+_MANY_CELLS = 60_000
+"""LUTs and flip-flops above which nextpnr's ``router2`` is taken: its ``router1`` is slower there than all other steps."""
+
 
 class Ecp5Flow(SynthesisFlow):
     """Yosys and nextpnr-ecp5."""
@@ -93,6 +96,8 @@ class Ecp5Flow(SynthesisFlow):
         if is_full(netlist.total, part):
             text = changed(text, copy_registers)
         text = changed(text, keep_feedback_close)
+        if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS:
+            arguments += ["--router", "router2"]
         placers = suitable_placers(netlist.total, part)
         return fastest("nextpnr-ecp5", placers, arguments, text, seed, frequency, progress)
 

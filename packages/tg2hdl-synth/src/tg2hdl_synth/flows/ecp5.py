@@ -37,7 +37,7 @@ _MANY_WIDE = 0.02
 without them.  The placer puts them far from their output register, whereas a LUT shares a slice with it."""
 
 _MANY_CELLS = 60_000
-"""LUTs and flip-flops above which nextpnr's ``router2`` is taken: its ``router1`` is slower there than all other steps."""
+"""LUTs and flip-flops above which nextpnr's ``router2`` is taken: ``router1`` takes longer than the placer there."""
 
 
 class Ecp5Flow(SynthesisFlow):

@@ -175,6 +175,37 @@ def test_an_update_that_waits_comes_before_those_of_the_runs():
     assert [result.tolist() for result in found] == [[10, 10], [20, 20], [40, 40]]
 
 
+def test_a_result_that_is_an_updated_tensor_has_its_contents():
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    weight = Tensor(rows).realize()
+    weight += 1
+    x = np.ones((1, 3), np.float32)
+    captured = capture(lambda x: (x @ weight, weight, weight[1]), x)
+    state = {}
+    for _ in range(2):
+        result = evaluate_program(captured.program, captured.bind(x), state=state)
+        product, whole, part = (
+            result[captured.program.buffers[n].name].reshape(-1) for n in captured.program.outputs
+        )
+        np.testing.assert_array_equal(product, (x @ (rows + 1)).reshape(-1))
+        np.testing.assert_array_equal(whole, (rows + 1).reshape(-1))
+        np.testing.assert_array_equal(part, rows[1] + 1)
+
+
+def test_a_result_that_each_run_updates_begins_with_the_update_that_waited():
+    class Counter:
+        def __init__(self):
+            self.count = Tensor.zeros(2).contiguous().realize()
+            self.count += 5
+
+        def __call__(self, x):
+            self.count.assign(self.count * 2 + x)
+            return self.count
+
+    found = golden_runs(Counter(), np.zeros(2, np.float32))
+    assert [result.tolist() for result in found] == [[10, 10], [20, 20], [40, 40]]
+
+
 def test_random_weights_stay_when_tinygrad_has_made_random_numbers_before():
     """The counter of random numbers is then a buffer, which each run advanced."""
     Tensor.rand(3).realize()

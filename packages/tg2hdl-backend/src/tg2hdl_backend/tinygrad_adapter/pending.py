@@ -63,8 +63,8 @@ def with_pending_updates(
     written = {b for call in calls for b in call.accesses()[1]}
 
     def known(number: int, buffer: ProgramBuffer) -> ProgramBuffer:
-        if number in contents and number in used and buffer.role in ("temporary", "weight"):
-            role = "temporary" if number in written else "weight"
+        if number in contents and number in used and buffer.role != "input":
+            role = buffer.role if buffer.role == "output" else "temporary" if number in written else "weight"
             return replace(buffer, role=role, initial=contents[number])
         if number not in used and buffer.role == "temporary":
             return replace(buffer, initial=None)

@@ -240,6 +240,9 @@ class ProgramBuilder:
     ) -> tuple[int, ...]:
         """Give each result a buffer of its own; a result that is an input, a weight or a part is copied."""
         results = []
+        each_run = {
+            v.key for s in self.steps if not s.once for v, w in zip(s.views, s.writes, strict=True) if w
+        }
         for spec, uop in zip(outputs, uops, strict=True):
             view = self.view(uop)
             view = aliases.get(view, view)
@@ -247,7 +250,7 @@ class ProgramBuilder:
             whole = (
                 view.start == 0 and view.size == memory.buffer.size and _dtype(memory.buffer) == view.dtype
             )
-            computed = memory.written > 0 and memory.input is None
+            computed = view.key in each_run and memory.input is None
             if whole and computed:
                 if view.key not in self.index:
                     self.add_buffer(view.key, spec.name, spec.dtype, spec.shape, "output", _contents(memory))

@@ -167,9 +167,6 @@ class TensorCore(wiring.Component):
         row_a, row_b = vmem.a_data, vmem.b_data
         at = 1 + config.read_registers
         read, now = ages[at], ages[check]
-        held = Signal(config.row_bits, reset_less=True)
-        with m.If(read.hold):
-            m.d.sync += held.eq(row_a)
         with m.If(read.indices & (trap == 0)):
             words = [row_a[n : n + 32] for n in range(0, config.row_bits, 32)]
             m.d.sync += [s.eq(Cat(w[:16], w[16:].any())) for s, w in zip(self.indices, words, strict=True)]
@@ -199,7 +196,7 @@ class TensorCore(wiring.Component):
         m.d.comb += matrix.load.eq(taking)
 
         # A row that passes does so through the crossbar.  Of its halves and of the matrix unit's, all but one are 0.
-        passed, b, c = row_a, row_b, held
+        passed, b = row_a, row_b
         factors: Any = None
         halves: dict[str, Any] = {}
         merge, crosses = max(config.pre_registers - 1, 0), max(config.pre_registers - 2, 0)
@@ -232,17 +229,21 @@ class TensorCore(wiring.Component):
                 b = Mux(ages[at].operand, b, Const(0, config.row_bits))
             if n == config.pre_registers:
                 break
-            row = {"b": b, "c": c} | halves | ({} if passed is None else {"passed": passed})
+            row = {"b": b} | halves | ({} if passed is None else {"passed": passed})
             if n == config.pre_registers - 1:
                 # Registers of the multipliers, which the others cannot be: they are cleared.
                 row |= {"factors": factors, "tops": tops}
             later = {k: Signal(len(value), name=f"pre{at}_{k}", reset_less=True) for k, value in row.items()}
             m.d.sync += [later[k].eq(value) for k, value in row.items()]
-            passed, b, c, halves = later.get("passed"), later["b"], later["c"], {k: later[k] for k in halves}
+            passed, b, halves = later.get("passed"), later["b"], {k: later[k] for k in halves}
             factors, tops = later.get("factors"), later.get("tops")
             at += 1
         a = passed
         control = before = ages[at]
+        # An old destination comes as an operand does, before the row that needs it.
+        c = Signal(config.row_bits, name="old", reset_less=True)
+        with m.If(before.hold):
+            m.d.sync += c.eq(a)
         # Decoded once, in two steps; each lane has a register of its own.
         controls = operations(ages[max(at - 3, 0)].opcode, zero_points=config.zero_points)
         for step, name in ((2, "operations"), (1, "controls")):

@@ -160,6 +160,7 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         out.writes.eq(real & r.writes),
         out.row.eq(r.to),
         out.hold.eq(queue.read_old),
+        out.pre.eq(Mux(queue.read_old, 0, r.pre)),
         out.weights.eq(real & r.weights),
         out.lda.eq(real & r.lda),
         out.indices.eq(real & r.indices),
@@ -167,7 +168,9 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
     ]
     if config.output_stationary:
         m.d.comb += [out.outer.eq(real & r.outer), out.preload.eq(real & r.preload)]
-    gated = ("valid", "writes", "row", "hold", "weights", "lda", "indices", "checked", "outer", "preload")
+        m.d.comb += out.drain.eq(r.drain & ~queue.read_old)
+    gated = ("valid", "writes", "row", "hold", "pre", "weights", "lda", "indices", "checked")
+    gated += ("outer", "preload", "drain")
     m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
     core.port_b = [wants & ~kept for wants in queue.wants_b]
     m.d.comb += vmem.uses_b.eq(Cat(core.port_b))

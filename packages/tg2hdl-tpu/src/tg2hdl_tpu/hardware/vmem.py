@@ -83,23 +83,23 @@ class Vmem(wiring.Component):
             reads["b"].append(b.data)
         selects = Signal(3)
         m.d.sync += selects.eq(Cat(self.a_row[-1], self.b_row[-1], self.store_row[-1]))
-        word = Mux(self.constant, self.word, 0)
-        wanted: Any = Cat(~selects[1], selects[1]) & ~self.constant.replicate(2)
+        # Of port B: a bank, or each bit of a word.
+        constant, which = self.constant, Mux(self.constant, self.word, selects[1].replicate(32))
         if self.config.read_registers:
             # A register that takes what a bank shows, and nothing else, is part of the block RAM.
             reads = {
                 port: [_registered(m, data, f"{port}{n}") for n, data in enumerate(found)]
                 for port, found in reads.items()
             }
-            selects, word, wanted = (
+            selects, constant, which = (
                 _registered(m, v, name)
-                for v, name in ((selects, "selects_"), (word, "word_"), (wanted, "wanted_"))
+                for v, name in ((selects, "selects_"), (constant, "constant_"), (which, "which_"))
             )
-        bits = self.config.row_bits
-        from_b = [data & on.replicate(bits) for data, on in zip(reads["b"], wanted, strict=True)]
+        which = Cat([which] * self.config.lanes)
+        of_banks = (reads["b"][1] & which) | (reads["b"][0] & ~which)
         m.d.comb += [
             self.a_data.eq(Mux(selects[0], reads["a"][1], reads["a"][0])),
-            self.b_data.eq(from_b[0] | from_b[1] | Cat([word] * self.config.lanes)),
+            self.b_data.eq(Mux(constant, which, of_banks)),
             self.store_data.eq(Mux(selects[2], reads["b"][1], reads["b"][0])),
         ]
         return m

@@ -52,6 +52,9 @@ class Config:
         Whether the matrix unit also keeps `rows` x `columns` sums of 32 bits: `outer` adds to all of them.
     float_stages, function_stages : int
         Pipeline registers of the first, and of each multiplier and adder of a matrix unit of floats; of the others.
+    crossbar_lanes : int
+        Words that the crossbar makes in a cycle, a power of two up to `lanes`; a permuted row takes `lanes` / words
+        cycles.  0 is as many as lanes.
     float_lanes, function_lanes : int
         Units side by side, a power of two up to `lanes`; a row takes `lanes` / units cycles.  0 is as many as lanes.
     memory_latency, memory_interval : int
@@ -82,6 +85,7 @@ class Config:
     divide: bool = False
     zero_points: bool = False
     output_stationary: bool = False
+    crossbar_lanes: int = 0
     float_stages: int = 5
     function_stages: int = 16
     float_lanes: int = 0
@@ -120,7 +124,7 @@ class Config:
         self._between("reduce_registers", 0, 1 + self.levels)
         self._between("float_stages", 1, 12)
         self._between("function_stages", 1, 34)
-        for name in ("float_lanes", "function_lanes"):
+        for name in ("crossbar_lanes", "float_lanes", "function_lanes"):
             self._one_of(name, tuple(n for n in (0, 1, 2, 4, 8, 16, 32) if n <= self.lanes))
         self._between("memory_latency", 1, 255)
         self._between("memory_interval", 1, 255)
@@ -153,6 +157,11 @@ class Config:
         """Cycles from one row to the next: of integers (0), floats (1), functions and division (2), products (3)."""
         units = (0, self.float_lanes, self.function_lanes, 0)[kind]
         return self.lanes // (units or self.lanes)
+
+    @property
+    def crossings(self) -> int:
+        """Cycles that a permuted row takes."""
+        return self.lanes // (self.crossbar_lanes or self.lanes)
 
     @property
     def latencies(self) -> tuple[int, ...]:
@@ -259,7 +268,7 @@ class Config:
         lines.append(
             f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(len(self.latencies)))}}}"
         )
-        lines += [f"#define TPU_LEVELS {self.levels}"]
+        lines += [f"#define TPU_LEVELS {self.levels}", f"#define TPU_CROSSINGS {self.crossings}"]
         lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
         lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]
         return "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -213,12 +213,18 @@ class TensorCore(wiring.Component):
                     crossbar.indices.eq(b),
                     crossbar.mode.eq(Mux(permutes, ages[at].xlu, 0)),
                     crossbar.k.eq(Mux(permutes, ages[at].k, 0)),
-                    crossbar.used.eq(permutes | (ages[at].pre == 0)),
+                    crossbar.used.eq(permutes),
+                    crossbar.passes.eq(ages[at].pre == 0),
                 ]
+                if config.crossings > 1:
+                    m.d.comb += crossbar.part.eq(ages[at].cross)
                 passed = None
             if n == crosses:
                 halves = {"low": crossbar.low, "high": crossbar.high}
+                halves |= {"straight": crossbar.straight} if config.crossings > 1 else {}
             if n == merge:
+                if config.crossings > 1:
+                    halves |= {"made": _collected(m, config, ages[at], halves["low"] | halves["high"])}
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             if n == max(config.pre_registers - 1, 0):
                 # What lanes multiply with: operands, or powers of two for shifts.
@@ -326,6 +332,14 @@ class TensorCore(wiring.Component):
 
         parts = config.interval(kind)
         return RowUnit(lane, config.lanes, config.lanes // parts, stages, cycles - stages - parts + 1)
+
+
+def _collected(m: Module, config: Config, age: Any, made: Value) -> Value:
+    """The parts of a permuted row that were made before `made`, in their lanes."""
+    found = Signal(config.row_bits - len(made), name="made", reset_less=True)
+    with m.If(age.part_crosses):
+        m.d.sync += found.eq(Cat(made, found)[: len(found)])
+    return Cat(Const(0, len(made)), found & (age.pre == 3).replicate(len(found)))
 
 
 def _shifts(m: Module, ages: list[Any], at: int) -> list[Any]:

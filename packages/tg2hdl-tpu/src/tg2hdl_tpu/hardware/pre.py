@@ -193,20 +193,26 @@ class MatrixUnit(wiring.Component):
 class Crossbar(wiring.Component):
     """Each lane of the result is any lane of the row; with three `Config.pre_registers` or more a cycle later.
 
+    With `Config.crossings` it makes a row in parts, those of the last lanes first.
+
     Members
     -------
     row, indices : In
         The row, and a row of indices.
     mode, k : In
         As in the instruction.
-    used : In(1)
-        Else the result is 0.
+    part : In
+        The part that is made.
+    used, passes : In(1)
+        The row is permuted; or it passes.
     checked : In
         The row of indices, as it is known first.
     overflow : Out(1)
         One of `checked` is outside the row.
     low, high : Out
         The chosen words, if they are in this half of the row, and else 0.
+    straight : Out
+        With parts: a row that passes, and else 0.  Without them, it passes through the crossbar.
     """
 
     def __init__(self, config: Config) -> None:
@@ -219,37 +225,49 @@ class Crossbar(wiring.Component):
                 "checked": In(bits),
                 "mode": In(2),
                 "k": In(6),
+                "part": In(max(1, (config.crossings - 1).bit_length())),
                 "used": In(1),
+                "passes": In(1),
                 "overflow": Out(1),
-                "low": Out(bits),
-                "high": Out(bits),
+                "low": Out(bits // config.crossings),
+                "high": Out(bits // config.crossings),
+                "straight": Out(bits if config.crossings > 1 else 0),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         """Build indices and multiplexers."""
         m = Module()
-        levels, lanes = self.config.levels, self.config.lanes
-        late = self.config.pre_registers >= 3
-        words = _lanes(_registered(m, self.row, "row_") if late else self.row)
-        indices = _lanes(self.indices)
-        side = 1 << levels // 2
+        config, levels, lanes = self.config, self.config.levels, self.config.lanes
+        late = config.pre_registers >= 3
+        row = _registered(m, self.row, "row_") if late else self.row
+        words, indices = _lanes(row), _lanes(self.indices)
+        count = lanes // config.crossings
+        used, half = self.used, levels // 2
+        if config.crossings > 1:
+            passes = _registered(m, self.passes, "passes_") if late else self.passes
+            m.d.comb += self.straight.eq(Mux(passes, row, 0))
+        else:
+            used = used | self.passes
         low: list[Value] = []
         high: list[Value] = []
-        for i in range(lanes):
+        for i in range(count):
+            # The lane, and the index that it has, of each part.
+            lane = Cat(Const(i, count.bit_length() - 1), ~self.part)[:levels]
+            given = Array(reversed(indices[i::count]))[self.part] if config.crossings > 1 else indices[i]
             index = Signal(levels, name=f"index_{i}")
             with m.Switch(self.mode):
                 with m.Case(0):
-                    m.d.comb += index.eq(i + self.k)
+                    m.d.comb += index.eq(self.k + lane)
                 with m.Case(1):
                     m.d.comb += index.eq(self.k)
                 with m.Case(2):
-                    m.d.comb += index.eq(i % side * side + i // side if levels % 2 == 0 else 0)
+                    m.d.comb += index.eq(Cat(lane[half:], lane[:half]) if levels % 2 == 0 else 0)
                 with m.Default():
-                    m.d.comb += index.eq(indices[i])
+                    m.d.comb += index.eq(given)
             # Which of two neighbours, and for each two whether it is one of them.
             odd: Any = index[0]
-            these: Any = Cat(self.used & (index[1:] == n) for n in range(lanes // 2))
+            these: Any = Cat(used & (index[1:] == n) for n in range(lanes // 2))
             if late:
                 odd, these = _registered(m, odd, f"odd_{i}"), _registered(m, these, f"these_{i}")
             low.append(_of_half(words[: lanes // 2], odd, these[: lanes // 4]))

@@ -47,6 +47,12 @@ class RowQueue:
         It still has to read its old destination; which is still to be written.
     read_old : Signal
         To be assigned: it does so.
+    crosses : Value
+        It is permuted, and another part of it is made before the last one.
+    crossed : Signal
+        To be assigned: that is done.
+    part : Value
+        The part of a permuted row that is made.
     kept : Value
         Its destination is still to be stored.
     port_a : Value
@@ -70,7 +76,8 @@ class RowQueue:
     ) -> None:
         self.flights = flights
         self.incoming, self.store = _of_both(load, port), store
-        self.read_old = Signal()
+        self.read_old, self.crossed = Signal(), Signal()
+        self.crosses: Any = Const(0, 1)
         if not config.issue_registers:
             self.row, self.valid, self.indices, self.steps = row, ready, [], ~held
             found = [self._of_place(row, place) for place in flights.places]
@@ -81,6 +88,11 @@ class RowQueue:
             self.port_a = Mux(self.holds, row.to, row.a_row)
             self.wants_b: list[Any] = [ready & ~self.holds & self._second_in(row, n) for n in range(2)]
             self.stays = self._stays(row, self.holds, any_of(found), self._covers(row))
+            if config.crossings > 1:
+                parts = Signal(range(config.crossings), name="parts")
+                m.d.sync += parts.eq(Mux(self.crossed, parts + 1, Mux(held, parts, 0)))
+                permutes, final = _permutes(row), config.crossings - 1
+                self.crosses, self.part = permutes & (parts != final), Mux(permutes, parts, final)
             return
         layout = prepared_layout(config)
         spare, first, second, self.row = [Signal(layout, name=f"row{n}", reset_less=True) for n in range(4)]
@@ -145,6 +157,14 @@ class RowQueue:
         cases = zip((self.row, second), holds_then, waits_then, rests[::-1], strict=True)
         m.d.sync += self.stays.eq(Mux(held, *(self._stays(*case) for case in cases)))
 
+        if config.crossings > 1:
+            final = config.crossings - 1
+            self.crosses, self.part = Signal(name="crosses"), Signal(range(config.crossings), name="part")
+            with m.If(~held):
+                m.d.sync += [self.crosses.eq(_permutes(second)), self.part.eq(Mux(_permutes(second), 0, final))]
+            with m.Elif(self.crossed):
+                m.d.sync += [self.crosses.eq(self.part != final - 1), self.part.eq(self.part + 1)]
+
         # The addresses come from registers.
         self.port_a = Signal.like(self.row.to, name="port_a", reset_less=True)
         self.wants_b = [Signal(name=f"wants_b{n}") for n in range(2)]
@@ -205,6 +225,11 @@ class RowQueue:
 
     def _take(self, waits: Any, covers: Any) -> None:
         self.waits_old, self.kept = waits[1] | covers[2], covers[3]
+
+
+def _permutes(row: Any) -> Any:
+    """Whether all lanes of the crossbar's result are used; `lda` takes the first."""
+    return row.vector & (row.pre == 3)
 
 
 def _of_both(load: Channel, port: HostPort) -> Any:

@@ -112,6 +112,7 @@ def _controls(config: Config) -> dict[str, Any]:
         "mask": config.lanes,
         "writes": 1,
         "checked": 1,  # the data may trap
+        **({"part_crosses": 1, "cross": (config.crossings - 1).bit_length()} if config.crossings > 1 else {}),
         **(_SUMS if config.output_stationary else {}),
     }
 

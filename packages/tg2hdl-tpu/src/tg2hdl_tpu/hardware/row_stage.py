@@ -141,11 +141,13 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
             channel.outside_final.eq(r.outside_final),
         ]
 
-    real = Signal()
+    goes_on, real = Signal(), Signal()
     stays = queue.stays | any_of(busy)
     m.d.comb += [
-        real.eq(core.r_valid & ~stays),
-        held.eq(core.r_valid & stays & ~hands_over),
+        goes_on.eq(core.r_valid & ~stays),
+        real.eq(goes_on & ~queue.crosses),
+        queue.crossed.eq(goes_on & queue.crosses),
+        held.eq(core.r_valid & (stays | queue.crosses) & ~hands_over),
         queue.read_old.eq(core.r_valid & holds & ~r.bad & ~queue.waits_old),
     ]
     with m.If(core.r_valid & r.bad):
@@ -166,11 +168,13 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         out.indices.eq(real & r.indices),
         out.checked.eq(real & r.checked),
     ]
+    if config.crossings > 1:
+        m.d.comb += [out.part_crosses.eq(goes_on & (r.pre == 3)), out.cross.eq(queue.part)]
     if config.output_stationary:
         m.d.comb += [out.outer.eq(real & r.outer), out.preload.eq(real & r.preload)]
         m.d.comb += out.drain.eq(r.drain & ~queue.read_old)
     gated = ("valid", "writes", "row", "hold", "pre", "weights", "lda", "indices", "checked")
-    gated += ("outer", "preload", "drain")
+    gated += ("outer", "preload", "drain", "part_crosses", "cross")
     m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
     core.port_b = [wants & ~kept for wants in queue.wants_b]
     m.d.comb += vmem.uses_b.eq(Cat(core.port_b))

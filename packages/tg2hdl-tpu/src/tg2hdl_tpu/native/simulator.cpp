@@ -150,6 +150,7 @@ struct Run {
     Instr spare{}, first{}, second{}, p{};  // rows behind the one that is issued next, and this one
     int32_t done_rows = 0;
     bool beat = false;
+    int crossed = 0;  // parts of the permuted row that are made
     int64_t unit_free[4] = {};
     int64_t index_ready = 0;
     bool primed = false;   // the first index of `x` has been added
@@ -432,6 +433,8 @@ struct Run {
         if (writes && covers(store, to)) { x_state = X_STORE; return; }
         if (writes && slot_taken(at, kind, to, straight)) { x_state = X_PORT; return; }
         if (t < unit_free[kind]) { x_state = X_UNIT; return; }
+        if (p.pre == 3 && crossed < TPU_CROSSINGS - 1) { crossed++; x_state = X_UNIT; return; }
+        crossed = 0;
         unit_free[kind] = t + INTERVAL[kind];
         x_state = X_ISSUE;
         beat = false;

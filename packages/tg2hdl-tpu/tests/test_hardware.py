@@ -1,5 +1,6 @@
 """The simulated netlist against the simulator in software: bits and cycles of random programs."""
 
+
 import numpy as np
 import pytest
 
@@ -16,6 +17,8 @@ CONFIGS = {
         reduce_registers=3, float=True, functions=True, float_stages=8, float_lanes=1,
         memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
+    "narrow crossbar": Config.ecp5(**SMALL, crossbar_lanes=2),
+    "narrow crossbar, no registers": Config(**SMALL, crossbar_lanes=1),
 }  # fmt: skip
 
 
@@ -66,3 +69,41 @@ def test_random_programs_give_the_same_bits_in_the_same_cycles(name):
         hardware.simulation.step(40)
         assert not hardware.read("vmem").any()
     assert ended >= {Trap.NONE, Trap.REGISTER, Trap.LOOP, Trap.ILLEGAL, Trap.FORMAT}
+
+
+@pytest.mark.parametrize("make", [Config, Config.ecp5], ids=["no registers", "ecp5"])
+def test_a_narrow_crossbar_takes_a_permuted_row_in_parts(make):
+    lines = [
+        "copy v[8], v[2], n=4 rotate=3",
+        "copy v[12], v[2], n=4 broadcast=1",
+        "copy v[16], v[2], n=4 transpose",
+        "copy v[20], v[2], v[1] permute",
+        "select v[24], v[2], v[3] rotate=1",  # which also reads its old destination
+        "copy v[25], v[2]",
+        "halt",
+        ".out r vmem 0 26",
+        ".vmem 1 = 3 0 0 2",
+        *(f".vmem {2 + n} = {4 * n} {4 * n - 5} 7 -{n}" for n in range(4)),
+        ".vmem 24 = 1 0 -1 0",
+    ]
+    cycles = []
+    for crossbar in (0, 1):
+        config = make(**SMALL, crossbar_lanes=crossbar)
+        bundle = assemble("\n".join(lines), config)
+        expected = run_bundle(bundle)
+        with Hardware(config, engine="levelized") as hardware:
+            found = hardware.run_bundle(bundle)
+        rows = found.outputs["r"]
+        np.testing.assert_array_equal(rows, expected.outputs["r"])
+        np.testing.assert_array_equal(rows[8:12], np.roll(rows[2:6], -3, axis=1))
+        np.testing.assert_array_equal(rows[12:16], np.repeat(rows[2:6, 1:2], 4, axis=1))
+        np.testing.assert_array_equal(
+            rows[16:20], rows[2:6].reshape(4, 2, 2).transpose(0, 2, 1).reshape(4, 4)
+        )
+        np.testing.assert_array_equal(rows[20], rows[2][rows[1]])
+        rotated = np.roll(rows[2], -1)
+        np.testing.assert_array_equal(rows[24], np.where([True, False, True, False], rotated, rows[3]))
+        assert found.cycles == expected.cycles
+        cycles.append(found.cycles)
+    # 14 permuted rows in four cycles each.
+    assert cycles[1] - cycles[0] == 14 * 3

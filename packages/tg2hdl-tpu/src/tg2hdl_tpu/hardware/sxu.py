@@ -10,6 +10,7 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_tpu.config import ADDRESS_BITS, ADDRESS_REGISTERS, Config
+from tg2hdl_tpu.hardware.flights import any_of
 from tg2hdl_tpu.hardware.loops import LoopStack
 from tg2hdl_tpu.hardware.records import PC_BITS, fields, handed_layout, part_logs
 from tg2hdl_tpu.isa import GATHER, INSTRUCTION_BITS, PREDECODED, Trap, illegal, predecoded
@@ -80,7 +81,8 @@ class Sxu(wiring.Component):
         config = self.config
         m.submodules.program = memory = Memory(self.program)
         read, write = memory.read_port(), memory.write_port()
-        wrongs: Any = Cat(condition for condition, _ in illegal(fields(self.write_data), config))
+        conditions = [condition for condition, _ in illegal(fields(self.write_data), config)]
+        wrongs: Any = Cat(any_of(conditions[n : n + 4]) for n in range(0, len(conditions), 4))
         written: list[Any] = [self.write_en, self.write_address, self.write_data, wrongs]
         if config.issue_registers:
             stage = [Signal(len(Value.cast(v)), name=f"written_{n}") for n, v in enumerate(written)]

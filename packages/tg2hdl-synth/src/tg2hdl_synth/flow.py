@@ -9,6 +9,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import Estimate, convert, estimate_design
+from tg2hdl_synth.floorplan import Floorplan, check_floorplan
 from tg2hdl_synth.flows import SynthesisFlow, flow_of
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist
@@ -30,6 +31,7 @@ def synthesize(
     frequency: float = 400.0,
     pack_registers: bool | Literal["wide"] = False,
     place: bool = True,
+    floorplan: Floorplan | None = None,
     progress: Progress | None = None,
     target: str | TargetDef | None = None,
 ) -> SynthesisResult:
@@ -53,6 +55,9 @@ def synthesize(
         Move registers into block RAMs and multipliers of an ECP5; ``"wide"`` also those of block RAMs read by 36 bits.
     place : bool
         Whether to place and route, or to stop at the netlist.
+    floorplan : mapping of str to (float, float), optional
+        Where on an ECP5 block RAMs and multipliers belong, by patterns of their cells' names, from (0, 0) to (1, 1):
+        ``{"lane0.*": (0.1, 0.2)}``.  The rest is placed around them.
     progress : callable, optional
         Called with a message at each step.
     target : str or TargetDef, optional
@@ -67,12 +72,17 @@ def synthesize(
     ToolMissingError
         When a wheel is not installed.
     InputError
-        For an unknown part, speed grade or number of seeds.
+        For an unknown part, speed grade or number of seeds; for a floorplan of a family that takes none.
     """
     part = part if target is None else target
     part = part if isinstance(part, TargetDef) else part_named(part)
     flow = flow_of(part)
     _check(flow, part, speed, seeds if place else 1)
+    more = {"floorplan": floorplan} if floorplan else {}
+    if floorplan:
+        check_floorplan(floorplan)
+        if not flow.takes_floorplan:
+            raise InputError(f"{part.name} takes no floorplan", hint="leave floorplan out")
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
     packing = pack_registers if flow.packs_registers else False
@@ -84,7 +94,9 @@ def synthesize(
         return result
     for seed in range(1, seeds + 1):
         try:
-            run = flow.place(netlist, part, speed=speed, seed=seed, frequency=frequency, progress=report)
+            run = flow.place(
+                netlist, part, speed=speed, seed=seed, frequency=frequency, progress=report, **more
+            )
         except (SynthesisError, DesignTooLargeError) as error:
             error.partial = result
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import TargetDef
@@ -23,10 +24,13 @@ class SynthesisFlow(ABC):
         Speed grades of the parts; empty where there are none.
     packs_registers : bool
         Whether `synthesize` moves registers into block RAMs and multipliers when it is asked to.
+    takes_floorplan : bool
+        Whether `place` takes the keyword `floorplan` (`tg2hdl_synth.floorplan`).
     """
 
     speeds: tuple[int, ...] = ()
     packs_registers: bool = False
+    takes_floorplan: bool = False
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
@@ -59,8 +63,9 @@ class SynthesisFlow(ABC):
         seed: int,
         frequency: float,
         progress: Progress,
+        **more: Any,
     ) -> PlaceAndRoute:
-        """Place and route a netlist with one seed, aiming at a frequency (MHz).
+        """Place and route a netlist with one seed, aiming at a frequency (MHz); `more` is a floorplan, if it is taken.
 
         Raises
         ------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_synth.floorplan import Floorplan, anchor, sites
 from tg2hdl_synth.flows.base import SynthesisFlow
 from tg2hdl_synth.hard_registers import absorb_registers
 from tg2hdl_synth.inverting_adders import with_inverting_adders
@@ -45,6 +47,7 @@ class Ecp5Flow(SynthesisFlow):
 
     speeds = (6, 7, 8)
     packs_registers = True
+    takes_floorplan = True
 
     def versions(self) -> dict[str, str]:
         """Versions of the wheels."""
@@ -87,6 +90,8 @@ class Ecp5Flow(SynthesisFlow):
         seed: int,
         frequency: float,
         progress: Progress,
+        floorplan: Floorplan | None = None,
+        **more: Any,
     ) -> PlaceAndRoute:
         """Place and route with every placer that suits; the fastest result is kept."""
         options = dict(part.options)
@@ -96,9 +101,13 @@ class Ecp5Flow(SynthesisFlow):
         if is_full(netlist.total, part):
             text = changed(text, copy_registers)
         text = changed(text, keep_feedback_close)
+        if floorplan:
+            counts = {"DP16KD": part.bram, "MULT18X18D": part.dsp}
+            places = sites(options["device"], options["package"], counts)
+            text = changed(text, lambda cells: anchor(cells, floorplan, places))
         if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS:
             arguments += ["--router", "router2"]
-        placers = suitable_placers(netlist.total, part)
+        placers = ("heap",) if floorplan else suitable_placers(netlist.total, part)
         return fastest("nextpnr-ecp5", placers, arguments, text, seed, frequency, progress)
 
     def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:

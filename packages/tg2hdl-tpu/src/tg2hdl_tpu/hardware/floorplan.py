@@ -1,0 +1,29 @@
+"""Where block RAMs and multipliers of a core belong on an FPGA whose rows of these lie one above the other."""
+
+from __future__ import annotations
+
+from tg2hdl_tpu.config import Config
+
+__all__ = ["core_floorplan"]
+
+
+def core_floorplan(config: Config) -> dict[str, tuple[float, float]]:
+    """Return places for `tg2hdl_synth.synthesize`: lanes side by side in two rows, the matrix unit among them.
+
+    Words of a lane, their memory, multipliers and adders, are next to each other; what lanes exchange goes to their
+    neighbours in a row, or to the other row.
+    """
+    half = config.lanes // 2
+    found = {}
+    for lane in range(config.lanes):
+        place = _place(lane, half)
+        found |= {f"lane{lane}.*": place, f"vmem.bank?.?.{lane}": place}
+    size = config.rows * config.columns
+    for i in range(config.rows):
+        for j in range(config.columns):
+            found[f"matrix.p_{i}_{j}_*"] = _place(i * config.columns + j, -(-size // 2))
+    return found
+
+
+def _place(number: int, in_row: int) -> tuple[float, float]:
+    return (number % in_row + 0.5) / in_row, 0.2 if number < in_row else 0.75

@@ -111,14 +111,14 @@ def _spread(flags: list[Any]) -> Value:
     return Cat(Value.cast(flag).replicate(8) for flag in flags)
 
 
-def factor_of(b: Any, left: Any, right: Any) -> Value:
-    """Return what a lane multiplies with: `b`, or the power of two of a shift by `b` to the left or to the right."""
+def factor_of(b: Any, left: Any, right: Any, plain: Any) -> Value:
+    """Return what a lane multiplies with: `b`, if it is `plain`, or the power of two of a shift to the left or right."""
     # The low bits of -b, for a shift to the right.
     n = [b[0], *(b[i] ^ (right & b[:i].any()) for i in range(1, 4)), b[4] & left]
     low = [Cat(n[:2]) == i for i in range(4)]
     high = [(Cat(n[2:]) == i) & (left | right) for i in range(8)]
     power = Cat(low[i % 4] & high[i // 4] for i in range(32))
-    return Value.cast(power | _where(~(left | right), b))
+    return Value.cast(power | _where(plain, b))
 
 
 class Alu(wiring.Component):

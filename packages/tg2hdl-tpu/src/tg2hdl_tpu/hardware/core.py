@@ -228,11 +228,12 @@ class TensorCore(wiring.Component):
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             if n == max(config.pre_registers - 1, 0):
                 # What lanes multiply with: operands, or powers of two for shifts.
-                left, right, unsigned = _shifts(m, ages, at)
+                left, right, unsigned, plain = _shifts(m, config, ages, at)
                 words = [slice(32 * lane, 32 * lane + 32) for lane in range(config.lanes)]
-                factors = Cat(factor_of(b[word], left, right) for word in words)
+                factors = Cat(factor_of(b[word], left, right, p) for word, p in zip(words, plain, strict=True))
                 tops = Cat(passed[word][-1] & ~unsigned for word in words)
-                b = Mux(ages[at].operand, b, Const(0, config.row_bits))
+                alone = _of_each_lane(m, config, ~ages[at - 1].operand, "alone")
+                b = Cat(Mux(a, Const(0, 32), b[word]) for word, a in zip(words, alone, strict=True))
             if n == config.pre_registers:
                 break
             row = {"b": b} | halves | ({} if passed is None else {"passed": passed})
@@ -273,7 +274,7 @@ class TensorCore(wiring.Component):
                 alu.next_relu.eq(ages[at - 1].relu),
             ]
             results.append(alu.result)
-        control = ages[at + config.alu_registers]
+        control = ages[at + config.alu_registers - reducer.early]
         m.d.comb += [
             reducer.row.eq(Cat(results)),
             reducer.valid.eq(control.valid | control.lda),
@@ -342,13 +343,20 @@ def _collected(m: Module, config: Config, age: Any, made: Value) -> Value:
     return Cat(Const(0, len(made)), found & (age.pre == 3).replicate(len(found)))
 
 
-def _shifts(m: Module, ages: list[Any], at: int) -> list[Any]:
-    """Whether the row at an age is shifted to the left, to the right, and to the right as unsigned words."""
-    decided = [
-        is_one_of(ages[max(at - 1, 0)].opcode, names) for names in (("shl",), ("shr", "sra"), ("shr",))
-    ]
-    if at == 0:
-        return decided
-    found = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned")]
+def _of_each_lane(m: Module, config: Config, value: Any, name: str) -> list[Any]:
+    """A register for each lane."""
+    registers = [Signal(name=f"{name}{lane}", reset_less=True) for lane in range(config.lanes)]
+    m.d.sync += [register.eq(value) for register in registers]
+    return registers
+
+
+def _shifts(m: Module, config: Config, ages: list[Any], at: int) -> list[Any]:
+    """Whether the row at an age is shifted to the left, to the right, and to the right as unsigned words.
+
+    And, for each lane, whether it is not shifted.
+    """
+    names = (("shl",), ("shr", "sra"), ("shr",), ("shl", "shr", "sra"))
+    *decided, some = [is_one_of(ages[at - 1].opcode, shifts) for shifts in names]
+    found: list[Any] = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned")]
     m.d.sync += [register.eq(value) for register, value in zip(found, decided, strict=True)]
-    return found
+    return [*found, _of_each_lane(m, config, ~some, "plain")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -23,15 +24,22 @@ class Reducer(wiring.Component):
 
     Members
     -------
-    row, valid : In
+    row : In
         A row of results, or of what is passed on.
-    accumulate, first, how, levels, pack : In
-        Of the instruction; `first` is high for its first row.
+    valid, accumulate, first, how, levels, pack : In
+        Whether it is one, and of its instruction; `first` is high for the first row.  With `early`, of the row that
+        comes a cycle later.
     result : Out
+
+    Attributes
+    ----------
+    early : bool
+        Controls come a cycle early, so that each lane has a register of its own.
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.early = config.alu_registers >= 2
         super().__init__(
             {
                 "row": In(config.row_bits),
@@ -60,17 +68,22 @@ class Reducer(wiring.Component):
             row = self.row[32 * i : 32 * i + 32]
             held = _Pair(f"held_{i}")
             now = _Pair(f"now_{i}")
-            m.d.comb += now.combine(held.low(), row, both, subtracts, least, alone=0)
-            with m.If(self.valid):
-                m.d.sync += held.eq(now)
+            on = _controls(m, f"lane_{i}", both, subtracts, least, self.valid, registered=self.early)
+            m.d.comb += now.combine(held.low(), row, on, alone=0)
+            held.take(m, now, on)
             rows.append((held if 0 in cuts else now).low())
         control: Value = Cat(subtracts, least, self.levels, self.pack)
+        if self.early:
+            later = Signal.like(control, name="control", reset_less=True)
+            m.d.sync += later.eq(control)
+            control = later
         for level in range(config.levels + 1):
+            before = control
             if level in cuts:
                 later = Signal.like(control, name=f"control{level}", reset_less=True)
                 m.d.sync += later.eq(control)
                 control = later
-            subtracts, least, levels, pack = control[0], control[1], control[2:-1], control[-1]
+            levels, pack = control[2:-1], control[-1]
             if level == config.levels:
                 break
             following = list(rows)
@@ -79,10 +92,13 @@ class Reducer(wiring.Component):
                 if i == j:
                     continue
                 pair = _Pair(f"level{level}_{i}")
-                m.d.comb += pair.combine(rows[i], rows[j], levels[level], subtracts, least, alone=1)
+                of = before if level in cuts else control
+                name = f"pair{level}_{i}"
+                on = _controls(m, name, of[2 + level], of[0], of[1], registered=level in cuts)
+                m.d.comb += pair.combine(rows[i], rows[j], on, alone=1)
                 if level + 1 in cuts:
                     later = _Pair(f"stage{level}_{i}")
-                    m.d.sync += later.eq(pair)
+                    later.take(m, pair, on)
                     pair = later
                 following[i], following[j] = pair.low(), pair.high()
             rows = following
@@ -106,6 +122,29 @@ class Reducer(wiring.Component):
         return packed
 
 
+def _controls(
+    m: Module, name: str, combines: Any, subtracts: Any, least: Any, valid: Any = None, *, registered: bool
+) -> SimpleNamespace:
+    """What a pair does, from registers of its own if they are `registered`.
+
+    `sums` and `apart` clear what the other one does not need, if the pair takes something.
+    """
+    sums, there = combines & ~subtracts, Const(1) if valid is None else valid
+    found: dict[str, Any] = {
+        "combines": combines,
+        "subtracts": subtracts,
+        "least": least,
+        "takes": there,
+        "sums": sums & there,
+        "apart": ~sums & there,
+    }
+    if registered:
+        for key, value in found.items():
+            found[key] = Signal(name=f"{name}_{key}", reset_less=True)
+            m.d.sync += found[key].eq(value)
+    return SimpleNamespace(**found)
+
+
 class _Pair:
     """Two words that are combined or not: a sum, or else two words and which of them is each result.
 
@@ -116,25 +155,31 @@ class _Pair:
         self.words = [Signal(32, name=f"{name}_{part}", reset_less=True) for part in ("sum", "x", "y")]
         self.first = [Signal(name=f"{name}_{part}", reset_less=True) for part in ("low", "high")]
 
-    def eq(self, other: _Pair) -> list[Any]:
-        """Assign all parts."""
-        pairs = zip(self.words + self.first, other.words + other.first, strict=True)
-        return [mine.eq(theirs) for mine, theirs in pairs]
+    def take(self, m: Module, other: _Pair, on: SimpleNamespace) -> None:
+        """Assign all parts in the next cycle, if it takes them; what is not needed is cleared."""
+        with m.If(on.takes):
+            m.d.sync += [mine.eq(theirs) for mine, theirs in zip(self.first, other.first, strict=True)]
+        for mine, theirs, clear in zip(self.words, other.raw, (on.apart, on.sums, on.sums), strict=True):
+            with m.If(clear):
+                m.d.sync += mine.eq(0)
+            with m.Elif(on.takes):
+                m.d.sync += mine.eq(theirs)
 
-    def combine(self, x: Value, y: Value, combines: Any, subtracts: Any, least: Any, alone: int) -> list[Any]:
+    def combine(self, x: Value, y: Value, on: SimpleNamespace, alone: int) -> list[Any]:
         """Assign x and y, combined or not; if not, `low` is x for `alone`, else y."""
         zero = Const(0, 32)
-        sums = combines & ~subtracts
         full = Signal(33, name=f"{self.words[0].name}_", attrs=INVERTS)
         total = full[1:]
         less = Mux(x[31] ^ y[31], x[31], total[31])
-        chooses = less ^ ~least
+        chooses = less ^ ~on.least
+        sums = on.combines & ~on.subtracts
         values = (Mux(sums, total, zero), Mux(sums, zero, x), Mux(sums, zero, y))
+        self.raw = (total, x, y)
         return [
-            full.eq(Cat(subtracts, x) + Cat(subtracts, y ^ subtracts.replicate(32))),
+            full.eq(Cat(on.subtracts, x) + Cat(on.subtracts, y ^ on.subtracts.replicate(32))),
             *(word.eq(value) for word, value in zip(self.words, values, strict=True)),
-            self.first[0].eq(Mux(combines, chooses, alone)),
-            self.first[1].eq(Mux(combines, chooses, 0)),
+            self.first[0].eq(Mux(on.combines, chooses, alone)),
+            self.first[1].eq(Mux(on.combines, chooses, 0)),
         ]
 
     def _choice(self, first: Any) -> Value:

@@ -94,21 +94,25 @@ def anchor(netlist: dict[str, Any], floorplan: Floorplan, places: Mapping[str, l
     ----------
     floorplan : mapping of str to (float, float)
         Patterns of cells' names, of which the first that fits counts, with a place between (0, 0) and (1, 1), the
-        corners of the part.  Cells that none fits are left to the placer.
+        corners of the part.  Cells of earlier patterns choose first; those that none fits are left to the placer.
     places : mapping of str to list of str
         What `sites` returns.
     """
     (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
     positions = [_position(site) for names in places.values() for site in names]
     width, height = (max(at) for at in zip(*positions, strict=True))
-    count = 0
+    order, count = list(floorplan.values()), 0
     for kind, names in places.items():
         free = dict(zip(names, map(_position, names), strict=True))
         cells = [name for name, cell in module["cells"].items() if cell["type"] == kind]
-        for name in sorted(cells, key=_natural):
-            place = next((place for glob, place in floorplan.items() if fnmatchcase(name, glob)), None)
-            if place is None or not free:
-                continue
+        wanted = []
+        for name in cells:
+            fits = [n for n, glob in enumerate(floorplan) if fnmatchcase(name, glob)]
+            wanted += [(fits[0], _natural(name), name)] if fits else []
+        for pattern, _, name in sorted(wanted):
+            if not free:
+                break
+            place = order[pattern]
             x, y = place[0] * width, place[1] * height
             site = min(free, key=lambda site: (abs(free[site][0] - x) + abs(free[site][1] - y), site))
             del free[site]

@@ -13,15 +13,14 @@ def core_floorplan(config: Config) -> dict[str, tuple[float, float]]:
     Words of a lane, their memory, multipliers and adders, are next to each other; what lanes exchange goes to their
     neighbours in a row, or to the other row.
     """
-    half = config.lanes // 2
     found = {}
+    for j in range(config.columns):
+        # Products that are added are neighbours.
+        place = _place(j, -(-config.columns // 2))
+        found |= {f"matrix.p_{i}_{j}_*": place for i in range(config.rows)}
     for lane in range(config.lanes):
-        place = _place(lane, half)
+        place = _place(lane, config.lanes // 2)
         found |= {f"lane{lane}.*": place, f"vmem.bank?.?.{lane}": place}
-    size = config.rows * config.columns
-    for i in range(config.rows):
-        for j in range(config.columns):
-            found[f"matrix.p_{i}_{j}_*"] = _place(i * config.columns + j, -(-size // 2))
     return found
 
 

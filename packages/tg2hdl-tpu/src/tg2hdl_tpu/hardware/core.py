@@ -224,7 +224,8 @@ class TensorCore(wiring.Component):
                 halves |= {"straight": crossbar.straight} if config.crossings > 1 else {}
             if n == merge:
                 if config.crossings > 1:
-                    halves |= {"made": _collected(m, config, ages[at], halves["low"] | halves["high"])}
+                    made = halves["low"] | halves["high"]
+                    halves |= {"made": _collected(m, config, ages[at - 1], ages[at], made)}
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             if n == max(config.pre_registers - 1, 0):
                 # What lanes multiply with: operands, or powers of two for shifts.
@@ -335,12 +336,14 @@ class TensorCore(wiring.Component):
         return RowUnit(lane, config.lanes, config.lanes // parts, stages, cycles - stages - parts + 1)
 
 
-def _collected(m: Module, config: Config, age: Any, made: Value) -> Value:
-    """The parts of a permuted row that were made before `made`, in their lanes."""
+def _collected(m: Module, config: Config, before: Any, age: Any, made: Value) -> Value:
+    """The parts of a permuted row that were made before `made`, in their lanes; `before` comes to be `age`."""
     found = Signal(config.row_bits - len(made), name="made", reset_less=True)
     with m.If(age.part_crosses):
         m.d.sync += found.eq(Cat(made, found)[: len(found)])
-    return Cat(Const(0, len(made)), found & (age.pre == 3).replicate(len(found)))
+    permutes = Signal()
+    m.d.sync += permutes.eq(before.pre == 3)
+    return Cat(Const(0, len(made)), found & permutes.replicate(len(found)))
 
 
 def _of_each_lane(m: Module, config: Config, value: Any, name: str) -> list[Any]:

@@ -83,7 +83,6 @@ class Reducer(wiring.Component):
                 later = Signal.like(control, name=f"control{level}", reset_less=True)
                 m.d.sync += later.eq(control)
                 control = later
-            levels, pack = control[2:-1], control[-1]
             if level == config.levels:
                 break
             following = list(rows)
@@ -102,10 +101,15 @@ class Reducer(wiring.Component):
                     pair = later
                 following[i], following[j] = pair.low(), pair.high()
             rows = following
-        m.d.comb += self.result.eq(Cat(self._packed(rows, levels, pack)))
+        of = before if config.levels in cuts else control
+        m.d.comb += self.result.eq(
+            Cat(self._packed(m, rows, of[2:-1], of[-1], registered=config.levels in cuts))
+        )
         return m
 
-    def _packed(self, rows: list[Value], levels: Any, pack: Any) -> list[Value]:
+    def _packed(
+        self, m: Module, rows: list[Value], levels: Any, pack: Any, *, registered: bool
+    ) -> list[Value]:
         """Each group's result in its place.  All rows of a group have it: of these, one that is chosen anyway."""
         packed = []
         for i in range(self.config.lanes):
@@ -118,6 +122,10 @@ class Reducer(wiring.Component):
                 there = [source for source in sources if source >> count == group]
                 source = there[0] if there else group << count
                 sources[source] = sources.get(source, 0) | this
+            if registered:
+                for n, on in sources.items():
+                    sources[n] = Signal(name=f"pack_{i}_{n}", reset_less=True)
+                    m.d.sync += sources[n].eq(on)
             packed.append(reduce(or_, [rows[n] & Value.cast(on).replicate(32) for n, on in sources.items()]))
         return packed
 
@@ -140,6 +148,8 @@ def _controls(
     }
     if registered:
         for key, value in found.items():
+            if isinstance(value, Const):
+                continue
             found[key] = Signal(name=f"{name}_{key}", reset_less=True)
             m.d.sync += found[key].eq(value)
     return SimpleNamespace(**found)

@@ -16,14 +16,15 @@ from typing import Any
 from tg2hdl_synth import synthesize
 from tg2hdl_tpu import Config
 from tg2hdl_tpu.hardware.core import TensorCore
+from tg2hdl_tpu.hardware.floorplan import core_floorplan
 
 HERE = Path(__file__).parent
 KINDS = ("comb", "ff", "dsp", "bram")
 DESIGNS = {
     "4x4, 4 lanes": Config.ecp5(lanes=4),
-    "4x4, 8 lanes": Config.ecp5(lanes=8),
-    "4x4, 16 lanes": Config.ecp5(),
-    "8x8, 16 lanes, FP32": Config.ecp5(rows=8, columns=8, float=True),
+    "4x4, 8 lanes": Config.ecp5(lanes=8, crossbar_lanes=4),
+    "4x4, 16 lanes": Config.ecp5(crossbar_lanes=4),
+    "8x8, 16 lanes, FP32": Config.ecp5(rows=8, columns=8, float=True, crossbar_lanes=4),
 }
 
 
@@ -52,6 +53,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         seeds=arguments.seeds,
         place=not arguments.no_place,
         pack_registers="wide",
+        floorplan=core_floorplan(config) if config.lanes > 4 else None,
         progress=lambda message: print(message, flush=True),
     )
     print(result.format())

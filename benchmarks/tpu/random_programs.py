@@ -35,6 +35,7 @@ CONFIGS = {
         reduce_registers=2, memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
     "ecp5": Config.ecp5(**SMALL, memory_latency=3),
+    "narrow crossbar": Config.ecp5(**SMALL, crossbar_lanes=1),
     "functions": Config.ecp5(**SMALL, float=True, functions=True, divide=True, float_lanes=2),
     "sums": Config.ecp5(**{**SMALL, "columns": 4}, output_stationary=True),
     "sums, no registers": Config(**{**SMALL, "columns": 4}, output_stationary=True),

@@ -1,9 +1,10 @@
 """Cycles and cells of tensor cores by size of the array and lanes.
 
-python benchmarks/tpu/sweep.py [--area] [--only 4x4,16 ...] [--resume]
+python benchmarks/tpu/sweep.py [--area] [--place] [--only 4x4,16 ...] [--resume]
 
 Writes sweep.json and sweep.md.  Results are compared with numpy.  `--area` synthesizes each machine for an ECP5, which
-takes a minute for 4 lanes and ten or more for 16; `--resume` keeps the cells that sweep.json has.
+takes a minute for 4 lanes and ten for 32, `--place` also places it, five to ten minutes more; `--resume` keeps the
+cells that sweep.json has.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from steady_state import SIZE, WORDS, cases
 from tg2hdl_synth import synthesize
 from tg2hdl_tpu import Config, run_bundle
 from tg2hdl_tpu.hardware.core import TensorCore
+from tg2hdl_tpu.hardware.floorplan import core_floorplan
 
 HERE = Path(__file__).parent
 PART = "ecp5-85k"
@@ -44,11 +46,15 @@ def cycles(config: Config) -> dict[str, list[Any]]:
     return found
 
 
-def area(config: Config) -> dict[str, Any]:
-    """Cells of a machine, without those of its external memory."""
-    result = synthesize(TensorCore(config), PART, place=False, pack_registers="wide")
-    cells = {kind: result.cells[kind] for kind in KINDS}
-    return {"cells": cells, "date": date.today().isoformat(), "versions": result.versions}
+def area(config: Config, *, place: bool) -> dict[str, Any]:
+    """Cells of a machine, without those of its external memory, and its clock if it is placed (one seed)."""
+    floorplan = core_floorplan(config) if config.lanes > 4 else None
+    result = synthesize(
+        TensorCore(config), PART, seeds=1, place=place, pack_registers="wide", floorplan=floorplan
+    )
+    found = {kind: result.cells[kind] for kind in KINDS}
+    clock = {"mhz": round(result.runs[0].fmax, 1)} if result.runs else {}
+    return {"cells": found, **clock, "date": date.today().isoformat(), "versions": result.versions}
 
 
 def estimated(rows: dict[str, Any], name: str) -> dict[str, str]:
@@ -72,16 +78,15 @@ def estimated(rows: dict[str, Any], name: str) -> dict[str, str]:
 
 def page(rows: dict[str, Any]) -> str:
     """Return the table as Markdown."""
-    head = ["array, lanes", *CASES, *KINDS.values(), "synthesized"]
+    head = ["array, lanes", *CASES, *KINDS.values(), "MHz", "synthesized"]
     lines = [
         "# Sizes of the tensor processor",
         "",
         "Written by `python benchmarks/tpu/sweep.py --area --resume`: `Config.ecp5` with a scratchpad of 64 KiB;",
         "cycles of the simulator, with the limit of port or array in percent of them, and cells of Yosys for an",
-        "ECP5 (`synth_ecp5`, registers packed, without external memory), all with lanes that had a shifter, which",
-        "took 845 LUTs instead of 664 now (fit.md).  LUT counts those of carries.  Rows",
-        "without a date were not synthesized: `~` is an estimate by the smaller machines.  Two sizes were placed:",
-        "4x4 with 4 lanes (fit.md) and 2x2 with 4 lanes (board.md).",
+        "ECP5 (`synth_ecp5`, registers packed, without external memory), with the crossbar of all lanes.  LUT counts",
+        "those of carries.  MHz: placed and routed on an ECP5-85k, speed grade 6, one seed; where it is empty, the",
+        "machine was not placed.  Rows without a date were not synthesized: `~` is an estimate by smaller machines.",
         "",
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),
@@ -89,7 +94,7 @@ def page(rows: dict[str, Any]) -> str:
     for name, row in rows.items():
         found = [f"{n} ({percent} %)" for n, percent in row["cycles"].values()]
         cells = row.get("area", {"cells": dict.fromkeys(KINDS, "") | estimated(rows, name), "date": ""})
-        found += [f"{cells['cells'][kind]}" for kind in KINDS]
+        found += [f"{cells['cells'][kind]}" for kind in KINDS] + [str(cells.get("mhz", ""))]
         lines.append(f"| {' | '.join([name, *found, cells['date']])} |")
     versions = {json.dumps(row["area"]["versions"]) for row in rows.values() if "area" in row}
     return "\n".join([*lines, "", *(f"Tools: {text}" for text in sorted(versions)), ""])
@@ -101,6 +106,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--area", action="store_true", help="synthesize too")
+    parser.add_argument("--place", action="store_true", help="synthesize and place")
     parser.add_argument("--only", nargs="+", metavar="SIZE", help="such as 4x4,16")
     parser.add_argument("--resume", action="store_true", help="keep cells that were counted before")
     arguments = parser.parse_args()
@@ -111,10 +117,10 @@ def main() -> None:
     for name, row in rows.items():
         row |= {"area": before[name]["area"]} if "area" in before.get(name, {}) else {}
     wanted = [name.replace(",", ", ") for name in arguments.only or []] or list(names)
-    for name in [None, *(wanted if arguments.area else [])]:
+    for name in [None, *(wanted if arguments.area or arguments.place else [])]:
         if name is not None and not (arguments.resume and "area" in rows[name]):
-            rows[name]["area"] = area(machine(*names[name]))
-            print(name, rows[name]["area"]["cells"], flush=True)
+            rows[name]["area"] = area(machine(*names[name]), place=arguments.place)
+            print(name, rows[name]["area"], flush=True)
         path.write_text(json.dumps(rows, indent=1) + "\n")
         (HERE / "sweep.md").write_text(page(rows))
 

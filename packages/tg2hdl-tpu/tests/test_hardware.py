@@ -1,6 +1,5 @@
 """The simulated netlist against the simulator in software: bits and cycles of random programs."""
 
-
 import numpy as np
 import pytest
 

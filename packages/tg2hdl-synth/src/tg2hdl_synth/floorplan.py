@@ -44,7 +44,9 @@ def check_floorplan(floorplan: Floorplan) -> None:
 
 def _is_place(place: Any) -> bool:
     pair = isinstance(place, tuple) and len(place) == 2
-    return pair and all(isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v <= 1 for v in place)
+    return pair and all(
+        isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v <= 1 for v in place
+    )
 
 
 def sites(device: str, package: str, counts: Mapping[str, int]) -> dict[str, list[str]]:

@@ -78,7 +78,7 @@ def synthesize(
     part = part if isinstance(part, TargetDef) else part_named(part)
     flow = flow_of(part)
     _check(flow, part, speed, seeds if place else 1)
-    more = {"floorplan": floorplan} if floorplan else {}
+    more: dict[str, Any] = {"floorplan": floorplan} if floorplan else {}
     if floorplan:
         check_floorplan(floorplan)
         if not flow.takes_floorplan:

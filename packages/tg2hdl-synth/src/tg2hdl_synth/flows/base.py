@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import TargetDef
@@ -25,7 +24,7 @@ class SynthesisFlow(ABC):
     packs_registers : bool
         Whether `synthesize` moves registers into block RAMs and multipliers when it is asked to.
     takes_floorplan : bool
-        Whether `place` takes the keyword `floorplan` (`tg2hdl_synth.floorplan`).
+        Whether `place` also takes the keyword `floorplan` (`tg2hdl_synth.floorplan`).
     """
 
     speeds: tuple[int, ...] = ()
@@ -63,9 +62,8 @@ class SynthesisFlow(ABC):
         seed: int,
         frequency: float,
         progress: Progress,
-        **more: Any,
     ) -> PlaceAndRoute:
-        """Place and route a netlist with one seed, aiming at a frequency (MHz); `more` is a floorplan, if it is taken.
+        """Place and route a netlist with one seed, aiming at a frequency (MHz).
 
         Raises
         ------

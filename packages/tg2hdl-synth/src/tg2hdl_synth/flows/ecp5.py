@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.floorplan import Floorplan, anchor, sites
@@ -91,7 +90,6 @@ class Ecp5Flow(SynthesisFlow):
         frequency: float,
         progress: Progress,
         floorplan: Floorplan | None = None,
-        **more: Any,
     ) -> PlaceAndRoute:
         """Place and route with every placer that suits; the fastest result is kept."""
         options = dict(part.options)

@@ -112,7 +112,7 @@ def _spread(flags: list[Any]) -> Value:
 
 
 def factor_of(b: Any, left: Any, right: Any, plain: Any) -> Value:
-    """Return what a lane multiplies with: `b`, if it is `plain`, or the power of two of a shift to the left or right."""
+    """Return what a lane multiplies with: `b`, if it is `plain`, else the power of two of a shift left or right."""
     # The low bits of -b, for a shift to the right.
     n = [b[0], *(b[i] ^ (right & b[:i].any()) for i in range(1, 4)), b[4] & left]
     low = [Cat(n[:2]) == i for i in range(4)]

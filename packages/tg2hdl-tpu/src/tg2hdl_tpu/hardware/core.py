@@ -231,7 +231,9 @@ class TensorCore(wiring.Component):
                 # What lanes multiply with: operands, or powers of two for shifts.
                 left, right, unsigned, plain = _shifts(m, config, ages, at)
                 words = [slice(32 * lane, 32 * lane + 32) for lane in range(config.lanes)]
-                factors = Cat(factor_of(b[word], left, right, p) for word, p in zip(words, plain, strict=True))
+                factors = Cat(
+                    factor_of(b[word], left, right, p) for word, p in zip(words, plain, strict=True)
+                )
                 tops = Cat(passed[word][-1] & ~unsigned for word in words)
                 alone = _of_each_lane(m, config, ~ages[at - 1].operand, "alone")
                 b = Cat(Mux(a, Const(0, 32), b[word]) for word, a in zip(words, alone, strict=True))

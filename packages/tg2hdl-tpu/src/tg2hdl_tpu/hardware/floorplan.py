@@ -13,7 +13,7 @@ def core_floorplan(config: Config) -> dict[str, tuple[float, float]]:
     Words of a lane, their memory, multipliers and adders, are next to each other; what lanes exchange goes to their
     neighbours in a row, or to the other row.
     """
-    found = {}
+    found: dict[str, tuple[float, float]] = {}
     for j in range(config.columns):
         # Products that are added are neighbours.
         place = _place(j, -(-config.columns // 2))

@@ -161,7 +161,10 @@ class RowQueue:
             final = config.crossings - 1
             self.crosses, self.part = Signal(name="crosses"), Signal(range(config.crossings), name="part")
             with m.If(~held):
-                m.d.sync += [self.crosses.eq(_permutes(second)), self.part.eq(Mux(_permutes(second), 0, final))]
+                m.d.sync += [
+                    self.crosses.eq(_permutes(second)),
+                    self.part.eq(Mux(_permutes(second), 0, final)),
+                ]
             with m.Elif(self.crossed):
                 m.d.sync += [self.crosses.eq(self.part != final - 1), self.part.eq(self.part + 1)]
 

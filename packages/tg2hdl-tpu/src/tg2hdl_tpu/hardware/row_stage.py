@@ -173,8 +173,8 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
     if config.output_stationary:
         m.d.comb += [out.outer.eq(real & r.outer), out.preload.eq(real & r.preload)]
         m.d.comb += out.drain.eq(r.drain & ~queue.read_old)
-    gated = ("valid", "writes", "row", "hold", "pre", "weights", "lda", "indices", "checked")
-    gated += ("outer", "preload", "drain", "part_crosses", "cross")
+    gated = {"valid", "writes", "row", "hold", "pre", "weights", "lda", "indices", "checked"}
+    gated |= {"outer", "preload", "drain", "part_crosses", "cross"}
     m.d.comb += [out[name].eq(r[name]) for name in out.shape().members if name not in gated]
     core.port_b = [wants & ~kept for wants in queue.wants_b]
     m.d.comb += vmem.uses_b.eq(Cat(core.port_b))

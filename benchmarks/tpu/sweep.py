@@ -53,7 +53,8 @@ def area(config: Config, *, place: bool) -> dict[str, Any]:
         TensorCore(config), PART, seeds=1, place=place, pack_registers="wide", floorplan=floorplan
     )
     found = {kind: result.cells[kind] for kind in KINDS}
-    clock = {"mhz": round(result.runs[0].fmax, 1)} if result.runs else {}
+    clock: dict[str, Any] = {"mhz": round(result.runs[0].fmax, 1)} if result.runs else {}
+    clock["lane"] = result.by_kernel["lane0"]["comb"]
     return {"cells": found, **clock, "date": date.today().isoformat(), "versions": result.versions}
 
 
@@ -78,15 +79,16 @@ def estimated(rows: dict[str, Any], name: str) -> dict[str, str]:
 
 def page(rows: dict[str, Any]) -> str:
     """Return the table as Markdown."""
-    head = ["array, lanes", *CASES, *KINDS.values(), "MHz", "synthesized"]
+    head = ["array, lanes", *CASES, *KINDS.values(), "LUT of a lane", "MHz", "synthesized"]
     lines = [
         "# Sizes of the tensor processor",
         "",
         "Written by `python benchmarks/tpu/sweep.py --area --resume`: `Config.ecp5` with a scratchpad of 64 KiB;",
         "cycles of the simulator, with the limit of port or array in percent of them, and cells of Yosys for an",
         "ECP5 (`synth_ecp5`, registers packed, without external memory), with the crossbar of all lanes.  LUT counts",
-        "those of carries.  MHz: placed and routed on an ECP5-85k, speed grade 6, one seed; where it is empty, the",
-        "machine was not placed.  Rows without a date were not synthesized: `~` is an estimate by smaller machines.",
+        "those of carries; where those of a lane are not given, lanes had a shifter and took 845.  MHz: placed and",
+        "routed on an ECP5-85k, speed grade 6, one seed; where it is empty, the machine was not placed.  Rows without",
+        "a date were not synthesized: `~` is an estimate by smaller machines.",
         "",
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),
@@ -94,7 +96,8 @@ def page(rows: dict[str, Any]) -> str:
     for name, row in rows.items():
         found = [f"{n} ({percent} %)" for n, percent in row["cycles"].values()]
         cells = row.get("area", {"cells": dict.fromkeys(KINDS, "") | estimated(rows, name), "date": ""})
-        found += [f"{cells['cells'][kind]}" for kind in KINDS] + [str(cells.get("mhz", ""))]
+        found += [f"{cells['cells'][kind]}" for kind in KINDS]
+        found += [str(cells.get(key, "")) for key in ("lane", "mhz")]
         lines.append(f"| {' | '.join([name, *found, cells['date']])} |")
     versions = {json.dumps(row["area"]["versions"]) for row in rows.values() if "area" in row}
     return "\n".join([*lines, "", *(f"Tools: {text}" for text in sorted(versions)), ""])

@@ -207,14 +207,15 @@ class TensorCore(wiring.Component):
         m.d.comb += matrix.used.eq(used)
         for n in range(config.pre_registers + 1):
             if n == crosses - (config.pre_registers >= 3):
-                permutes = ages[at].pre == 3
-                m.d.comb += [
-                    crossbar.row.eq(passed),
-                    crossbar.indices.eq(b),
-                    crossbar.mode.eq(Mux(permutes, ages[at].xlu, 0)),
-                    crossbar.k.eq(Mux(permutes, ages[at].k, 0)),
+                # How it chooses is decided a cycle early.
+                before = ages[at - 1]
+                permutes = before.pre == 3
+                m.d.comb += [crossbar.row.eq(passed), crossbar.indices.eq(b)]
+                m.d.sync += [
+                    crossbar.mode.eq(Mux(permutes, before.xlu, 0)),
+                    crossbar.k.eq(Mux(permutes, before.k, 0)),
                     crossbar.used.eq(permutes),
-                    crossbar.passes.eq(ages[at].pre == 0),
+                    crossbar.passes.eq(before.pre == 0),
                 ]
                 if config.crossings > 1:
                     m.d.comb += crossbar.part.eq(ages[at].cross)

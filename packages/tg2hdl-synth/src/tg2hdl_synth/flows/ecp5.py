@@ -96,7 +96,7 @@ class Ecp5Flow(SynthesisFlow):
         arguments = [f"--{options['device']}", "--package", options["package"]]
         arguments += ["--speed", str(speed), "--out-of-context"]
         text = (netlist.folder / "netlist.json").read_text()
-        if floorplan or is_full(netlist.total, part):
+        if is_full(netlist.total, part):
             text = changed(text, copy_registers)
         text = changed(text, keep_feedback_close)
         if floorplan:

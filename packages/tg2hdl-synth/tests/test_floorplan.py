@@ -46,7 +46,8 @@ def test_cells_get_the_sites_that_are_nearest_to_their_places():
     cells = {name: {"type": "DP16KD"} for name in ("lane1.m.0", "lane0.m.0", "lane0.m.1", "other")}
     netlist = {"modules": {"top": {"attributes": {"top": "1"}, "cells": cells}}}
     places = {"DP16KD": ["X4/Y10/EBR0", "X6/Y10/EBR1", "X84/Y10/EBR3", "X4/Y58/EBR0", "X84/Y58/EBR3"]}
-    assert anchor(netlist, {"lane0.*": (0.0, 0.2), "lane*": (1.0, 1.0)}, places) == 3
+    floorplan = {"lane0.*": (0.0, 0.2), "lane7.*": (0.5, 0.5), "lane*": (1.0, 1.0)}
+    assert anchor(netlist, floorplan, places) == ["lane7.*"]
     found = {name: cell.get("attributes", {}).get("BEL") for name, cell in cells.items()}
     assert found == {
         "lane0.m.0": "X4/Y10/EBR0",
@@ -73,7 +74,12 @@ def test_all_sites_of_a_part_are_found_and_cells_are_placed_there():
     found = sites("25k", "CABGA381", {"DP16KD": 56, "MULT18X18D": 28})
     assert [len(set(names)) for names in found.values()] == [56, 28]
     assert all(re.fullmatch(r"X\d+/Y\d+/EBR[0-3]", name) for name in found["DP16KD"])
-    result = synthesize(Lanes(), "ecp5-25k", seeds=1, floorplan=FLOORPLAN)
+    said = []
+    floorplan = FLOORPLAN | {"line9.*": (0.5, 0.5)}
+    result = synthesize(Lanes(), "ecp5-25k", seeds=1, floorplan=floorplan, progress=said.append)
+    assert [line for line in said if "floorplan" in line] == [
+        "floorplan: no block RAM or multiplier is named line9.*"
+    ]
     assert result.cells["bram"] == 4
     assert result.fmax > 0
     log = (result.runs[0].folder / "nextpnr.log").read_text()

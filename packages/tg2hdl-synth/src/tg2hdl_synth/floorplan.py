@@ -1,7 +1,7 @@
 """Puts block RAMs and multipliers of an ECP5 where a floorplan wants them, before anything else is placed.
 
-Out of context a design has no pins, so that nothing holds its cells apart when nextpnr begins to place them: with
-80 % of the LUTs used, ``heap`` then finds no legal placement, or none in reasonable time.
+Out of context a design has no pins, so that nothing holds its cells apart when nextpnr begins to place them; for one
+that fills most of the part, ``heap`` may then search for a legal placement without end.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.cache import run_cached
+from tg2hdl_synth.flat_netlist import natural, top_module
 from tg2hdl_synth.tools import run_tool, tool_versions
 
 __all__ = ["Floorplan", "anchor", "check_floorplan", "sites"]
@@ -89,38 +90,39 @@ def sites(device: str, package: str, counts: Mapping[str, int]) -> dict[str, lis
     return found
 
 
-def anchor(netlist: dict[str, Any], floorplan: Floorplan, places: Mapping[str, list[str]]) -> int:
-    """Give cells the free sites that are nearest to their places, in a netlist of yosys' JSON; returns how many.
+def anchor(netlist: dict[str, Any], floorplan: Floorplan, places: Mapping[str, list[str]]) -> list[str]:
+    """Give cells the free sites nearest to their places, in a netlist of yosys' JSON; returns patterns without a cell.
 
     Parameters
     ----------
     floorplan : mapping of str to (float, float)
-        Patterns of cells' names, of which the first that fits counts, with a place between (0, 0) and (1, 1), the
-        corners of the part.  Cells of earlier patterns choose first; those that none fits are left to the placer.
+        Places (x, y) by glob patterns of cell names, from (0, 0) to (1, 1), opposite corners of the part.  The first
+        pattern that matches a cell counts.  Cells of earlier patterns choose first; cells that no pattern matches are
+        left to the placer.
     places : mapping of str to list of str
-        What `sites` returns.
+        What `sites` returns; each kind has a site for each of its cells.
     """
-    (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
+    module = top_module(netlist)
     positions = [_position(site) for names in places.values() for site in names]
     width, height = (max(at) for at in zip(*positions, strict=True))
-    order, count = list(floorplan.values()), 0
-    for kind, names in places.items():
-        free = dict(zip(names, map(_position, names), strict=True))
-        cells = [name for name, cell in module["cells"].items() if cell["type"] == kind]
-        wanted = []
-        for name in cells:
-            fits = [n for n, glob in enumerate(floorplan) if fnmatchcase(name, glob)]
-            wanted += [(fits[0], _natural(name), name)] if fits else []
-        for pattern, _, name in sorted(wanted):
-            if not free:
-                break
-            place = order[pattern]
-            x, y = place[0] * width, place[1] * height
-            site = min(free, key=lambda site: (abs(free[site][0] - x) + abs(free[site][1] - y), site))
-            del free[site]
-            module["cells"][name].setdefault("attributes", {})["BEL"] = site
-            count += 1
-    return count
+    free = {kind: {site: _position(site) for site in names} for kind, names in places.items()}
+    left = sorted((name for name, cell in module["cells"].items() if cell["type"] in free), key=natural)
+    unused = []
+    for pattern, (x, y) in floorplan.items():
+        mine = [name for name in left if fnmatchcase(name, pattern)]
+        for name in mine:
+            cell = module["cells"][name]
+            mine_free = free[cell["type"]]
+            site = min(mine_free, key=lambda s: (_distance(mine_free[s], x * width, y * height), s))
+            del mine_free[site]
+            cell.setdefault("attributes", {})["BEL"] = site
+        left = [name for name in left if name not in mine]
+        unused += [] if mine else [pattern]
+    return unused
+
+
+def _distance(position: tuple[int, int], x: float, y: float) -> float:
+    return abs(position[0] - x) + abs(position[1] - y)
 
 
 def _place_all(device: str, package: str, text: str, folder: Path) -> None:
@@ -134,7 +136,3 @@ def _position(site: str) -> tuple[int, int]:
     found = _SITE.match(site)
     assert found, site
     return int(found[1]), int(found[2])
-
-
-def _natural(name: str) -> list[Any]:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

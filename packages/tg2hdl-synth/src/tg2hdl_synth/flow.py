@@ -56,8 +56,8 @@ def synthesize(
     place : bool
         Whether to place and route, or to stop at the netlist.
     floorplan : mapping of str to (float, float), optional
-        Where on an ECP5 block RAMs and multipliers belong, by patterns of their cells' names, from (0, 0) to (1, 1):
-        ``{"lane0.*": (0.1, 0.2)}``.  The rest is placed around them.
+        Where on an ECP5 block RAMs and multipliers belong: x and y by glob patterns of cell names, from (0, 0) to
+        (1, 1), opposite corners of the part: ``{"lane0.*": (0.1, 0.2)}``.  The rest is placed around them.
     progress : callable, optional
         Called with a message at each step.
     target : str or TargetDef, optional

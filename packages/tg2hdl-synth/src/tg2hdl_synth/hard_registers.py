@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from tg2hdl_synth.flat_netlist import top_module
+
 __all__ = ["absorb_registers"]
 
 _OPERANDS = {"A": 18, "B": 18}
@@ -30,7 +32,7 @@ def absorb_registers(netlist: dict[str, Any], *, wide: bool = False) -> dict[str
     dict of str to int
         Multipliers and block RAM ports that got registers, and the flip-flops that this saved.
     """
-    (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
+    module = top_module(netlist)
     work = _Absorber(module)
     before = len(module["cells"])
     multipliers = sum(work.multiplier(c) for c in list(module["cells"].values()) if c["type"] == "MULT18X18D")

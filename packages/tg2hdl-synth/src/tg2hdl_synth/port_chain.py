@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tg2hdl_synth.flat_netlist import top_module
+
 __all__ = ["CLOCK", "chain_ports", "chained_bits"]
 
 CLOCK = "clk"
@@ -14,7 +16,7 @@ Module = dict[str, Any]
 
 def chained_bits(netlist: dict[str, Any]) -> int:
     """Registers that `chain_ports` adds, each in a logic cell of its own."""
-    return sum(len(_joined(port)) for name, port in _top(netlist)["ports"].items() if name != CLOCK)
+    return sum(len(_joined(port)) for name, port in top_module(netlist)["ports"].items() if name != CLOCK)
 
 
 def chain_ports(netlist: dict[str, Any]) -> None:
@@ -23,7 +25,7 @@ def chain_ports(netlist: dict[str, Any]) -> None:
     Each input bit gets a register that is fed by the one before; each output bit is mixed into the register after it.
     Paths from and to ports are thus timed from register to register.
     """
-    module = _top(netlist)
+    module = top_module(netlist)
     ports: dict[str, Module] = module["ports"]
     if CLOCK not in ports:
         return
@@ -60,11 +62,6 @@ def chain_ports(netlist: dict[str, Any]) -> None:
         "chain_in": {"direction": "input", "bits": [first]},
         "chain_out": {"direction": "output", "bits": [last]},
     }
-
-
-def _top(netlist: dict[str, Any]) -> Module:
-    modules: list[Module] = list(netlist["modules"].values())
-    return next(m for m in modules if int(m["attributes"].get("top", "0"), 2))
 
 
 def _joined(port: Module) -> list[int]:

@@ -10,6 +10,8 @@ import re
 from collections import defaultdict
 from typing import Any
 
+from tg2hdl_synth.flat_netlist import natural, top_module
+
 __all__ = ["copy_registers"]
 
 _READERS = 16
@@ -38,7 +40,7 @@ def copy_registers(netlist: dict[str, Any]) -> int:
     copied too; otherwise one LUT would have to drive all copies.  Readers are assigned to copies by the names of what
     they drive, which number the lanes: a lane has the same neighbours everywhere.
     """
-    (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
+    module = top_module(netlist)
     cells: dict[str, Cell] = module["cells"]
     registers = {c["connections"]["Q"][0]: name for name, c in cells.items() if c["type"] == "TRELLIS_FF"}
     luts = {c["connections"]["Z"][0]: name for name, c in cells.items() if c["type"] == "LUT4"}
@@ -116,9 +118,5 @@ def _order(module: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
             for bit in bits
         ]
         bit = register_of.get(driven[0], driven[0]) if driven else name
-        keys[name] = _natural(names.get(bit, name))
+        keys[name] = natural(names.get(bit, name))
     return keys
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

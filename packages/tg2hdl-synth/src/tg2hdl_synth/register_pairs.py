@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from tg2hdl_synth.flat_netlist import top_module
+
 __all__ = ["keep_feedback_close"]
 
 
@@ -18,7 +20,7 @@ def keep_feedback_close(netlist: dict[str, Any]) -> int:
 
     The input ``DI`` of a flip-flop comes from its own slice, and ``M`` from anywhere.
     """
-    (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
+    module = top_module(netlist)
     cells: dict[str, Any] = module["cells"]
     drivers: dict[int, str] = {}
     inputs: dict[str, set[int]] = {}

@@ -102,9 +102,13 @@ class Ecp5Flow(SynthesisFlow):
         if floorplan:
             counts = {"DP16KD": part.bram, "MULT18X18D": part.dsp}
             places = sites(options["device"], options["package"], counts)
-            text = changed(text, lambda cells: anchor(cells, floorplan, places))
+            cells = json.loads(text)
+            for pattern in anchor(cells, floorplan, places):
+                progress(f"floorplan: no block RAM or multiplier is named {pattern}")
+            text = json.dumps(cells)
         if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS:
             arguments += ["--router", "router2"]
+        # ``heap`` is what a floorplan is for.
         placers = ("heap",) if floorplan else suitable_placers(netlist.total, part)
         return fastest("nextpnr-ecp5", placers, arguments, text, seed, frequency, progress)
 

@@ -53,7 +53,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         seeds=arguments.seeds,
         place=not arguments.no_place,
         pack_registers="wide",
-        floorplan=core_floorplan(config) if config.lanes > 4 else None,
+        floorplan=core_floorplan(config),
         progress=lambda message: print(message, flush=True),
     )
     print(result.format())
@@ -77,7 +77,7 @@ def page(rows: dict[str, Any]) -> str:
     ]
     lines += ["slowest clock of nextpnr, for each seed.  LUT counts sites, with those of carries."]
     for name, found in rows.items():
-        clock = ", ".join(map(str, found["mhz"])) + " MHz" if found["mhz"] else "not placed"
+        clock = ", ".join(map(str, found["mhz"])) + " MHz" if found["mhz"] else "not placed and routed"
         lines += ["", f"## {name}: {clock}", "", f"`{json.dumps(found['config'])}`", ""]
         lines += [f"{found['part']}, speed grade {found['speed']}; {found['versions']}", ""]
         lines += [found["note"], ""] if "note" in found else []

@@ -48,7 +48,7 @@ def cycles(config: Config) -> dict[str, list[Any]]:
 
 def area(config: Config, *, place: bool) -> dict[str, Any]:
     """Cells of a machine, without those of its external memory, and its clock if it is placed (one seed)."""
-    floorplan = core_floorplan(config) if config.lanes > 4 else None
+    floorplan = core_floorplan(config)
     result = synthesize(
         TensorCore(config), PART, seeds=1, place=place, pack_registers="wide", floorplan=floorplan
     )

@@ -11,7 +11,7 @@ from tg2hdl_tpu.hardware.floorplan import core_floorplan
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"lanes": 4, "rows": 2, "columns": 2}, {"lanes": 8, "rows": 4, "columns": 8}]
+    "sizes", [{"lanes": 8, "rows": 2, "columns": 2}, {"lanes": 8, "rows": 4, "columns": 8}]
 )
 def test_each_place_is_of_a_part_of_the_core(sizes):
     config = Config.ecp5(**sizes, vmem_rows=32)

@@ -295,6 +295,7 @@ def build_command(
         raise ToolMissingError(
             "the Python package tg2hdl-synth is not installed", hint='pip install "tg2hdl-tpu[synth]"'
         ) from None
+    from tg2hdl_synth.parts import part_named
     from tg2hdl_tpu.hardware.core import TensorCore
     from tg2hdl_tpu.hardware.floorplan import core_floorplan
 
@@ -306,7 +307,7 @@ def build_command(
         name="tensor_core",
         pack_registers="wide",
         place=not no_place,
-        floorplan=core_floorplan(machine) if machine.lanes > 4 and part.startswith("ecp5") else None,
+        floorplan=core_floorplan(machine) if part_named(part).family == "ecp5" else None,
         progress=_say,
     )
     if json_file != "-":

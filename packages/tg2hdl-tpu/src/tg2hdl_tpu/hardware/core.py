@@ -195,7 +195,8 @@ class TensorCore(wiring.Component):
         m.d.sync += taking.eq(Mux(trap == 0, takes, 0))
         m.d.comb += matrix.load.eq(taking)
 
-        # A row that passes does so through the crossbar.  Of its halves and of the matrix unit's, all but one are 0.
+        # A row that passes does so through the crossbar, or beside it if it makes rows in parts.  Of what may come
+        # from there and from the matrix unit, all but one are 0.
         passed, b = row_a, row_b
         factors: Any = None
         halves: dict[str, Any] = {}
@@ -230,14 +231,13 @@ class TensorCore(wiring.Component):
                 passed, halves = any_of([*halves.values(), matrix.result, *drained]), {}
             if n == max(config.pre_registers - 1, 0):
                 # What lanes multiply with: operands, or powers of two for shifts.
-                left, right, unsigned, plain = _shifts(m, config, ages, at)
+                left, right, unsigned, plain = _shifts(m, ages, at)
                 words = [slice(32 * lane, 32 * lane + 32) for lane in range(config.lanes)]
-                factors = Cat(
-                    factor_of(b[word], left, right, p) for word, p in zip(words, plain, strict=True)
-                )
+                factors = Cat(factor_of(b[word], left, right, plain) for word in words)
                 tops = Cat(passed[word][-1] & ~unsigned for word in words)
-                alone = _of_each_lane(m, config, ~ages[at - 1].operand, "alone")
-                b = Cat(Mux(a, Const(0, 32), b[word]) for word, a in zip(words, alone, strict=True))
+                alone = Signal(reset_less=True)
+                m.d.sync += alone.eq(~ages[at - 1].operand)
+                b = Mux(alone, Const(0, config.row_bits), b)
             if n == config.pre_registers:
                 break
             row = {"b": b} | halves | ({} if passed is None else {"passed": passed})
@@ -349,20 +349,10 @@ def _collected(m: Module, config: Config, before: Any, age: Any, made: Value) ->
     return Cat(Const(0, len(made)), found & permutes.replicate(len(found)))
 
 
-def _of_each_lane(m: Module, config: Config, value: Any, name: str) -> list[Any]:
-    """A register for each lane."""
-    registers = [Signal(name=f"{name}{lane}", reset_less=True) for lane in range(config.lanes)]
-    m.d.sync += [register.eq(value) for register in registers]
-    return registers
-
-
-def _shifts(m: Module, config: Config, ages: list[Any], at: int) -> list[Any]:
-    """Whether the row at an age is shifted to the left, to the right, and to the right as unsigned words.
-
-    And, for each lane, whether it is not shifted.
-    """
+def _shifts(m: Module, ages: list[Any], at: int) -> list[Any]:
+    """Whether the row at an age is shifted to the left, to the right, and to the right as unsigned words; or is not."""
     names = (("shl",), ("shr", "sra"), ("shr",), ("shl", "shr", "sra"))
     *decided, some = [is_one_of(ages[at - 1].opcode, shifts) for shifts in names]
-    found: list[Any] = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned")]
-    m.d.sync += [register.eq(value) for register, value in zip(found, decided, strict=True)]
-    return [*found, _of_each_lane(m, config, ~some, "plain")]
+    found = [Signal(name=f"shifts_{name}") for name in ("left", "right", "unsigned", "none")]
+    m.d.sync += [register.eq(value) for register, value in zip(found, (*decided, ~some), strict=True)]
+    return found

@@ -10,10 +10,13 @@ __all__ = ["core_floorplan"]
 def core_floorplan(config: Config) -> dict[str, tuple[float, float]]:
     """Return places for `tg2hdl_synth.synthesize`: lanes side by side in two rows, the matrix unit among them.
 
+    None for 4 lanes, which fill little of a part.
     Words of a lane, their memory, multipliers and adders, are next to each other; what lanes exchange goes to their
     neighbours in a row, or to the other row.
     """
     found: dict[str, tuple[float, float]] = {}
+    if config.lanes == 4:
+        return found
     for j in range(config.columns):
         # Products that are added are neighbours.
         place = _place(j, -(-config.columns // 2))

@@ -86,6 +86,11 @@ def _layout(addresses: dict[str, Any]) -> data.StructLayout:
 _SUMS = {"outer": 1, "preload": 1, "drain": 1, "b_part": 7}
 
 
+def _parts(config: Config) -> dict[str, Any]:
+    """What a machine knows of a row whose crossbar makes permuted rows in parts: that it makes one, and which."""
+    return {"part_crosses": 1, "cross": (config.crossings - 1).bit_length()}
+
+
 def _controls(config: Config) -> dict[str, Any]:
     return {
         "kind": 2,
@@ -112,7 +117,7 @@ def _controls(config: Config) -> dict[str, Any]:
         "mask": config.lanes,
         "writes": 1,
         "checked": 1,  # the data may trap
-        **({"part_crosses": 1, "cross": (config.crossings - 1).bit_length()} if config.crossings > 1 else {}),
+        **(_parts(config) if config.crossings > 1 else {}),
         **(_SUMS if config.output_stationary else {}),
     }
 

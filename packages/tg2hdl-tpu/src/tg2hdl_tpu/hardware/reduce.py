@@ -34,7 +34,7 @@ class Reducer(wiring.Component):
     Attributes
     ----------
     early : bool
-        Controls come a cycle early, so that each lane has a register of its own.
+        Controls come a cycle early, so that registers, and no logic behind them, enable and clear all words.
     """
 
     def __init__(self, config: Config) -> None:
@@ -64,11 +64,11 @@ class Reducer(wiring.Component):
         m.d.comb += subtracts.eq(self.how != 1)
         both = self.accumulate & ~self.first
         rows: list[Value] = []
+        on = _controls(m, "held", both, subtracts, least, self.valid, registered=self.early)
         for i in range(lanes):
             row = self.row[32 * i : 32 * i + 32]
             held = _Pair(f"held_{i}")
             now = _Pair(f"now_{i}")
-            on = _controls(m, f"lane_{i}", both, subtracts, least, self.valid, registered=self.early)
             m.d.comb += now.combine(held.low(), row, on, alone=0)
             held.take(m, now, on)
             rows.append((held if 0 in cuts else now).low())
@@ -86,14 +86,13 @@ class Reducer(wiring.Component):
             if level == config.levels:
                 break
             following = list(rows)
+            of = before if level in cuts else control
+            on = _controls(m, f"level{level}", of[2 + level], of[0], of[1], registered=level in cuts)
             for i in range(lanes):
                 j = i | 1 << level
                 if i == j:
                     continue
                 pair = _Pair(f"level{level}_{i}")
-                of = before if level in cuts else control
-                name = f"pair{level}_{i}"
-                on = _controls(m, name, of[2 + level], of[0], of[1], registered=level in cuts)
                 m.d.comb += pair.combine(rows[i], rows[j], on, alone=1)
                 if level + 1 in cuts:
                     later = _Pair(f"stage{level}_{i}")
@@ -133,9 +132,9 @@ class Reducer(wiring.Component):
 def _controls(
     m: Module, name: str, combines: Any, subtracts: Any, least: Any, valid: Any = None, *, registered: bool
 ) -> SimpleNamespace:
-    """What a pair does, from registers of its own if they are `registered`.
+    """What pairs do; from registers if they are `registered`, and else from the values themselves.
 
-    `sums` and `apart` clear what the other one does not need, if the pair takes something.
+    `sums` and `apart` clear what the other one does not need, if the pairs take something.
     """
     sums, there = combines & ~subtracts, Const(1) if valid is None else valid
     found: dict[str, Any] = {
@@ -164,6 +163,8 @@ class _Pair:
     def __init__(self, name: str) -> None:
         self.words = [Signal(32, name=f"{name}_{part}", reset_less=True) for part in ("sum", "x", "y")]
         self.first = [Signal(name=f"{name}_{part}", reset_less=True) for part in ("low", "high")]
+        #: The words before what is not needed is 0.
+        self.raw: tuple[Value, ...] = ()
 
     def take(self, m: Module, other: _Pair, on: SimpleNamespace) -> None:
         """Assign all parts in the next cycle, if it takes them; what is not needed is cleared."""

@@ -195,15 +195,15 @@ class Sxu(wiring.Component):
         # What was written is checked in the next cycle, in which nothing is handed to the row stage if it is wrong.
         checked, checks, loops, unbalanced = Signal(signed(34)), Signal(), Signal(), Signal()
         checked_pc, following_pc = Signal(PC_BITS), Signal(PC_BITS)
-        # Registered too: whether bits at the top differ, of a sum and of a word, and whether some of a sum are set.
-        differ, some = Signal(3), Signal(3)
+        # Registered too: whether bits at the top differ, of a sum or of a word, and whether some of a sum are set.
+        differ, some = Signal(2), Signal(3)
         mixed, low = [], Cat(total[k : k + 4].any() for k in range(0, ADDRESS_BITS, 4))
         for value in (total, self.word):
             top = value[ADDRESS_BITS - 1 :]
             parts = [top[k : k + 4] for k in range(0, len(top) - 1, 3)]
             mixed.append(Cat(part.any() & ~part.all() for part in parts))
-        of_sum = Cat(mixed[0][:2].any(), mixed[0][2:].any(), 0)
-        m.d.sync += differ.eq(Mux(waits, Cat(Const(0, 2), mixed[1].any()), of_sum))
+        of_sum, of_word = Cat(mixed[0][:2].any(), mixed[0][2:].any()), mixed[1].any()
+        m.d.sync += differ.eq(Mux(waits, of_word, of_sum))
         m.d.sync += some.eq(Cat(low[k : k + 2].any() for k in range(0, len(low), 2)))
         fits, positive = ~differ.any(), ~checked[-1] & some.any()
         begins = checks & loops

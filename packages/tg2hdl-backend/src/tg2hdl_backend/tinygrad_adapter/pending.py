@@ -64,7 +64,9 @@ def with_pending_updates(
 
     def known(number: int, buffer: ProgramBuffer) -> ProgramBuffer:
         if number in contents and number in used and buffer.role != "input":
-            role = buffer.role if buffer.role == "output" else "temporary" if number in written else "weight"
+            role = buffer.role
+            if role != "output":
+                role = "temporary" if number in written else "weight"
             return replace(buffer, role=role, initial=contents[number])
         if number not in used and buffer.role == "temporary":
             return replace(buffer, initial=None)

@@ -290,12 +290,11 @@ def build_command(
         _build_folder(machine, output, board, clock, baud, json_file)
         return
     try:
-        from tg2hdl_synth import synthesize
+        from tg2hdl_synth import part_named, synthesize
     except ImportError:
         raise ToolMissingError(
             "the Python package tg2hdl-synth is not installed", hint='pip install "tg2hdl-tpu[synth]"'
         ) from None
-    from tg2hdl_synth.parts import part_named
     from tg2hdl_tpu.hardware.core import TensorCore
     from tg2hdl_tpu.hardware.floorplan import core_floorplan
 

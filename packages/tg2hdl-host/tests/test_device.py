@@ -123,6 +123,8 @@ def test_weights_are_loaded_before_the_first_run():
         device(x)
     with pytest.raises(UnfitInputError, match="no weight 'v'"):
         device.load_weights({"v": np.zeros(3)})
+    with pytest.raises(UnfitInputError, match="weights are a NoneType"):
+        device.load_weights(None)
     device.load_weights({"w": np.array([5, 6, 7], np.int32)})
     assert device(x).tolist() == result(x, (5, 6, 7)).tolist()
 

@@ -130,6 +130,8 @@ def test_weights_that_cannot_be_loaded_are_refused():
         accelerator.load_weights({"v": array(6, 8)})
     with pytest.raises(InputError, match="weight 'w' has 5 elements of float32, expected 48 of fp32"):
         accelerator.load_weights({"w": array(5)})
+    with pytest.raises(InputError, match=r"weights are a NoneType.*\n.*model Normed\n.*names to arrays"):
+        accelerator.load_weights(None)
 
 
 def test_weights_that_tinygrad_made_at_random_can_be_loaded():

@@ -290,8 +290,14 @@ class Device:
         Raises
         ------
         UnfitInputError
-            For an unknown name, or another size or type; nothing is written then.
+            For an unknown name, another size or type, or no mapping; nothing is written then.
         """
+        if not isinstance(weights, Mapping):
+            raise UnfitInputError(
+                f"weights are a {type(weights).__name__}",
+                stage="weights",
+                hint="give a mapping of names to arrays: {name: array}",
+            )
         known = {b.name: b for b in self.description.weights}
         requests = []
         for name, value in weights.items():

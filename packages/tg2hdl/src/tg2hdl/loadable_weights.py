@@ -23,9 +23,15 @@ def check_weights(
     Raises
     ------
     InputError
-        For weights that are read-only, unknown, frozen or of another shape or dtype.
+        For weights that are read-only, unknown, frozen or of another shape or dtype, or no mapping.
     """
     where = f"model {captured.program.name}"
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"weights are a {type(given).__name__}",
+            where=where,
+            hint="give a mapping of names to arrays: {name: array}",
+        )
     if design.options.weights != "loadable":
         external = design.options.weights == "external"
         raise InputError(

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tg2hdl_synth import synthesize
+from tg2hdl_synth import DesignTooLargeError, synthesize
 from tg2hdl_tpu import Config
 from tg2hdl_tpu.hardware.core import TensorCore
 from tg2hdl_tpu.hardware.floorplan import core_floorplan
@@ -46,16 +46,20 @@ def by_unit(cells: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
 def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Synthesize a design, place it, and return what the table needs."""
     config = DESIGNS[name]
-    result = synthesize(
-        TensorCore(config),
-        part=arguments.part,
-        speed=arguments.speed,
-        seeds=arguments.seeds,
-        place=not arguments.no_place,
-        pack_registers="wide",
-        floorplan=core_floorplan(config),
-        progress=lambda message: print(message, flush=True),
-    )
+    note: dict[str, str] = {}
+    try:
+        result: Any = synthesize(
+            TensorCore(config),
+            part=arguments.part,
+            speed=arguments.speed,
+            seeds=arguments.seeds,
+            place=not arguments.no_place,
+            pack_registers="wide",
+            floorplan=core_floorplan(config),
+            progress=lambda message: print(message, flush=True),
+        )
+    except DesignTooLargeError as error:
+        result, note = error.partial, {"note": f"{error.message}: {'; '.join(error.notes)}."}
     print(result.format())
     return {
         "part": arguments.part,
@@ -66,7 +70,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "units": by_unit(result.by_kernel),
         "critical": [f"{step.delay:.2f} {step.what}" for step in result.critical_path],
         "versions": result.versions,
-    }
+    } | note
 
 
 def page(rows: dict[str, Any]) -> str:

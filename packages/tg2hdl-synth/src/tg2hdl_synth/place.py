@@ -13,6 +13,7 @@ from typing import Any
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
+from tg2hdl_synth.router_progress import RouterProgress
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
 __all__ = ["PathStep", "PlaceAndRoute", "changed", "fastest"]
@@ -80,7 +81,7 @@ def fastest(
     Raises
     ------
     DesignTooLargeError
-        When the part has not enough cells.
+        When the part has not enough cells, or not enough wires.
     SynthesisError
         When every placer's run fails.
     ToolMissingError
@@ -130,8 +131,10 @@ def _run(tool: str, arguments: list[str], netlist: str, label: str, progress: Pr
     (folder / "netlist.json").write_text(netlist)
 
     reported: set[str] = set()
+    router = RouterProgress(tool)
 
     def report(line: str) -> None:
+        router.follow(line)
         for text, phase in _PHASES:
             if text in line and phase not in reported:
                 reported.add(phase)

@@ -36,6 +36,7 @@ CONFIGS = {
     ),
     "ecp5": Config.ecp5(**SMALL, memory_latency=3),
     "narrow crossbar": Config.ecp5(**SMALL, crossbar_lanes=1),
+    "one layer of reduction": Config.ecp5(**SMALL, reduce_layers=1),
     "functions": Config.ecp5(**SMALL, float=True, functions=True, divide=True, float_lanes=2),
     "sums": Config.ecp5(**{**SMALL, "columns": 4}, output_stationary=True),
     "sums, no registers": Config(**{**SMALL, "columns": 4}, output_stationary=True),

@@ -17,6 +17,9 @@ CONFIGS = {
         memory_latency=7, memory_interval=2, refresh_period=50, refresh_cycles=9,
     ),
     "narrow crossbar": Config.ecp5(**SMALL, crossbar_lanes=2),
+    "one layer of reduction": Config.ecp5(**SMALL, reduce_layers=1),
+    "one layer of reduction, no other registers": Config(**SMALL, reduce_layers=1, reduce_registers=3),
+    "eight lanes, one layer": Config.ecp5(**SMALL | {"lanes": 8}, reduce_layers=1, crossbar_lanes=2),
     "narrow crossbar, no registers": Config(**SMALL, crossbar_lanes=1),
 }  # fmt: skip
 

@@ -55,6 +55,9 @@ class Config:
     crossbar_lanes : int
         Words that the crossbar makes in a cycle, a power of two up to `lanes`; a permuted row takes `lanes` / words
         cycles.  0 is as many as lanes.
+    reduce_layers : int
+        0 is one for each level of a reduction over lanes; 1 serves all levels, one after the other, so that the
+        next row that is combined over lanes comes as many cycles later.  It has all registers of the reduction.
     float_lanes, function_lanes : int
         Units side by side, a power of two up to `lanes`; a row takes `lanes` / units cycles.  0 is as many as lanes.
     memory_latency, memory_interval : int
@@ -86,6 +89,7 @@ class Config:
     zero_points: bool = False
     output_stationary: bool = False
     crossbar_lanes: int = 0
+    reduce_layers: int = 0
     float_stages: int = 5
     function_stages: int = 16
     float_lanes: int = 0
@@ -122,6 +126,9 @@ class Config:
         self._between("pre_registers", 0, 5)
         self._between("alu_registers", 0, 5)
         self._between("reduce_registers", 0, 1 + self.levels)
+        self._between("reduce_layers", 0, 1)
+        if self.reduce_layers:
+            self._between("reduce_registers", 1 + self.levels, 1 + self.levels)
         self._between("float_stages", 1, 12)
         self._between("function_stages", 1, 34)
         for name in ("crossbar_lanes", "float_lanes", "function_lanes"):
@@ -162,6 +169,11 @@ class Config:
     def crossings(self) -> int:
         """Cycles that a permuted row takes."""
         return self.lanes // (self.crossbar_lanes or self.lanes)
+
+    @property
+    def reductions(self) -> int:
+        """Cycles from a row that is combined over lanes to the next one."""
+        return self.levels if self.reduce_layers else 1
 
     @property
     def latencies(self) -> tuple[int, ...]:
@@ -226,7 +238,8 @@ class Config:
             For a value that no machine can have.
         """
         registers = {"issue_registers": 1, "read_registers": 1, "pre_registers": 5, "alu_registers": 5}
-        stages = {"reduce_registers": 1 + cls(**parameters).levels, "float_stages": 10, "function_stages": 28}
+        levels = cls(**{name: value for name, value in parameters.items() if name == "lanes"}).levels
+        stages = {"reduce_registers": 1 + levels, "float_stages": 10, "function_stages": 28}
         return cls(**registers | stages | {"float_lanes": 4} | parameters)
 
     def to_json(self) -> str:
@@ -269,6 +282,7 @@ class Config:
             f"#define TPU_INTERVALS {{{', '.join(str(self.interval(kind)) for kind in range(len(self.latencies)))}}}"
         )
         lines += [f"#define TPU_LEVELS {self.levels}", f"#define TPU_CROSSINGS {self.crossings}"]
+        lines += [f"#define TPU_REDUCTIONS {self.reductions}"]
         lines += [f"#define TPU_LOOP_DEPTH {LOOP_DEPTH}", f"#define TPU_DMA_FIFO {DMA_FIFO}"]
         lines += [f"#define TPU_ADDRESS_BITS {ADDRESS_BITS}"]
         return "\n".join(lines) + "\n"

@@ -108,8 +108,9 @@ class Ecp5Flow(SynthesisFlow):
             text = json.dumps(cells)
         if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS:
             arguments += ["--router", "router2"]
-        # ``heap`` is what a floorplan is for.
-        placers = ("heap",) if floorplan else suitable_placers(netlist.total, part)
+        placers = suitable_placers(netlist.total, part)
+        if floorplan and "heap" in placers:
+            placers = ("heap",)  # what a floorplan is for
         return fastest("nextpnr-ecp5", placers, arguments, text, seed, frequency, progress)
 
     def notes(self, netlist: Netlist, part: TargetDef, rtlil: str) -> tuple[str, ...]:

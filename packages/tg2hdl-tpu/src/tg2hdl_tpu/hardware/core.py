@@ -279,6 +279,9 @@ class TensorCore(wiring.Component):
             ]
             results.append(alu.result)
         control = ages[at + config.alu_registers - reducer.early]
+        if config.reductions > 1:
+            # A row that is only accumulated is not combined over lanes.
+            m.d.comb += reducer.combines.eq(control.writes)
         m.d.comb += [
             reducer.row.eq(Cat(results)),
             reducer.valid.eq(control.valid | control.lda),

@@ -151,7 +151,7 @@ struct Run {
     int32_t done_rows = 0;
     bool beat = false;
     int crossed = 0;  // parts of the permuted row that are made
-    int64_t unit_free[4] = {};
+    int64_t unit_free[4] = {}, reducer_free = 0;
     int64_t index_ready = 0;
     bool primed = false;   // the first index of `x` has been added
     Row accumulator{};
@@ -432,10 +432,12 @@ struct Run {
         if (writes && arrives(to)) { x_state = X_LOAD; return; }
         if (writes && covers(store, to)) { x_state = X_STORE; return; }
         if (writes && slot_taken(at, kind, to, straight)) { x_state = X_PORT; return; }
-        if (t < unit_free[kind]) { x_state = X_UNIT; return; }
+        bool reduces = p.levels && writes;
+        if (t < unit_free[kind] || (reduces && t < reducer_free)) { x_state = X_UNIT; return; }
         if (p.pre == 3 && crossed < TPU_CROSSINGS - 1) { crossed++; x_state = X_UNIT; return; }
         crossed = 0;
         unit_free[kind] = t + INTERVAL[kind];
+        if (reduces) reducer_free = t + TPU_REDUCTIONS;
         x_state = X_ISSUE;
         beat = false;
         c.rows++;

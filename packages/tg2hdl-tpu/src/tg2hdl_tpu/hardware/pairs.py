@@ -1,0 +1,89 @@
+"""Two words that are combined or not: what a reduction is made of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+from tg2hdl_tpu.hardware.alu import INVERTS
+
+__all__ = ["Pair", "pair_controls"]
+
+
+def pair_controls(
+    m: Module, name: str, combines: Any, subtracts: Any, least: Any, valid: Any = None, *, registered: bool
+) -> SimpleNamespace:
+    """What pairs do; from registers if they are `registered`, and else from the values themselves.
+
+    `sums` and `apart` clear what the other one does not need, if the pairs take something.
+    """
+    sums, there = combines & ~subtracts, Const(1) if valid is None else valid
+    found: dict[str, Any] = {
+        "combines": combines,
+        "subtracts": subtracts,
+        "least": least,
+        "takes": there,
+        "sums": sums & there,
+        "apart": ~sums & there,
+    }
+    if registered:
+        for key, value in found.items():
+            if isinstance(value, Const):
+                continue
+            found[key] = Signal(name=f"{name}_{key}", reset_less=True)
+            m.d.sync += found[key].eq(value)
+    return SimpleNamespace(**found)
+
+
+class Pair:
+    """Two words that are combined or not: a sum, or else two words and which of them is each result.
+
+    What is not needed is 0, so that a result is one level of logic after a register.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.words = [Signal(32, name=f"{name}_{part}", reset_less=True) for part in ("sum", "x", "y")]
+        self.first = [Signal(name=f"{name}_{part}", reset_less=True) for part in ("low", "high")]
+        #: The words before what is not needed is 0.
+        self.raw: tuple[Value, ...] = ()
+
+    def take(self, m: Module, other: Pair, on: SimpleNamespace) -> None:
+        """Assign all parts in the next cycle, if it takes them; what is not needed is cleared."""
+        with m.If(on.takes):
+            m.d.sync += [mine.eq(theirs) for mine, theirs in zip(self.first, other.first, strict=True)]
+        for mine, theirs, clear in zip(self.words, other.raw, (on.apart, on.sums, on.sums), strict=True):
+            with m.If(clear):
+                m.d.sync += mine.eq(0)
+            with m.Elif(on.takes):
+                m.d.sync += mine.eq(theirs)
+
+    def combine(self, x: Value, y: Value, on: SimpleNamespace, alone: int) -> list[Any]:
+        """Assign x and y, combined or not; if not, `low` is x for `alone`, else y."""
+        zero = Const(0, 32)
+        full = Signal(33, name=f"{self.words[0].name}_", attrs=INVERTS)
+        total = full[1:]
+        less = Mux(x[31] ^ y[31], x[31], total[31])
+        chooses = less ^ ~on.least
+        sums = on.combines & ~on.subtracts
+        values = (Mux(sums, total, zero), Mux(sums, zero, x), Mux(sums, zero, y))
+        self.raw = (total, x, y)
+        return [
+            full.eq(Cat(on.subtracts, x) + Cat(on.subtracts, y ^ on.subtracts.replicate(32))),
+            *(word.eq(value) for word, value in zip(self.words, values, strict=True)),
+            self.first[0].eq(Mux(on.combines, chooses, alone)),
+            self.first[1].eq(Mux(on.combines, chooses, 0)),
+        ]
+
+    def _choice(self, first: Any) -> Value:
+        total, x, y = self.words
+        return total | Mux(first, x, y)
+
+    def low(self) -> Value:
+        """The first result."""
+        return self._choice(self.first[0])
+
+    def high(self) -> Value:
+        """The second one."""
+        return self._choice(self.first[1])

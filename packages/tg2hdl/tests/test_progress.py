@@ -46,12 +46,16 @@ def test_a_quick_step_is_not_shown(monkeypatch):
     assert shown.file.getvalue() == ""
 
 
-def test_a_terminal_shows_a_spinner_that_goes_away(monkeypatch):
+@pytest.mark.parametrize(("kind", "is_line"), [("xterm", False), ("dumb", True)])
+def test_a_terminal_shows_a_spinner_that_goes_away(monkeypatch, kind, is_line):
     monkeypatch.delenv("TG2HDL_PROGRESS", raising=False)
+    monkeypatch.setenv("TERM", kind)
     shown = console(terminal=True)
     with step("compiling net", shown, delay=0):
         pass
     assert "compiling net" in shown.file.getvalue()
+    # A terminal that cannot move its cursor gets a line.
+    assert (shown.file.getvalue() == "tg2hdl: compiling net\n") == is_line
 
 
 @pytest.mark.parametrize(("asked", "terminal"), [(None, False), ("0", True)])

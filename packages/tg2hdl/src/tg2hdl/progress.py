@@ -53,7 +53,7 @@ class _Line:
             if self._is_over:
                 return
             self._is_shown = True
-            if not self._console.is_terminal:
+            if not self._console.is_terminal or self._console.is_dumb_terminal:
                 self._print()
                 return
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

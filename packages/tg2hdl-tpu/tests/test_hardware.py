@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_tpu import Config, assemble, run_bundle
 from tg2hdl_tpu.hardware.simulate import Hardware
 from tg2hdl_tpu.isa import Trap
@@ -109,3 +110,41 @@ def test_a_narrow_crossbar_takes_a_permuted_row_in_parts(make):
         cycles.append(found.cycles)
     # 14 permuted rows in four cycles each.
     assert cycles[1] - cycles[0] == 14 * 3
+
+
+def test_one_layer_of_reduction_takes_a_row_a_level():
+    lines = [
+        "copy v[8], v[2], n=4 reduce=add levels=3",
+        "copy v[12], v[2], n=4 reduce=max levels=2",
+        "copy v[16], v[2], n=4 reduce=min levels=1",
+        "copy v[20], v[2], n=4 acc reduce=add levels=3",  # of which only the last row is written
+        "copy v[21], v[2], n=4",
+        "halt",
+        ".out r vmem 0 25",
+        *(f".vmem {2 + n} = {4 * n} {4 * n - 5} 7 -{n}" for n in range(4)),
+    ]
+    cycles = []
+    for layers in (0, 1):
+        config = Config.ecp5(**SMALL, reduce_layers=layers)
+        bundle = assemble("\n".join(lines), config)
+        with Hardware(config, engine="levelized") as hardware:
+            found = hardware.run_bundle(bundle)
+        rows = found.outputs["r"]
+        given = rows[2:6]
+        np.testing.assert_array_equal(rows[8:12], np.repeat(given.sum(1, keepdims=True), 4, axis=1))
+        np.testing.assert_array_equal(rows[12:16], np.tile(given.reshape(4, 2, 2).max(1), 2))
+        pairs = given.reshape(4, 2, 2).min(2)
+        np.testing.assert_array_equal(rows[16:20], np.repeat(pairs, 2, axis=1))
+        assert (rows[20] == given.sum()).all()
+        np.testing.assert_array_equal(rows[21:25], given)
+        assert found.cycles == run_bundle(bundle).cycles
+        cycles.append(found.cycles)
+    # 11 of the first 12 rows wait a cycle for the row before; the sum of four rows comes late enough.
+    assert cycles[1] - cycles[0] == 11
+
+
+def test_one_layer_of_reduction_needs_its_registers():
+    with pytest.raises(
+        InputError, match=r"reduce_layers is 1, and reduce_registers 2(.|\n)*reduce_registers=3"
+    ):
+        Config.ecp5(**SMALL, reduce_layers=1, reduce_registers=2)

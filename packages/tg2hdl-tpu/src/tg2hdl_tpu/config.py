@@ -56,8 +56,9 @@ class Config:
         Words that the crossbar makes in a cycle, a power of two up to `lanes`; a permuted row takes `lanes` / words
         cycles.  0 is as many as lanes.
     reduce_layers : int
-        0 is one for each level of a reduction over lanes; 1 serves all levels, one after the other, so that the
-        next row that is combined over lanes comes as many cycles later.  It has all registers of the reduction.
+        Layers of adders for a reduction over lanes: 0 is one for each level, 1 is one that serves all levels, in
+        turn; then the next row that is reduced is issued as many cycles later as there are levels.  1 needs all
+        `reduce_registers`.
     float_lanes, function_lanes : int
         Units side by side, a power of two up to `lanes`; a row takes `lanes` / units cycles.  0 is as many as lanes.
     memory_latency, memory_interval : int
@@ -127,8 +128,12 @@ class Config:
         self._between("alu_registers", 0, 5)
         self._between("reduce_registers", 0, 1 + self.levels)
         self._between("reduce_layers", 0, 1)
-        if self.reduce_layers:
-            self._between("reduce_registers", 1 + self.levels, 1 + self.levels)
+        if self.reduce_layers and self.reduce_registers <= self.levels:
+            raise InputError(
+                f"reduce_layers is 1, and reduce_registers {self.reduce_registers}",
+                where="Config",
+                hint=f"one layer needs a register after each level: use reduce_registers={1 + self.levels}",
+            )
         self._between("float_stages", 1, 12)
         self._between("function_stages", 1, 34)
         for name in ("crossbar_lanes", "float_lanes", "function_lanes"):

@@ -120,12 +120,12 @@ class Reducer(wiring.Component):
             later = Signal.like(control, name=f"control{level}", reset_less=True)
             m.d.sync += later.eq(control)
             before, control = control, later
-            clears = Signal(name=f"clears{level}", reset_less=True)
-            m.d.sync += clears.eq(before[2:].any())
             own = [Signal(32, name=f"own{level}_{i}", reset_less=True) for i in range(len(rows))]
             m.d.sync += [word.eq(row) for word, row in zip(own, rows, strict=True)]
             if level == self.config.levels - 1:
                 # What is combined, or packed, comes from the layer.
+                clears = Signal(name="clears", reset_less=True)
+                m.d.sync += clears.eq(before[2:].any())
                 with m.If(clears):
                     m.d.sync += [word.eq(0) for word in own]
             rows = list(own)

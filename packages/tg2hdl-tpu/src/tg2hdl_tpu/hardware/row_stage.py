@@ -111,10 +111,9 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
             with m.If(slow.line[0]):
                 m.d.sync += left.eq(config.interval(slow.kind) - 1)
             busy.append((r.kind == slow.kind) & (left != 0))
-    reduces = r.writes & r.levels.any()
+    reduces, layer = r.writes & r.levels.any(), Signal(range(config.reductions), name="left_reduction")
     if config.reductions > 1:
-        combines = Signal(range(config.reductions), name="left_reduction")
-        busy.append(reduces & (combines != 0))
+        busy.append(reduces & (layer != 0))
     # A transfer goes to its channel.
     reasons: list[Any] = []
     # Addresses that do not fit these bits are no addresses.
@@ -155,7 +154,7 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         queue.read_old.eq(core.r_valid & holds & ~r.bad & ~queue.waits_old),
     ]
     if config.reductions > 1:
-        m.d.sync += combines.eq(Mux(real & reduces, config.reductions - 1, combines - (combines != 0)))
+        m.d.sync += layer.eq(Mux(real & reduces, config.reductions - 1, layer - (layer != 0)))
     with m.If(core.r_valid & r.bad):
         m.d.comb += core.stop.eq(Trap.VMEM)
     with m.Elif(core.r_valid & r.outside_bad):

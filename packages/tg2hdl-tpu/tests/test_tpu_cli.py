@@ -81,6 +81,11 @@ def test_build_synthesizes_the_configured_core(tmp_path, monkeypatch):
     config.write_text('{"lanes":8}')
     found = invoke("build", "--config", config, "--part", "ecp5-85k", "--json", "-")
     assert json.loads(found.stdout) == {"part": "ecp5-85k"}
+    given = invoke("build", "--part", "ecp5-44k", "-o", tmp_path / "out")
+    assert "--part has no effect here" in str(given.exception)
+    assert "leave -o" in str(given.exception)
+    for folder in ((), ("-o", tmp_path / "out")):
+        assert "--clock has no effect here" in str(invoke("build", "--clock", 50, *folder).exception)
     assert "no file is named none.json" in str(invoke("build", "--config", "none.json").exception)
     assert invoke("build", "--no-place", "--seeds", "2").stdout == "Fmax 100 MHz\n"
     assert calls == [(8, "ecp5-85k", 6, 1, True), (16, "ecp5-45k", 6, 2, False)]

@@ -286,7 +286,10 @@ def build_command(
     memory is synthesized, placed and routed for --part.
     """
     machine = _sized(_config(config), array, sizes, board=bool(board) and config is None)
+    if not board:
+        _refuse_given("a board: add --board and -o", "clock", "baud")
     if output or board:
+        _refuse_given("figures alone: leave -o and --board out", "part", "speed", "seeds", "no_place")
         _build_folder(machine, output, board, clock, baud, json_file)
         return
     try:
@@ -312,6 +315,21 @@ def build_command(
     if json_file != "-":
         click.echo(result.format())
     _write_json(json_file, result.to_dict())
+
+
+def _refuse_given(where: str, *names: str) -> None:
+    """Refuse options of the command that would do nothing; they are for something else.
+
+    Raises
+    ------
+    InputError
+        When one of them was given.
+    """
+    source = click.get_current_context().get_parameter_source
+    for name in names:
+        if source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} has no effect here", where=option, hint=f"it is for {where}")
 
 
 def _sized(machine: Config, array: str | None, sizes: dict[str, int | None], *, board: bool) -> Config:

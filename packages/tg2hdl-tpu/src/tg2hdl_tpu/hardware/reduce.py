@@ -115,22 +115,21 @@ class Reducer(wiring.Component):
 
     def _beside(self, m: Module, rows: list[Value], control: Value) -> Value:
         """The result with one layer for all levels, beside which rows pass that are not combined."""
-        combined = one_layer(m, rows, control[2:-1], control[0], control[1])
-        for level in range(self.config.levels):
-            later = Signal.like(control, name=f"control{level}", reset_less=True)
-            m.d.sync += later.eq(control)
-            before, control = control, later
-            own = [Signal(32, name=f"own{level}_{i}", reset_less=True) for i in range(len(rows))]
-            m.d.sync += [word.eq(row) for word, row in zip(own, rows, strict=True)]
-            if level == self.config.levels - 1:
-                # What is combined, or packed, comes from the layer.
-                clears = Signal(name="clears", reset_less=True)
-                m.d.sync += clears.eq(before[2:].any())
-                with m.If(clears):
-                    m.d.sync += [word.eq(0) for word in own]
-            rows = list(own)
-        chosen = self._packed(m, combined, control[2:-1], control[-1], registered=True)
-        return Cat(own | word for own, word in zip(rows, chosen, strict=True))
+        combined = one_layer(m, rows, control[2:-1], control[0], control[1], control[-1])
+        levels = self.config.levels
+        comes = [Signal(name=f"comes{level}", reset_less=True) for level in range(levels + 1)]
+        m.d.sync += Cat(comes).eq(Cat(control[2:-1].any(), *comes))
+        own = rows
+        for level in range(levels):
+            arrived, own = (
+                own,
+                [Signal(32, name=f"own{level}_{i}", reset_less=True) for i in range(len(rows))],
+            )
+            m.d.sync += [word.eq(row) for word, row in zip(own, arrived, strict=True)]
+        # What is combined comes from the layer.
+        with m.If(comes[-2]):
+            m.d.sync += [word.eq(0) for word in own]
+        return Cat(word | row & comes[-1].replicate(32) for word, row in zip(own, combined, strict=True))
 
     def _packed(
         self, m: Module, rows: list[Value], levels: Any, pack: Any, *, registered: bool
@@ -138,8 +137,7 @@ class Reducer(wiring.Component):
         """Each group's result in its place.  All rows of a group have it: of these, one that is chosen anyway."""
         packed = []
         for i in range(self.config.lanes):
-            alone = ~pack & levels.any() if self.config.reductions > 1 else ~pack
-            sources: dict[int, Any] = {i: alone}
+            sources: dict[int, Any] = {i: ~pack}
             for count in range(self.config.levels, 0, -1):
                 group = i % (self.config.lanes >> count)
                 this = pack & levels[count - 1]

@@ -34,6 +34,7 @@ def test_matrix_unit_multiplies_segments_of_two_rows():
             sim.set("row", to_int(a))
             sim.set("row_b", to_int(b))
             sim.set("segment", at)
+            sim.set("group", at // 4)
             sim.set("segment_b", at_b)
             products = np.frombuffer(sim.get("products").to_bytes(32, "little"), np.int16).reshape(4, 4)
             expected = np.outer(a[4 * at : 4 * at + 4].astype(int), b[4 * at_b : 4 * at_b + 4].astype(int))

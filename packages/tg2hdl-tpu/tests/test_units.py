@@ -92,6 +92,7 @@ def test_matrix_unit():
                 segment = int(rng.integers(0, len(factors) // 4))
                 sim.set("row", to_int(row))
                 sim.set("segment", segment)
+                sim.set("group", segment // 2)
                 expected = factors[4 * segment : 4 * segment + 4] @ weights
                 assert to_words(sim.get("result"), 8).tolist() == np.tile(expected, 4).tolist()
         sim.set("bytes", 0)

@@ -170,11 +170,15 @@ class TensorCore(wiring.Component):
         with m.If(read.indices & (trap == 0)):
             words = [row_a[n : n + 32] for n in range(0, config.row_bits, 32)]
             m.d.sync += [s.eq(Cat(w[:16], w[16:].any())) for s, w in zip(self.indices, words, strict=True)]
+        coming, group = ages[at - 1], Signal(7, name="group", reset_less=True)
+        in_rows, in_columns = (coming.part >> (n.bit_length() - 1) for n in (config.columns, config.rows))
+        m.d.sync += group.eq(Mux(coming.whole, coming.part, Mux(coming.weights, in_columns, in_rows)))
         m.d.comb += [
             vmem.constant.eq(ages[1].constant),
             vmem.word.eq(ages[1].b),
             matrix.row.eq(row_a),
             matrix.segment.eq(read.part),
+            matrix.group.eq(group),
             matrix.bytes.eq(read.pre == 2),
             matrix.weights.eq(read.weights),
             matrix.whole.eq(read.whole),

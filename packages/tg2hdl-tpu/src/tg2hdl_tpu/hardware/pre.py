@@ -45,6 +45,8 @@ class MatrixUnit(wiring.Component):
     -------
     row : In
         A row of the scratchpad; segment `segment` is used, with `bytes` as packed elements.
+    group : In
+        Which `rows` x `columns` elements of the row have this segment among them.
     weights, whole : In
         The row holds weights: a tile row or the whole tile.
     used : In(1)
@@ -68,6 +70,7 @@ class MatrixUnit(wiring.Component):
             {
                 "row": In(config.row_bits),
                 "segment": In(7),
+                "group": In(7),
                 "bytes": In(1),
                 "used": In(1),
                 "load": In(config.rows),
@@ -87,6 +90,13 @@ class MatrixUnit(wiring.Component):
         at = self.segment if at is None else at
         return parts[0] if len(parts) == 1 else Array(parts)[at[: (len(parts) - 1).bit_length()]]
 
+    def _tile(self, items: list[Value]) -> Value:
+        """As many elements as a tile has, of the group; zeros after those of a smaller row."""
+        size = self.config.rows * self.config.columns
+        if size <= len(items):
+            return self._segment(items, size, self.group)
+        return Cat(items, Const(0, self.config.matrix_bits * (size - len(items))))
+
     def elaborate(self, platform: Any) -> Module:
         """Build products and sums."""
         m = Module()
@@ -97,12 +107,6 @@ class MatrixUnit(wiring.Component):
         low = [word[:bits] for word in words]
         # Parts of a word that repeat their neighbour.
         same = [[part.all() | ~part.any() for part in _parts(word[bits - 1 :])] for word in words]
-        factors = Signal(bits * rows)
-        tile_row = Signal(bits * columns)
-        m.d.comb += [
-            factors.eq(Mux(self.bytes, self._segment(packed, rows), self._segment(low, rows))),
-            tile_row.eq(Mux(self.bytes, self._segment(packed, columns), self._segment(low, columns))),
-        ]
         size = rows * columns
         of = (self.segment, self.bytes, self.weights, self.whole)
         if config.pre_registers >= 4:
@@ -117,19 +121,17 @@ class MatrixUnit(wiring.Component):
         fits: list[Any] = [Cat(of).all() for of in same]
         # Where a tile does not fit a row, `tile` is no instruction.
         whole_fits: Any = self._segment(fits, size, segment).all() if size <= len(fits) else 1
-        wide = self._segment(low, size) if size <= len(low) else Const(0, bits * size)
-        dense = self._segment(packed, size) if size <= len(packed) else Const(0, bits * size)
-        tile_words = Signal(bits * size)
-        m.d.comb += tile_words.eq(Mux(self.bytes, dense, wide))
+        # A tile has what is used of it, so that only a part of it is chosen from again.
+        tile_words = Mux(self.bytes, self._tile(packed), self._tile(low))
         mine = self._segment(fits, rows, segment).all()
         of_tile = Mux(whole, whole_fits, self._segment(fits, columns, segment).all())
         overflow = ~in_bytes & ~Mux(weights, of_tile, mine)
         if config.pre_registers >= 3:
-            factors = _registered(m, factors, "factors_")
-            tile_row, tile_words = (
-                _registered(m, v, n) for n, v in (("row_", tile_row), ("tile_", tile_words))
-            )
+            tile_words = _registered(m, tile_words, "tile_")
             overflow = _registered(m, overflow, "overflow_")
+        if config.pre_registers == 3:
+            segment = _registered(m, segment, "at_")
+        factors, tile_row = (self._segment(_lanes(tile_words, bits), n, segment) for n in (rows, columns))
         m.d.comb += self.overflow.eq(overflow)
         used = self.used
         if config.pre_registers >= 4:

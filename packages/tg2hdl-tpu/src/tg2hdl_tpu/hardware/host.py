@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -61,12 +61,12 @@ class HostPort(wiring.Component):
     Members
     -------
     host : HostSignature
-    busy : In(1)
-        The scratchpad cannot take a row in this cycle.
+    busy : In(2)
+        This bank of the scratchpad cannot take a row in this cycle.
     mask, written_row, written : In
         Lanes that are written, their row, and its words.
     wants, put, put_row : Out
-        Write `host.row` to this row of the scratchpad, which takes it if `put` is high.
+        Write `host.row` to this row of the scratchpad, in which bank, which takes it if `put` is high.
     active, row, last, moved, before : Out
         Rows that are still to come; whether one came in the last cycle, and `row` in that cycle.
     write_en, write_address : Out
@@ -80,11 +80,11 @@ class HostPort(wiring.Component):
         super().__init__(
             {
                 "host": In(HostSignature(config)),
-                "busy": In(1),
+                "busy": In(2),
                 "mask": In(config.lanes),
                 "written_row": In(bits),
                 "written": In(config.row_bits),
-                "wants": Out(1),
+                "wants": Out(2),
                 "put": Out(1),
                 "put_row": Out(bits),
                 "active": Out(1),
@@ -104,23 +104,30 @@ class HostPort(wiring.Component):
         m = Module()
         host = self.host
         at, last, expects = Signal.like(self.row), Signal.like(self.last), Signal()
+        # In which bank the next row belongs is known from registers.
+        bank, of_bank = len(self.put_row) - 1, Signal(2)
+        first = Mux(host.count != 0, Cat(~host.first[bank], host.first[bank]), 0)
+        following, more = Signal.like(self.row), Signal()
         m.d.comb += [
             at.eq(Mux(host.begin, host.first, self.row)),
             last.eq(Mux(host.begin, host.first + host.count - 1, self.last)),
             expects.eq(Mux(host.begin, host.count != 0, self.active)),
-            host.row_ready.eq(expects & ~self.busy),
-            self.wants.eq(host.row_valid & expects),
-            self.put.eq(self.wants & ~self.busy),
+            host.row_ready.eq(expects & ~Mux(at[bank], self.busy[1], self.busy[0])),
+            self.wants.eq(Mux(host.begin, first, of_bank) & host.row_valid.replicate(2)),
+            self.put.eq((self.wants & ~self.busy).any()),
+            following.eq(at + self.put),
+            more.eq(expects & ~(self.put & (at == last))),
             self.put_row.eq(at),
             self.write_en.eq(host.word_valid),
             self.write_address.eq(Mux(host.begin, 0, self.known)),
         ]
         m.d.sync += [
-            self.row.eq(at + self.put),
+            self.row.eq(following),
+            of_bank.eq(Mux(more, Cat(~following[bank], following[bank]), 0)),
             self.moved.eq(self.put),
             self.before.eq(at),
             self.last.eq(last),
-            self.active.eq(expects & ~(self.put & (at == last))),
+            self.active.eq(more),
             self.known.eq(self.write_address + self.write_en),
             host.result_mask.eq(Mux(self.written_row >= host.results, self.mask, 0)),
             host.result_row.eq(self.written_row),

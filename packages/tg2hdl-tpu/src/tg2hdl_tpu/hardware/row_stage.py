@@ -69,15 +69,17 @@ def prepare_rows(m: Module, core: Any, x_valid: Any, free: Any, following: Any) 
     core.r, core.r_valid = queue.row, queue.valid
     _issue(m, core, held)
     m.d.comb += [stepped.eq(ready & queue.steps), free.eq(~x_valid | (stepped & last))]
-    # The address of a gathered row is added in the cycle before.
+    # The address of a gathered row is added in the cycle before, and its index is chosen in the one before that.
     core.indices = [Signal(17, name=f"index_{lane}") for lane in range(config.lanes)]
     read = [age.indices for age in core.ages[1 : 2 + config.read_registers]] + queue.indices
-    index = Array(core.indices)[(number + primed)[: config.levels]]
+    following_index, at = Signal(17), Signal(config.levels, init=1)
+    index = Mux(primed, following_index, core.indices[0])
+    begins = x_valid & gathers & ~any_of(read) & queue.steps
     with m.If(stepped | ~primed):
         m.d.sync += [gathered.eq(x.a + index[:16]), beyond.eq(index[16])]
-        m.d.sync += primed.eq(x_valid & gathers & ~any_of(read) & queue.steps)
+        m.d.sync += [following_index.eq(Array(core.indices)[at]), primed.eq(begins), at.eq(at + begins)]
     with m.If(free):
-        m.d.sync += primed.eq(0)
+        m.d.sync += [primed.eq(0), at.eq(1)]
     # What is known late decides only whether anything changes.
     ends = ~x_valid | last
     with m.If(stepped | ~x_valid):

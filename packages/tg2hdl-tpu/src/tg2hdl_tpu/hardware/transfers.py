@@ -40,17 +40,16 @@ def connect_channels(m: Module, core: Any) -> None:
     else:
         m.d.comb += [pop.eq(decided), arriving.push.eq(core.read_valid)]
     m.d.comb += decided.eq(ready & ~waits["load"] & load.active)
-    from_host = core.port.wants, core.port.put_row
     m.d.comb += [
         core.read_en.eq(request),
         core.read_address.eq(load.address),
         arriving.row.eq(core.read_data),
         arriving.pop.eq(pop),
         # The channel begins after the last row of the port, whose first may come before the run.
-        vmem.loaded.eq(Cat(_to_bank(n, put, put_row[:bits]) | _to_bank(n, *from_host) for n in range(2))),
+        vmem.loaded.eq(Cat(_to_bank(n, put, put_row[:bits]) for n in range(2)) | core.port.wants),
         vmem.load_row.eq(Mux(loads, put_row, core.port.put_row)),
         vmem.load_data.eq(Mux(loads, head, core.host.row)),
-        core.port.busy.eq(Mux(core.port.put_row[-1], core.flights.banks[1], core.flights.banks[0])),
+        core.port.busy.eq(Cat(core.flights.banks)),
         load.request.eq(request),
         load.outside_done.eq(request),
         load.arrived.eq(pop),

@@ -23,8 +23,9 @@ KINDS = ("comb", "ff", "dsp", "bram")
 DESIGNS = {
     "4x4, 4 lanes": Config.ecp5(lanes=4),
     "4x4, 8 lanes": Config.ecp5(lanes=8, crossbar_lanes=4),
-    "4x4, 16 lanes": Config.ecp5(crossbar_lanes=4),
-    "8x8, 16 lanes, FP32": Config.ecp5(rows=8, columns=8, float=True, crossbar_lanes=4),
+    "4x4, 8 lanes, one layer of reduction": Config.ecp5(lanes=8, crossbar_lanes=1, reduce_layers=1),
+    "4x4, 16 lanes": Config.ecp5(crossbar_lanes=1, reduce_layers=1),
+    "8x8, 16 lanes, FP32": Config.ecp5(rows=8, columns=8, float=True, crossbar_lanes=1, reduce_layers=1),
 }
 
 

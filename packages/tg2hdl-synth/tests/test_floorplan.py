@@ -8,8 +8,10 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_synth import synthesize
+from tg2hdl_synth import place, synthesize
+from tg2hdl_synth.flat_netlist import top_module
 from tg2hdl_synth.floorplan import anchor, sites
+from tg2hdl_synth.flows import ecp5
 
 
 class Lanes(wiring.Component):
@@ -86,3 +88,23 @@ def test_all_sites_of_a_part_are_found_and_cells_are_placed_there():
     assert "Placed 4 cells based on constraints" in log
     free = synthesize(Lanes(), "ecp5-25k", seeds=1)
     assert json.dumps(free.cells) == json.dumps(result.cells)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_full_design_with_a_floorplan_is_routed_by_router2_and_has_no_copies(monkeypatch, full):
+    calls = []
+
+    def fastest(tool, placers, arguments, netlist, *rest):
+        calls.append((placers, arguments, top_module(json.loads(netlist))))
+        return place.fastest(tool, placers, arguments, netlist, *rest)
+
+    monkeypatch.setattr(ecp5, "is_full", lambda cells, part: full)
+    monkeypatch.setattr(ecp5, "copy_registers", lambda netlist: pytest.fail("registers are copied"))
+    monkeypatch.setattr(ecp5, "fastest", fastest)
+    result = synthesize(Lanes(), "ecp5-25k", seeds=1, floorplan=FLOORPLAN)
+    ((placers, arguments, module),) = calls
+    assert placers == (("static",) if full else ("heap",))
+    assert ("router2" in arguments) == full
+    assert module.get("settings", {}).get("router2/currCongWeightMult") == ("0.5" if full else None)
+    log = (result.runs[0].folder / "nextpnr.log").read_text()
+    assert ("Running router2" in log) == full

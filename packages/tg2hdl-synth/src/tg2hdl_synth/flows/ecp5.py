@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_synth.flat_netlist import top_module
 from tg2hdl_synth.floorplan import Floorplan, anchor, sites
 from tg2hdl_synth.flows.base import SynthesisFlow
 from tg2hdl_synth.hard_registers import absorb_registers
@@ -39,6 +41,10 @@ without them.  The placer puts them far from their output register, whereas a LU
 
 _MANY_CELLS = 60_000
 """LUTs and flip-flops above which nextpnr's ``router2`` is taken: ``router1`` takes longer than the placer there."""
+
+_ROUTER = {"router2/currCongWeightMult": "0.5"}
+"""By how much a wire with two nets costs more in each round.  With nextpnr's 2.0 a design that takes half of all wires
+comes near to an end and then gets worse: soon nothing else counts, and nets change places over and over."""
 
 
 class Ecp5Flow(SynthesisFlow):
@@ -96,7 +102,8 @@ class Ecp5Flow(SynthesisFlow):
         arguments = [f"--{options['device']}", "--package", options["package"]]
         arguments += ["--speed", str(speed), "--out-of-context"]
         text = (netlist.folder / "netlist.json").read_text()
-        if is_full(netlist.total, part):
+        full = is_full(netlist.total, part)
+        if full and not floorplan:
             text = changed(text, copy_registers)
         text = changed(text, keep_feedback_close)
         if floorplan:
@@ -106,8 +113,9 @@ class Ecp5Flow(SynthesisFlow):
             for pattern in anchor(cells, floorplan, places):
                 progress(f"floorplan: no block RAM or multiplier is named {pattern}")
             text = json.dumps(cells)
-        if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS:
+        if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS or (full and floorplan):
             arguments += ["--router", "router2"]
+            text = changed(text, _set_router)
         placers = suitable_placers(netlist.total, part)
         if floorplan and "heap" in placers:
             placers = ("heap",)  # what a floorplan is for
@@ -125,6 +133,10 @@ def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ..
     ``static`` shortens all nets, ``heap`` the critical ones; which placer is faster depends on the design.
     """
     return ("static",) if is_full(cells, part) else ("heap", "static")
+
+
+def _set_router(netlist: dict[str, Any]) -> None:
+    top_module(netlist).setdefault("settings", {}).update(_ROUTER)
 
 
 def _cost(cell: str) -> Cost:

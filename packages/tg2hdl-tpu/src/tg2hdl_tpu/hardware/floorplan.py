@@ -19,13 +19,15 @@ def core_floorplan(config: Config) -> dict[str, tuple[float, float]]:
         return found
     for j in range(config.columns):
         # Products that are added are neighbours.
-        place = _place(j, -(-config.columns // 2))
+        place = _place(config, j, -(-config.columns // 2))
         found |= {f"matrix.p_{i}_{j}_*": place for i in range(config.rows)}
     for lane in range(config.lanes):
-        place = _place(lane, config.lanes // 2)
+        place = _place(config, lane, config.lanes // 2)
         found |= {f"lane{lane}.*": place, f"vmem.bank?.?.{lane}": place}
     return found
 
 
-def _place(number: int, in_row: int) -> tuple[float, float]:
-    return (number % in_row + 0.5) / in_row, 0.2 if number < in_row else 0.75
+def _place(config: Config, number: int, in_row: int) -> tuple[float, float]:
+    # Many lanes need all the room that there is between and around the two rows.
+    second = 0.87 if config.lanes >= 16 else 0.75
+    return (number % in_row + 0.5) / in_row, 0.2 if number < in_row else second

@@ -1,6 +1,6 @@
 """Cycles and cells of tensor cores by size of the array and lanes.
 
-python benchmarks/tpu/sweep.py [--area] [--place] [--only 4x4,16 ...] [--resume]
+python benchmarks/tpu/sweep.py [--area] [--place] [--only 4x4,16 "4x4,16,narrow" ...] [--resume]
 
 Writes sweep.json and sweep.md.  Results are compared with numpy.  `--area` synthesizes each machine for an ECP5, which
 takes a minute for 4 lanes and ten for 32, `--place` also places it, five to ten minutes more; `--resume` keeps the
@@ -27,12 +27,20 @@ HERE = Path(__file__).parent
 PART = "ecp5-85k"
 KINDS = {"comb": "LUT", "ff": "FF", "dsp": "DSP", "bram": "BRAM"}
 CASES = (f"add {WORDS}", f"copy {WORDS}", f"GEMM {SIZE}x{SIZE}x{SIZE}")
-SIZES = [(size, lanes) for size in (2, 4, 8, 16) for lanes in (4, 8, 16, 32) if size <= lanes]
+NARROW = {"crossbar_lanes": 1, "reduce_layers": 1}
+SIZES = {
+    f"{size}x{size}, {lanes}{', narrow' if narrow else ''}": (size, lanes, narrow)
+    for size in (2, 4, 8, 16)
+    for lanes in (4, 8, 16, 32)
+    for narrow in ((False, True) if lanes == 16 else (False,))
+    if size <= lanes
+}
 
 
-def machine(size: int, lanes: int) -> Config:
+def machine(size: int, lanes: int, narrow: bool) -> Config:
     """A machine of the table; its scratchpad has 64 KiB whatever its rows are."""
-    return Config.ecp5(lanes=lanes, rows=size, columns=size, vmem_rows=16384 // lanes)
+    options = NARROW if narrow else {}
+    return Config.ecp5(lanes=lanes, rows=size, columns=size, vmem_rows=16384 // lanes, **options)
 
 
 def cycles(config: Config) -> dict[str, list[Any]]:
@@ -64,7 +72,7 @@ def estimated(rows: dict[str, Any], name: str) -> dict[str, str]:
     Through the machines of 4, 8 and 16 lanes with the same array goes a parabola, since crossbar and comparisons of
     rows grow faster than the lanes; what a larger array adds is what it adds to the machine of 16 lanes.
     """
-    size, lanes = name.split(", ")
+    size, lanes, *_ = name.split(", ")
     points = [rows.get(f"{base}, {n}", {}).get("area") for base, n in (("4x4", 4), ("4x4", 8), ("4x4", 16))]
     mine = rows.get(f"{size}, 16", {}).get("area")
     if lanes != "32" or mine is None or not all(points):
@@ -85,9 +93,10 @@ def page(rows: dict[str, Any]) -> str:
         "",
         "Written by `python benchmarks/tpu/sweep.py --area --resume`: `Config.ecp5` with a scratchpad of 64 KiB;",
         "cycles of the simulator, with the limit of port or array in percent of them, and cells of Yosys for an",
-        "ECP5 (`synth_ecp5`, registers packed, without external memory), with the crossbar of all lanes.  LUT counts",
-        "those of carries.  MHz: placed and routed on an ECP5-85k, speed grade 6, one seed; where it is empty, the",
-        "machine was not placed.  Rows without a date were not synthesized: `~` is an estimate by smaller machines.",
+        "ECP5 (`synth_ecp5`, registers packed, without external memory), with the crossbar of all lanes; `narrow`",
+        "with `crossbar_lanes=1, reduce_layers=1`.  LUT counts those of carries.  MHz: placed and routed on an",
+        "ECP5-85k, speed grade 6, one seed; where it is empty, the machine was not placed.  Rows without a date were",
+        "not synthesized: `~` is an estimate by smaller machines.",
         "",
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),
@@ -112,16 +121,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="SIZE", help="such as 4x4,16")
     parser.add_argument("--resume", action="store_true", help="keep cells that were counted before")
     arguments = parser.parse_args()
-    names = {f"{size}x{size}, {lanes}": (size, lanes) for size, lanes in SIZES}
     path = HERE / "sweep.json"
     before = json.loads(path.read_text()) if path.exists() else {}
-    rows = {name: {"cycles": cycles(machine(*size))} for name, size in names.items()}
+    rows = {name: {"cycles": cycles(machine(*size))} for name, size in SIZES.items()}
     for name, row in rows.items():
         row |= {"area": before[name]["area"]} if "area" in before.get(name, {}) else {}
-    wanted = [name.replace(",", ", ") for name in arguments.only or []] or list(names)
+    wanted = [name.replace(",", ", ") for name in arguments.only or []] or list(SIZES)
     for name in [None, *(wanted if arguments.area or arguments.place else [])]:
         if name is not None and not (arguments.resume and "area" in rows[name]):
-            rows[name]["area"] = area(machine(*names[name]), place=arguments.place)
+            rows[name]["area"] = area(machine(*SIZES[name]), place=arguments.place)
             print(name, rows[name]["area"], flush=True)
         path.write_text(json.dumps(rows, indent=1) + "\n")
         (HERE / "sweep.md").write_text(page(rows))

@@ -39,8 +39,9 @@ _MANY_WIDE = 0.02
 """Multiplexers that join two LUTs, as a share of a part's LUTs, above which a design that fills the part is mapped
 without them.  The placer puts them far from their output register, whereas a LUT shares a slice with it."""
 
-_MANY_CELLS = 60_000
-"""LUTs and flip-flops above which nextpnr's ``router2`` is taken: ``router1`` takes longer than the placer there."""
+_MANY_CELLS, _MANY_WITH_FLOORPLAN = 60_000, 40_000
+"""LUTs and flip-flops above which nextpnr's ``router2`` is taken: ``router1`` takes longer than the placer there.  A
+floorplan says that a design needs many wires."""
 
 _ROUTER = {"router2/currCongWeightMult": "0.5"}
 """By how much a wire with two nets costs more in each round.  With nextpnr's 2.0 a design that takes half of all wires
@@ -113,7 +114,8 @@ class Ecp5Flow(SynthesisFlow):
             for pattern in anchor(cells, floorplan, places):
                 progress(f"floorplan: no block RAM or multiplier is named {pattern}")
             text = json.dumps(cells)
-        if netlist.total["comb"] + netlist.total["ff"] > _MANY_CELLS or (full and floorplan):
+        many = _MANY_WITH_FLOORPLAN if floorplan else _MANY_CELLS
+        if netlist.total["comb"] + netlist.total["ff"] > many or (full and floorplan):
             arguments += ["--router", "router2"]
             text = changed(text, _set_router)
         placers = suitable_placers(netlist.total, part)

@@ -72,7 +72,7 @@ def test_build_synthesizes_the_configured_core(tmp_path, monkeypatch):
     calls = []
 
     def synthesize(top, part, speed, seeds, **options):
-        calls.append((top.config.lanes, part, speed, seeds, options["place"]))
+        calls.append((top.config.lanes, part, speed, seeds, options["place"], options.get("frequency")))
         return SimpleNamespace(format=lambda: "Fmax 100 MHz", to_dict=lambda: {"part": part})
 
     # The flow itself is tested in tg2hdl-synth; a core takes minutes (benchmarks/tpu/fit.py).
@@ -84,11 +84,17 @@ def test_build_synthesizes_the_configured_core(tmp_path, monkeypatch):
     given = invoke("build", "--part", "ecp5-44k", "-o", tmp_path / "out")
     assert "--part has no effect here" in str(given.exception)
     assert "leave -o" in str(given.exception)
-    for folder in ((), ("-o", tmp_path / "out")):
-        assert "--clock has no effect here" in str(invoke("build", "--clock", 50, *folder).exception)
+    for others in (("--no-place",), ("-o", tmp_path / "out")):
+        assert "--clock has no effect here" in str(invoke("build", "--clock", 50, *others).exception)
+    assert "--baud has no effect here" in str(invoke("build", "--baud", 9600).exception)
     assert "no file is named none.json" in str(invoke("build", "--config", "none.json").exception)
     assert invoke("build", "--no-place", "--seeds", "2").stdout == "Fmax 100 MHz\n"
-    assert calls == [(8, "ecp5-85k", 6, 1, True), (16, "ecp5-45k", 6, 2, False)]
+    assert invoke("build", "--clock", "66.5").stdout == "Fmax 100 MHz\n"
+    assert calls == [
+        (8, "ecp5-85k", 6, 1, True, None),
+        (16, "ecp5-45k", 6, 2, False, None),
+        (16, "ecp5-45k", 6, 1, True, 66.5),
+    ]
 
 
 @pytest.mark.parametrize("option", ["--json", "-o"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any, Literal
 
 from tg2hdl_ir.errors import InputError
@@ -14,7 +15,7 @@ from tg2hdl_synth.flows import SynthesisFlow, flow_of
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.parts import part_named
-from tg2hdl_synth.place import PlaceAndRoute
+from tg2hdl_synth.place import FREQUENCY, PlaceAndRoute
 from tg2hdl_synth.result import CriticalStep, SynthesisResult
 from tg2hdl_synth.tools import Progress
 
@@ -28,7 +29,7 @@ def synthesize(
     seeds: int = 3,
     *,
     name: str = "top",
-    frequency: float = 400.0,
+    frequency: float = FREQUENCY,
     pack_registers: bool | Literal["wide"] = False,
     place: bool = True,
     floorplan: Floorplan | None = None,
@@ -50,7 +51,8 @@ def synthesize(
     seeds : int
         Runs of place and route.
     frequency : float
-        Target of the placer (MHz).
+        Target of place and route (MHz); missing it is no error.  One that can be reached helps a design for which an
+        ECP5's wires are scarce: those of nets that miss it are laid again, all others are left as they are.
     pack_registers : bool or "wide"
         Move registers into block RAMs and multipliers of an ECP5; ``"wide"`` also those of block RAMs read by 36 bits.
     place : bool
@@ -72,7 +74,7 @@ def synthesize(
     ToolMissingError
         When a wheel is not installed.
     InputError
-        For an unknown part, speed grade or number of seeds; for a floorplan of a family that takes none.
+        For an unknown part, speed grade, number of seeds or target; for a floorplan of a family that takes none.
     """
     part = part if target is None else target
     part = part if isinstance(part, TargetDef) else part_named(part)
@@ -83,6 +85,8 @@ def synthesize(
         check_floorplan(floorplan)
         if not flow.takes_floorplan:
             raise InputError(f"{part.name} takes no floorplan", hint="leave floorplan out")
+    if isinstance(frequency, bool) or not isinstance(frequency, int | float) or not 0 < frequency < inf:
+        raise InputError(f"frequency={frequency!r} is no clock", hint="give MHz, or leave it out")
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
     packing = pack_registers if flow.packs_registers else False

@@ -16,7 +16,10 @@ from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.router_progress import RouterProgress
 from tg2hdl_synth.tools import Progress, run_tool, tool_versions
 
-__all__ = ["PathStep", "PlaceAndRoute", "changed", "fastest"]
+__all__ = ["FREQUENCY", "PathStep", "PlaceAndRoute", "changed", "fastest"]
+
+FREQUENCY = 400.0
+"""Target of place and route (MHz) where none is asked for: no design reaches it, so that all of its nets matter."""
 
 _TOO_LARGE = re.compile(r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region")
 _PLACERS = {"heap": ["--placer-heap-timingweight", "20"], "static": ["--placer", "static"]}
@@ -76,7 +79,7 @@ def fastest(
     netlist : str
         JSON of yosys.
     frequency : float
-        Target of the placer (MHz); missing it is no error.
+        Target of placer and router (MHz); missing it is no error.
 
     Raises
     ------

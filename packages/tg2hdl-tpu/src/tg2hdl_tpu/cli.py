@@ -254,7 +254,11 @@ def bench_command(
 @click.option("--xmem-rows", type=int, help="Rows of the external memory; block RAM on a board.")
 @click.option("-o", "--output", metavar="DIR", type=click.Path(path_type=Path), help="Folder of a device.")
 @click.option("--board", help="Make a bitstream; `tg2hdl plugins list --kind board` shows the boards.")
-@click.option("--clock", type=float, help="Clock of the board in MHz.  [default: what the machine reaches]")
+@click.option(
+    "--clock",
+    type=float,
+    help="Clock of the board in MHz, or the one that --part is to reach.  [default: the fastest]",
+)
 @click.option("--baud", type=click.IntRange(9600), help="Serial line.  [default: at most 2000000]")
 @click.option(
     "--part", default="ecp5-45k", show_default=True, help="As `tg2hdl plugins list --kind target` has it."
@@ -287,7 +291,9 @@ def build_command(
     """
     machine = _sized(_config(config), array, sizes, board=bool(board) and config is None)
     if not board:
-        _refuse_given("a board: add --board and -o", "clock", "baud")
+        _refuse_given("a board: add --board and -o", *(("clock", "baud") if output else ("baud",)))
+    if no_place:
+        _refuse_given("place and route: leave --no-place out", "clock")
     if output or board:
         _refuse_given("figures alone: leave -o and --board out", "part", "speed", "seeds", "no_place")
         _build_folder(machine, output, board, clock, baud, json_file)
@@ -301,6 +307,7 @@ def build_command(
     from tg2hdl_tpu.hardware.core import TensorCore
     from tg2hdl_tpu.hardware.floorplan import core_floorplan
 
+    aim: dict[str, Any] = {} if clock is None else {"frequency": clock}
     result = synthesize(
         TensorCore(machine),
         part,
@@ -309,6 +316,7 @@ def build_command(
         name="tensor_core",
         pack_registers="wide",
         place=not no_place,
+        **aim,
         floorplan=core_floorplan(machine) if part_named(part).family == "ecp5" else None,
         progress=_say,
     )

@@ -17,7 +17,7 @@ from tg2hdl_synth.memory_pieces import with_pieces
 from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.netlist import Cost, Netlist, free_collisions, yosys_netlist
 from tg2hdl_synth.parts import is_full
-from tg2hdl_synth.place import PlaceAndRoute, changed, fastest
+from tg2hdl_synth.place import FREQUENCY, PlaceAndRoute, changed, fastest
 from tg2hdl_synth.register_copies import copy_registers
 from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.rtlil import Module, read_rtlil, top_name
@@ -117,6 +117,8 @@ class Ecp5Flow(SynthesisFlow):
         many = _MANY_WITH_FLOORPLAN if floorplan else _MANY_CELLS
         if netlist.total["comb"] + netlist.total["ff"] > many or (full and floorplan):
             arguments += ["--router", "router2"]
+            # Lays nets again that miss the clock: without end, if it is out of reach.
+            arguments += ["--tmg-ripup"] if frequency < FREQUENCY else []
             text = changed(text, _set_router)
         placers = suitable_placers(netlist.total, part)
         if floorplan and "heap" in placers:

@@ -1,6 +1,6 @@
 """Area and clock of tensor cores on an ECP5, by unit.
 
-python benchmarks/tpu/fit.py [NAME ...] [--part ecp5-45k] [--speed 6] [--seeds 1] [--no-place]
+python benchmarks/tpu/fit.py [NAME ...] [--part ecp5-45k] [--speed 6] [--seeds 1] [--target MHZ] [--no-place]
 
 Adds its rows to fit.json, and writes fit.md from it.  Every step is cached by its content.
 """
@@ -28,7 +28,7 @@ DESIGNS = {
     "8x8, 16 lanes, FP32": Config.ecp5(rows=8, columns=8, float=True, crossbar_lanes=1, reduce_layers=1),
 }
 TARGETS = {"4x4, 16 lanes": 73.0}
-"""Clocks (MHz) that are aimed at; the others are as fast as can be."""
+"""Clocks (MHz) that are aimed at, unless `--target` gives another; the others are as fast as can be."""
 
 
 def by_unit(cells: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -50,6 +50,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Synthesize a design, place it, and return what the table needs."""
     config = DESIGNS[name]
     note: dict[str, str] = {}
+    target = arguments.target or TARGETS.get(name)
     try:
         result: Any = synthesize(
             TensorCore(config),
@@ -59,7 +60,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             place=not arguments.no_place,
             pack_registers="wide",
             floorplan=core_floorplan(config),
-            **({"frequency": TARGETS[name]} if name in TARGETS else {}),
+            **({"frequency": target} if target else {}),
             progress=lambda message: print(message, flush=True),
         )
     except DesignTooLargeError as error:
@@ -69,7 +70,7 @@ def row(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "part": arguments.part,
         "speed": arguments.speed,
         "config": json.loads(config.to_json()),
-        "target": TARGETS.get(name),
+        "target": target,
         "mhz": [round(run.fmax, 1) for run in result.runs],
         "cells": {kind: result.used(kind) for kind in KINDS} if result.runs else result.cells,
         "units": by_unit(result.by_kernel),
@@ -107,6 +108,7 @@ def main() -> None:
     parser.add_argument("--part", default="ecp5-45k")
     parser.add_argument("--speed", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--target", type=float, help="clock to aim at (MHz)")
     parser.add_argument("--no-place", action="store_true", help="count cells only")
     arguments = parser.parse_args()
     path = HERE / "fit.json"

@@ -90,22 +90,24 @@ def test_all_sites_of_a_part_are_found_and_cells_are_placed_there():
     assert json.dumps(free.cells) == json.dumps(result.cells)
 
 
-@pytest.mark.parametrize(("full", "target"), [(False, {}), (True, {}), (True, {"frequency": 150.0})])
-def test_a_full_design_with_a_floorplan_is_routed_by_router2_and_has_no_copies(monkeypatch, full, target):
+@pytest.mark.parametrize(("large", "target"), [(False, {}), (True, {}), (True, {"frequency": 150.0})])
+def test_a_large_design_with_a_floorplan_is_routed_by_router2_and_has_no_copies(monkeypatch, large, target):
     calls = []
 
     def fastest(tool, placers, arguments, netlist, *rest):
         calls.append((placers, arguments, top_module(json.loads(netlist))))
         return place.fastest(tool, placers, arguments, netlist, *rest)
 
-    monkeypatch.setattr(ecp5, "is_full", lambda cells, part: full)
+    monkeypatch.setattr(ecp5, "is_full", lambda cells, part: large)
+    if large:
+        monkeypatch.setattr(ecp5, "_MANY_WITH_FLOORPLAN", 0)
     monkeypatch.setattr(ecp5, "copy_registers", lambda netlist: pytest.fail("registers are copied"))
     monkeypatch.setattr(ecp5, "fastest", fastest)
     result = synthesize(Lanes(), "ecp5-25k", seeds=1, floorplan=FLOORPLAN, **target)
     ((placers, arguments, module),) = calls
-    assert placers == (("static",) if full else ("heap",))
-    assert ("router2" in arguments) == full
+    assert placers == (("static",) if large else ("heap",))
+    assert ("router2" in arguments) == large
     assert ("--tmg-ripup" in arguments) == bool(target)
-    assert module.get("settings", {}).get("router2/currCongWeightMult") == ("0.5" if full else None)
+    assert module.get("settings", {}).get("router2/currCongWeightMult") == ("0.5" if large else None)
     log = (result.runs[0].folder / "nextpnr.log").read_text()
-    assert ("Running router2" in log) == full
+    assert ("Running router2" in log) == large

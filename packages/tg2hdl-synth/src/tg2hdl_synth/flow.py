@@ -79,14 +79,12 @@ def synthesize(
     part = part if target is None else target
     part = part if isinstance(part, TargetDef) else part_named(part)
     flow = flow_of(part)
-    _check(flow, part, speed, seeds if place else 1)
+    _check(flow, part, speed, seeds if place else 1, frequency)
     more: dict[str, Any] = {"floorplan": floorplan} if floorplan else {}
     if floorplan:
         check_floorplan(floorplan)
         if not flow.takes_floorplan:
             raise InputError(f"{part.name} takes no floorplan", hint="leave floorplan out")
-    if isinstance(frequency, bool) or not isinstance(frequency, int | float) or not 0 < frequency < inf:
-        raise InputError(f"frequency={frequency!r} is no clock", hint="give MHz, or leave it out")
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
     packing = pack_registers if flow.packs_registers else False
@@ -108,12 +106,14 @@ def synthesize(
     return result
 
 
-def _check(flow: SynthesisFlow, part: TargetDef, speed: int, seeds: int) -> None:
+def _check(flow: SynthesisFlow, part: TargetDef, speed: int, seeds: int, frequency: float) -> None:
     if flow.speeds and speed not in flow.speeds:
         grades = ", ".join(map(str, flow.speeds))
         raise InputError(f"speed grade {speed!r} is unknown", hint=f"{part.name} has {grades}")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise InputError(f"seeds={seeds!r} is not a positive integer", hint="give seeds=1 or more")
+    if isinstance(frequency, bool) or not isinstance(frequency, int | float) or not 0 < frequency < inf:
+        raise InputError(f"frequency={frequency!r} is no clock", hint="give MHz, or leave it out")
 
 
 def _netlist_result(

@@ -44,7 +44,7 @@ _MANY_CELLS, _MANY_WITH_FLOORPLAN = 60_000, 40_000
 floorplan says that a design needs many wires."""
 
 _ROUTER = {"router2/currCongWeightMult": "0.5"}
-"""By how much a wire with two nets costs more in each round.  With nextpnr's 2.0 a design that takes half of all wires
+"""By how much a wire with two nets costs more in each round.  With nextpnr's 2.0 the tensor processor with 16 lanes
 comes near to an end and then gets worse: soon nothing else counts, and nets change places over and over."""
 
 
@@ -103,8 +103,7 @@ class Ecp5Flow(SynthesisFlow):
         arguments = [f"--{options['device']}", "--package", options["package"]]
         arguments += ["--speed", str(speed), "--out-of-context"]
         text = (netlist.folder / "netlist.json").read_text()
-        full = is_full(netlist.total, part)
-        if full and not floorplan:
+        if is_full(netlist.total, part) and not floorplan:
             text = changed(text, copy_registers)
         text = changed(text, keep_feedback_close)
         if floorplan:
@@ -115,7 +114,7 @@ class Ecp5Flow(SynthesisFlow):
                 progress(f"floorplan: no block RAM or multiplier is named {pattern}")
             text = json.dumps(cells)
         many = _MANY_WITH_FLOORPLAN if floorplan else _MANY_CELLS
-        if netlist.total["comb"] + netlist.total["ff"] > many or (full and floorplan):
+        if netlist.total["comb"] + netlist.total["ff"] > many:
             arguments += ["--router", "router2"]
             # Lays nets again that miss the clock: without end, if it is out of reach.
             arguments += ["--tmg-ripup"] if frequency < FREQUENCY else []

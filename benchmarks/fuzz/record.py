@@ -1,0 +1,58 @@
+"""Results of the fuzzers on disk: one JSON file and one Markdown page each, with date and versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tg2hdl.bench import versions
+
+__all__ = ["HERE", "write_record"]
+
+HERE = Path(__file__).parent
+_REFERENCES = ("onnx", "onnxruntime")
+
+
+def write_record(
+    path: Path, title: str, command: str, totals: Mapping[str, Any], **tables: Mapping[str, Any]
+) -> None:
+    """Write `path`, a JSON file, and beside it a Markdown page of the same name.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in ``.json``.
+    title : str
+        One line: what was compared with what.
+    command : str
+        The command line that gives these figures.
+    totals : mapping of str to figure
+        First table of the page.
+    tables : mapping of str to figure, each
+        Further tables of the page, under their names: for example counts by reason.  An empty one is left out of the
+        page.
+    """
+    found = versions() | {name: metadata.version(name) for name in _REFERENCES}
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    record = {"date": date, "versions": found, "command": command, "totals": dict(totals)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record | {k: dict(v) for k, v in tables.items()}, indent=1) + "\n")
+    tools = ", ".join(f"{name} {version}" for name, version in found.items())
+    lines = [f"# {title}", "", f"`{command}`, {date}; {tools}.", "", *_table(totals)]
+    for name, rows in tables.items():
+        if rows:
+            lines += ["", f"## {name.replace('_', ' ').capitalize()}", "", *_table(rows)]
+    path.with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+def _table(rows: Mapping[str, Any]) -> list[str]:
+    return ["| | |", "|---|---:|", *(f"| {_cell(name)} | {_cell(figure)} |" for name, figure in rows.items())]
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

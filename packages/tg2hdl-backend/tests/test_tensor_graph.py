@@ -7,6 +7,8 @@ import pytest
 from tinygrad import Tensor, nn
 
 from tg2hdl_backend import TensorFunction, tensor_graph
+from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of
+from tg2hdl_backend.tinygrad_adapter.own_result import own_result
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import evaluate_graph
 
@@ -85,3 +87,30 @@ def test_weights_keep_their_names_and_outputs_their_structure() -> None:
 def test_a_model_that_computes_while_it_runs_is_refused() -> None:
     with pytest.raises((UnsupportedError, InputError), match=r"computes tensors while it runs|written while"):
         tensor_graph(lambda x: (x + 1).realize() * 2, np.zeros(3, np.float32))
+
+
+LITERALS = {
+    "weakfloat": (lambda: Tensor(0.5), np.float32(0.5)),
+    "weakint": (lambda: Tensor(3), np.int32(3)),
+    "bool": (lambda: Tensor(True), np.bool_(True)),
+    "half": (lambda: Tensor(np.array(0.5, np.float16)), np.float16(0.5)),
+    "int8": (lambda: Tensor(np.array(-3, np.int8)), np.int8(-3)),
+    "computed": (lambda: Tensor(0.5).reshape(1, 1).expand(2, 3) * 3, np.full((2, 3), 1.5, np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", LITERALS)
+def test_tensors_without_storage_have_contents(name: str) -> None:
+    make, expected = LITERALS[name]
+    kept = make()
+    found = numpy_of(kept)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    (own,) = own_result(lambda x: kept, np.zeros(1, np.float32))
+    assert own.dtype == expected.dtype
+    np.testing.assert_array_equal(own, expected)
+    shape = np.broadcast_shapes((2, 3), expected.shape)
+    graph = tensor_graph(lambda x: x + kept.cast("float32"), np.zeros(shape, np.float32))
+    np.testing.assert_array_equal(
+        evaluate_graph(graph, [np.ones((1, *shape))])[0][0], np.broadcast_to(expected + 1.0, shape)
+    )

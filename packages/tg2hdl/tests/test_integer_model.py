@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -222,3 +225,42 @@ def test_scales_that_depend_on_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="DynamicQuantizeLinear in model dynamic computes"):
         tg2hdl.integer_model(OnnxModel(target, batch=1))
     assert isinstance(load_model_file(str(target), batch=1).model, OnnxModel)
+
+
+WITHOUT_COMPILERS = """
+import ctypes
+load = ctypes.CDLL.__init__
+
+def hidden(self, name, *args, **further):  # tinygrad's CPU device also compiles with LLVM's library
+    if "LLVM" in str(name):
+        raise OSError(name)
+    load(self, name, *args, **further)
+
+ctypes.CDLL.__init__ = hidden
+import tg2hdl, tg2hdl_backend, numpy as np
+from tinygrad import Tensor
+x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(6, 4)
+"""
+COMPARED = "print(np.array_equal(q(x[:1]), q.dequantize(tg2hdl.compile(q, x[:1]).golden(x[:1]))))"
+SCALARS = {
+    "weights": "half, third = Tensor(0.5), Tensor(np.array(1 / 3, np.float32))\n"
+    f"q = tg2hdl.quantize(lambda x: x * half + third, x); {COMPARED}",
+    "literals": "q = tg2hdl.quantize(lambda x: (x * Tensor(0.5)).maximum(Tensor(-1)) + Tensor.full((4,), 2.0), x); "
+    + COMPARED,
+    "file": "x = np.arange(40, 48, dtype=np.uint8)[None]\n"
+    "print(tg2hdl.compile('scaled.onnx', x).golden(x).tolist() == EXPECTED)",
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_scalar_constants_need_no_compiler(tmp_path: Path, name: str) -> None:
+    node = onnx.helper.make_node("Mul", ["d", "k"], ["r"])
+    between_quantizers(tmp_path / "scaled.onnx", node, [1, 8], k=np.float32(0.37))
+    given = {"x": np.arange(40, 48, dtype=np.uint8)[None]}
+    expected = ort.InferenceSession(tmp_path / "scaled.onnx").run(None, given)[0].tolist()
+    program = f"{WITHOUT_COMPILERS}EXPECTED = {expected}\n{SCALARS[name]}"
+    environment = {"HOME": str(tmp_path), "PATH": "/nonexistent", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

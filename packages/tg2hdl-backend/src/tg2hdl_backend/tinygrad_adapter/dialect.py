@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tinygrad import Tensor
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
-__all__ = ["Storage", "Variable", "scalar_dtype", "storage_of", "variable_of"]
+__all__ = ["Storage", "Variable", "scalar_dtype", "storage_of", "strong", "variable_of"]
 
 _DEFINE_LOCAL = getattr(Ops, "DEFINE_LOCAL", None)
 _DEFINE_REG = getattr(Ops, "DEFINE_REG", None)
@@ -82,6 +83,13 @@ def variable_of(uop: UOp) -> Variable | None:
 def scalar_dtype(uop: UOp) -> Any:
     """Scalar tinygrad dtype of a value, or of what an address points to."""
     return uop.dtype.base.scalar() if hasattr(uop.dtype, "base") else uop.dtype
+
+
+def strong(tensor: Tensor) -> Tensor:
+    """The tensor; one of literals, which has no width, in tinygrad's default type."""
+    if tensor.dtype not in _WEAK:
+        return tensor
+    return tensor.cast(dtypes.float32 if dtypes.is_float(tensor.dtype) else dtypes.int32)
 
 
 def _strong(dtype: Any) -> Any:

@@ -14,6 +14,7 @@ from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
+from tg2hdl_backend.tinygrad_adapter.dialect import strong
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
@@ -24,6 +25,7 @@ __all__ = [
     "example_values",
     "numpy_of",
     "spec_of",
+    "stored",
     "tinygrad_dtype",
 ]
 
@@ -83,12 +85,23 @@ def tinygrad_dtype(dtype: DType) -> Any:
 def numpy_of(value: Any) -> npt.NDArray[Any]:
     """Numpy array of a tensor, an array or a scalar."""
     if isinstance(value, Tensor):
+        value = stored(value)
         dtype = DType.from_tinygrad(value.dtype)
         if dtype.is_float and dtype.numpy().itemsize < 4:
             # Python's buffers have no name for the short float formats.
             value = value.bitcast(f"uint{8 * dtype.numpy().itemsize}")
         return np.frombuffer(value.contiguous().realize().data(), dtype.numpy()).reshape(value.shape)
     return np.asarray(value)
+
+
+def stored(tensor: Tensor, device: str = "PYTHON") -> Tensor:
+    """The tensor with a dtype of known width and a device.
+
+    tinygrad computes a tensor of bare constants, such as ``Tensor(0.5)``, on its CPU device, which needs clang; here
+    it is computed on `device`.
+    """
+    known = strong(tensor)
+    return known.clone(device) if known.uop.device is None else known
 
 
 def example_values(examples: Sequence[Any]) -> list[npt.NDArray[Any] | None]:

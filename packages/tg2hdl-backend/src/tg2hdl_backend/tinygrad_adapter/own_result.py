@@ -18,7 +18,7 @@ from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
-from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of, spec_of, tinygrad_dtype
+from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of, spec_of, stored, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.trace import (
     flat_tensors,
     plain_function,
@@ -161,12 +161,9 @@ def _tensor(array: Array, device: str) -> Tensor:
 
 
 def _array(tensor: Tensor, device: str) -> Array:
-    if tensor.dtype.name.startswith("weak"):
-        tensor = tensor.cast("float32" if tensor.dtype.name == "weakfloat" else "int32")
-    storage = DType.from_tinygrad(tensor.dtype).numpy()
-    on_device = tensor if tensor.uop.device is not None else tensor.to(device)
-    stored = on_device.contiguous().realize()
+    found = stored(tensor, device).contiguous().realize()
+    storage = DType.from_tinygrad(found.dtype).numpy()
     if storage.kind != "b" and storage.itemsize < 4:
         # Python's buffers have no name for the short float formats.
-        stored = stored.bitcast(f"uint{8 * storage.itemsize}").contiguous().realize()
-    return np.frombuffer(bytes(stored.data()), storage).reshape([int(s) for s in tensor.shape]).copy()
+        found = found.bitcast(f"uint{8 * storage.itemsize}").contiguous().realize()
+    return np.frombuffer(bytes(found.data()), storage).reshape([int(s) for s in tensor.shape]).copy()

@@ -118,7 +118,7 @@ class _Reader:
         if uop in self._weights:
             name, tensor = self._weights[uop]
             values = numpy_of(tensor).reshape(tuple(int(s) for s in uop.shape))
-            return self.builder.const(values, DType.from_tinygrad(tensor.dtype), name)
+            return self.builder.const(values, _dtype(uop), name)
         if uop.op is Ops.CONST:
             return self.builder.const(np.array(uop.arg + 0 if _is_float(uop) else uop.arg), _dtype(uop))
         if uop.op is Ops.BUFFER:

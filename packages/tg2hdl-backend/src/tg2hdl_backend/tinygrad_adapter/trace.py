@@ -17,6 +17,7 @@ from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
+from tg2hdl_backend.tinygrad_adapter.dialect import strong
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
 from tg2hdl_backend.tinygrad_adapter.pending import pending_tensors
@@ -337,8 +338,7 @@ def _materialized(result: Any, model: Any) -> list[Tensor]:
 
 
 def _concrete(tensor: Tensor) -> Tensor:
-    if tensor.dtype.name.startswith("weak"):
-        tensor = tensor.cast("float32" if tensor.dtype.name == "weakfloat" else "int32")
+    tensor = strong(tensor)
     if tensor.uop.device is None:
         return _on_device(tensor, default_device())
     return tensor.contiguous()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tg2hdl_ir.analysis.affine import AffineAnalysis
 from tg2hdl_ir.analysis.fixed_values import FixedValues
@@ -16,6 +16,7 @@ from tg2hdl_ir.nodes import (
     IRCounter,
     IRItem,
     IROp,
+    IRStatement,
     IRValue,
     KernelIR,
     LoopIR,
@@ -44,11 +45,12 @@ class WeightExpression:
     loads : tuple of IRBufLoad
         Loads that it is made of; the last one in program order is where the table is read.
     counters : tuple of IRCounter
-        What indexes the table, outermost first; none when it has the shape of the buffers that it is made of.
+        Indices of the table, outermost first; empty for a table of one element.
+    index_of : mapping of value to IRCounter
+        Values of the kernel that equal an index of the table: its counters, or the addresses of the loads when the
+        table has the shape of the buffers that it is made of.
     address : IRValue
-        Element of the table.
-    depth : int
-        Elements of the table.
+        Element of the table, in counters of the kernel.
     costly : bool
         Whether hardware would compute it with a multiplier or a floating-point unit.
     """
@@ -56,9 +58,14 @@ class WeightExpression:
     root: IROp | IRBufLoad
     loads: tuple[IRBufLoad, ...]
     counters: tuple[IRCounter, ...]
+    index_of: Mapping[IRValue, IRCounter]
     address: IRValue
-    depth: int
     costly: bool
+
+    @property
+    def depth(self) -> int:
+        """Elements of the table."""
+        return math.prod(c.bound for c in self.counters if isinstance(c.bound, int))
 
     def is_worth(self, bits: int, read: int) -> bool:
         """Whether a table of so many bits may take the place of logic on buffers of `read` bits."""
@@ -67,27 +74,11 @@ class WeightExpression:
     def kernel(self, kernel: KernelIR, name: str) -> KernelIR:
         """Kernel that computes the table in slot 0 from the kernel's own slots, each one higher."""
         out = BufferMeta(0, self.depth, self.root.dtype, True, name)
-        rewriter = Rewriter()
-        if self.counters:
-            counters = [IRCounter(c.bound, n, n, c.dtype) for n, c in enumerate(self.counters)]
-            rewriter.memo.update(zip(self.counters, counters, strict=True))
-            place = flat_address(counters)
-        else:
-            counters = [IRCounter(self.depth, 0, 0)]
-            place = counters[0]
-            for load in self.loads:
-                if not isinstance(load.addr, IRConst):
-                    rewriter.memo[load.addr] = place
-        items: list[IRItem] = []
-        for load in self.loads:
-            built = rewriter.value(load)
-            assert isinstance(built, IRBufLoad), "a load stays a load"
-            rewriter.memo[load] = IRBufLoad(1 + built.buf_idx, built.addr, built.dtype, built.gate, built.alt)
-            item = rewriter.memo[load]
-            assert isinstance(item, IRBufLoad), "made in the line before"
-            items.append(item)
-        items.append(IRBufStore(0, place, rewriter.value(self.root), self.root.dtype))
-        for counter in reversed(counters):
+        rewriter = Rewriter(change=_one_slot_higher)
+        rewriter.memo.update(self.index_of)
+        items: list[IRItem] = [rewriter.changed(load) for load in self.loads]
+        items.append(IRBufStore(0, flat_address(self.counters), rewriter.value(self.root), self.root.dtype))
+        for counter in reversed(self.counters):
             items = [LoopIR.from_items(tuple(items), counter=counter, axis_type="loop")]
         used = dict.fromkeys(load.buf_idx for load in self.loads)
         metas = (kernel.buffer(idx) for idx in used)
@@ -96,9 +87,7 @@ class WeightExpression:
 
     def key(self, buffers: Mapping[int, int]) -> Hashable:
         """Same for expressions that compute the same table; `buffers` numbers the slots across kernels."""
-        numbers: dict[IRValue, int] = {}
-        if not self.counters:
-            numbers = {load.addr: -1 for load in self.loads if not isinstance(load.addr, IRConst)}
+        numbers = {value: -1 - counter.axis for value, counter in self.index_of.items()}
         known: dict[Hashable, int] = {}
         stack: list[IRValue] = [self.root]
         while stack:
@@ -111,19 +100,22 @@ class WeightExpression:
             if node not in numbers:
                 parts = (self._label(node, buffers), *(numbers[v] for v in operands(node)))
                 numbers[node] = known.setdefault(parts, len(known))
-        return self.depth, tuple(known)
+        return tuple((c.bound, c.dtype) for c in self.counters), tuple(known)
 
     def _label(self, node: IRValue, buffers: Mapping[int, int]) -> Hashable:
         match node:
             case IRConst():
                 return "const", node.dtype, node.dtype.const_to_bits(node.value)
-            case IRCounter():
-                return "counter", node.dtype, self.counters.index(node), node.bound
             case IRBufLoad():
                 return "load", node.dtype, buffers[node.buf_idx], node.gate is None, node.alt is None
             case IROp():
                 return node.op, node.dtype
         raise AssertionError("an expression of weights has no other nodes")
+
+
+def _one_slot_higher(statement: IRStatement, rebuilt: IRStatement) -> IRStatement:
+    assert isinstance(rebuilt, IRBufLoad), "a load stays a load"
+    return replace(rebuilt, buf_idx=1 + rebuilt.buf_idx)
 
 
 def weight_expressions(
@@ -189,15 +181,28 @@ def _expression(
         return None
     costly = any(op.op in _COSTLY or (_is_real(op) and op.op != "cast") for op in ops)
     indices = tuple(sorted(counters, key=_order_of(kernel, loads, affine)))
-    depth = math.prod(c.bound for c in indices if isinstance(c.bound, int))
-    places = {affine.of(load.addr): load for load in loads if not isinstance(load.addr, IRConst)}
-    depths = {kernel.buffer(load.buf_idx).depth for load in places.values()}
-    whole = plain and len(places) == 1 and None not in places and len(depths) == 1
-    if whole and (size := depths.pop()) <= depth:
-        same = next(iter(places.values())).addr
-        if all(kernel.buffer(s.buf_idx).depth == size for s in loads if not isinstance(s.addr, IRConst)):
-            return WeightExpression(root, loads, (), same, size, costly)
-    return WeightExpression(root, loads, indices, flat_address(indices), depth, costly)
+    own = tuple(IRCounter(c.bound, n, n, c.dtype) for n, c in enumerate(indices))
+    table = WeightExpression(
+        root, loads, own, dict(zip(indices, own, strict=True)), flat_address(indices), costly
+    )
+    moving = [load for load in loads if not isinstance(load.addr, IRConst)]
+    places, depths = (
+        {affine.of(load.addr) for load in moving},
+        {kernel.buffer(load.buf_idx).depth for load in moving},
+    )
+    if (
+        not plain
+        or len(places) != 1
+        or None in places
+        or len(depths) != 1
+        or (size := depths.pop()) > table.depth
+    ):
+        return table if table.depth else None
+    # The table has the shape of the buffers that it is made of, and their address.
+    whole = IRCounter(size, 0, 0)
+    return WeightExpression(
+        root, loads, (whole,), {load.addr: whole for load in moving}, moving[0].addr, costly
+    )
 
 
 def _order_of(

@@ -135,8 +135,9 @@ def test_dimensions_without_a_name(tmp_path):
     with pytest.raises(InputError) as error:
         OnnxModel(path)
     assert str(error.value) == (
-        "bad input: dimension 0 of input 'x' has no size and no name\n"
-        f"  at: {path}\n  hint: give batch=1, or dims={{'x.0': size}}"
+        "bad input: dimension 0 of input 'x' has no size and no name; "
+        "dimension 1 of input 'x' has no size and no name\n"
+        f"  at: {path}\n  hint: give batch=1 and dims={{'x.1': size}}, or dims={{'x.0': size, 'x.1': size}}"
     )
     assert OnnxModel(path, batch=2, dims={"x.1": 3}).inputs[0].shape == (2, 3)
     assert OnnxModel(path, dims={"x.0": 2, "x.1": 3}).inputs[0].shape == (2, 3)
@@ -430,3 +431,34 @@ def test_two_initializers_of_one_name_are_refused(tmp_path):
     onnx.save(model, str(path))
     with pytest.raises(InputError, match="two initializers of the name 'w'"):
         OnnxModel(path)
+
+
+def test_a_placeholder_stands_for_any_size(tmp_path):
+    nodes = [node("Conv", ["x", "w"], ["y"])]
+    weights = {"w": np.ones((1, 1, 3, 3), F)}
+    path = write(tmp_path / "conv.onnx", nodes, [("x", F, (1, 1, "?", "?"))], [("y", F, None)], weights)
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert str(error.value) == (
+        "bad input: dimension 2 of input 'x' is symbolic: ?; dimension 3 of input 'x' is symbolic: ?\n"
+        f"  at: {path}\n  hint: give dims={{'x.2': size, 'x.3': size}}"
+    )
+    assert OnnxModel(path, dims={"x.2": 8, "x.3": 20}).inputs[0].shape == (1, 1, 8, 20)
+    assert OnnxModel(path, dims={"?": 9, "x.3": 20}).inputs[0].shape == (1, 1, 9, 20)
+    assert OnnxModel(path, examples=[np.zeros((1, 1, 8, 20), F)]).inputs[0].shape == (1, 1, 8, 20)
+    assert OnnxModel(path, examples={"x": np.zeros((1, 1, 8, 20), F)}).inputs[0].shape == (1, 1, 8, 20)
+
+
+def test_a_size_by_axis_goes_before_one_by_name(tmp_path):
+    path = write(
+        tmp_path / "max.onnx",
+        [node("ReduceMax", ["x"], ["y"], keepdims=0)],
+        [("x", F, ("N", "N"))],
+        [("y", F, None)],
+    )
+    assert OnnxModel(path, dims={"x.0": 3, "x.1": 5}).inputs[0].shape == (3, 5)
+    assert OnnxModel(path, dims={"N": 4, "x.1": 5}).inputs[0].shape == (4, 5)
+    assert OnnxModel(path, batch=2, dims={"x.1": 5}).inputs[0].shape == (2, 5)
+    with pytest.raises(InputError) as error:
+        OnnxModel(path)
+    assert str(error.value).endswith("  hint: give batch=1, or dims={'N': size}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from typing import Any
@@ -12,6 +12,8 @@ from tg2hdl.model_file import load_model_file
 from tg2hdl.progress import step
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl_backend import capture
+from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
 from tg2hdl_sim.collection import rare_collection
 from tg2hdl_top import CompileOptions, compile_program
@@ -27,6 +29,11 @@ def compile_model_to_hardware(
     options: CompileOptions | None = None,
     name: str | None = None,
     part: str | None = None,
+    codes: bool | None = None,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    keep_float: bool = False,
     **unknown: Any,
 ) -> Accelerator:
     """Compile a tinygrad model or an ONNX file to hardware.
@@ -34,11 +41,11 @@ def compile_model_to_hardware(
     Parameters
     ----------
     model : callable or path
-        A function of Tensors, or an object with ``__call__``; its weights are found automatically.  A model
-        from `tg2hdl.quantize` takes float arrays too, which the host quantizes; its outputs are integers.  Or an ONNX
-        file, or a Python file as `tg2hdl.model_file.load_model_file` takes it.
+        A function of Tensors, or an object with ``__call__``; its weights are found automatically.  A
+        `QuantizedModel` takes float arrays too, which the host quantizes; its outputs are codes, integers.  Or a
+        file, as `tg2hdl.model_file.load_model_file` takes it; its outputs are of the types that it declares.
     example_inputs : arrays or tensors
-        One per parameter; they give the shapes and dtypes.  A file may bring its own; symbolic dimensions need them.
+        One per parameter, or one dict of them by name; they give the shapes and dtypes.  A file may bring its own.
     weights : {"rom", "loadable", "external"}, optional
         Weights are contents of read-only memories (the default), are written through ports, or are in memory outside
         the chip as far as they do not fit `part`, or ``CompileOptions(on_chip_bits=...)``.
@@ -50,6 +57,11 @@ def compile_model_to_hardware(
         Name of the design; that of the model otherwise.
     part : str, optional
         FPGA part that the weights must fit, unless they may be outside; checked before planning.
+    codes : bool, optional
+        Whether outputs of a quantized model are codes, whose scale and zero point are in `Accelerator.outputs`, or the
+        values that they stand for; values of a file, codes of a `QuantizedModel` unless given.
+    batch, dims, fixed, keep_float
+        For an ONNX file, see `tg2hdl.model_file.load_model_file`.
     unknown
         Refused by name.
 
@@ -80,13 +92,22 @@ def compile_model_to_hardware(
         )
     given: dict[str, Any] = {"weights": weights, "multipliers": multipliers}
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
+    named = example_inputs[0] if len(example_inputs) == 1 else None
     if isinstance(model, str | PathLike):
-        file = load_model_file(fspath(model), examples=example_inputs)
+        examples = named if isinstance(named, Mapping) else example_inputs
+        file = load_model_file(fspath(model), batch, dims, fixed, keep_float, examples)
         model, name = file.model, name or file.label
+        codes = codes or False
         example_inputs = example_inputs or file.example_inputs or ()
-    prepare = model.quantize_input if isinstance(model, QuantizedModel) else None
-    if prepare is not None:
-        example_inputs = prepare(*example_inputs)
+    elif batch is not None or dims or fixed or keep_float:
+        raise InputError(
+            "batch, dims, fixed and keep_float are for ONNX files",
+            hint="give the shapes of a Python model with its example inputs",
+        )
+    if isinstance(named, Mapping):
+        example_inputs = in_input_order(named, parameter_names(model, named), "the dict of example inputs")
+    if isinstance(model, QuantizedModel):
+        example_inputs = model.quantize_input(*example_inputs)
     label = name or getattr(model, "__name__", type(model).__name__)
     with rare_collection(), step(f"compiling {label}") as say:
         say("kernels of the model")
@@ -101,7 +122,7 @@ def compile_model_to_hardware(
 
             check_weights_fit(captured.program, part)
         say("planning the hardware")
-        return Accelerator(captured, compile_program(captured.program, options), prepare)
+        return Accelerator(captured, compile_program(captured.program, options), codes is not False)
 
 
 def _unknown_option(name: str) -> InputError:
@@ -111,7 +132,5 @@ def _unknown_option(name: str) -> InputError:
         notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
         hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
         if name in further
-        else "open the file with tg2hdl.model_file.load_model_file, and compile its model with its example_inputs"
-        if name in ("batch", "dims", "fixed", "keep_float")
-        else "choose one of: weights, multipliers, options, name, part",
+        else "choose one of: weights, multipliers, options, name, part, codes, batch, dims, fixed, keep_float",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any
@@ -12,11 +12,14 @@ import numpy as np
 from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.memory_map import MemoryMap
+from tg2hdl.model_tensor import ModelTensor, model_tensors
 from tg2hdl.progress import shows_progress, step
+from tg2hdl.quantization import QuantizedModel
 from tg2hdl.results import KernelSummary, SimulationResult
 from tg2hdl.session import OpenSessions, Session, SimulatedModel
-from tg2hdl_backend import CapturedProgram, own_result, reference_device
+from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
+from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_top import CompileOptions, Design, TopModule
 
@@ -32,17 +35,17 @@ class CompiledModel:
         The model as kernels over buffers.
     design : Design
         Everything that was decided about the hardware.
+    gives_codes : bool
+        Whether outputs of a quantized model are codes unless a call says otherwise: False for a file, which declares
+        the types of its outputs.
     """
 
-    def __init__(
-        self,
-        captured: CapturedProgram,
-        design: Design,
-        prepare: Callable[..., tuple[Any, ...]] | None = None,
-    ) -> None:
+    def __init__(self, captured: CapturedProgram, design: Design, codes: bool = True) -> None:
         self.captured = captured
-        self._prepare = prepare
         self.design = design
+        model = captured.model
+        self._model = model if isinstance(model, QuantizedModel) else None
+        self.gives_codes = codes
         self._sessions = OpenSessions()
         self._state: dict[str, np.ndarray] = {}
         self._weights: dict[str, np.ndarray] = {}
@@ -77,6 +80,29 @@ class CompiledModel:
         return kernel_summaries(self.captured, self.design)
 
     @property
+    def inputs(self) -> tuple[ModelTensor, ...]:
+        """The inputs: names, shapes and types, and the codes of a quantized model's values."""
+        return self._border(self.captured.inputs, "inputs")
+
+    @property
+    def outputs(self) -> tuple[ModelTensor, ...]:
+        """The outputs, flat in the order of the model's results: their values and codes."""
+        return self._border(self.captured.outputs, "outputs")
+
+    def _border(self, specs: Sequence[TensorSpec], kind: str) -> tuple[ModelTensor, ...]:
+        if self._model is None:
+            return tuple(ModelTensor(s.name, s.shape, s.dtype, s.dtype) for s in specs)
+        graph = self._model.quantized
+        types = graph.input_types if kind == "inputs" else graph.output_types
+        return model_tensors(specs, types, getattr(graph, kind))
+
+    @property
+    def in_float(self) -> tuple[str, ...]:
+        """Operations of a quantized model that are computed in float, with the reason where one is known."""
+        report = None if self._model is None else self._model.report
+        return tuple(getattr(report, "in_float", ())) or tuple(getattr(self.captured.model, "in_float", ()))
+
+    @property
     def predicted_cycles(self) -> int:
         """Clock cycles from start to done, before any simulation; exact."""
         return self.design.predicted_cycles(self.captured.var_vals)
@@ -98,6 +124,7 @@ class CompiledModel:
         engine: str = "auto",
         vcd: str | PathLike[str] | None = None,
         progress: Callable[[str], None] | None = None,
+        codes: bool | None = None,
     ) -> SimulationResult:
         """Run on simulated hardware, cycle by cycle.
 
@@ -108,13 +135,16 @@ class CompiledModel:
         Parameters
         ----------
         inputs : arrays or tensors
-            One per input of the model, of the shape and dtype it was compiled for.
+            One per input of the model, of the shape and dtype it was compiled for; or a dict of them by name.
         engine : str
             ``auto``, ``cxxrtl``, ``amaranth`` or another registered engine.
         vcd : path, optional
             Waveform of this run.
         progress : callable, optional
             Called with a message before each slow step.
+        codes : bool, optional
+            Whether the outputs of a quantized model are codes or values; as `gives_codes` unless given.  The result has
+            the codes in any case.
 
         Raises
         ------
@@ -127,9 +157,9 @@ class CompiledModel:
         with step(f"simulating {self.name}") as say:
             if vcd is not None:
                 with self.session(engine, vcd=vcd, progress=progress or say) as session:
-                    return session.run_bound(named)
+                    return session.run_bound(named, codes)
             open_session = partial(self.session, progress=progress or say)
-            return self._sessions.get(open_session, engine).run_bound(named)
+            return self._sessions.get(open_session, engine).run_bound(named, codes)
 
     def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Use other weights from the next run on, in `simulate` and in `golden`.
@@ -162,14 +192,21 @@ class CompiledModel:
         progress: Callable[[str], None] | None = None,
     ) -> Session:
         """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
-        model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind)
+        model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind, self.restored)
         return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
 
     @shows_progress("computing the golden result of")
-    def golden(self, *inputs: Any) -> Any:
+    def golden(self, *inputs: Any, codes: bool | None = None) -> Any:
         """Bit-exact result in software, in the model's shape and dtype.
 
         What the model updates in place continues from the run before, as it does in `simulate`; see `reset`.
+
+        Parameters
+        ----------
+        inputs : arrays or tensors
+            As for `simulate`.
+        codes : bool, optional
+            Whether the outputs of a quantized model are codes or values; as `gives_codes` unless given.
         """
         program = self.design.program
         results = evaluate_program(
@@ -180,30 +217,47 @@ class CompiledModel:
             units=self.options.units,
             state=self._state,
         )
-        return self.captured.restore([results[program.buffers[b].name] for b in program.outputs])
+        return self.restored([results[program.buffers[b].name] for b in program.outputs], codes)
 
-    @shows_progress("running tinygrad's own")
-    def reference(self, *inputs: Any) -> Any:
+    def reference(self, *inputs: Any, codes: bool | None = None) -> Any:
         """tinygrad's own result for the model, in the model's shape and dtype.
 
         The compiler is not involved, so this tests capture, contents of weights and kernels; the state
         of the model is that of its tensors.  It runs in tinygrad's interpreter, or compiled by clang where there is
-        one and the model is large.
+        one and the model is large.  Inputs and `codes` are those of `golden`.
         """
+        return self.restored(self._own_codes(inputs), codes)
+
+    @shows_progress("running tinygrad's own")
+    def _own_codes(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         program = self.design.program
         operations = sum(k.macs for k in self.kernels) or 1
         device = reference_device(operations, (b.dtype for b in program.buffers))
         assert self.captured.model is not None
-        return self.captured.restore(own_result(self.captured.model, *inputs, device=device))
+        return own_result(self.captured.model, *self._arguments(inputs), device=device)
 
     def check(self, output: Any, *inputs: Any) -> tuple[Agreement, ...]:
-        """Compare a result with tinygrad's own for the same inputs, see `reference`: one `Agreement` per output."""
-        found = self.captured.flat(output)
-        references = self.captured.flat(self.reference(*inputs))
-        return tuple(
-            agreement(array, reference, spec.dtype)
-            for array, reference, spec in zip(found, references, self.captured.outputs, strict=True)
-        )
+        """Compare a result with tinygrad's own for the same inputs, see `reference`: one `Agreement` per output.
+
+        Outputs of a quantized model may be its codes or its values.
+        """
+        compared = []
+        for number, (array, own) in enumerate(
+            zip(self.captured.flat(output), self._own_codes(inputs), strict=True)
+        ):
+            spec, dtype, reference = self.captured.outputs[number], None, own.reshape(-1)
+            if self._model is not None and np.asarray(array).dtype != spec.dtype.numpy():
+                reference = self._model.quantized.dequantize(number, own.reshape(spec.shape))
+                dtype = self._model.quantized.output_types[number]
+            compared.append(agreement(array, reference.reshape(spec.shape), dtype or spec.dtype))
+        return tuple(compared)
+
+    def restored(self, arrays: Sequence[np.ndarray], codes: bool | None = None) -> Any:
+        """What the model returns, for the contents of the output buffers: codes, or the values that they stand for."""
+        if self._model is not None and not (self.gives_codes if codes is None else codes):
+            shaped = (a.reshape(s.shape) for a, s in zip(arrays, self.captured.outputs, strict=True))
+            arrays = [self._model.quantized.dequantize(n, a) for n, a in enumerate(shaped)]
+        return self.captured.restore(list(arrays))
 
     def reset(self) -> None:
         """Start over: `simulate` and `golden` forget what runs before them updated in place."""
@@ -262,6 +316,11 @@ class CompiledModel:
         InputError
             For a missing input, or one of another shape or dtype.
         """
-        if self._prepare is not None:
-            inputs = self._prepare(*inputs)
-        return {**self._loaded, **self.captured.bind(*inputs)}
+        return {**self._loaded, **self.captured.bind(*self._arguments(inputs))}
+
+    def _arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Inputs in their order, those of a quantized model as codes."""
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            names = [spec.name for spec in self.captured.inputs]
+            inputs = in_input_order(inputs[0], names, "the dict of inputs")
+        return inputs if self._model is None else self._model.quantize_input(*inputs)

@@ -56,7 +56,7 @@ def load_model_file(
     dims: Mapping[str, int] | None = None,
     fixed: Mapping[str, Any] | None = None,
     keep_float: bool = False,
-    examples: Sequence[Any] = (),
+    examples: Sequence[Any] | Mapping[str, Any] = (),
 ) -> ModelFile:
     """Run a Python file and take its model, or read an ONNX file.
 
@@ -69,13 +69,13 @@ def load_model_file(
     batch : int, optional
         Size of the first dimension of an ONNX file's inputs, where it is symbolic.
     dims : mapping of str to int, optional
-        Sizes of symbolic dimensions of an ONNX file, by name.
+        Sizes of symbolic dimensions of an ONNX file, by name or by ``INPUT.AXIS``, which goes first.
     fixed : mapping of str to array, optional
         Inputs of an ONNX file that become constants.
     keep_float : bool
         Leave the quantizers of an ONNX file the float operations that they are defined by.
-    examples : arrays
-        Example inputs whose shapes give sizes to the symbolic dimensions of an ONNX file.
+    examples : arrays, or mapping of str to array
+        Example inputs in their order or by name, whose shapes give sizes to the symbolic dimensions of an ONNX file.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _load_onnx(
     dims: Mapping[str, int] | None,
     fixed: Mapping[str, Any] | None,
     keep_float: bool,
-    examples: Sequence[Any],
+    examples: Sequence[Any] | Mapping[str, Any],
 ) -> ModelFile:
     if importlib.util.find_spec("onnx") is None:
         raise ToolMissingError(

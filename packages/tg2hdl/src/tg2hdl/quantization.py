@@ -37,14 +37,18 @@ class QuantizedModel:
     inputs : tuple of TensorSpec
         Shapes and integer types of the inputs.
     report : QuantizationReport or ImportReport
+    input_names, output_names : tuple of str
+        As in the file, or the parameters of the function; `output_names` is None where outputs have no names.
     """
 
-    def __init__(self, quantized: QuantizedGraph) -> None:
+    def __init__(self, quantized: QuantizedGraph, output_names: Sequence[str] | None = None) -> None:
         self.quantized = quantized
         self._function = TensorFunction(quantized.graph)
         self.graph: TensorGraph = quantized.graph
         self.report: QuantizationReport | ImportReport = quantized.report
         self.inputs = self._function.inputs
+        self.input_names = self._function.input_names
+        self.output_names = None if output_names is None else tuple(output_names)
         self.__name__ = self._function.__name__
         self.__signature__ = self._function.__signature__
 
@@ -101,7 +105,10 @@ class QuantizedModel:
         return self.dequantize(outputs[0] if len(outputs) == 1 else tuple(outputs))
 
     def dequantize(self, outputs: Any) -> Any:
-        """Values of integer outputs, as float32; class numbers and other integers of the model stay what they are."""
+        """Values of integer outputs, in their structure; values, class numbers and other integers stay as they are."""
+        if isinstance(outputs, Mapping):
+            values = self.dequantize(tuple(outputs.values()))
+            return dict(zip(outputs, values, strict=True))
         several = isinstance(outputs, tuple | list)
         arrays = outputs if several else (outputs,)
         values = tuple(self.quantized.dequantize(n, array) for n, array in enumerate(arrays))
@@ -171,7 +178,8 @@ def quantize(
         arrays = _as_declared(model.example_inputs(), arrays)
     with step(f"quantizing with {len(arrays[0])} samples"):
         graph = tensor_graph(model, *(a[0] for a in arrays))
-        return QuantizedModel(quantize_graph(graph, arrays, chosen, labels))
+        made = quantize_graph(graph, arrays, chosen, labels)
+        return QuantizedModel(made, getattr(model, "output_names", None))
 
 
 _FLOAT_SUMS = frozenset(
@@ -215,7 +223,7 @@ def integer_model(
     sums = tuple(sorted(_FLOAT_SUMS & operators)) if "DequantizeLinear" in operators else ()
     if sums and isinstance(found.report, ImportReport):
         found = replace(found, report=replace(found.report, float_sums=sums))
-    return QuantizedModel(found)
+    return QuantizedModel(found, getattr(model, "output_names", None))
 
 
 def _as_declared(examples: Sequence[Any], arrays: list[Array]) -> list[Array]:

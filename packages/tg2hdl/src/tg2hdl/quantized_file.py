@@ -52,6 +52,8 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
         "format": _FORMAT,
         "name": quantized.graph.name,
         "input_names": quantized.graph.input_names,
+        "input_types": [t.name for t in quantized.input_types],
+        "output_types": [t.name for t in quantized.output_types],
         "nodes": nodes,
         "report": asdict(quantized.report),
         **borders,
@@ -113,7 +115,14 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
     report = document["report"]
     layers = tuple(LayerReport(**row) for row in report.pop("layers"))
     lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in report.items()}
-    return QuantizedModel(QuantizedGraph(graph, inputs, outputs, QuantizationReport(layers=layers, **lists)))
+    # Files of earlier versions do not say the types.
+    types = (
+        tuple(map(DType.from_name, document.get(f"{kind}_types", ["fp32"] * len(values))))
+        for kind, values in (("input", inputs), ("output", outputs))
+    )
+    return QuantizedModel(
+        QuantizedGraph(graph, inputs, outputs, QuantizationReport(layers=layers, **lists), *types)
+    )
 
 
 def _tuples(item: Any) -> Any:

@@ -61,12 +61,15 @@ class SimulationResult:
         Name of the engine that ran.
     seconds : float
         Wall time of the run, without building the simulation.
+    codes : ndarray, or what the model returns with arrays for tensors
+        The bits of the hardware: of a quantized model the integers that stand for the values, otherwise the output.
     """
 
     output: Any
     cycles: Cycles
     engine: str
     seconds: float
+    codes: Any
 
     def _repr_html_(self) -> str:
         from tg2hdl.html_templates import html_table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -31,12 +31,15 @@ class SimulatedModel:
         Component of the design.
     bind : callable
         Contents of the input buffers by name, for the inputs of a run.
+    restored : callable
+        What the model returns, for the contents of the output buffers and whether they stay codes.
     """
 
     captured: CapturedProgram
     design: Design
     top: TopModule
     bind: Callable[..., dict[str, np.ndarray]]
+    restored: Callable[[Sequence[np.ndarray], bool | None], Any]
 
 
 class Session:
@@ -96,27 +99,33 @@ class Session:
         """Whether the runs have taken more time than opening the simulation."""
         return self._run_seconds > self._open_seconds
 
-    def run(self, *inputs: Any) -> SimulationResult:
+    def run(self, *inputs: Any, codes: bool | None = None) -> SimulationResult:
         """Run once; see `Accelerator.simulate`."""
-        return self.run_bound(self._model.bind(*inputs))
+        return self.run_bound(self._model.bind(*inputs), codes)
 
-    def run_bound(self, named: Mapping[str, np.ndarray]) -> SimulationResult:
+    def run_bound(self, named: Mapping[str, np.ndarray], codes: bool | None = None) -> SimulationResult:
         """Run once on input buffers by name."""
         started = time.perf_counter()
         run = self._simulation.run(named, self._model.captured.var_vals)
-        return self._result(run, time.perf_counter() - started)
+        return self._result(run, time.perf_counter() - started, codes)
 
     def run_batch(
-        self, inputs: Iterable[Any], *, advance: Callable[[int], None] = lambda runs: None
+        self,
+        inputs: Iterable[Any],
+        *,
+        advance: Callable[[int], None] = lambda runs: None,
+        codes: bool | None = None,
     ) -> list[SimulationResult]:
         """Run many inputs, several at once in one model where that is faster; results are those of `run`.
 
         Parameters
         ----------
         inputs : iterable
-            One item for each run: an array, or a tuple of them for a model of several inputs.
+            One item for each run: an array, or a tuple or dict of them for a model of several inputs.
         advance : callable, optional
             Called with the number of runs that have ended since the last call.
+        codes : bool, optional
+            As for `Accelerator.simulate`.
 
         Raises
         ------
@@ -128,14 +137,14 @@ class Session:
         with step(f"simulating {len(bound)} inputs of {self._model.design.program.name}"):
             runs = self._simulation.run_batch(bound, self._model.captured.var_vals, advance)
         each = (time.perf_counter() - started) / max(1, len(runs))
-        return [self._result(run, each) for run in runs]
+        return [self._result(run, each, codes) for run in runs]
 
-    def _result(self, run: Run, seconds: float) -> SimulationResult:
+    def _result(self, run: Run, seconds: float, codes: bool | None) -> SimulationResult:
         self.runs += 1
         self._run_seconds += seconds
         cycles = Cycles(run.load, run.compute, run.readback, run.kernels)
-        output = self._model.captured.restore(list(run.outputs))
-        return SimulationResult(output, cycles, self.engine, seconds)
+        output, raw = (self._model.restored(run.outputs, choice) for choice in (codes, True))
+        return SimulationResult(output, cycles, self.engine, seconds, raw)
 
 
 class OpenSessions:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper, numpy_helper
 
+from tg2hdl_backend.arguments import MissingSizes, in_input_order
 from tg2hdl_backend.onnx.tensors import element_type
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.errors import InputError, UnsupportedError
@@ -111,9 +112,10 @@ def resolve_inputs(
     used: set[str] = set()
     for info in kept:
         shape = info.type.tensor_type.shape.dim
-        if batch is not None and shape and shape[0].dim_param:
+        if batch is not None and shape and _is_name(shape[0].dim_param):
             sizes.setdefault(shape[0].dim_param, batch)
     specs = []
+    missing: list[tuple[str, int, str]] = []
     for info in kept:
         where = f"input {info.name!r} of {file.name}"
         if info.type.WhichOneof("value") != "tensor_type":
@@ -135,11 +137,18 @@ def resolve_inputs(
                 [d.dim_value for d in tensor.shape.dim], helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             )
             continue
-        shape = [_size(info, n, batch, sizes, used, file) for n in range(len(tensor.shape.dim))]
+        shape = []
+        for axis, dim in enumerate(tensor.shape.dim):
+            size = _size(info, axis, batch, sizes, used)
+            if size is None:
+                missing.append((info.name, axis, dim.dim_param))
+            shape.append(size or 1)
         for dim, size in zip(tensor.shape.dim, shape, strict=True):
             dim.Clear()
             dim.dim_value = size
         specs.append(TensorSpec(info.name, tuple(shape), element_type(tensor.elem_type, where)))
+    if missing:
+        raise _missing_sizes(missing, file)
     first = {s.name: s.shape[0] for s in specs if s.shape}
     if batch is not None and first and batch not in first.values():
         name, size = next(iter(first.items()))
@@ -150,7 +159,7 @@ def resolve_inputs(
         )
     unused = set(dims) - used
     if unused:
-        symbolic = sorted(used) or ["none"]
+        symbolic = [name for name in sorted(used) if _is_name(name)] or ["none"]
         raise InputError(
             f"no dimension of {file.name} is named {sorted(unused)[0]!r}",
             where=str(file),
@@ -167,23 +176,27 @@ def resolve_inputs(
 
 
 def example_sizes(
-    graph: GraphProto, shapes: Sequence[tuple[int, ...]], fixed: Collection[str], file: Path
+    graph: GraphProto, examples: Sequence[Any] | Mapping[str, Any], fixed: Collection[str], file: Path
 ) -> dict[str, int]:
     """Sizes of symbolic dimensions, by name, as example inputs of the same number of dimensions have them.
 
     Raises
     ------
     InputError
-        When two examples give one dimension different sizes.
+        When two examples give one dimension different sizes, or for a name that is not an input.
     """
     known = {i.name for i in graph.initializer} | set(fixed)
+    inputs = [i for i in graph.input if i.name not in known]
+    if isinstance(examples, Mapping):
+        examples = in_input_order(examples, [i.name for i in inputs], "the examples")
     sizes: dict[str, int] = {}
-    for info, shape in zip((i for i in graph.input if i.name not in known), shapes, strict=False):
+    for info, example in zip(inputs, examples, strict=False):
+        shape = tuple(np.shape(example))
         dims = info.type.tensor_type.shape.dim
         if len(dims) != len(shape):
             continue
         for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
-            name = dim.dim_param or f"{info.name}.{axis}"
+            name = dim.dim_param if _is_name(dim.dim_param) else f"{info.name}.{axis}"
             if dim.HasField("dim_value") and dim.dim_value > 0:
                 continue
             if sizes.setdefault(name, size) != size:
@@ -203,21 +216,42 @@ def _is_empty(info: ValueInfoProto, batch: int | None, sizes: dict[str, int]) ->
     return sized and any(d.dim_value == 0 for d in dims) and not given
 
 
+def _is_name(text: str) -> bool:
+    """Whether a symbolic size names one dimension: exporters write ``?`` for any, also twice."""
+    return any(c.isalnum() for c in text)
+
+
 def _size(
-    info: ValueInfoProto, axis: int, batch: int | None, sizes: dict[str, int], used: set[str], file: Path
-) -> int:
+    info: ValueInfoProto, axis: int, batch: int | None, sizes: dict[str, int], used: set[str]
+) -> int | None:
+    """Size of a dimension: its own, that given for ``INPUT.AXIS`` or for its name, or the batch; None without."""
     dim = info.type.tensor_type.shape.dim[axis]
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
-    name = dim.dim_param or f"{info.name}.{axis}"
-    used.add(name)
-    if name in sizes:
-        return sizes[name]
-    if axis == 0 and batch is not None:
-        return batch
-    what = f"is symbolic: {name}" if dim.dim_param else "has no size and no name"
-    raise InputError(
-        f"dimension {axis} of input {info.name!r} {what}",
-        where=str(file),
-        hint=("give batch=1, or " if axis == 0 else "give ") + f"dims={{{name!r}: size}}",
-    )
+    names = [f"{info.name}.{axis}", *filter(None, [dim.dim_param])]
+    used.update(names if not _is_name(dim.dim_param) or names[0] in sizes else names[1:])
+    found = next((sizes[name] for name in names if name in sizes), None)
+    return batch if found is None and axis == 0 else found
+
+
+def _missing_sizes(missing: Sequence[tuple[str, int, str]], file: Path) -> MissingSizes:
+    """Error about dimensions without a size, given as input, axis and symbolic name."""
+    dims: dict[str, int] = {}
+    for name, axis, symbol in missing:
+        dims.setdefault(symbol if _is_name(symbol) else f"{name}.{axis}", axis)
+    texts = [
+        f"dimension {axis} of input {name!r} "
+        + (f"is symbolic: {symbol}" if symbol else "has no size and no name")
+        for name, axis, symbol in missing
+    ]
+    every = "{" + ", ".join(f"{name!r}: size" for name in dims) + "}"
+    first = next((name for name, axis in dims.items() if axis == 0), "")
+    rest = "{" + ", ".join(f"{name!r}: size" for name in dims if name != first) + "}"
+    hint = f"give dims={every}"
+    if first and len(dims) == 1:
+        hint = f"give batch=1, or dims={every}"
+    elif first:
+        hint = f"give batch=1 and dims={rest}, or dims={every}"
+    error = MissingSizes("; ".join(texts), where=str(file), hint=hint)
+    error.dims, error.first = tuple(dims), first
+    return error

@@ -37,11 +37,11 @@ class OnnxModel:
     batch : int, optional
         Size of first dimensions without a size.
     dims : mapping of str to int, optional
-        Sizes of symbolic dimensions by name; of one without a name by ``INPUT.AXIS``, e.g. ``x.1``.
+        Sizes of symbolic dimensions by name or by ``INPUT.AXIS``, e.g. ``x.1``, which goes first.
     fixed : mapping of str to array, optional
         Values of graph inputs that become constants, such as axes or shapes.
-    examples : arrays
-        Example inputs in the order of the graph, whose shapes give sizes to the dimensions that have none yet.
+    examples : arrays, or mapping of str to array
+        Example inputs in the order of the graph or by name: their shapes give sizes to dimensions that have none yet.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class OnnxModel:
         batch: int | None = None,
         dims: Mapping[str, int] | None = None,
         fixed: Mapping[str, Any] | None = None,
-        examples: Sequence[Any] = (),
+        examples: Sequence[Any] | Mapping[str, Any] = (),
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(f"{path!r:.60} is no path of an ONNX file", hint="give e.g. 'model.onnx'")
@@ -80,8 +80,7 @@ class OnnxModel:
         proto = read_file(file)
         self.__name__ = file.stem
         self._fixed = fixed_values(proto.graph, dict(fixed or {}), file)
-        shapes = [tuple(np.shape(e)) for e in examples]
-        sizes = {**example_sizes(proto.graph, shapes, self._fixed, file), **(dims or {})}
+        sizes = {**example_sizes(proto.graph, examples, self._fixed, file), **(dims or {})}
         self.inputs: tuple[TensorSpec, ...] = resolve_inputs(proto, batch, sizes, self._fixed, file)
         self.input_names = tuple(s.name for s in self.inputs)
         self.output_names = tuple(o.name for o in proto.graph.output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ __all__ = [
     "check_arity",
     "example_values",
     "numpy_of",
+    "parameter_names",
     "spec_of",
     "stored",
     "tinygrad_dtype",
@@ -207,6 +208,18 @@ def check_arity(model: Callable[..., Any], examples: Sequence[Any]) -> tuple[str
         )
     names = [p.name for p in positional[: len(examples)]]
     return tuple(names + [f"x{n}" for n in range(len(names), len(examples))])
+
+
+def parameter_names(model: Any, given: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names of a model's inputs: those of its file, or its parameters without optional ones that are not `given`."""
+    if hasattr(model, "input_names"):
+        return tuple(model.input_names)
+    try:
+        parameters = inspect.signature(model).parameters.values()
+    except (TypeError, ValueError):
+        return tuple(given)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return tuple(p.name for p in positional if p.default is p.empty or p.name in given)
 
 
 def model_name(model: Any) -> str:

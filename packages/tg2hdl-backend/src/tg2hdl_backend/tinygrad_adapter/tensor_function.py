@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from keyword import iskeyword
 from typing import Any
 
 from tinygrad import Tensor
@@ -28,6 +29,7 @@ class TensorFunction:
     Attributes
     ----------
     inputs : tuple of TensorSpec
+    input_names : tuple of str
     """
 
     def __init__(self, graph: TensorGraph) -> None:
@@ -37,8 +39,14 @@ class TensorFunction:
             TensorSpec(name, graph.nodes[n].shape, graph.nodes[n].dtype)
             for name, n in zip(graph.input_names, graph.inputs, strict=True)
         )
+        self.input_names = graph.input_names
+        # A file's names need not be Python's.
+        named = all(n.isidentifier() and not iskeyword(n) for n in self.input_names)
         self.__signature__ = inspect.Signature(
-            [inspect.Parameter(s.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for s in self.inputs]
+            [
+                inspect.Parameter(s.name if named else f"x{n}", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                for n, s in enumerate(self.inputs)
+            ]
         )
         device = default_device()
         self._constants = {

@@ -45,6 +45,7 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
         For an operation that a graph of tensors cannot express, such as an update in place.
     """
     function, names = called_function(model, example_inputs)
+    names = getattr(function, "input_names", names)
     specs = [spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)]
     device = default_device()
     arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype), device=device) for s in specs]

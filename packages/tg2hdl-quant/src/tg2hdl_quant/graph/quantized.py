@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph.border import quantize_border
 from tg2hdl_quant.graph.import_report import ImportReport
@@ -22,7 +23,7 @@ from tg2hdl_quant.graph.steps import FLOAT, plan_storage
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
-__all__ = ["QuantizedGraph", "quantize_graph"]
+__all__ = ["QuantizedGraph", "border_types", "quantize_graph"]
 
 Array = npt.NDArray[Any]
 
@@ -38,24 +39,35 @@ class QuantizedGraph:
     inputs, outputs : tuple of Value
         Scales at the borders.
     report : QuantizationReport or ImportReport
+    input_types, output_types : tuple of DType
+        Types of the inputs and outputs of the model that was quantized.
     """
 
     graph: TensorGraph
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     report: QuantizationReport | ImportReport
+    input_types: tuple[DType, ...]
+    output_types: tuple[DType, ...]
 
     def quantize_input(self, number: int, x: npt.ArrayLike) -> Array:
         """Integers of an input: rounded half to even, clipped."""
         return quantize_border(self.graph, self.inputs[number], number, x)
 
     def dequantize(self, number: int, integers: npt.ArrayLike) -> Array:
-        """Values of an output; integers of the model stay integers."""
-        value = self.outputs[number]
+        """Values of an output in the type of the quantized model; values stay what they are.
+
+        Integers of the model, such as class numbers, stay integers.
+        """
+        value, declared = self.outputs[number], self.output_types[number]
         codes = np.asarray(integers)
-        if codes.dtype.kind != "f":
-            codes = codes.astype(np.int64) - value.zero
-        return np.asarray(codes * value.scale + value.offset, np.float32)
+        scaled = value.zero or np.any(value.scale != 1) or np.any(value.offset)
+        if codes.dtype.kind not in "iu" or not (scaled or declared.is_float):
+            return codes.astype(declared.numpy())
+        values = (codes.astype(np.int64) - value.zero) * value.scale + value.offset
+        if not declared.is_float:
+            return np.rint(values).astype(declared.numpy())
+        return np.asarray(values, np.float32).astype(declared.numpy())
 
     def reference(self, *integers: npt.ArrayLike) -> list[Array]:
         """Outputs in numpy for integer inputs whose first axis counts samples."""
@@ -103,4 +115,10 @@ def quantize_graph(
     rounding = WeightRounding(options.weight_rounding, simple, arrays)
     lowered = Lowering(simple, plan, observed, method, options, rounding, mean).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
-    return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report)
+    return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report, *border_types(graph))
+
+
+def border_types(graph: TensorGraph) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
+    """Types of the inputs and of the outputs of a graph."""
+    inputs, outputs = (tuple(graph.nodes[n].dtype for n in b) for b in (graph.inputs, graph.outputs))
+    return inputs, outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_quant.graph.import_report import ImportReport
-from tg2hdl_quant.graph.quantized import QuantizedGraph
+from tg2hdl_quant.graph.quantized import QuantizedGraph, border_types
 from tg2hdl_quant.graph.simplify import prune, simplify
 from tg2hdl_quant.imported.concatenation import split_concatenations
 from tg2hdl_quant.imported.lower import ImportLowering
@@ -47,4 +47,5 @@ def import_graph(graph: TensorGraph, *, allow_float: bool = True) -> QuantizedGr
             where=f"model {graph.name}",
             hint="allow float for them, or take them out of the model",
         )
-    return QuantizedGraph(integer, inputs, outputs, ImportReport(tuple(lowering.how), names))
+    report = ImportReport(tuple(lowering.how), names)
+    return QuantizedGraph(integer, inputs, outputs, report, *border_types(graph))

@@ -167,7 +167,7 @@ def measure(
             report("simulating")
             run = accelerator.simulate(*arrays, engine=engine)
             row.simulated = run.cycles.compute
-            row.exact = same_bits(run.output, accelerator.golden(*arrays))
+            row.exact = same_bits(run.codes, accelerator.golden(*arrays, codes=True))
         if synthesize is not None:
             row.synthesis = accelerator.synthesize(progress=report, **synthesize).to_dict()
     except Tg2hdlError as error:

@@ -69,6 +69,11 @@ _OPTIONS = (
         help="Compute the quantizers of an ONNX file in float, as they are defined, not in integers.",
     ),
     click.option(
+        "--codes",
+        is_flag=True,
+        help="Outputs of a quantized model as codes, not as the values that they stand for.",
+    ),
+    click.option(
         "--multipliers",
         type=click.IntRange(1),
         help="Hardware multipliers; kernels share them.  [default: 1]",
@@ -158,6 +163,7 @@ def compile_file(
     schedule: str | None,
     units: tuple[str, ...],
     keep_float: bool = False,
+    codes: bool = False,
     ports: tuple[str, ...] = (),
     part: str | None = None,
     on_chip_bits: int | None = None,
@@ -194,6 +200,7 @@ def compile_file(
         options=options,
         name=file.label,
         part=part,
+        codes=codes,
     )
     return file, examples, accelerator
 

@@ -153,7 +153,7 @@ def _simulate(
         results = session.run_batch(sets, advance=advance)
     with progress_bar(progress, "comparing with the golden model", runs) as advance:
         for number, (values, result) in enumerate(zip(sets, results, strict=True)):
-            if not same_bits(result.output, accelerator.golden(*values)):
+            if not same_bits(result.codes, accelerator.golden(*values, codes=True)):
                 raise SimulationError(
                     f"hardware and golden model of {accelerator.name} differ in run {number}",
                     hint="please report this with the model file: they must agree in every bit",

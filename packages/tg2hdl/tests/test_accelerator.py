@@ -166,7 +166,7 @@ REFUSED = [
         InputError,
         "bad input: tg2hdl.compile has no option 'unknown_option'\n"
         f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
-        "  hint: choose one of: weights, multipliers, options, name, part",
+        "  hint: choose one of: weights, multipliers, options, name, part, codes, batch, dims, fixed, keep_float",
     ),
     (
         lambda: tg2hdl.compile(affine, X, unroll_factor=2),

@@ -31,7 +31,7 @@ def in_input_order(given: Mapping[str, Any], names: Sequence[str], source: str) 
     Parameters
     ----------
     given : mapping of str to array
-        By the names of the inputs; or ``arr_0, arr_1, ...`` in their order, the names that `numpy.savez` gives to arrays
+        By the names of the inputs; or ``arr_0, arr_1, ...`` in their order, the names that `numpy.savez` gives arrays
         without one.
     names : sequence of str
         Of the model's inputs, in their order.

@@ -133,14 +133,14 @@ def test_inputs_by_name() -> None:
     with pytest.raises(InputError) as error:
         accelerator.golden({"c": two, "b": one})
     assert str(error.value) == (
-        "bad input: the dict of inputs has an array 'c', which is not an input of the model\n"
+        "bad input: the dict of inputs: 'c' is not an input of the model\n"
         "  at: the dict of inputs\n  note: it has c, b\n  hint: name the arrays as the inputs: b, a"
     )
-    with pytest.raises(InputError, match="the dict of inputs has no array for input 'a'"):
+    with pytest.raises(InputError, match="the dict of inputs: no array for input 'a'"):
         accelerator.golden({"b": one})
-    with pytest.raises(InputError, match="has an array 'arr_0', which is not an input"):
+    with pytest.raises(InputError, match="'arr_0' is not an input"):
         accelerator.golden({"arr_0": one, "arr_1": two, "arr_2": two})
-    with pytest.raises(InputError, match="the dict of example inputs has an array 'A'"):
+    with pytest.raises(InputError, match="the dict of example inputs: 'A' is not an input"):
         tg2hdl.compile(model, {"A": two, "b": one})
 
 

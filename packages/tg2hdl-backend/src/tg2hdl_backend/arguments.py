@@ -51,9 +51,9 @@ def in_input_order(given: Mapping[str, Any], names: Sequence[str], source: str) 
     missing = [name for name in names if name not in given]
     if unknown or missing:
         message = (
-            f"{source} has an array {unknown[0]!r}, which is not an input of the model"
+            f"{source}: {unknown[0]!r} is not an input of the model"
             if unknown
-            else f"{source} has no array for input {missing[0]!r}"
+            else f"{source}: no array for input {missing[0]!r}"
         )
         raise InputError(
             message,

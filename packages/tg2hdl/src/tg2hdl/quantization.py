@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl.progress import step
-from tg2hdl_backend import TensorFunction, tensor_graph
+from tg2hdl_backend import TensorFunction, TensorSpec, tensor_graph
+from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, QuantizeOptions, quantize_graph
 from tg2hdl_quant.imported import ImportReport, import_graph
 
-__all__ = ["QuantizedModel", "integer_model", "quantize"]
+__all__ = ["QuantizedModel", "first_samples", "integer_model", "quantize", "samples_as_declared"]
 
 Array = npt.NDArray[Any]
 
@@ -131,9 +133,11 @@ def quantize(
     ----------
     model : callable or path
         As for `tg2hdl.compile`: a function of Tensors, an object with ``__call__``, an `OnnxModel` or an ONNX file.
-    samples : array, or tuple of arrays
-        One array per input; its first axis counts samples.  The model gets one sample at a time, with a batch axis of
-        size 1 in front; with ``batched=False`` exactly ``samples[i]``.
+    samples : array, tuple of arrays, or mapping of str to array
+        One array per input, in their order or by name; its first axis counts samples.  The model gets one sample at a
+        time, with a batch axis of size 1 in front unless a file declares an input of the sample's own shape.
+    batched : bool
+        Whether to add that axis; without, the model gets exactly ``samples[i]``.
     bits : int or mapping of str to int, optional
         Width of activations and weights (bits, 2 to 16); 8 unless given.  A mapping gives widths of the weights of
         single layers by the names of the report, as the option `layers`.
@@ -167,15 +171,24 @@ def quantize(
     if bits is not None:
         further["layers" if isinstance(bits, Mapping) else "bits"] = bits
     chosen = replace(options or QuantizeOptions(), **further)
-    arrays = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
-    if batched:
-        arrays = [a[:, None] for a in arrays]
+    given: dict[str, Array] | list[Array]
+    if isinstance(samples, Mapping):
+        given = {name: _array(s) for name, s in samples.items()}
+    else:
+        given = [_array(s) for s in (samples if isinstance(samples, tuple) else (samples,))]
     if isinstance(model, str | PathLike):
         from tg2hdl_backend import OnnxModel
 
-        model = OnnxModel(model, examples=[a[0] for a in arrays])
-    if hasattr(model, "example_inputs"):
-        arrays = _as_declared(model.example_inputs(), arrays)
+        model = OnnxModel(model, examples=first_samples(given, batched))
+    arrays = (
+        list(in_input_order(given, parameter_names(model, given), "the dict of samples"))
+        if isinstance(given, dict)
+        else given
+    )
+    if hasattr(model, "inputs"):
+        arrays = samples_as_declared(model.inputs, arrays, batched)
+    elif batched:
+        arrays = [a[:, None] for a in arrays]
     with step(f"quantizing with {len(arrays[0])} samples"):
         graph = tensor_graph(model, *(a[0] for a in arrays))
         made = quantize_graph(graph, arrays, chosen, labels)
@@ -226,22 +239,49 @@ def integer_model(
     return QuantizedModel(found, getattr(model, "output_names", None))
 
 
-def _as_declared(examples: Sequence[Any], arrays: list[Array]) -> list[Array]:
-    """Samples in the shapes and types that a file declares; whole numbers become floats where it takes floats."""
-    if len(examples) != len(arrays):
-        raise InputError(f"samples for {len(arrays)} inputs, the model has {len(examples)}")
-    found = []
-    for number, (example, array) in enumerate(zip(examples, arrays, strict=True)):
-        declared = np.asarray(example)
-        if array.shape[1:] != declared.shape:
-            raise InputError(
-                f"samples of input {number} have shape {array.shape}",
-                where=f"input {number}",
-                hint=f"expected (samples, {', '.join(map(str, declared.shape))}), with the batch axis of one sample",
-            )
-        found.append(
-            array.astype(declared.dtype) if declared.dtype.kind == "f" and array.dtype.kind in "iu" else array
+def first_samples(samples: Sequence[Any] | Mapping[str, Any], batched: bool) -> list[Any] | dict[str, Any]:
+    """Example inputs for the sizes of a file: the first sample, with a batch axis where there may be one."""
+    if isinstance(samples, Mapping):
+        return dict(zip(samples, first_samples(list(samples.values()), batched), strict=True))
+    shapes = [(1,) * batched + np.shape(a)[1:] for a in samples]
+    return [np.broadcast_to(np.float32(0), shape) for shape in shapes]
+
+
+def samples_as_declared(specs: Sequence[TensorSpec], arrays: Sequence[Array], batched: bool) -> list[Array]:
+    """Samples in the shapes and types that a file declares; whole numbers become floats where it takes floats.
+
+    Parameters
+    ----------
+    batched : bool
+        Whether samples may lack a first axis of size 1.
+
+    Raises
+    ------
+    InputError
+        For another number of arrays, or another shape.
+    """
+    if len(specs) != len(arrays):
+        raise InputError(
+            f"samples for {len(arrays)} inputs, the model has {len(specs)}",
+            hint="give an array for each of: " + ", ".join(s.name for s in specs),
         )
+    found = []
+    for spec, given in zip(specs, arrays, strict=True):
+        array = np.asarray(given)
+        lacks_axis = batched and (1, *array.shape[1:]) == spec.shape
+        if array.shape[1:] != spec.shape and not lacks_axis:
+            shapes = [("samples", *spec.shape)]
+            if batched and spec.shape[:1] == (1,):
+                shapes.append(("samples", *spec.shape[1:]))
+            raise InputError(
+                f"samples of input {spec.name!r} have shape {array.shape}",
+                where=f"input {spec.name!r}",
+                hint="expected " + " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes),
+            )
+        if lacks_axis and array.shape[1:] != spec.shape:
+            array = array[:, None]
+        dtype = spec.dtype.numpy()
+        found.append(array.astype(dtype) if spec.dtype.is_float and array.dtype.kind in "iu" else array)
     return found
 
 

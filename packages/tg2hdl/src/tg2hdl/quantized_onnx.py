@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl.quantization import QuantizedModel, integer_model
+from tg2hdl.quantization import QuantizedModel, first_samples, integer_model, samples_as_declared
+from tg2hdl_backend import TensorSpec
+from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, calibration_method
@@ -93,10 +95,14 @@ class QuantizedFile:
 
 def write_quantized_onnx(
     path: str | PathLike[str],
-    samples: Sequence[npt.ArrayLike],
+    samples: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
     target: str | PathLike[str],
     options: QuantizeOptions | None = None,
     labels: npt.ArrayLike | None = None,
+    *,
+    batched: bool = True,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> QuantizedFile:
     """Quantize an ONNX file to 8-bit activations, and compare ONNX Runtime with the integers of the result.
 
@@ -104,8 +110,12 @@ def write_quantized_onnx(
 
     Parameters
     ----------
-    samples : sequence of arrays
-        One array per input; its first axis counts samples, without a batch axis.
+    samples : sequence of arrays, or mapping of str to array
+        One array per input, in their order or by name; its first axis counts samples.
+    batched : bool
+        As for `tg2hdl.quantize`.
+    batch, dims
+        As for `OnnxModel`, where the samples do not give the sizes.
     options : QuantizeOptions, optional
         Of these `weight_bits`, `layers` (by node), `per_channel`, `calibration`, `requantization` and `seed`; rounding
         is that of ONNX, half to even.
@@ -140,13 +150,20 @@ def write_quantized_onnx(
             f"weights of {wide[0]} bits: codes of weights in ONNX files have up to 8",
             hint="write a .npz file",
         )
+    from tg2hdl_backend import OnnxModel
+
+    model = OnnxModel(path, batch=batch, dims=dims, examples=first_samples(samples, batched))
+    if isinstance(samples, Mapping):
+        samples = in_input_order(samples, model.input_names, "the dict of samples")
+    arrays = samples_as_declared(model.inputs, [np.asarray(s) for s in samples], batched)
     with TemporaryDirectory() as folder:
-        return _write(Path(path), samples, Path(target), options, labels, Path(folder))
+        return _write(Path(path), model.inputs, arrays, Path(target), options, labels, Path(folder))
 
 
 def _write(
     path: Path,
-    samples: Sequence[npt.ArrayLike],
+    specs: Sequence[TensorSpec],
+    samples: Sequence[Array],
     target: Path,
     options: QuantizeOptions,
     labels: npt.ArrayLike | None,
@@ -156,14 +173,8 @@ def _write(
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    from tg2hdl_backend import OnnxModel
-
-    specs = OnnxModel(path, batch=1).inputs
     arrays = checked_samples(
-        [s.name for s in specs],
-        [s.shape for s in specs],
-        [s.dtype.numpy() for s in specs],
-        [np.asarray(s)[:, None] for s in samples],
+        [s.name for s in specs], [s.shape for s in specs], [s.dtype.numpy() for s in specs], samples
     )
     right = checked_labels(labels, len(arrays[0]))
     names = [s.name for s in specs]
@@ -314,7 +325,7 @@ def _measured(
 ) -> QuantizedFile:
     from tg2hdl_backend import OnnxModel
 
-    model = integer_model(OnnxModel(target, batch=1))
+    model = integer_model(OnnxModel(target, examples=[a[0] for a in arrays]))
     chosen = np.linspace(0, len(feeds) - 1, min(_MEASURED, len(feeds))).astype(int)
     before, after = _session(path), _session(target)
     expected = np.array([before.run(None, feeds[n])[0] for n in chosen])

@@ -188,11 +188,13 @@ def example_sizes(
     known = {i.name for i in graph.initializer} | set(fixed)
     inputs = [i for i in graph.input if i.name not in known]
     if isinstance(examples, Mapping):
-        examples = in_input_order(examples, [i.name for i in inputs], "the examples")
+        examples = in_input_order(examples, [i.name for i in inputs], "inputs by name")
     sizes: dict[str, int] = {}
     for info, example in zip(inputs, examples, strict=False):
         shape = tuple(np.shape(example))
         dims = info.type.tensor_type.shape.dim
+        if len(shape) == len(dims) + 1 and shape[0] == 1:
+            shape = shape[1:]  # A sample with a batch axis that the file does not declare.
         if len(dims) != len(shape):
             continue
         for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):

@@ -20,25 +20,40 @@ from tg2hdl.cli.families import FAMILY, complete_file, completes
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
-from tg2hdl.random_inputs import random_inputs as random_arrays
-from tg2hdl_backend import example_values
+from tg2hdl_backend.arguments import MissingSizes
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
 
 __all__ = [
     "compile_file",
     "kernel_table",
-    "load_set",
+    "load_file",
     "output_folder",
     "progress_bar",
-    "random_inputs",
-    "run_inputs",
+    "sizes",
     "stage",
-    "with_input_options",
+    "with_file_options",
     "with_model_options",
 ]
 
 
+_FILE_OPTIONS = (
+    click.option("--batch", type=click.IntRange(1), help="Size of an ONNX file's symbolic first dimension."),
+    click.option(
+        "--dim",
+        "dims",
+        metavar="NAME=SIZE",
+        multiple=True,
+        help="Size of a symbolic dimension of an ONNX file, by name or as INPUT.AXIS; once per dimension.",
+    ),
+    click.option(
+        "--fix",
+        "fixed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
+    ),
+)
 _OPTIONS = (
     click.argument("model", metavar="FILE[:NAME]", shell_complete=complete_file),
     click.option(
@@ -48,21 +63,7 @@ _OPTIONS = (
         multiple=True,
         help="Dtype and shape of an input, e.g. int8:1x784; once per parameter.  [default: `example_inputs`]",
     ),
-    click.option("--batch", type=click.IntRange(1), help="Size of an ONNX file's symbolic first dimension."),
-    click.option(
-        "--dim",
-        "dims",
-        metavar="NAME=SIZE",
-        multiple=True,
-        help="Size of a symbolic dimension of an ONNX file, once per name; INPUT.AXIS names one without a name.",
-    ),
-    click.option(
-        "--fix",
-        "fixed",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
-    ),
+    *_FILE_OPTIONS,
     click.option(
         "--keep-float",
         is_flag=True,
@@ -148,6 +149,13 @@ def with_model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def with_file_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options about an ONNX file that `load_file` takes."""
+    for option in reversed(_FILE_OPTIONS):
+        function = option(function)
+    return function
+
+
 def compile_file(
     model: str,
     inputs: tuple[str, ...],
@@ -171,7 +179,7 @@ def compile_file(
     memory: Any = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_model_file(model, batch, dict(map(_size, dims)), dict(map(_fixed, fixed)), keep_float)
+    file = load_file(model, batch, dims, fixed, keep_float)
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(
@@ -205,12 +213,36 @@ def compile_file(
     return file, examples, accelerator
 
 
+def load_file(
+    model: str,
+    batch: int | None,
+    dims: tuple[str, ...],
+    fixed: tuple[str, ...],
+    keep_float: bool = False,
+    examples: Any = (),
+) -> ModelFile:
+    """The model of a file, for the texts of the options; the hint for missing sizes names the options."""
+    try:
+        return load_model_file(model, batch, sizes(dims), dict(map(_fixed, fixed)), keep_float, examples)
+    except MissingSizes as error:
+        rest = " ".join(f"--dim {name}=SIZE" for name in error.dims if name != error.first)
+        hint = "give " + " ".join(filter(None, ["--batch 1" if error.first else "", rest]))
+        if error.first:
+            hint += (" or, in place of --batch, " if rest else " or ") + f"--dim {error.first}=SIZE"
+        raise InputError(error.message, where=error.where, notes=error.notes, hint=hint) from error
+
+
 def _unit(text: str) -> tuple[str, str]:
     """Op and unit of ``OP=UNIT``."""
     op, _, unit = text.partition("=")
     if not op or not unit:
         raise InputError(f"--unit {text!r} is not of the form OP=UNIT", hint="e.g. --unit add=fp32.add.fast")
     return op, unit
+
+
+def sizes(texts: tuple[str, ...]) -> dict[str, int]:
+    """Sizes of dimensions by name, of the options ``--dim``."""
+    return dict(map(_size, texts))
 
 
 def _size(text: str) -> tuple[str, int]:
@@ -234,102 +266,6 @@ def _fixed(text: str) -> tuple[str, np.ndarray]:
             hint="e.g. --fix axes=[0,1], --fix k=3 or --fix pads=pads.npy",
         ) from error
     return name, array
-
-
-def random_inputs(accelerator: Accelerator, seed: int) -> tuple[np.ndarray, ...]:
-    """Random arrays for the inputs of a model."""
-    return random_arrays(accelerator.captured.inputs, seed)
-
-
-def with_input_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options ``--data`` and ``--seed``, which `run_inputs` takes."""
-    for option in (
-        click.option("--seed", type=click.IntRange(0), help="Random inputs of this seed."),
-        click.option(
-            "--data",
-            multiple=True,
-            metavar="FILE.npy",
-            help="Contents of an input; once per parameter.  [default: the values of `example_inputs`]",
-            shell_complete=complete_file,
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def run_inputs(
-    file: ModelFile,
-    examples: tuple[Any, ...],
-    accelerator: Accelerator,
-    data: tuple[str, ...],
-    seed: int | None,
-    console: Console,
-) -> tuple[np.ndarray, ...]:
-    """Inputs of a run; says on `console` where they are from.
-
-    They are those of ``--data``, or random where ``--seed`` is given, or the values of the file's ``example_inputs``.
-    Zeros alone stand for shapes: then, and where a tensor has no contents, they are random with seed 0.
-    """
-    if data and seed is not None:
-        raise InputError(
-            "--data goes without --seed, which is for random inputs", hint="leave one of them out"
-        )
-    if data:
-        arrays = tuple(map(_load, data))
-        _say_inputs(console, ", ".join(data))
-        return arrays
-    arrays = random_inputs(accelerator, seed or 0)
-    drawn = f"random, seed {seed or 0}"
-    if seed is not None or examples is not file.example_inputs or file.path.suffix != ".py":
-        _say_inputs(console, drawn)
-        return arrays
-    declared = f"example_inputs of {file.path.name}"
-    values = example_values(examples)
-    known = [value for value in values if value is not None]
-    if not any(map(np.any, known)):
-        _say_inputs(console, f"{drawn} ({declared} has no values but zeros)")
-        return arrays
-    empty = "" if len(known) == len(values) else f"; {drawn} for tensors without contents"
-    _say_inputs(console, declared + empty)
-    return tuple(a if v is None else v for a, v in zip(arrays, values, strict=True))
-
-
-def _say_inputs(console: Console, source: str) -> None:
-    console.print(f"inputs: {source}", highlight=False, markup=False, soft_wrap=True)
-
-
-def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]]:
-    """Inputs of many runs: a ``.npz`` file with an array per input of the model, or a ``.npy`` file for a single one.
-
-    The first axis of each array counts the runs.  Arrays are matched with the inputs by name, else in their order.
-    """
-    specs = accelerator.captured.inputs
-    found = _load(path, many=True)
-    arrays = dict(found) if isinstance(found, np.lib.npyio.NpzFile) else {"": found}
-    names = [spec.name for spec in specs]
-    ordered = [arrays[name] for name in names] if set(names) == set(arrays) else list(arrays.values())
-    shapes = [array.shape for array in ordered]
-    fits = [s[1:] for s in shapes] == [tuple(spec.shape) for spec in specs]
-    if not fits or len({shape[:1] for shape in shapes}) != 1 or not shapes[0][0]:
-        wanted = ", ".join(f"{spec.name} {('runs', *spec.shape)}".replace("'", "") for spec in specs)
-        raise InputError(
-            f"{path} has the shapes {', '.join(map(str, shapes))}",
-            where=accelerator.name,
-            hint=f"give an array per input, whose first axis counts the runs: {wanted}",
-        )
-    return list(zip(*ordered, strict=True))
-
-
-def _load(path: str, many: bool = False) -> Any:
-    if not Path(path).is_file():
-        raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
-    try:
-        found = np.load(path, allow_pickle=False)
-        return found if many else np.asarray(found)
-    except (ValueError, EOFError) as error:
-        raise InputError(
-            f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
-        ) from None
 
 
 def kernel_table(accelerator: Accelerator, title: str) -> Table:

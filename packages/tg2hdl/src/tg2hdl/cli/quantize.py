@@ -11,13 +11,15 @@ import numpy as np
 from click.core import ParameterSource
 from rich.console import Console
 
-from tg2hdl.cli.common import stage
+from tg2hdl.cli.common import load_file, sizes, stage, with_file_options
+from tg2hdl.cli.inputs import in_order, read_arrays, read_file
 from tg2hdl.cli.output import consoles, with_json, write_json
-from tg2hdl.model_file import load_model_file
-from tg2hdl.quantization import quantize
+from tg2hdl.model_file import ModelFile
+from tg2hdl.quantization import first_samples, quantize
 from tg2hdl.quantized_file import save_quantized
-from tg2hdl.quantized_onnx import QuantizedFile, write_quantized_onnx
+from tg2hdl.quantized_onnx import write_quantized_onnx
 from tg2hdl.width_search import WidthSearch, search_widths
+from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
 from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
 
@@ -39,8 +41,14 @@ Examples:
     "--samples",
     required=True,
     metavar="FILE",
-    help="Inputs, the first axis counts samples: .npy, or .npz with one array per input.",
+    help="Inputs, the first axis counts samples: .npy, or .npz with one array per input, by name.",
 )
+@click.option(
+    "--no-batch",
+    is_flag=True,
+    help="Samples are whole inputs: no batch axis of size 1 is put in front, as for recurrent states.",
+)
+@with_file_options
 @click.option("--labels", metavar="FILE", help="Correct class of each sample (.npy), for accuracies.")
 @click.option("--bits", type=int, default=8, show_default=True, help="Width of activations and weights.")
 @click.option("--weight-bits", type=int, help="Width of weights.  [default: --bits]")
@@ -85,6 +93,10 @@ Examples:
 def quantize_command(
     model: str,
     samples: str,
+    no_batch: bool,
+    batch: int | None,
+    dims: tuple[str, ...],
+    fixed: tuple[str, ...],
     labels: str | None,
     per_tensor: bool,
     layer_bits: tuple[str, ...],
@@ -103,9 +115,14 @@ def quantize_command(
     """
     console, progress = consoles(json_file)
     options["layers"] = dict(_layer_width(text) for text in layer_bits)
+    batched = not no_batch
+    given = read_file(samples)
+    source: dict[str, Any] = {"batch": batch, "dims": dims, "fixed": fixed}
+    targets = None if labels is None else read_arrays(labels, ["labels"])[0]
     if search:
         options |= {"per_channel": not per_tensor}
-        found = _searched(progress, model, samples, labels, multipliers, options)
+        file, arrays = _loaded(model, samples, given, batched, source)
+        found = _searched(progress, file, arrays, targets, multipliers, options | {"batched": batched})
         console.print(str(found), highlight=False, soft_wrap=True)
         if plot is not None:
             console.print(f"wrote {found.plot(plot)}", highlight=False)
@@ -119,19 +136,29 @@ def quantize_command(
             "--multipliers and --plot belong to --search", hint="tg2hdl compile has --multipliers"
         )
     if output is not None and output.endswith(".onnx"):
-        written = _write_onnx(
-            progress, model, _arrays(samples), labels, not per_tensor, Path(output), options
-        )
+        if fixed:
+            raise InputError(
+                "--fix goes without -o NAME.onnx, whose inputs are those of FILE",
+                hint="write a .npz file",
+            )
+        chosen = _onnx_options(model, Path(output), not per_tensor, options)
+        file, arrays = _loaded(model, samples, given, batched, source)
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        with stage(progress, f"quantizing {Path(model).stem}"):
+            written = write_quantized_onnx(
+                model, arrays, output, chosen, targets, batched=batched, batch=batch, dims=sizes(dims)
+            )
+        Path(output).with_suffix(".json").write_text(json.dumps(written.to_dict(), indent=2) + "\n")
         console.print(str(written), highlight=False, soft_wrap=True)
         for path in (Path(output), Path(output).with_suffix(".json")):
             console.print(f"wrote {path}", highlight=False)
         write_json(json_file, written.to_dict())
         return
-    file = load_model_file(model, batch=1 if model.endswith(".onnx") else None)
-    arrays = _arrays(samples)
-    targets = None if labels is None else _arrays(labels)[0]
+    file, arrays = _loaded(model, samples, given, batched, source)
     with stage(progress, f"quantizing {file.label}"):
-        q = quantize(file.model, arrays, labels=targets, per_channel=not per_tensor, **options)
+        q = quantize(
+            file.model, arrays, labels=targets, batched=batched, per_channel=not per_tensor, **options
+        )
     console.print(str(q.report), highlight=False, soft_wrap=True)
     target = Path(output or f"{file.label}.q.npz")
     if target.suffix != ".npz":
@@ -147,11 +174,19 @@ def quantize_command(
     write_json(json_file, q.report.to_dict())
 
 
+def _loaded(
+    model: str, path: str, given: Any, batched: bool, source: dict[str, Any]
+) -> tuple[ModelFile, tuple[np.ndarray, ...]]:
+    """The model, whose symbolic sizes are those of the samples unless given, and its samples in their order."""
+    file = load_file(model, **source, examples=first_samples(given, batched))
+    return file, in_order(path, given, parameter_names(file.model, given))
+
+
 def _searched(
     progress: Console,
-    model: str,
-    samples: str,
-    labels: str | None,
+    file: ModelFile,
+    samples: tuple[np.ndarray, ...],
+    labels: np.ndarray | None,
     multipliers: int | None,
     options: dict[str, Any],
 ) -> WidthSearch:
@@ -159,21 +194,11 @@ def _searched(
         raise InputError("--search chooses widths itself", hint="leave out --weight-bits and --layer-bits")
     left_out = ("weight_bits", "layers", *(("requantization",) if options["requantization"] is None else ()))
     chosen = {name: value for name, value in options.items() if name not in left_out}
-    file = load_model_file(model, batch=1 if model.endswith(".onnx") else None)
-    targets = None if labels is None else _arrays(labels)[0]
     with stage(progress, f"searching widths of {file.label}"):
-        return search_widths(file.model, _arrays(samples), labels=targets, multipliers=multipliers, **chosen)
+        return search_widths(file.model, samples, labels=labels, multipliers=multipliers, **chosen)
 
 
-def _write_onnx(
-    progress: Console,
-    model: str,
-    samples: tuple[np.ndarray, ...],
-    labels: str | None,
-    per_channel: bool,
-    target: Path,
-    options: dict[str, Any],
-) -> QuantizedFile:
+def _onnx_options(model: str, target: Path, per_channel: bool, options: dict[str, Any]) -> QuantizeOptions:
     if not model.endswith(".onnx"):
         raise InputError(
             f"{target.name} can only be written from an ONNX file, not from {model}",
@@ -185,13 +210,7 @@ def _write_onnx(
             f"--rounding {options['rounding']} in an ONNX file, which rounds half to even",
             hint="leave it out, or write a .npz file",
         )
-    chosen = QuantizeOptions(per_channel=per_channel, **options)
-    targets = None if labels is None else _arrays(labels)[0]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with stage(progress, f"quantizing {Path(model).stem}"):
-        written = write_quantized_onnx(model, samples, target, chosen, targets)
-    target.with_suffix(".json").write_text(json.dumps(written.to_dict(), indent=2) + "\n")
-    return written
+    return QuantizeOptions(per_channel=per_channel, **options)
 
 
 def _layer_width(text: str) -> tuple[str, int]:
@@ -199,16 +218,3 @@ def _layer_width(text: str) -> tuple[str, int]:
     if not equals or not bits.isdecimal():
         raise InputError(f"--layer-bits {text} is no width of a layer", hint="give e.g. --layer-bits fc1=4")
     return name, int(bits)
-
-
-def _arrays(path: str) -> tuple[np.ndarray, ...]:
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"no file {path!r}", hint="give a .npy or .npz file of numpy")
-    try:
-        loaded = np.load(file, allow_pickle=False)
-    except (ValueError, OSError) as error:
-        raise InputError(
-            f"{file.name} is no array file of numpy: {error}", hint="write it with numpy.save or numpy.savez"
-        ) from error
-    return (loaded,) if isinstance(loaded, np.ndarray) else tuple(loaded[name] for name in loaded.files)

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import compile_file, run_inputs, stage, with_input_options, with_model_options
+from tg2hdl.cli.common import compile_file, stage, with_model_options
 from tg2hdl.cli.families import ENGINE, PART, complete_file, part_for
+from tg2hdl.cli.inputs import run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.report import build_report, read_facts
 from tg2hdl.report.charts import plotly_script

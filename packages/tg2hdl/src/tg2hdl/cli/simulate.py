@@ -12,16 +12,9 @@ from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl.cli.common import (
-    compile_file,
-    load_set,
-    progress_bar,
-    run_inputs,
-    stage,
-    with_input_options,
-    with_model_options,
-)
+from tg2hdl.cli.common import compile_file, progress_bar, stage, with_model_options
 from tg2hdl.cli.families import ENGINE, complete_file
+from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.results import SimulationResult
 from tg2hdl_backend.agreement import Agreement
@@ -33,7 +26,7 @@ _EPILOG = """\b
 Examples:
   tg2hdl simulate model.py                       the values of `example_inputs`, the quickest engine
   tg2hdl simulate model.py --seed 1              random inputs
-  tg2hdl simulate model.py --data x.npy          inputs from numpy files, one per parameter
+  tg2hdl simulate model.py --data x.npy          inputs from numpy files: .npy per parameter, or .npz by name
   tg2hdl simulate model.py --set inputs.npz -o outputs.npz   many inputs, several at once
   tg2hdl simulate model.py --vcd run.vcd         a waveform; run.fst for GTKWave's compressed format
   tg2hdl simulate model.onnx --check             compare with tinygrad's own result, too
@@ -49,7 +42,8 @@ Examples:
     "many",
     metavar="FILE",
     shell_complete=complete_file,
-    help="Many runs: a .npz file with an array per input (.npy for a single input), whose first axis counts the runs.",
+    help="Many runs: a .npz file with an array per input, by name (.npy for a single input), whose first axis counts "
+    "the runs.",
 )
 @click.option(
     "-o",

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import compile_file, random_inputs, stage, with_model_options
+from tg2hdl.cli.common import compile_file, stage, with_model_options
 from tg2hdl.cli.families import PART, part_for
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.netlist_check import check_netlist
+from tg2hdl.random_inputs import random_inputs
 from tg2hdl_ir.errors import Tg2hdlError
 
 __all__ = ["synth"]
@@ -91,7 +92,7 @@ def synth(
     write_json(json_file, result.to_dict())
     if check:
         with stage(progress, "simulating the netlist") as report:
-            inputs_of_vectors = [random_inputs(accelerator, seed) for seed in range(vectors)]
+            inputs_of_vectors = [random_inputs(accelerator.captured.inputs, seed) for seed in range(vectors)]
             cycles = check_netlist(accelerator, result, inputs_of_vectors, report)
         console.print(
             f"netlist: every bit of {vectors} results equals the golden model, {cycles:,} cycles each",

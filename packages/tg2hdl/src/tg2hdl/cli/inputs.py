@@ -1,0 +1,162 @@
+"""Inputs of runs and samples, from files of numpy."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+
+from tg2hdl.accelerator import Accelerator
+from tg2hdl.cli.families import complete_file
+from tg2hdl.model_file import ModelFile
+from tg2hdl.random_inputs import random_inputs
+from tg2hdl_backend import example_values
+from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_ir.errors import InputError
+
+__all__ = ["in_order", "load_set", "read_arrays", "read_file", "run_inputs", "with_input_options"]
+
+
+def with_input_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options ``--data`` and ``--seed``, which `run_inputs` takes."""
+    for option in (
+        click.option("--seed", type=click.IntRange(0), help="Random inputs of this seed."),
+        click.option(
+            "--data",
+            multiple=True,
+            metavar="FILE",
+            help="Contents of an input (.npy), once per parameter; or of all inputs by name (.npz).  "
+            "[default: the values of `example_inputs`]",
+            shell_complete=complete_file,
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def run_inputs(
+    file: ModelFile,
+    examples: tuple[Any, ...],
+    accelerator: Accelerator,
+    data: tuple[str, ...],
+    seed: int | None,
+    console: Console,
+) -> tuple[np.ndarray, ...]:
+    """Inputs of a run; says on `console` where they are from.
+
+    They are those of ``--data``, or random where ``--seed`` is given, or the values of the file's ``example_inputs``.
+    Zeros alone stand for shapes: then, and where a tensor has no contents, they are random with seed 0.
+    """
+    if data and seed is not None:
+        raise InputError(
+            "--data goes without --seed, which is for random inputs", hint="leave one of them out"
+        )
+    if data:
+        names = [spec.name for spec in accelerator.captured.inputs]
+        arrays = read_arrays(data[0], names) if len(data) == 1 else tuple(map(_one, data))
+        _say_inputs(console, ", ".join(data))
+        return arrays
+    arrays = random_inputs(accelerator.captured.inputs, seed or 0)
+    drawn = f"random, seed {seed or 0}"
+    if seed is not None or examples is not file.example_inputs or file.path.suffix != ".py":
+        _say_inputs(console, drawn)
+        return arrays
+    declared = f"example_inputs of {file.path.name}"
+    values = example_values(examples)
+    known = [value for value in values if value is not None]
+    if not any(map(np.any, known)):
+        _say_inputs(console, f"{drawn} ({declared} has no values but zeros)")
+        return arrays
+    empty = "" if len(known) == len(values) else f"; {drawn} for tensors without contents"
+    _say_inputs(console, declared + empty)
+    return tuple(a if v is None else v for a, v in zip(arrays, values, strict=True))
+
+
+def _say_inputs(console: Console, source: str) -> None:
+    console.print(f"inputs: {source}", highlight=False, markup=False, soft_wrap=True)
+
+
+def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]]:
+    """Inputs of many runs, as `read_arrays` takes them; the first axis of each array counts the runs."""
+    specs = accelerator.inputs
+    arrays = read_arrays(path, [spec.name for spec in specs])
+    shapes = [array.shape for array in arrays]
+    fits = [s[1:] for s in shapes] == [tuple(spec.shape) for spec in specs]
+    if not fits or len({shape[:1] for shape in shapes}) != 1 or not shapes[0][0]:
+        wanted = ", ".join(f"{spec.name} {('runs', *spec.shape)}".replace("'", "") for spec in specs)
+        raise InputError(
+            f"{path} has the shapes {', '.join(map(str, shapes))}",
+            where=accelerator.name,
+            hint=f"give an array per input, whose first axis counts the runs: {wanted}",
+        )
+    return list(zip(*arrays, strict=True))
+
+
+def read_arrays(path: str, names: Sequence[str]) -> tuple[np.ndarray, ...]:
+    """Arrays of a file in the order of a model's inputs.
+
+    Parameters
+    ----------
+    path : str
+        An ``.npz`` file with an array per input, see `in_input_order`, or an ``.npy`` file for a single input.
+    names : sequence of str
+        Of the inputs.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or not of numpy, or arrays that are not those of the inputs.
+    """
+    return in_order(path, read_file(path), names)
+
+
+def in_order(
+    path: str, found: dict[str, np.ndarray] | tuple[np.ndarray, ...], names: Sequence[str]
+) -> tuple[np.ndarray, ...]:
+    """What `read_file` read from `path`, in the order of the inputs."""
+    if isinstance(found, dict):
+        return in_input_order(found, names, path)
+    if len(names) != 1:
+        raise InputError(
+            f"{path} has one array, the model has {len(names)} inputs",
+            where=path,
+            hint=f"write all with numpy.savez(FILE, {', '.join(f'{name}=...' for name in names)})"
+            if names
+            else "leave it out",
+        )
+    return found
+
+
+def _one(path: str) -> np.ndarray:
+    found = read_file(path)
+    if isinstance(found, dict):
+        raise InputError(
+            f"{path} has arrays by name, and another file is given",
+            where=path,
+            hint="give one .npz file, or one .npy file per input",
+        )
+    return found[0]
+
+
+def read_file(path: str) -> dict[str, np.ndarray] | tuple[np.ndarray, ...]:
+    """The one array of an ``.npy`` file, or those of an ``.npz`` file by name.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or not of numpy.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
+    try:
+        found = np.load(path, allow_pickle=False)
+        return (found,) if isinstance(found, np.ndarray) else dict(found)
+    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
+        ) from None

@@ -15,6 +15,7 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.pipeline import rewrite_kernel
+from tg2hdl_ir.turns import compiles
 
 if TYPE_CHECKING:
     from tg2hdl_backend.kernel_session import KernelSession
@@ -81,6 +82,10 @@ class KernelRunner:
         if self.options.engine == "golden":
             self._compute(arrays, variables)
             return None
+        return self._simulate(arrays, variables)
+
+    @compiles
+    def _simulate(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> KernelRun:
         session = self.session()
         buffers = session.design.program.buffers
         names = {m.idx: b.name for m, b in zip(self.kernel.buffers, buffers, strict=True)}

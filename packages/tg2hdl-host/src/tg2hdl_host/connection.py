@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +19,7 @@ from tg2hdl_host.description import read_files
 from tg2hdl_host.device import Device
 from tg2hdl_host.errors import ConnectionFailedError
 from tg2hdl_host.link import Transport
+from tg2hdl_host.served import TOKEN_VARIABLE, greet, token_of
 from tg2hdl_host.spi import SPEED, open_spi
 
 __all__ = ["SerialTransport", "connect"]
@@ -26,16 +30,31 @@ BAUD = 1_000_000
 class SerialTransport:
     """A serial port, or anything else that pyserial opens by a URL."""
 
-    def __init__(self, url: str, baud: int) -> None:
+    def __init__(self, url: str, baud: int, token: str | None = None) -> None:
         self.name = url
+        self._hint = "connect the cable, and connect again"
+        # A port that two programs read gives each of them a part of the answers.
+        alone = {} if "://" in url else {"exclusive": True}
         try:
-            self._port = serial.serial_for_url(url, baudrate=baud, timeout=0)
+            self._port = serial.serial_for_url(url, baudrate=baud, timeout=0, **alone)
         except (OSError, ValueError) as error:
+            taken = getattr(error, "errno", None) in (errno.EAGAIN, errno.EBUSY)
             raise ConnectionFailedError(
-                f"cannot open {url}: {error}",
+                f"another program has {url} open" if taken else f"cannot open {url}: {error}",
                 stage="link",
-                hint="check the name, the cable and the permissions",
+                hint=f"end it, or close its device: `fuser {url}` names it"
+                if taken
+                else "check the name, the cable and the permissions",
             ) from None
+        if token is not None:
+            self._hint = "the simulation has ended: serve the folder again"
+            try:
+                greet(url, token, self.write, self.read)
+            except BaseException:
+                self.close()
+                raise
+        elif url.startswith("socket://"):
+            self._hint = "if `tg2hdl serve DIR` runs there, give its folder: connect(url, DIR)"
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -59,7 +78,7 @@ class SerialTransport:
             return action()
         except (OSError, serial.SerialException) as error:
             raise ConnectionFailedError(
-                f"{self.name} is gone: {error}", stage="link", hint="connect the cable, and connect again"
+                f"{self.name} is gone: {error}", stage="link", hint=self._hint
             ) from None
 
 
@@ -79,8 +98,8 @@ def connect(
         for ``/dev/spidev0.0`` of Linux, or ``simulate:DIR`` for the design in a folder that ``tg2hdl build`` wrote,
         behind its serial line or SPI.
     design : path, optional
-        Such a folder: the device must hold this design, whose weights and memory image are loaded where they can be,
-        and results have the model's structure.
+        Such a folder, needed for the URL of ``tg2hdl serve DIR``: the device must hold this design, whose weights and
+        memory image are loaded where they can be, and results have the model's structure.
     baud : int, optional
         Bits per second; those of the folder, else 1,000,000. SPI takes a tenth of the clock of the design.
     timeout : float, optional
@@ -111,14 +130,16 @@ def connect(
     if folder and (folder / "weights.npz").is_file():
         weights = dict(np.load(folder / "weights.npz", allow_pickle=False))
     image = folder / "memory.img" if folder and (folder / "memory.img").is_file() else None
-    url, stop = _simulated(folder) if simulated and folder else (device, lambda: None)
+    token = secrets.token_hex(32) if simulated else None
+    url, stop = _simulated(folder, token) if token and folder else (device, lambda: None)
     timeout = timeout or (60.0 if simulated else 1.0)
     try:
+        token = token or token_of(url, folder)
         transport: Transport
         if url.startswith("spi"):
-            transport = open_spi(url, baud or SPEED)
+            transport = open_spi(url, baud or SPEED, token)
         else:
-            transport = SerialTransport(url, baud or (files or {}).get("baud") or BAUD)
+            transport = SerialTransport(url, baud or (files or {}).get("baud") or BAUD, token)
         return Device(
             transport,
             files=files,
@@ -133,10 +154,13 @@ def connect(
         raise
 
 
-def _simulated(folder: Path) -> tuple[str, Callable[[], None]]:
+def _simulated(folder: Path, token: str) -> tuple[str, Callable[[], None]]:
     """Start the simulation of a folder; its URL, and what ends it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tg2hdl", "serve", str(folder)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tg2hdl", "serve", str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {TOKEN_VARIABLE: token},
     )
 
     def stop() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
+from threading import RLock
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +31,25 @@ _SLOWEST_CLOCK = 1e6
 """Clock of the slowest design (Hz), for timeouts."""
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _in_turn(method: _Method) -> _Method:
+    """Decorator: callers of a device in other threads wait; its link carries one conversation."""
+
+    @functools.wraps(method)
+    def run(self: Device, *given: Any, **options: Any) -> Any:
+        with self._turn:
+            return method(self, *given, **options)
+
+    return run  # type: ignore[return-value]
+
+
 class Device:
     """A design on a board or in a simulation; made by `connect`.
 
-    A context manager.  ``device(x)`` returns what the model returns.
+    A context manager.  ``device(x)`` returns what the model returns.  Several threads may call it: their runs follow
+    one another, and a batch of `run` is not interrupted.
 
     Parameters
     ----------
@@ -76,6 +93,7 @@ class Device:
         attempts: int = 6,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
+        self._turn = RLock()
         self._link = Link(transport, timeout)
         self._attempts, self._on_close = attempts, on_close
         self.rate = 0.0
@@ -111,6 +129,7 @@ class Device:
     ) -> None:
         self.close()
 
+    @_in_turn
     def close(self) -> None:
         """Release the link; a simulation ends."""
         self._link.transport.close()
@@ -131,6 +150,7 @@ class Device:
         """
         return restored(self.description.structure, self.flat(*inputs))
 
+    @_in_turn
     def flat(self, *inputs: npt.ArrayLike) -> list[npt.NDArray[Any]]:
         """Run once; all outputs in their order."""
         (outputs,) = self._results([inputs])
@@ -142,6 +162,7 @@ class Device:
         known = self.description.buffers
         return [known[name].dtype if name in known else None for name in self.description.inputs]
 
+    @_in_turn
     def run(self, batch: Iterable[Any], *, progress: bool = False) -> list[Any]:
         """Run many inputs; the link is busy with the next ones while one is computed.
 
@@ -279,6 +300,7 @@ class Device:
 
     # Weights and counters
 
+    @_in_turn
     def load_weights(self, weights: Mapping[str, npt.ArrayLike]) -> None:
         """Write weights of a design that was made with ``weights="loadable"``.
 
@@ -312,6 +334,7 @@ class Device:
         self._perform(requests)
         self._missing -= set(weights)
 
+    @_in_turn
     def load_image(self, image: MemoryImage | str | PathLike[str]) -> None:
         """Write the memory outside the chip, from an image or its file.
 
@@ -335,6 +358,7 @@ class Device:
         self._perform(protocol.write(memory.address, image.contents, "memory image"))
         self._missing.discard(memory.name)
 
+    @_in_turn
     def set_variable(self, name: str, value: int) -> None:
         """Set a run-time variable, from the next run on."""
         variables = self.description.variables
@@ -348,6 +372,7 @@ class Device:
         self._perform(protocol.write(address, (value & 0xFFFFFFFF).to_bytes(4, "little"), f"write {name}"))
 
     @property
+    @_in_turn
     def counters(self) -> dict[str, int]:
         """Runs, clock cycles of the last run, stalls, and errors of the link as either side saw them."""
         data = self._perform([r for a in _COUNTERS.values() for r in protocol.read(a, 4, "counters")])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tg2hdl_host.errors import ConnectionFailedError
+from tg2hdl_host.served import greet
 
 __all__ = ["SpiTransport", "open_spi"]
 
@@ -66,7 +67,7 @@ class SpiTransport:
             ) from None
 
 
-def open_spi(url: str, speed: int) -> SpiTransport:
+def open_spi(url: str, speed: int, token: str | None = None) -> SpiTransport:
     """Open ``spi:BUS.CHIP``, a device of Linux by spidev, or the ``spi+socket://HOST:PORT`` of a simulation.
 
     Raises
@@ -78,7 +79,7 @@ def open_spi(url: str, speed: int) -> SpiTransport:
     local = re.fullmatch(r"spi:(?:/dev/spidev)?(\d+)\.(\d+)", url)
     try:
         if remote:
-            return _simulated(url, remote[1], int(remote[2]))
+            return _simulated(url, remote[1], int(remote[2]), token)
         if local:
             return _spidev(url, int(local[1]), int(local[2]), speed)
     except OSError as error:
@@ -113,8 +114,20 @@ def _spidev(url: str, bus: int, chip: int, speed: int) -> SpiTransport:
     return SpiTransport(url, exchange, device.close)
 
 
-def _simulated(url: str, host: str, port: int) -> SpiTransport:
+def _simulated(url: str, host: str, port: int, token: str | None) -> SpiTransport:
     connection = socket.create_connection((host, port))
+
+    def receive(seconds: float) -> bytes:
+        connection.settimeout(max(0.01, seconds))
+        return connection.recv(4096)
+
+    if token is not None:
+        try:
+            greet(url, token, connection.sendall, receive)
+        except BaseException:
+            connection.close()
+            raise
+        connection.settimeout(None)
 
     def exchange(data: bytes) -> bytes:
         connection.sendall(data)
@@ -122,7 +135,11 @@ def _simulated(url: str, host: str, port: int) -> SpiTransport:
         while len(found) < len(data):
             part = connection.recv(len(data) - len(found))
             if not part:
-                raise ConnectionResetError("the simulation ended")
+                raise ConnectionResetError(
+                    "the simulation has ended"
+                    if token
+                    else "`tg2hdl serve DIR` needs its folder: connect(url, DIR)"
+                )
             found += part
         return found
 

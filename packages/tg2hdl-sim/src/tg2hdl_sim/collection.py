@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 __all__ = ["paused_collection", "rare_collection"]
 
@@ -27,10 +28,20 @@ def paused_collection() -> Iterator[None]:
 @contextmanager
 def rare_collection() -> Iterator[None]:
     """Let the collector look seldom: it takes a fifth of the time of compiling a model, and finds next to nothing."""
-    thresholds = gc.get_threshold()
-    if thresholds[0]:
-        gc.set_threshold(*map(max, thresholds, RARE))
+    with _lock:
+        _before.append(gc.get_threshold())
+        if _before[0][0]:
+            gc.set_threshold(*map(max, _before[0], RARE))
     try:
         yield
     finally:
-        gc.set_threshold(*thresholds)
+        with _lock:
+            thresholds = _before[0]
+            _before.pop()
+            if not _before:
+                gc.set_threshold(*thresholds)
+
+
+_lock = Lock()
+_before: list[tuple[int, int, int]] = []
+"""Thresholds when each of the threads inside of `rare_collection` entered it; those of the first one are restored."""

@@ -14,6 +14,7 @@ from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
+from tg2hdl_ir.turns import compiles
 from tg2hdl_ir.verifier import verify
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.cut_kernels import with_cut_kernels
@@ -36,6 +37,7 @@ from tg2hdl_top.sequencer import Arrangement, sequencer_named
 __all__ = ["compile_program", "program_of_kernel"]
 
 
+@compiles
 def compile_program(program: ProgramIR, options: CompileOptions | None = None) -> Design:
     """Rewrite, verify, canonicalize and place the kernels of a program, and decide what surrounds them.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tg2hdl_ir.content_cache import ContentCache, content_key
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.turns import compiles
 from tg2hdl_tpu import csource
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
@@ -124,8 +125,14 @@ def _evaluator(lanes: int) -> Any:
     return _FUNCTION(evaluate)
 
 
-@lru_cache(maxsize=16)
+@compiles
 def _library(config: Config) -> Any:
+    """The compiled simulator: one thread loads it, since it calls the `evaluator` that it was given last."""
+    return _loaded(config)
+
+
+@lru_cache(maxsize=16)
+def _loaded(config: Config) -> Any:
     library = ctypes.CDLL(str(_build(config)))
     for name in ("tpu_size", "tpu_vmem_offset", "tpu_weights_offset"):
         getattr(library, name).restype = ctypes.c_int64
@@ -145,7 +152,7 @@ def _library(config: Config) -> Any:
 
 
 class Machine:
-    """A machine in software.
+    """A machine in software, for one thread; `run_bundle` makes one for each call.
 
     Parameters
     ----------

@@ -15,12 +15,14 @@ from tg2hdl_backend import capture
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.turns import compiles
 from tg2hdl_sim.collection import rare_collection
 from tg2hdl_top import CompileOptions, compile_program
 
 __all__ = ["compile_model_to_hardware"]
 
 
+@compiles
 def compile_model_to_hardware(
     model: Callable[..., Any] | str | PathLike[str],
     *example_inputs: Any,

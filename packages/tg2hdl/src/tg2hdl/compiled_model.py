@@ -21,6 +21,7 @@ from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_de
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_ir.golden import evaluate_program
+from tg2hdl_ir.turns import in_turn
 from tg2hdl_top import CompileOptions, Design, TopModule
 
 __all__ = ["CompiledModel"]
@@ -28,6 +29,8 @@ __all__ = ["CompiledModel"]
 
 class CompiledModel:
     """A model with everything that was decided about its hardware: it runs, simulated or in software.
+
+    Several threads may call it: their runs follow one another.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class CompiledModel:
 
     # Running
 
+    @in_turn
     def simulate(
         self,
         *inputs: Any,
@@ -161,6 +165,7 @@ class CompiledModel:
             open_session = partial(self.session, progress=progress or say)
             return self._sessions.get(open_session, engine).run_bound(named, codes)
 
+    @in_turn
     def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Use other weights from the next run on, in `simulate` and in `golden`.
 
@@ -183,6 +188,7 @@ class CompiledModel:
         self._loaded = loaded_buffers(self.captured, self.design, self._weights)
         return dict(self._loaded)
 
+    @in_turn
     def session(
         self,
         engine: str = "auto",
@@ -195,6 +201,7 @@ class CompiledModel:
         model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind, self.restored)
         return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
 
+    @in_turn
     @shows_progress("computing the golden result of")
     def golden(self, *inputs: Any, codes: bool | None = None) -> Any:
         """Bit-exact result in software, in the model's shape and dtype.
@@ -259,6 +266,7 @@ class CompiledModel:
             arrays = [self._model.quantized.dequantize(n, a) for n, a in enumerate(shaped)]
         return self.captured.restore(list(arrays))
 
+    @in_turn
     def reset(self) -> None:
         """Start over: `simulate` and `golden` forget what runs before them updated in place."""
         self._state.clear()

@@ -16,6 +16,7 @@ from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph
+from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, QuantizeOptions, quantize_graph
 from tg2hdl_quant.imported import ImportReport, import_graph
 
@@ -117,6 +118,7 @@ class QuantizedModel:
         return values if several else values[0]
 
 
+@compiles
 def quantize(
     model: Callable[..., Any] | str | PathLike[str],
     samples: Any,
@@ -201,6 +203,7 @@ _FLOAT_SUMS = frozenset(
 """Operators between quantizers that ONNX Runtime has no integer kernel for, or one that sums floats."""
 
 
+@compiles
 def integer_model(
     model: Callable[..., Any], *example_inputs: Any, allow_float: bool = True
 ) -> QuantizedModel:

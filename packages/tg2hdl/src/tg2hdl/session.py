@@ -14,6 +14,7 @@ from tg2hdl.progress import step
 from tg2hdl.results import Cycles, SimulationResult
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_backend.runner import Run, Runner
+from tg2hdl_ir.turns import in_turn
 from tg2hdl_top import Design, TopModule
 
 __all__ = ["OpenSessions", "Session", "SimulatedModel"]
@@ -44,6 +45,8 @@ class SimulatedModel:
 
 class Session:
     """An open simulation of an accelerator; a context manager.  Made by `Accelerator.session`.
+
+    Several threads may call it: their runs follow one another.
 
     Attributes
     ----------
@@ -80,10 +83,12 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @in_turn
     def close(self) -> None:
         """End the simulation."""
         self._simulation.close()
 
+    @in_turn
     def continue_from(self, other: Session) -> None:
         """Take over the runs of another session and what its memories keep."""
         self.runs = other.runs
@@ -103,12 +108,14 @@ class Session:
         """Run once; see `Accelerator.simulate`."""
         return self.run_bound(self._model.bind(*inputs), codes)
 
+    @in_turn
     def run_bound(self, named: Mapping[str, np.ndarray], codes: bool | None = None) -> SimulationResult:
         """Run once on input buffers by name."""
         started = time.perf_counter()
         run = self._simulation.run(named, self._model.captured.var_vals)
         return self._result(run, time.perf_counter() - started, codes)
 
+    @in_turn
     def run_batch(
         self,
         inputs: Iterable[Any],

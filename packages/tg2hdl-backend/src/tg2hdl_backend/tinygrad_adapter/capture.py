@@ -19,6 +19,7 @@ from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.program import ProgramIR
+from tg2hdl_ir.turns import compiles
 
 __all__ = ["CapturedProgram", "capture", "describe_outputs", "substitute"]
 
@@ -91,6 +92,7 @@ class CapturedProgram:
         return [found[n] for n in range(len(self.outputs))]
 
 
+@compiles
 def capture(
     model: Callable[..., Any], *example_inputs: Any, name: str | None = None, fold: bool = True
 ) -> CapturedProgram:

@@ -13,22 +13,22 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.device import Buffer
 from tinygrad.engine.realize import get_call_arg_uops
-from tinygrad.helpers import Context
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.contents import contents_of, single_buffer
 from tg2hdl_backend.tinygrad_adapter.model_inputs import numpy_of, spec_of, stored, tinygrad_dtype
+from tg2hdl_backend.tinygrad_adapter.symbolic import settings, unchanged_tensors
 from tg2hdl_backend.tinygrad_adapter.trace import (
     flat_tensors,
     plain_function,
     reachable_tensors,
     store_expressions,
     trace,
-    unchanged_tensors,
 )
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.turns import compiles
 
 __all__ = ["own_result", "reference_device"]
 
@@ -56,6 +56,7 @@ def reference_device(operations: int, dtypes: Iterable[DType]) -> str:
     return "CPU" if operations > _MUCH and compiles and not short else "PYTHON"
 
 
+@compiles
 def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") -> list[Array]:
     """Results of a model as tinygrad computes them, flat in the order of its outputs.
 
@@ -80,7 +81,7 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
     arrays = [i if isinstance(i, UOp) else numpy_of(i) for i in inputs]
     specs = [i if isinstance(i, UOp) else spec_of(f"x{n}", i) for n, i in enumerate(arrays)]
     used = _used_buffers(model, specs)
-    with _tensors_on(device, used), Context(NOOPT=1, BEAM=0, JIT=0, DEV=device):
+    with _tensors_on(device, used), settings(NOOPT=1, BEAM=0, JIT=0, DEV=device):
         try:
             arguments = [a if isinstance(a, UOp) else _tensor(a, device) for a in arrays]
             weights = list(reachable_tensors(model).values())

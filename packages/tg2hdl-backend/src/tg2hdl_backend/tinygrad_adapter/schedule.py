@@ -6,25 +6,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinygrad import Tensor
-from tinygrad.helpers import Context
-from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.program_builder import BuiltProgram, ProgramBuilder
+from tg2hdl_backend.tinygrad_adapter.symbolic import settings, unchanged_tensors
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.turns import compiles
 
 __all__ = ["program_of_schedule", "schedule_of"]
 
 
+@compiles
 def schedule_of(*tensors: Tensor) -> tuple[UOp, dict[str, int]]:
     """Kernels and copies that compute tensors, and the values of bound variables; the tensors stay lazy."""
-    before = [(t, t.uop) for ref in list(all_tensors) if (t := ref()) is not None]
-    try:
-        with Context(NO_MEMORY_PLANNER=1):
-            return tensors[0].linear_with_vars(*tensors[1:])
-    finally:
-        for tensor, uop in before:
-            tensor.uop = uop
+    with unchanged_tensors(), settings(NO_MEMORY_PLANNER=1):
+        return tensors[0].linear_with_vars(*tensors[1:])
 
 
 def program_of_schedule(schedule: Any) -> tuple[BuiltProgram, dict[str, int]]:

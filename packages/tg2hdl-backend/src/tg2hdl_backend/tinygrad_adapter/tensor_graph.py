@@ -24,6 +24,7 @@ from tg2hdl_backend.tinygrad_adapter.trace import called_function, reachable_ten
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, GraphBuilder, TensorGraph
+from tg2hdl_ir.turns import compiles
 
 __all__ = ["tensor_graph"]
 
@@ -32,6 +33,7 @@ _SAME = {"DETACH", "CONTIGUOUS", "CONTIGUOUS_BACKWARD", "COPY"}
 _NAMES = {"IDIV": "CDIV", "MOD": "CMOD", "CAST": "cast"}
 
 
+@compiles
 def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph:
     """Graph of a model's tensors for inputs of the shapes and dtypes of the examples.
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tinygrad import Tensor
 from tinygrad.engine.jit import JitError
-from tinygrad.engine.realize import capturing
-from tinygrad.helpers import Context
 from tinygrad.nn.state import get_state_dict
-from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.default_device import default_device
@@ -21,6 +17,7 @@ from tg2hdl_backend.tinygrad_adapter.dialect import strong
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
 from tg2hdl_backend.tinygrad_adapter.pending import pending_tensors
+from tg2hdl_backend.tinygrad_adapter.symbolic import capture_into, settings, tensor_uops, unchanged_tensors
 from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 
 __all__ = [
@@ -32,7 +29,6 @@ __all__ = [
     "result_graph",
     "store_expressions",
     "trace",
-    "unchanged_tensors",
 ]
 
 
@@ -115,9 +111,9 @@ def _trace(
     device = _device_of(weights.values())
     with (
         unchanged_tensors() as created,
-        Context(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=2),
+        settings(NO_MEMORY_PLANNER=1, JIT=0, TRACEMETA=2),
         noting(),
-        _capture_into(found),
+        capture_into(found),
     ):
         arguments = [
             e if isinstance(e, UOp) else Tensor.empty(*e.shape, dtype=tinygrad_dtype(e.dtype), device=device)
@@ -130,7 +126,7 @@ def _trace(
         if early:
             _scheduled(model, list(early))
         found.once = len(found.calls)
-        waiting = list(_tensor_uops().values())
+        waiting = list(tensor_uops().values())
         constants = {name: tensor.uop for name, tensor in weights.items() if _is_constant(tensor)}
         before = {name: tensor.uop for name, tensor in weights.items()}
         found.result = _run(model, function, arguments)
@@ -142,7 +138,7 @@ def _trace(
         updated = tuple(name for name, uop in constants.items() if weights[name].uop is not uop)
         found.outputs = _materialized(found.result, model)
         found.origins = origins_of(found.outputs)
-        created.update(_tensor_uops())
+        created.update(tensor_uops())
         needed = UOp.sink(*(t.uop for t in (*found.outputs, *pending, *weights.values()))).toposort()
         others = pending_tensors(waiting, needed)
         _scheduled(model, [*found.outputs, *pending])
@@ -184,7 +180,7 @@ def result_graph(model: Callable[..., Any], arguments: Sequence[Tensor]) -> tupl
         When the model computes or updates a tensor while it runs.
     """
     found = Trace()
-    with Context(JIT=0, TRACEMETA=2), _capture_into(found), unchanged_tensors():
+    with settings(JIT=0, TRACEMETA=2), capture_into(found), unchanged_tensors():
         result = _run(model, plain_function(model), list(arguments))
         outputs = _materialized(result, model)
     if found.calls:
@@ -240,38 +236,6 @@ def reachable_tensors(model: Any) -> dict[str, Tensor]:
                 continue
             found.update(get_state_dict(value, name + "."))
     return {name.strip("."): tensor for name, tensor in found.items()}
-
-
-@contextmanager
-def unchanged_tensors() -> Iterator[dict[int, tuple[Tensor, UOp]]]:
-    """Restore the graph and the gradient of all tensors at the end of the context.
-
-    Yields a mapping by identity, to which the caller adds new tensors with the graph that they are to have.
-    """
-    gradients = [(t, t.grad) for t, _ in _tensor_uops().values()]
-    before = _tensor_uops()
-    created: dict[int, tuple[Tensor, UOp]] = {}
-    try:
-        yield created
-    finally:
-        for tensor, uop in {**created, **before}.values():
-            tensor.uop = uop
-        for tensor, gradient in gradients:
-            tensor.grad = gradient
-
-
-@contextmanager
-def _capture_into(found: Trace) -> Iterator[None]:
-    if capturing:
-        raise InputError(
-            "a model cannot be compiled while TinyJit captures another one",
-            hint="call the compiler outside of the jitted function",
-        )
-    capturing.append(found)
-    try:
-        yield
-    finally:
-        capturing.clear()
 
 
 def store_expressions(weights: Iterable[Tensor]) -> None:
@@ -363,10 +327,6 @@ def flat_tensors(result: Any) -> Iterator[Tensor]:
     elif isinstance(result, list | tuple):
         for value in result:
             yield from flat_tensors(value)
-
-
-def _tensor_uops() -> dict[int, tuple[Tensor, UOp]]:
-    return {id(t): (t, t.uop) for ref in list(all_tensors) if (t := ref()) is not None}
 
 
 def _device_of(tensors: Any) -> str:

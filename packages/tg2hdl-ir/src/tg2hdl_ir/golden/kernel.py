@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["evaluate", "scalar"]
 Array = npt.NDArray[Any]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
+_plans_lock = Lock()
 _KEPT = 256
 
 
@@ -70,21 +72,23 @@ def _plan(
     known = registry()
     chosen = tuple(sorted((op, (n,) if isinstance(n, str) else tuple(n)) for op, n in (units or {}).items()))
     key = (kernel, tuple(variables.items()), known, known.generation, target, chosen)
-    if key not in _plans:
-        bounds = {
-            loop.counter.axis: max(0, scalar(loop.bound, variables))
-            for loop in kernel.loop_tree.walk()
-            if loop.counter is not None
-        }
+    with _plans_lock:
+        plan = _plans.pop(key, None)
+        if plan is None:
+            bounds = {
+                loop.counter.axis: max(0, scalar(loop.bound, variables))
+                for loop in kernel.loop_tree.walk()
+                if loop.counter is not None
+            }
 
-        def select(op: str, operands: tuple[DType, ...], result: DType) -> Any:
-            return known.evaluation(op, operands, result, target=target, explicit=units)
+            def select(op: str, operands: tuple[DType, ...], result: DType) -> Any:
+                return known.evaluation(op, operands, result, target=target, explicit=units)
 
-        _plans[key] = Plan.of(kernel, bounds, select)
+            plan = Plan.of(kernel, bounds, select)
+        _plans[key] = plan
         if len(_plans) > _KEPT:
             _plans.popitem(last=False)
-    _plans.move_to_end(key)
-    return _plans[key]
+    return plan
 
 
 def scalar(value: int | IRValue, variables: Mapping[str, int]) -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tg2hdl_host import Device, connect
 from tg2hdl_host.description import read_files
 from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir.turns import in_turn
 from tg2hdl_tpu.board.command import HEADER, INSTRUCTION_WORDS, LIMIT, REPLY
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
@@ -129,6 +130,8 @@ def clear_program(config: Config) -> list[int]:
 class Processor:
     """A tensor processor behind a link; a context manager.
 
+    Several threads may call it: their bundles follow one another.
+
     Parameters
     ----------
     device : Device
@@ -181,6 +184,7 @@ class Processor:
         """Rows that go through the external memory at a time."""
         return min((self._room - 2 * INSTRUCTION_WORDS) // self.config.lanes, self.config.xmem_rows, _MOST)
 
+    @in_turn
     def write(self, space: str, start: int, rows: NDArray[np.int32]) -> None:
         """Write rows of ``vmem`` or ``xmem``; those of the scratchpad replace the program."""
         if space == "xmem":
@@ -194,6 +198,7 @@ class Processor:
             self._move(Instruction("load", dst=start + n, count=len(part)), write=(0, part))
         self.write("xmem", 0, kept)
 
+    @in_turn
     def read(self, space: str, start: int, count: int) -> NDArray[np.int32]:
         """Read rows of ``vmem`` or ``xmem``; those of the scratchpad replace the program."""
         step = self._room // self.config.lanes
@@ -210,6 +215,7 @@ class Processor:
         self.write("xmem", 0, kept)
         return np.concatenate(found)
 
+    @in_turn
     def load_program(self, words: Sequence[int]) -> None:
         """Replace the program; what was behind it is gone."""
         padded = [*words, *[0] * (self._used - len(words))]
@@ -218,11 +224,13 @@ class Processor:
             self._do(program=(n, padded[n : n + step]))
         self._used = len(words)
 
+    @in_turn
     def clear(self) -> None:
         """Make all memories zero."""
         self.load_program(clear_program(self.config))
         self._do(limit=LIMIT)
 
+    @in_turn
     def run_bundle(self, bundle: Bundle, *, limit: int = LIMIT) -> Result:
         """Clear the memories, load a bundle, run it and read its outputs.
 

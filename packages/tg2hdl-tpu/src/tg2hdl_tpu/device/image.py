@@ -6,10 +6,12 @@ from bisect import bisect, insort
 from collections.abc import Hashable
 from functools import cache
 from itertools import count
+from threading import RLock
 
 import numpy as np
 
 from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir.turns import in_turn
 
 __all__ = ["GUARD", "LANES", "ROWS", "ROW_BYTES", "Image", "image"]
 
@@ -43,6 +45,7 @@ class Image:
         self.shared: set[int] = set()
         self.kept: dict[Hashable, dict[int, memoryview]] = {}
 
+    @in_turn
     def take(self, size: int) -> memoryview:
         """Reserve bytes from the first one of a row on.
 
@@ -68,6 +71,7 @@ class Image:
             hint="delete tensors, or realize fewer at a time",
         )
 
+    @in_turn
     def give_back(self, buffer: memoryview) -> None:
         """Free what `take` returned."""
         start = self.row_of(buffer)
@@ -83,29 +87,34 @@ class Image:
             start = self.free.pop(at - 1)[0]
         insort(self.free, (start, end))
 
+    @in_turn
     def keep(self, key: Hashable, buffers: dict[int, memoryview]) -> None:
         """Hold buffers until room is needed, or many others are held."""
         self.kept[key] = buffers
         self.drop(len(self.kept) - _KEPT)
 
+    @in_turn
     def drop(self, number: int) -> None:
         """Give back those that are held longest."""
         for key in list(self.kept)[: max(number, 0)]:
             for buffer in self.kept.pop(key).values():
                 self.give_back(buffer)
 
+    @in_turn
     def wrote(self, buffer: memoryview) -> None:
         """Note that these bytes have changed."""
         start = self._start(buffer)
         if start is not None:
             self.states[start] = next(self.number)
 
+    @in_turn
     def share(self, buffer: memoryview) -> None:
         """Note that others may change these bytes at any time."""
         start = self._start(buffer)
         if start is not None:
             self.shared.add(start)
 
+    @in_turn
     def state(self, row: int) -> int | None:
         """A number that no other content of the buffer from this row on has had; None where that is unknown."""
         return None if row in self.shared else self.states.get(row)
@@ -123,7 +132,11 @@ class Image:
         return at // ROW_BYTES if 0 <= at < self.rows.nbytes and at % ROW_BYTES == 0 else None
 
 
-@cache
+_making = RLock()
+_made = cache(Image)
+
+
 def image() -> Image:
     """The memory of the process."""
-    return Image()
+    with _making:
+        return _made()

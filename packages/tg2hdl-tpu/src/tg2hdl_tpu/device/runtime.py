@@ -12,6 +12,7 @@ import numpy as np
 from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.errors import CapacityError, SimulationError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.turns import compiles
 from tg2hdl_tpu.bundle import Bundle, Region
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.device.code import Program
@@ -46,10 +47,12 @@ class LoadedKernel:
         """Printed kernel with its options."""
         return f"{_HEADER}{options}\n{kernel.format()}"
 
+    @compiles
     def check(self) -> None:
         """Compile for the largest values of the variables, so that a refusal comes early."""
         compiled(self.text, tuple(v.high for v in self.kernel.variables))
 
+    @compiles
     def run(self, buffers: Sequence[memoryview], values: Sequence[int]) -> Result:
         """Run once on buffers in slot order; those outside of the rows of external memory are copied there.
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tg2hdl_ir.turns import in_turn
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import Trap, fields_of, is_illegal, predecoded
@@ -58,6 +59,7 @@ class Hardware:
     def _limbs(self, rows: NDArray[np.int32]) -> NDArray[Any]:
         return np.ascontiguousarray(rows).view(np.uint64)
 
+    @in_turn
     def write(self, space: str, start: int, rows: NDArray[np.int32]) -> None:
         """Write rows of ``vmem`` or ``xmem``."""
         limbs, half = self._limbs(rows), self.config.vmem_rows // 2
@@ -70,12 +72,14 @@ class Hardware:
         if first < len(rows):
             self.simulation.write_memory("bank1", limbs[first:], max(start - half, 0))
 
+    @in_turn
     def read(self, space: str) -> NDArray[np.int32]:
         """Return all rows of ``vmem`` or ``xmem``."""
         names = ("xmem",) if space == "xmem" else ("bank0", "bank1")
         limbs = np.concatenate([self.simulation.read_memory(name) for name in names])
         return np.ascontiguousarray(limbs).view(np.int32).reshape(-1, self.config.lanes)
 
+    @in_turn
     def run_bundle(self, bundle: Bundle, *, limit: int = 1_000_000) -> Result:
         """Power on, load a bundle and run it."""
         simulation = self.simulation
@@ -96,6 +100,7 @@ class Hardware:
         get = self.simulation.get
         return Result(Trap(get("trap")), get("pc"), get("cycles"), 0, 0, outputs)
 
+    @in_turn
     def run_streamed(
         self,
         bundle: Bundle,

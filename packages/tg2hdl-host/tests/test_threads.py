@@ -1,0 +1,142 @@
+"""A device that several threads and programs want."""
+
+import importlib.util
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+import tg2hdl_host
+from tg2hdl_host import ConnectionFailedError, Device, SerialTransport
+from tg2hdl_host.served import token_file
+
+spec = importlib.util.spec_from_file_location("fake_device", Path(__file__).parent / "fake_device.py")
+fake = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fake)
+
+
+def result(x):
+    return x.astype(np.int32).sum() * np.array([1, 2, 3], np.int32)
+
+
+def in_threads(work, threads=4):
+    errors = []
+
+    def run(k):
+        try:
+            work(k)
+        except Exception as error:
+            errors.append(error)
+
+    running = [Thread(target=run, args=(k,)) for k in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return errors
+
+
+@pytest.mark.parametrize("packet_run", [False, True])
+def test_callers_in_threads_get_their_own_results(packet_run):
+    device = Device(fake.DisturbedLine(fake.FakeDevice(packet_run=packet_run)), timeout=5)
+
+    def work(k):
+        rng = np.random.default_rng(k)
+        for _ in range(40):
+            x = rng.integers(-128, 128, (1, 8), dtype=np.int8)
+            assert np.array_equal(device(x), result(x))
+        batch = rng.integers(-128, 128, (20, 1, 8), dtype=np.int8)
+        assert np.array_equal(device.run(batch), [result(x) for x in batch])
+
+    assert in_threads(work) == []
+    assert device.counters["runs"] == 4 * 60
+    assert device.counters["repeats"] == 0
+
+
+def board():
+    """A terminal with a fake device behind it."""
+    master, slave = os.openpty()
+    device = fake.FakeDevice()
+
+    def answer():
+        while select.select([master], [], [], 20)[0]:
+            try:
+                data = os.read(master, 4096)
+                os.write(master, device.feed(data))
+            except OSError:
+                return
+
+    Thread(target=answer, daemon=True).start()
+    return os.ttyname(slave)
+
+
+def test_a_port_that_another_program_has_open_is_named_as_the_reason():
+    port = board()
+    code = f"import tg2hdl_host; device = tg2hdl_host.connect({port!r}, timeout=10); print('open', flush=True); input()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(ConnectionFailedError) as caught:
+            tg2hdl_host.connect(port, timeout=2)
+        assert str(caught.value) == (
+            f"another program has {port} open\n"
+            "  at: link\n"
+            f"  hint: end it, or close its device: `fuser {port}` names it"
+        )
+    finally:
+        other.communicate("\n")
+    with tg2hdl_host.connect(port, timeout=10) as device:  # it is free again
+        x = np.arange(8, dtype=np.int8)[None]
+        assert np.array_equal(device(x), result(x))
+
+
+def server(answer, said):
+    """A socket that hears one line and answers."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with listening:
+            connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as lines:
+            said.append(lines.readline())
+            connection.sendall(answer)
+            connection.recv(1)
+
+    Thread(target=serve, daemon=True).start()
+    return listening.getsockname()[1]
+
+
+def test_the_token_of_the_folder_goes_to_its_simulation_only(tmp_path):
+    said = []
+    port = server(b'{"error": "the simulation is in use by train.py, process 7", "hint": "end it"}\n', said)
+    url = f"socket://127.0.0.1:{port}"
+    (tmp_path / "device.json").write_text(json.dumps({"id": "0", "design": "d", "buffers": []}))
+    token_file(tmp_path, port).write_text("secret\n")
+    with pytest.raises(ConnectionFailedError) as caught:
+        tg2hdl_host.connect(url, tmp_path)
+    assert str(caught.value) == (
+        f"{url}: the simulation is in use by train.py, process 7\n  at: link\n  hint: end it"
+    )
+    assert json.loads(said[0])["token"] == "secret"
+    assert re.fullmatch(rf".*, process {os.getpid()}", json.loads(said[0])["who"])
+    other = SerialTransport(
+        f"socket://127.0.0.1:{server(b'', said)}", 9600
+    )  # nothing is said to a bare socket
+    other.close()
+
+
+def test_what_is_no_simulation_is_refused():
+    said = []
+    port = server(b"220 mail.example\n", said)
+    with pytest.raises(ConnectionFailedError, match="an answer that is not of `tg2hdl serve`: b'220 mail"):
+        SerialTransport(f"socket://127.0.0.1:{port}", 9600, "secret")

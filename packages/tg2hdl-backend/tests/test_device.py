@@ -244,3 +244,28 @@ def test_bad_options_are_refused(text):
 
 def test_device_is_listed_by_name():
     assert type(Device["HDL"]).__name__ == "HDLDevice"
+
+
+def test_threads_compute_on_the_device():
+    program = """
+import sys
+from threading import Thread
+import numpy as np
+from tinygrad import Tensor
+import tg2hdl_backend
+sys.setswitchinterval(1e-5)
+wrong = []
+def work(seed):
+    rng = np.random.default_rng(seed)
+    for n in range(6):
+        a, b = (rng.integers(-9, 9, (2 + n, 2 + n)).astype(np.int32) for _ in range(2))
+        try:
+            wrong.append(not np.array_equal((Tensor(a) @ Tensor(b)).numpy(), a @ b))
+        except Exception as error:
+            wrong.append(f"{type(error).__name__}: {error}")
+threads = [Thread(target=work, args=(n,)) for n in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(wrong), [w for w in wrong if w])
+"""
+    assert run(program, DEV="HDL::engine=golden").splitlines()[-1] == "24 []"

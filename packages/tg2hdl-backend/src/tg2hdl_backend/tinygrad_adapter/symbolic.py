@@ -15,7 +15,7 @@ from weakref import ref
 
 from tinygrad import Tensor
 from tinygrad.engine import jit, realize
-from tinygrad.helpers import ContextVar
+from tinygrad.helpers import ALLOW_DEVICE_USAGE, ContextVar
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import UOp
 
@@ -78,6 +78,24 @@ def capture_into(found: Any) -> Iterator[None]:
         yield
     finally:
         _CAPTURES.clear()
+
+
+class _OfEachThread:
+    """An attribute of one object that has a value in each thread which has written it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self._own = name, local()
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return getattr(self._own, "value", owner.__dict__[self.name])
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        self._own.value = value
+
+
+if type(ALLOW_DEVICE_USAGE) is ContextVar:
+    # tinygrad forbids all devices while it compiles a kernel, and two threads that compile would leave them forbidden.
+    ALLOW_DEVICE_USAGE.__class__ = type("ContextVar", (ContextVar,), {"value": _OfEachThread("value")})
 
 
 class _OfThread:

@@ -10,6 +10,7 @@ from tg2hdl_ir.errors import PluginError
 from tg2hdl_ir.plugins import descriptors as d
 from tg2hdl_ir.plugins.loader import BUILT_IN, PluginLoader
 from tg2hdl_ir.plugins.validation import find_fault
+from tg2hdl_ir.turns import in_turn
 
 __all__ = ["KINDS", "Catalog", "Kind"]
 
@@ -61,6 +62,7 @@ class Catalog:
     def __init__(self, loader: PluginLoader) -> None:
         self._loader = loader
         self._tables: dict[str, _Table] = {}
+        self._unfinished: dict[str, _Table] = {}
         self._owners: dict[int, tuple[Any, str]] = {}
 
     def clear(self) -> None:
@@ -117,14 +119,25 @@ class Catalog:
             self._table(hook)
 
     def _table(self, hook: str) -> _Table:
-        if hook not in self._tables:
-            self._tables[hook] = table = _Table()
+        return self._tables.get(hook) or self._asked(hook)
+
+    @in_turn
+    def _asked(self, hook: str) -> _Table:
+        """Table of a hook, complete when other threads see it."""
+        found = self._tables.get(hook) or self._unfinished.get(hook)
+        if found is not None:
+            return found
+        table = self._unfinished[hook] = _Table()
+        try:
             collected = [(plugin, d) for plugin, d in self._collect(hook) if self._fits(hook, plugin, d)]
             # Names of this project first: a plugin cannot take one over, whichever is loaded first.
             collected.sort(key=lambda pair: self._loader.distributions[pair[0]] not in BUILT_IN)
             for plugin, descriptor in collected:
                 self._add(table, hook, plugin, descriptor)
-        return self._tables[hook]
+            self._tables[hook] = table
+        finally:
+            del self._unfinished[hook]
+        return table
 
     def _collect(self, hook: str) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []

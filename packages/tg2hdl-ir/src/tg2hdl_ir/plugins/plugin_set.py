@@ -13,6 +13,7 @@ from tg2hdl_ir.plugins.description import describe_plugins
 from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.loader import PluginLoader
 from tg2hdl_ir.plugins.problems import PluginProblem
+from tg2hdl_ir.turns import in_turn
 
 __all__ = ["PluginSet"]
 
@@ -40,7 +41,7 @@ class PluginSet:
         self._loader = PluginLoader(entry_points)
         self._catalog = Catalog(self._loader)
         self._disabled: set[str] = set()
-        self._loaded = False
+        self._begun = self._loaded = False
         self._cache: dict[Any, Any] = {}
         self.generation = 0
 
@@ -61,15 +62,21 @@ class PluginSet:
         PluginError
             When plugins are loaded already.
         """
-        if self._loaded:
+        if self._begun:
             raise PluginError("plugins are loaded already", hint="disable them before the first lookup")
         self._disabled.update(names)
 
     def _load(self) -> None:
         if not self._loaded:
-            self._loaded = True
+            self._load_once()
+
+    @in_turn
+    def _load_once(self) -> None:
+        if not self._begun:  # a plugin may look something up while it is loaded
+            self._begun = True
             self._loader.load(self._disabled)
             self._changed()
+            self._loaded = True
 
     @contextmanager
     def extended(self, *plugins: object, distribution: str = "extra") -> Iterator[Self]:

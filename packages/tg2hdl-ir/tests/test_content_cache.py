@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tg2hdl_ir import cache_folder
 from tg2hdl_ir.content_cache import ContentCache, cache_entries, cache_root, clear_cache, content_key
 from tg2hdl_ir.errors import InputError
 
@@ -163,17 +167,110 @@ def test_blobs_come_back_unless_they_are_damaged(tmp_path):
     assert cache.read("a") == b"another"
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    cache = ContentCache("sim", root=tmp_path / "file")
+@pytest.fixture
+def temporary(monkeypatch, tmp_path):
+    """Folder for temporary files of the test alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    cache_folder._warn.cache_clear()
+    return folder
+
+
+def used_instead(root, reason, temporary):
+    place = temporary / f"tg2hdl-{os.geteuid()}" / root.name
+    return (
+        f"the cache {root} {reason}; {place} is used instead (set TG2HDL_CACHE_DIR to a folder of your own)"
+    )
+
+
+def test_a_cache_that_cannot_be_made_is_a_temporary_one(tmp_path, temporary, caplog):
+    root = tmp_path / "file"
+    root.write_text("")
+    cache = ContentCache("sim", root=root)
     cache.write("a", b"blob")
-    assert cache.read("a") is None
+    assert cache.read("a") == b"blob"
+    assert ContentCache("sim", root=root).get("b", builder(b"one")).folder.is_relative_to(temporary)
+    assert [record.message for record in caplog.records] == [used_instead(root, "is not a folder", temporary)]
+    again = ContentCache("sim", root=root)  # as in the next process
+    assert again.read("a") == b"blob"
+
+
+def test_what_cannot_be_kept_anywhere_is_an_error(tmp_path, temporary, monkeypatch):
+    cache = ContentCache("sim", root=tmp_path / "cache")
+
+    def full(*given, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    cache.write("a", b"blob")
     with pytest.raises(InputError) as caught:
         cache.get("a", builder(b"one"))
     assert str(caught.value) == (
-        f"bad input: the cache {tmp_path / 'file' / 'sim'} does not keep what is written to it\n"
+        f"bad input: the cache {tmp_path / 'cache' / 'sim'} does not keep what is written to it\n"
         "  hint: set TG2HDL_CACHE_DIR to a writable folder"
     )
+
+
+def test_a_cache_that_is_made_is_for_its_user_alone(tmp_path):
+    before = os.umask(0o002)
+    try:
+        ContentCache("sim", root=tmp_path / "new" / "root").get("a", builder(b"one"))
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "new" / "root", tmp_path / "new" / "root" / "sim"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("place", ["", "sim"])
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
+def test_an_entry_that_others_could_have_written_is_not_used(tmp_path, temporary, caplog, place, mode):
+    root = tmp_path / "root"
+    theirs = ContentCache("sim", root=root).get("a", builder(b"theirs")).folder
+    (root / place).chmod(mode)
+    cache = ContentCache("sim", root=root)
+    assert cache.lookup("a") is None
+    found = cache.get("a", builder(b"mine"))
+    assert (found.folder / "out").read_bytes() == b"mine"
+    assert found.folder.is_relative_to(temporary)
+    assert (theirs / "out").read_bytes() == b"theirs"
+    assert [r.message for r in caplog.records] == [
+        used_instead(root / place, "can be written by others", temporary)
+    ]
+    (root / place).chmod(0o755)
+    assert cache.lookup("a") == theirs
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_an_entry_of_another_user_is_not_used(tmp_path, temporary, caplog):
+    root = tmp_path / "root"
+    ContentCache("sim", root=root).get("a", builder(b"theirs"))
+    os.chown(root, 12345, -1)
+    cache = ContentCache("sim", root=root)
+    assert cache.lookup("a") is None
+    assert cache.get("a", builder(b"mine")).folder.is_relative_to(temporary)
+    assert [r.message for r in caplog.records] == [used_instead(root, "belongs to user 12345", temporary)]
+
+
+def test_a_temporary_cache_that_others_made_is_not_used(tmp_path, temporary):
+    shared = temporary / f"tg2hdl-{os.geteuid()}"
+    shared.mkdir()
+    shared.chmod(0o777)
+    (tmp_path / "file").write_text("")
+    found = ContentCache("sim", root=tmp_path / "file").get("a", builder(b"one")).folder
+    assert found.is_relative_to(temporary)
+    assert not found.is_relative_to(shared)
+
+
+@pytest.mark.parametrize("variable", ["YOWASP_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"])
+def test_tools_get_a_cache_that_they_can_write(tmp_path, monkeypatch, variable):
+    monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path / "ours"))
+    wanted = tmp_path / "tool"
+    monkeypatch.setenv(variable, str(wanted))
+    assert cache_folder.tool_cache(variable) == wanted
+    wanted.chmod(0o777)
+    assert cache_folder.with_tool_cache(variable)[variable] == str(tmp_path / "ours" / "tool")
+    assert (tmp_path / "ours" / "tool").is_dir()
 
 
 def test_clearing_frees_what_it_says(tmp_path):
@@ -189,7 +286,7 @@ def test_clearing_frees_what_it_says(tmp_path):
 WRITE_AND_READ = """
 import pathlib, sys
 from tg2hdl_ir.content_cache import ContentCache
-cache, seed = ContentCache("plans", root=pathlib.Path(sys.argv[1]), limit=5_000), int(sys.argv[2])
+cache, seed = ContentCache("plans", root=pathlib.Path(sys.argv[1]), limit=6_500), int(sys.argv[2])
 hits = 0
 for n in range(150):
     cache.write(str(n % 7), bytes([n % 7]) * 1000)

@@ -2,7 +2,7 @@
 
 An entry is a folder with a manifest of checksums.  It is built under another name and then renamed, so that no process
 sees an incomplete entry, and every file is checked before use.  All kinds share one size limit; the least recently used
-entries are removed first.
+entries are removed first.  Folders that others could have written are not used, see `cache_folder`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import platformdirs
-
+from tg2hdl_ir.cache_folder import cache_root, distrust, usable_folder
 from tg2hdl_ir.errors import InputError
 
 __all__ = ["CacheEntry", "ContentCache", "Found", "cache_entries", "cache_root", "clear_cache", "content_key"]
@@ -38,11 +37,6 @@ def content_key(*parts: str | bytes) -> str:
         raw = part.encode() if isinstance(part, str) else part
         digest.update(len(raw).to_bytes(8, "little") + raw)
     return digest.hexdigest()[:40]
-
-
-def cache_root() -> Path:
-    """Return the folder of all kinds: ``TG2HDL_CACHE_DIR``, else the user's cache folder."""
-    return Path(os.environ.get("TG2HDL_CACHE_DIR") or platformdirs.user_cache_dir("tg2hdl", appauthor=False))
 
 
 class Found(NamedTuple):
@@ -91,17 +85,25 @@ class ContentCache:
 
     def __init__(self, kind: str, *, root: Path | None = None, limit: int | None = None) -> None:
         self.root = cache_root() if root is None else root
-        self.directory = self.root / kind
+        self.kind = kind
         self.limit = _limit() if limit is None else limit
 
     def lookup(self, key: str) -> Path | None:
         """Return the folder of an entry, None without an intact one; counts as a use."""
-        folder = self.directory / key
-        if not _is_intact(folder):
+        kept = self.root / self.kind
+        if not (distrust(self.root) or distrust(kept)) and _is_intact(kept / key):
+            folder = kept / key
+        elif not _is_intact(folder := self.directory / key):
             return None
         with suppress(OSError):
             os.utime(folder / MANIFEST)
         return folder
+
+    @property
+    def directory(self) -> Path:
+        """Folder of the entries of this kind; a temporary one where the cache cannot be used."""
+        root = usable_folder(self.root)
+        return usable_folder(root / self.kind)
 
     def get(self, key: str, build: Callable[[Path], object]) -> Found:
         """Return the folder of an entry, built when it is missing or damaged.
@@ -114,13 +116,12 @@ class ContentCache:
         Raises
         ------
         InputError
-            When the folder of the cache cannot be written.
+            When nothing can be written, not even to a temporary folder.
         """
         folder = self.lookup(key)
         if folder is not None:
             return Found(folder, True)
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix=".new-", dir=self.directory))
         except OSError as error:
             raise self._unwritable() from error

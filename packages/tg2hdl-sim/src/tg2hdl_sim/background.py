@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tg2hdl_sim.compiler import compiler_environment
+
 __all__ = ["BackgroundBuild"]
 
 log = logging.getLogger("tg2hdl_sim")
@@ -62,7 +64,9 @@ class BackgroundBuild:
         self._directory = Path(tempfile.mkdtemp(prefix="tg2hdl-sim-"))
         command = self._prepare(self._directory)
         silent = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, cwd=self._directory, stdout=silent, stderr=silent)
+        self._process = subprocess.Popen(
+            command, cwd=self._directory, stdout=silent, stderr=silent, env=compiler_environment()
+        )
 
     def close(self) -> None:
         """End the compiler and remove its files; a loaded library stays usable."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tg2hdl_ir.cache_folder import tool_cache, with_tool_cache
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
 __all__ = ["Compiler", "compile_shared", "find_compiler", "native_target", "shared_command", "zig_is_cold"]
@@ -86,9 +87,12 @@ def find_compiler() -> Compiler:
 
 def zig_is_cold() -> bool:
     """Whether zig has to build its C++ library first, which takes half a minute."""
-    directory = os.environ.get("ZIG_GLOBAL_CACHE_DIR")
-    cache = Path(directory) if directory else Path.home() / ".cache" / "zig"
-    return not (cache / "o").is_dir()
+    return not (tool_cache("ZIG_GLOBAL_CACHE_DIR") / "o").is_dir()
+
+
+def compiler_environment() -> dict[str, str]:
+    """Environment for a compiler: zig needs a cache that it can write."""
+    return with_tool_cache("ZIG_GLOBAL_CACHE_DIR") if find_compiler().is_zig else dict(os.environ)
 
 
 @functools.cache
@@ -140,7 +144,8 @@ def compile_shared(
         With the compiler's first messages when it fails.
     """
     command = shared_command(compiler, sources, output, flags=flags, base=base)
-    result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    environment = with_tool_cache("ZIG_GLOBAL_CACHE_DIR") if compiler.is_zig else None
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, env=environment)
     if result.returncode:
         raise SimulationError(
             f"the C++ compiler failed with exit status {result.returncode}",

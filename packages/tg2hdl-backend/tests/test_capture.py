@@ -252,22 +252,6 @@ def test_errors_say_what_to_do(case):
     assert str(error.value) == text
 
 
-def test_works_without_a_usable_tinygrad_device():
-    program = (
-        "import numpy as np, tg2hdl_backend as b; from tinygrad import Tensor, Device\n"
-        "w = Tensor.randn(4, 2); c = b.capture(lambda x: (x @ w * 2).relu(), np.zeros((1, 4), np.float32))\n"
-        "print(Device.DEFAULT, len(c.program.calls), (Tensor([1, 2]) + 1).tolist())"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PATH": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout == "HDL 1 [2, 3]\n"
-
-
 def test_importing_the_package_probes_no_device():
     program = (
         "import os; before = dict(os.environ); import tg2hdl_backend\n"

@@ -12,7 +12,6 @@ from tg2hdl_backend.tinygrad_adapter import (
     TensorSpec,
     analyze_buffers,
     capture,
-    choose_when_needed,
     example_values,
     format_uops,
     linearize,
@@ -88,7 +87,6 @@ _OWNERS = {
 }
 
 tg2hdl_device_finder.install()
-choose_when_needed()
 
 
 def __getattr__(name: str) -> Any:

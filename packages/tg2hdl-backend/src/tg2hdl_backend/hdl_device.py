@@ -12,7 +12,7 @@ from tg2hdl_backend.kernel_runner import KernelRunner
 from tg2hdl_backend.run_report import describe_run
 from tg2hdl_backend.tinygrad_adapter.host_device import HostDevice, HostProgram, shows_kernels
 
-__all__ = ["HDLDevice", "HDLProgram"]
+__all__ = ["GoldenCPUDevice", "HDLDevice", "HDLProgram"]
 
 
 class HDLProgram(HostProgram):
@@ -44,3 +44,10 @@ class HDLDevice(HostDevice):
 
     def __init__(self, device: str) -> None:
         super().__init__(device, HDLRenderer, HDLProgram)
+
+
+class GoldenCPUDevice(HostDevice):
+    """tinygrad's device ``CPU`` where clang is missing: the golden model computes, and no hardware is planned."""
+
+    def __init__(self, device: str = "CPU") -> None:
+        super().__init__(device, HDLRenderer, HDLProgram, arch="engine=golden")

@@ -13,6 +13,8 @@ import importlib
 import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
+import tg2hdl_device_finder
+
 if TYPE_CHECKING:
     from tg2hdl.accelerator import Accelerator
     from tg2hdl.compile_model import compile_model_to_hardware as compile
@@ -66,6 +68,9 @@ _OWNERS = {
     "run_bench": "tg2hdl_backend",
     "search_widths": "tg2hdl.width_search",
 }
+
+# A program may make tensors before it compiles one.
+tg2hdl_device_finder.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 from tinygrad import Tensor
 
-from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.model_inputs import tinygrad_dtype
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
@@ -112,7 +111,7 @@ def tensor_of(array: npt.NDArray[Any], where: str | None = None) -> Tensor:
     array = np.ascontiguousarray(array).reshape(np.shape(array))
     dtype = tinygrad_dtype(element_type(helper.np_dtype_to_tensor_dtype(array.dtype), where))
     if not array.size:
-        return Tensor.empty(*array.shape, dtype=dtype, device=default_device())
+        return Tensor.empty(*array.shape, dtype=dtype)
     if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8")):
-        return Tensor(array.tobytes(), dtype=dtype, device=default_device()).reshape(array.shape)
-    return Tensor(array, dtype=dtype, device=default_device())
+        return Tensor(array.tobytes(), dtype=dtype).reshape(array.shape)
+    return Tensor(array, dtype=dtype)

@@ -2,7 +2,6 @@
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buffers
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
-from tg2hdl_backend.tinygrad_adapter.default_device import choose_when_needed
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, example_values
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
@@ -16,7 +15,6 @@ __all__ = [
     "TensorSpec",
     "analyze_buffers",
     "capture",
-    "choose_when_needed",
     "example_values",
     "format_uops",
     "linearize",

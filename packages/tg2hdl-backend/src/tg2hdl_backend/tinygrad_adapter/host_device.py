@@ -82,6 +82,8 @@ class HostDevice(Compiled):
     device : str
         tinygrad's name of it, e.g. ``HDL:1``.
     renderer, program, allocator : type
+    arch : str, optional
+        Options of the renderer's target, where ``DEV`` gives none.
     """
 
     def __init__(
@@ -90,12 +92,15 @@ class HostDevice(Compiled):
         renderer: type[SequentialRenderer],
         program: type[HostProgram],
         allocator: type[Allocator] = HostAllocator,  # type: ignore[type-arg]
+        arch: str | None = None,
     ) -> None:
         # 0.14 wants a subclass of its Program, which 0.13 does not have.
         runs: Any = program
-        super().__init__(device, allocator(self), [renderer], runs)
+        super().__init__(device, allocator(self), [renderer], runs, arch=arch)
         # tinygrad's unrolling and upcasting suit processors; hardware gets its lanes from plain loops.
-        if DEV.device == renderer.device and "NOOPT" not in os.environ:
+        # tinygrad notes the device that it has chosen by itself in the environment.
+        default = DEV.device or os.environ.get("DEV") or "CPU"
+        if default == device.partition(":")[0] and "NOOPT" not in os.environ:
             NOOPT.value = 1
 
 

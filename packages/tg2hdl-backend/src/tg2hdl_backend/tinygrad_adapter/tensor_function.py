@@ -10,7 +10,6 @@ from tinygrad import Tensor
 from tinygrad.uop.ops import Ops
 
 from tg2hdl_backend.tinygrad_adapter.capture import substitute
-from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.division import quotient
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, tinygrad_dtype
 from tg2hdl_ir.errors import UnsupportedError
@@ -48,9 +47,8 @@ class TensorFunction:
                 for n, s in enumerate(self.inputs)
             ]
         )
-        device = default_device()
         self._constants = {
-            number: Tensor(node.arg, dtype=tinygrad_dtype(node.dtype), device=device)
+            number: Tensor(node.arg, dtype=tinygrad_dtype(node.dtype))
             for number, node in enumerate(graph.nodes)
             if node.op == "const" and node.arg.size > 1
         }
@@ -80,7 +78,7 @@ def _apply(node: TensorNode, operands: list[Tensor]) -> Tensor:
     """One operation, in exactly the type of the node."""
     if node.op == "const":
         value = node.arg.item() if node.arg.ndim == 0 else node.arg.reshape(-1)[0].item()
-        return Tensor(value, dtype=tinygrad_dtype(node.dtype), device=default_device()).reshape(node.shape)
+        return Tensor(value, dtype=tinygrad_dtype(node.dtype)).reshape(node.shape)
     x = operands[0]
     if node.op == "expand" and x.shape != node.shape and len(x.shape) < len(node.shape):
         x = x.reshape((1,) * (len(node.shape) - len(x.shape)) + tuple(x.shape))

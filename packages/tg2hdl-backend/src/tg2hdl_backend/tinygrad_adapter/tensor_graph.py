@@ -11,7 +11,6 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.capture import describe_outputs
 from tg2hdl_backend.tinygrad_adapter.contents import single_buffer
-from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.dialect import scalar_dtype
 from tg2hdl_backend.tinygrad_adapter.model_inputs import (
     model_name,
@@ -49,8 +48,7 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
     function, names = called_function(model, example_inputs)
     names = getattr(function, "input_names", names)
     specs = [spec_of(n, e) for n, e in zip(names, example_inputs, strict=True)]
-    device = default_device()
-    arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype), device=device) for s in specs]
+    arguments = [Tensor.empty(*s.shape, dtype=tinygrad_dtype(s.dtype)) for s in specs]
     weights = {tensor.uop.base: (name, tensor) for name, tensor in reachable_tensors(model).items()}
     reader = _Reader(f"model {model_name(model)}", weights)
     inputs = [

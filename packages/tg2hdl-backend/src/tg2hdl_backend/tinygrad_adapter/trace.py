@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinygrad import Tensor
+from tinygrad import Device, Tensor
 from tinygrad.engine.jit import JitError
 from tinygrad.nn.state import get_state_dict
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_backend.tinygrad_adapter.default_device import default_device
 from tg2hdl_backend.tinygrad_adapter.dialect import strong
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, check_arity, model_name, tinygrad_dtype
 from tg2hdl_backend.tinygrad_adapter.origins import Origins, noting, origins_of
@@ -304,7 +303,7 @@ def _materialized(result: Any, model: Any) -> list[Tensor]:
 def _concrete(tensor: Tensor) -> Tensor:
     tensor = strong(tensor)
     if tensor.uop.device is None:
-        return _on_device(tensor, default_device())
+        return _on_device(tensor, Device.DEFAULT)
     return tensor.contiguous()
 
 
@@ -333,7 +332,7 @@ def _device_of(tensors: Any) -> str:
     for tensor in tensors:
         if isinstance(tensor.device, str) and not tensor.device.startswith(("DISK", "NPY", "TINYFS")):
             return tensor.device
-    return default_device()
+    return Device.DEFAULT
 
 
 def _describe(tensor: Tensor) -> str:

@@ -1,0 +1,39 @@
+"""The first lines of a program: `import tg2hdl` is quick, and tensors work without clang in any order of imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(program: str, folder) -> str:
+    """Output of a program with an empty home and no programs to call."""
+    kept = {k: os.environ[k] for k in ("PYTHONPATH", "SYSTEMROOT") if k in os.environ}
+    variables = {**kept, "HOME": str(folder), "PATH": str(folder)}
+    command = [sys.executable, "-W", "error", "-c", program]
+    result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_import_loads_neither_tinygrad_nor_amaranth_nor_numpy(tmp_path):
+    program = "import sys, tg2hdl; print([m for m in ('tinygrad', 'amaranth', 'numpy') if m in sys.modules])"
+    assert run(program, tmp_path) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import tg2hdl\nfrom tinygrad import Tensor", "from tinygrad import Tensor\nimport tg2hdl"],
+    ids=["tg2hdl first", "tinygrad first"],
+)
+def test_tensors_work_before_anything_is_compiled(tmp_path, imports):
+    program = (
+        f"import numpy as np\n{imports}\n"
+        "weight = (Tensor(np.arange(6).reshape(2, 3)) + 1).realize()\n"
+        "accelerator = tg2hdl.compile(lambda x: x @ weight.cast('int32'), np.ones((1, 2), np.int32))\n"
+        "print(accelerator.golden(np.ones((1, 2), np.int32)).tolist())"
+    )
+    assert run(program, tmp_path) == "[[5, 7, 9]]\n"

@@ -130,11 +130,24 @@ def main(arguments: list[str] | None = None) -> None:
         core = (options.operation, format_by_name(options.format), options.profile, options.family)
         text = _text(options, core, parameters)
         if options.command != "describe" and options.output:
-            Path(options.output).write_text(text)
+            _write(Path(options.output), text)
             return
     except (FloatParameterError, ToolNotInstalledError, OSError) as error:
         parser.error(str(error))
     print(text, end="\n" if options.command == "describe" else "")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole: after an error one of before is as it was."""
+    if path.exists() and not path.is_file():  # a device or a pipe
+        path.write_text(text)
+        return
+    staged = path.with_name(path.name + ".new")
+    try:
+        staged.write_text(text)
+        staged.replace(path)
+    finally:
+        staged.unlink(missing_ok=True)
 
 
 def _add_options(command: argparse.ArgumentParser, name: str) -> None:

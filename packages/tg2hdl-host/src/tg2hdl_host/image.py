@@ -83,8 +83,24 @@ class MemoryImage:
         return cls(f"{identity:016x}", alignment, contents)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the file."""
-        Path(path).write_bytes(self.to_bytes())
+        """Write the file whole: after an error one of before is as it was.
+
+        Raises
+        ------
+        UnfitInputError
+            When it cannot be written.
+        """
+        staged = Path(f"{path}.new")
+        try:
+            staged.write_bytes(self.to_bytes())
+            staged.replace(path)
+        except OSError as error:
+            staged.unlink(missing_ok=True)
+            raise UnfitInputError(
+                f"cannot write {path}: {error.strerror}",
+                stage=_STAGE,
+                hint="free some space, or give another path",
+            ) from None
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> MemoryImage:

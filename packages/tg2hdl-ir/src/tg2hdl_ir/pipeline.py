@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
+from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.alternatives import add_alternatives
 from tg2hdl_ir.passes.balance import balance
@@ -119,6 +120,8 @@ def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
     try:
         made = run(kernel)
     except (Exception, SystemExit) as error:
+        if found := system_error(error):
+            raise found from error
         raise failure(f"raised {type(error).__name__}: {error}") from error
     if not isinstance(made, KernelIR):
         raise failure(f"returned {type(made).__name__}, not a KernelIR")

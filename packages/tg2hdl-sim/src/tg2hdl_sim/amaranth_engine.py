@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tg2hdl_ir.errors import InputError
 from tg2hdl_sim.model import CLOCK, Elaboration, SimulationModel
 from tg2hdl_sim.simulation import Simulation
+from tg2hdl_sim.views import removed_when_full
 from tg2hdl_sim.words import Chunks, from_ints, to_ints
 
 __all__ = ["AmaranthSimulation", "open_amaranth"]
@@ -54,7 +55,8 @@ class AmaranthSimulation(Simulation):
             )
 
     def _close(self) -> None:
-        self._wave.close()
+        with removed_when_full(self._vcd) if self._vcd else nullcontext():
+            self._wave.close()
 
     def _reset(self) -> None:
         self._refuse_reset_of_wave(self._vcd)

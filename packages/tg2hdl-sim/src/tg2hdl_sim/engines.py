@@ -18,7 +18,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_sim.fst import convert_to_fst, is_fst, vcd_beside
 from tg2hdl_sim.model import SimulationModel
 from tg2hdl_sim.simulation import Simulation
-from tg2hdl_sim.views import add_views
+from tg2hdl_sim.views import add_views, check_written
 
 __all__ = ["EngineEstimate", "estimate_engines", "open_simulation"]
 
@@ -177,6 +177,8 @@ def _open(
     except Tg2hdlError as error:
         error.where = error.where or model.name
         raise
+    if vcd is not None:
+        simulation.on_finish(partial(check_written, vcd))
     if vcd is not None and model.views is not None:
         simulation.on_finish(partial(add_views, vcd, model.views()))
     return simulation

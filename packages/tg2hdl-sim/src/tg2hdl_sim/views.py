@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["View", "add_views"]
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import staged_file
+
+__all__ = ["View", "add_views", "check_written", "removed_when_full"]
+
+_ROOM = 1 << 16
+"""Bytes that must fit behind a waveform: more than an engine holds back."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,47 @@ class View:
     is_text: bool = False
 
 
+def check_written(path: Path) -> None:
+    """Refuse a waveform for which the disk has no room: engines do not notice that its end is missing.
+
+    Raises
+    ------
+    InputError
+        The file is then removed.
+    """
+    if not path.is_file():  # a pipe, whose reader has it
+        return
+    size = path.stat().st_size
+    with removed_when_full(path), path.open("r+b") as file:
+        file.seek(size)
+        file.write(b"\n" * _ROOM)
+        file.flush()
+        os.fsync(file.fileno())
+        file.truncate(size)
+
+
+@contextmanager
+def removed_when_full(path: Path) -> Iterator[None]:
+    """Remove a waveform that the disk has no room for.
+
+    Raises
+    ------
+    InputError
+        With the reason of the system.
+    """
+    try:
+        yield
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write the waveform {path}: {error.strerror}",
+            hint="free some space, or give another path",
+        ) from error
+
+
 def add_views(path: Path, views: Sequence[View]) -> None:
     """Add views to a finished VCD file; times and all other variables stay."""
-    new = path.with_name(path.name + ".new")
-    with path.open() as old, new.open("w") as file:
+    with removed_when_full(path), staged_file(path) as new, path.open() as old, new.open("w") as file:
         header = []
         for line in old:
             if "$enddefinitions" in line:
@@ -48,7 +93,6 @@ def add_views(path: Path, views: Sequence[View]) -> None:
         file.write("".join(_declarations(found)))
         file.write(line)
         file.writelines(_changes(old, found, codes))
-    new.replace(path)
 
 
 def _codes(header: str) -> dict[tuple[str, int], str]:

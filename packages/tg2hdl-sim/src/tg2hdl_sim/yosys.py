@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tg2hdl_ir.cache_folder import tool_cache, with_tool_cache
 from tg2hdl_ir.errors import SimulationError, ToolMissingError
+from tg2hdl_ir.limits import memory_limit
 
 __all__ = ["cxxrtl_headers", "first_start_is_slow", "run_yosys", "yosys_version"]
 
@@ -77,9 +78,17 @@ def run_yosys(script: str, directory: Path) -> str:
         env=with_tool_cache("YOWASP_CACHE_DIR"),
     )
     if result.returncode:
+        output = result.stdout + result.stderr
+        limit = memory_limit()
+        if limit is not None and "Cannot allocate memory" in output:
+            raise SimulationError(
+                "not enough memory for yosys",
+                notes=(limit,),
+                hint="WebAssembly reserves some 10 GB: ulimit -v unlimited, or use engine='levelized'",
+            )
         raise SimulationError(
             f"yosys failed with exit status {result.returncode}",
-            notes=tuple((result.stdout + result.stderr).splitlines()[-8:]),
+            notes=tuple(output.splitlines()[-8:]),
             hint="use engine='amaranth', and report the design",
         )
     return result.stderr

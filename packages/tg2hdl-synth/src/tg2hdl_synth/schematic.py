@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_file
 from tg2hdl_synth.drawing import draw_module
 from tg2hdl_synth.rtlil import read_rtlil, top_name
 from tg2hdl_synth.tools import run_tool
@@ -88,7 +89,7 @@ def _render(folder: Path, module: str, fmt: str) -> Path | None:
             return picture
     if fmt == "svg":
         modules = json.loads((folder / "drawn.json").read_text())["modules"]
-        picture.write_text(draw_module(modules[module]))
+        write_file(picture, draw_module(modules[module]))
         return picture
     log.warning("only %s was written: a %s needs Graphviz (the program dot)", dot, fmt)
     return None

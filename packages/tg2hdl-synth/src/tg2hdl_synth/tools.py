@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tg2hdl_ir.cache_folder import with_tool_cache
 from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir.limits import memory_limit
 from tg2hdl_synth.errors import SynthesisError
 
 __all__ = ["Progress", "run_tool", "tool_versions", "yosys_share"]
@@ -120,6 +121,13 @@ def run_tool(
     if process.returncode:
         lines = (directory / log).read_text().splitlines()
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-4:]
+        limit = memory_limit()
+        if limit is not None and any("Cannot allocate memory" in line for line in lines):
+            raise SynthesisError(
+                f"not enough memory for {tool}",
+                notes=(limit,),
+                hint="WebAssembly reserves some 10 GB: ulimit -v unlimited",
+            )
         raise SynthesisError(
             f"{tool} failed with exit status {process.returncode}",
             notes=tuple(errors[:8]),

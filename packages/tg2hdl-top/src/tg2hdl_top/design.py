@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_file
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_ir.records import read_record, write_record
@@ -93,7 +94,7 @@ class Design:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the design to a JSON file."""
-        Path(path).write_text(self.to_json())
+        write_file(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Design:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_file
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.isa import INSTRUCTION_BITS
 
@@ -179,10 +180,7 @@ class Bundle:
 
     def save(self, path: Path) -> None:
         """Write text, or binary for a name that ends in ``.tpu``."""
-        if path.suffix == ".tpu":
-            path.write_bytes(self.to_bytes())
-        else:
-            path.write_text(self.to_text())
+        write_file(path, self.to_bytes() if path.suffix == ".tpu" else self.to_text())
 
     @classmethod
     def load(cls, path: Path) -> Bundle:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tg2hdl_ir.files import write_file
 from tg2hdl_tpu.assembler import assemble, assemble_lines
 from tg2hdl_tpu.bundle import Bundle
 from tg2hdl_tpu.cli_build import build_command
@@ -100,7 +101,7 @@ def disassemble_command(bundle: Path, output: Path | None, json_file: str | None
     found = Bundle.load(bundle)
     text = disassemble(found, name=str(bundle))
     if output:
-        output.write_text(text)
+        write_file(output, text)
     elif json_file != "-":
         click.echo(text, nl=False)
     write_json(json_file, bundle_facts(found))
@@ -142,9 +143,9 @@ def profile_command(
         click.echo("\n".join(format_profile(run, top=top) for run in found), nl=False)
     write_json(json_file, [run.facts() for run in found])
     if trace:
-        trace.write_text(json.dumps(chrome_trace(found)) + "\n")
+        write_file(trace, json.dumps(chrome_trace(found)) + "\n")
     if html:
-        html.write_text(timeline_page(found, title=program.name))
+        write_file(html, timeline_page(found, title=program.name))
 
 
 @tpu.command("bench")
@@ -170,7 +171,7 @@ def bench_command(
     if json_file != "-":
         click.echo(table, nl=False)
     if output:
-        output.write_text(table)
+        write_file(output, table)
     write_json(json_file, bench_facts(found, machine, engine))
 
 

@@ -20,6 +20,7 @@ from tg2hdl.session import OpenSessions, Session, SimulatedModel
 from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_ir.files import write_file
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.turns import in_turn
 from tg2hdl_top import CompileOptions, Design, TopModule
@@ -314,7 +315,8 @@ class CompiledModel:
 
         contents = self.memory_image().tobytes()
         assert self.design.external is not None, "it has an image"
-        MemoryImage(self.design.identity, self.design.external.model.alignment, contents).save(path)
+        image = MemoryImage(self.design.identity, self.design.external.model.alignment, contents)
+        write_file(path, image.to_bytes())
 
     def bind(self, *inputs: Any) -> dict[str, np.ndarray]:
         """Arrays of the design's buffers for a run with these inputs, by name: flat, weights that were loaded included.

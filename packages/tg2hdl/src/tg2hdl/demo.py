@@ -21,6 +21,7 @@ from tg2hdl.results import KernelSummary
 from tg2hdl.session import Session
 from tg2hdl_backend.testing import interpreted_outputs
 from tg2hdl_ir.errors import InputError, SimulationError, ToolMissingError
+from tg2hdl_ir.files import write_file
 from tg2hdl_quant import Dense, ReLU, run_float
 from tg2hdl_top import CompileOptions
 
@@ -230,7 +231,7 @@ def write_files(demo: DemoModel, result: DemoResult, folder: Path) -> tuple[Path
     demo.accelerator.verilog(paths[0])
     demo.accelerator.rtlil(paths[1])
     data: dict[str, Any] = asdict(result) | {"cycles_per_second": round(result.cycles_per_second)}
-    paths[2].write_text(json.dumps(data, indent=2) + "\n")
+    write_file(paths[2], json.dumps(data, indent=2) + "\n")
     return paths
 
 

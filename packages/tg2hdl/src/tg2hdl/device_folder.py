@@ -13,6 +13,7 @@ from tg2hdl.quantization import QuantizedModel
 from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import npz_bytes, write_files
 from tg2hdl_top.register_map import RegisterMap
 
 if TYPE_CHECKING:
@@ -52,33 +53,30 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
     """
     found = register_map(accelerator)
     captured, program = accelerator.captured, accelerator.design.program
-    folder.mkdir(parents=True, exist_ok=True)
     entries = found.to_dict() | {
         "inputs": [program.buffers[spec.buffer].name for spec in captured.inputs],
         "structure": _structure(captured),
         **_borders(captured),
         **facts,
     }
-    contents = {
+    contents: dict[str, str | bytes] = {
         "design.json": accelerator.design.to_json(),
         "device.json": json.dumps(entries, indent=1) + "\n",
         "registers.md": found.page(),
         "registers.h": found.c_header(),
         **{name: (files("tg2hdl_host") / "c" / name).read_text() for name in ("tg2hdl.h", "tg2hdl.c")},
     }
-    for name, text in contents.items():
-        (folder / name).write_text(text)
     weights = {w.buffer.title: w for w in found.windows if w.buffer.role == "weight" and w.buffer.writes}
     if weights:
         initial = {b.name: b.initial for b in program.buffers if b.name in weights}
-        arrays: dict[str, Any] = {n: a for n, a in initial.items() if a is not None}
-        np.savez(folder / "weights.npz", **arrays)
+        contents["weights.npz"] = npz_bytes({n: a for n, a in initial.items() if a is not None})
+    contents["vectors.npz"] = npz_bytes(_vectors(accelerator, vectors), compressed=True)
+    write_files(folder, contents)
     if accelerator.design.streams_weights:
         accelerator.save_memory_image(folder / "memory.img")
-    _write_vectors(accelerator, folder / "vectors.npz", vectors)
 
 
-def _write_vectors(accelerator: CompiledModel, path: Path, vectors: int) -> None:
+def _vectors(accelerator: CompiledModel, vectors: int) -> dict[str, Any]:
     captured, program = accelerator.captured, accelerator.design.program
     arrays: dict[str, Any] = {}
     for number, (inputs, _, found) in enumerate(golden_runs(accelerator, vectors)):
@@ -86,7 +84,7 @@ def _write_vectors(accelerator: CompiledModel, path: Path, vectors: int) -> None
         for k, spec in enumerate(captured.outputs):
             result = found[program.buffers[program.outputs[k]].name]
             arrays[f"out{number}_{k}"] = _storable(result.reshape(spec.shape))
-    np.savez_compressed(path, **arrays)
+    return arrays
 
 
 def _borders(captured: CapturedProgram) -> dict[str, Any]:

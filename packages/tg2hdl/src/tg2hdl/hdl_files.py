@@ -11,7 +11,7 @@ from pathlib import Path
 from amaranth.lib import wiring
 
 from tg2hdl.netlist_text import MemoryContents, NetlistText, netlist_text
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_file
 from tg2hdl_sim.yosys import run_yosys
 
 __all__ = ["design_text", "module_name", "verilog_text", "write_text"]
@@ -60,8 +60,6 @@ def verilog_text(design: NetlistText, folder: str | PathLike[str] | None = None)
 
 def _with_contents(text: str, contents: Iterable[MemoryContents], folder: Path | None) -> Iterator[str]:
     """Parts of the text, with the contents of each memory after its declaration."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
     missing = {(memory.module, memory.name): memory for memory in contents}
     module, end = "", 0
     for found in _DECLARATION.finditer(text):
@@ -83,7 +81,7 @@ def _with_contents(text: str, contents: Iterable[MemoryContents], folder: Path |
             place = "" if "." not in module else module.partition(".")[2] + "_"
             file = module_name(place + memory.name) + ".hex"
             digits = f"0{-(-memory.width // 4)}x"
-            (folder / file).write_text("".join([f"{word:{digits}}\n" for word in memory.words]))
+            write_file(folder / file, "".join([f"{word:{digits}}\n" for word in memory.words]))
             yield f'  initial $readmemh("{file}", {label});\n'
     assert not missing, f"Yosys has lost the memories {sorted(missing)}"
     yield text[end:]
@@ -111,10 +109,5 @@ def module_name(name: str) -> str:
 def write_text(text: str, path: str | PathLike[str] | None) -> str:
     """Write a text to a file, making its folder, unless `path` is None; returns the text."""
     if path is not None:
-        target = Path(path)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}", hint="give another path") from error
+        write_file(path, text)
     return text

@@ -14,6 +14,7 @@ import numpy as np
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import npz_bytes, write_file
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
 from tg2hdl_quant.graph import LayerReport, QuantizationReport, QuantizedGraph, Value
 
@@ -58,8 +59,7 @@ def save_quantized(model: QuantizedModel, path: str | PathLike[str]) -> None:
         "report": asdict(quantized.report),
         **borders,
     }
-    with open(path, "wb") as file:
-        np.savez_compressed(file, **{"document": np.array(json.dumps(document)), **arrays})  # type: ignore[arg-type]
+    write_file(path, npz_bytes({"document": np.array(json.dumps(document)), **arrays}, compressed=True))
 
 
 def load_quantized(path: str | PathLike[str]) -> QuantizedModel:

@@ -21,6 +21,7 @@ from tg2hdl.quantization import QuantizedModel, first_samples, integer_model, sa
 from tg2hdl_backend import TensorSpec
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, calibration_method
 from tg2hdl_quant.graph.report import sqnr
@@ -189,7 +190,7 @@ def _write(
     onnx.save(proto, prepared)
     quantization.quantize_static(
         str(prepared),
-        str(target),
+        str(folder / "quantized.onnx"),
         _Reader(feeds[:1]),
         quant_format=quantization.QuantFormat.QDQ,
         per_channel=options.per_channel,
@@ -197,6 +198,7 @@ def _write(
         weight_type=quantization.QuantType.QInt8,
         extra_options={"TensorQuantOverrides": overrides},
     )
+    write_file(target, (folder / "quantized.onnx").read_bytes())
     warnings = [
         f"{n} is constant ({o.low:.4g}) on all samples" for n, o in observed.items() if o.low == o.high
     ]

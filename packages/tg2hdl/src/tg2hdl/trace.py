@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tg2hdl.report.kernel_facts import kernel_facts
+from tg2hdl_ir.files import write_file
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -48,10 +49,7 @@ def write_trace(
     accelerator: CompiledModel, path: str | PathLike[str], simulation: SimulationResult | None = None
 ) -> Path:
     """Write `chrome_trace` to a file."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(chrome_trace(accelerator, simulation)) + "\n")
-    return target
+    return write_file(path, json.dumps(chrome_trace(accelerator, simulation)) + "\n")
 
 
 def _units(kernel: dict[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.quantization import QuantizedModel, quantize
 from tg2hdl_ir.errors import InputError, ToolMissingError
+from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph import QuantizationReport
 
 __all__ = ["Candidate", "WidthSearch", "search_widths"]
@@ -120,9 +121,7 @@ class WidthSearch:
                 figure.add_trace(trace, place // 2 + 1, place % 2 + 1)
             figure.update_xaxes(title_text=name, row=place // 2 + 1, col=place % 2 + 1)
         figure.update_yaxes(title_text=self.measure, col=1)
-        target = Path(path)
-        figure.write_html(target, include_plotlyjs=True)
-        return target
+        return write_file(path, figure.to_html(include_plotlyjs=True))
 
 
 def search_widths(

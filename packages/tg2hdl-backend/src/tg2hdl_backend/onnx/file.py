@@ -25,6 +25,8 @@ def read_file(file: Path) -> ModelProto:
         raise InputError(f"no file {str(file)!r}", hint="give the path of an .onnx file")
     try:
         model = onnx.load(str(file), load_external_data=False)
+    except MemoryError:
+        raise
     except Exception as error:
         raise InputError(
             f"{file.name} is no ONNX model: {type(error).__name__}: {error}",
@@ -39,6 +41,8 @@ def read_file(file: Path) -> ModelProto:
         )
     try:
         onnx.load_external_data_for_model(model, str(_folder_of_data(model, file)))
+    except MemoryError:
+        raise
     except Exception as error:
         raise InputError(
             f"external data of {file.name} cannot be read: {error}",

@@ -41,6 +41,8 @@ def fold_node(
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(_model(node, version, given)).run(None, given)
+    except MemoryError:
+        raise
     except Exception as error:
         raise UnsupportedError(
             f"constant of ONNX operator {node.op_type} cannot be computed: {type(error).__name__}: {error}",

@@ -213,6 +213,8 @@ class Graph:
                 _ = getattr(result, "shape", None)  # tinygrad finds unfit shapes only when they are asked for
         except Tg2hdlError:
             raise
+        except MemoryError:
+            raise
         except Exception as error:
             raise info.unsupported(
                 f"these inputs and attributes are not supported ({type(error).__name__}: {error})"

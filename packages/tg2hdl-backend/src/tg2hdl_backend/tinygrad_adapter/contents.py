@@ -55,6 +55,8 @@ def contents_of(buffer: Any, start: int, size: int) -> bytes | None:
         # A view that the tensor's owner may change later: the bytes are copied.
         try:
             return bytes(buffer.as_memoryview()[start : start + size])
+        except MemoryError:
+            raise
         except Exception as error:
             raise InputError(
                 f"a weight on device {buffer.device} cannot be read: {error}",

@@ -29,6 +29,8 @@ def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
         return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
     except Tg2hdlError:
         raise
+    except MemoryError:
+        raise
     except Exception as error:
         raise UnsupportedError(
             f"tinygrad cannot compile kernel {ast.arg.name!r}: {type(error).__name__}: {error}",

@@ -124,6 +124,8 @@ def _contents(example: Any) -> npt.NDArray[Any] | None:
             return None
     try:
         return numpy_of(example)
+    except MemoryError:
+        raise
     except Exception as error:
         raise InputError(
             f"tinygrad cannot compute an example input: {type(error).__name__}: {error}",

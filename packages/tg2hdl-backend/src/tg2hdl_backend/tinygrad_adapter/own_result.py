@@ -91,6 +91,8 @@ def own_result(model: Callable[..., Any], *inputs: Any, device: str = "PYTHON") 
                     weight.realize()
             results = list(flat_tensors(function(*arguments)))
             return [_array(t, device) for t in results]
+        except MemoryError:
+            raise
         except Exception as error:
             raise UnsupportedError(
                 f"tinygrad cannot run the model on its {device} device: {type(error).__name__}: {error}",

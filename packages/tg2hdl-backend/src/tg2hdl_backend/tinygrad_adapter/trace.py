@@ -157,6 +157,8 @@ def _scheduled(model: Any, tensors: Sequence[Tensor]) -> None:
     """
     try:
         tensors[0].linear_with_vars(*tensors[1:])
+    except MemoryError:
+        raise
     except Exception as error:
         devices = any(text in str(error) for text in ("same device", "same devices"))
         raise InputError(
@@ -273,6 +275,8 @@ def _run(model: Any, function: Callable[..., Any], arguments: list[Any]) -> Any:
             hint="replace .item(), .numpy(), .tolist() and Python conditions on tensors by tensor operations "
             "such as Tensor.where",
         ) from None
+    except MemoryError:
+        raise
     except Exception as error:
         raise InputError(
             f"the model failed on the example inputs: {type(error).__name__}: {error}",

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
+from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.catalog import KINDS, Catalog
 from tg2hdl_ir.plugins.description import describe_plugins
 from tg2hdl_ir.plugins.descriptors import resolve
@@ -153,6 +154,8 @@ class PluginSet:
         except Tg2hdlError:
             raise
         except (Exception, SystemExit) as error:
+            if found := system_error(error):
+                raise found from error
             raise self.fault(descriptor, f": {field} raised {type(error).__name__}: {error}") from error
 
     def make(self, descriptor: Any, field: str, kind: type[T], *arguments: Any, **options: Any) -> T:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import PluginError
+from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 
 __all__ = ["best_lowering", "best_unit", "format_types"]
@@ -67,6 +68,8 @@ def _matches(lowering: OpLowering, operands: tuple[DType, ...], result: DType, p
     try:
         return bool(resolve(lowering.matches)(operands, result))
     except (Exception, SystemExit) as error:
+        if found := system_error(error):
+            raise found from error
         name = plugin(lowering)
         raise PluginError(
             f"matches of op lowering {lowering.name!r} of plugin {name!r} raised {type(error).__name__}: {error}",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl_ir.files import npz_bytes, write_files
 from tg2hdl_top.register_map import RegisterMap
 from tg2hdl_tpu.board.command import HEADER, INSTRUCTION_WORDS, LIMIT, PAYLOAD, REPLY, host_shape
 from tg2hdl_tpu.board.driver import command
@@ -51,7 +52,6 @@ def build_folder(
         When the timing does not hold.
     """
     facts: dict[str, Any] = {"processor": config.to_json()}
-    folder.mkdir(parents=True, exist_ok=True)
     if board is not None:
         from tg2hdl_synth.boards.bitstream import BoardComponent, build_bitstream
         from tg2hdl_tpu.board.processor import UNITS, BoardProcessor
@@ -74,15 +74,14 @@ def build_folder(
             "by_part": made.by_part,
         }
     found = RegisterMap(host_shape(config, payload))
-    contents = {
+    contents: dict[str, str | bytes] = {
         "device.json": json.dumps(found.to_dict() | {"inputs": ["command"]} | facts, indent=1) + "\n",
         "registers.md": found.page(),
         "registers.h": found.c_header(),
         **{name: (files("tg2hdl_host") / "c" / name).read_text() for name in ("tg2hdl.h", "tg2hdl.c")},
     }
-    for name, text in contents.items():
-        (folder / name).write_text(text)
-    np.savez_compressed(folder / "vectors.npz", **_vectors(config, payload))
+    contents["vectors.npz"] = npz_bytes(_vectors(config, payload), compressed=True)
+    write_files(folder, contents)
     return facts
 
 

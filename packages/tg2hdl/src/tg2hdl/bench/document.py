@@ -10,6 +10,7 @@ from typing import Any
 from tg2hdl.bench.suite import BenchRow
 from tg2hdl.bench.table import markdown
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_files
 
 __all__ = ["merge_document"]
 
@@ -50,9 +51,8 @@ def merge_document(path: Path, rows: Sequence[BenchRow], order: Sequence[str]) -
         key=lambda r: (r["target"] != "generic", places.get(r["workload"], len(places)), r["multipliers"]),
     )
     document: Document = {"rows": ordered}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    path.with_suffix(".md").write_text(markdown(ordered))
+    figures = json.dumps(document, indent=1) + "\n"
+    write_files(path.parent, {path.name: figures, path.with_suffix(".md").name: markdown(ordered)})
     return document
 
 

@@ -16,6 +16,7 @@ from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl.testbench import check_testbenches, write_testbenches
 from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir.files import write_files
 from tg2hdl_top.ports import PortPlan
 
 __all__ = ["compile_command"]
@@ -86,9 +87,9 @@ def compile_command(
     with stage(progress, "writing"):
         accelerator.verilog(folder / f"{file.label}.v", memories=folder if memory_files else None)
         accelerator.rtlil(folder / f"{file.label}.il")
-        (folder / f"{file.label}.plan").write_text(accelerator.plan() + "\n")
         summary = _summary(accelerator)
-        (folder / f"{file.label}.json").write_text(json.dumps(summary, indent=2) + "\n")
+        texts = {"plan": accelerator.plan() + "\n", "json": json.dumps(summary, indent=2) + "\n"}
+        write_files(folder, {f"{file.label}.{suffix}": text for suffix, text in texts.items()})
         written = [folder / f"{file.label}.{suffix}" for suffix in ("v", "il", "plan", "json")]
         if accelerator.design.streams_weights:
             written.append(folder / f"{file.label}.weights.img")

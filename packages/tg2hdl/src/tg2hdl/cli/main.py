@@ -9,6 +9,7 @@ import traceback
 import click
 
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
+from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.registry import registry
 
 __all__ = ["CommandGroup", "cli", "main"]
@@ -85,10 +86,17 @@ def main() -> None:
     """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage."""
     try:
         cli(standalone_mode=False, prog_name="tg2hdl")
+        sys.stdout.flush()
     except Tg2hdlError as error:
         if "--traceback" in sys.argv[1:]:
             traceback.print_exc()
         click.echo(str(error), err=True)
+        sys.exit(1)
+    except (MemoryError, OSError) as error:
+        found = system_error(error)
+        if found is None or "--traceback" in sys.argv[1:]:
+            raise
+        click.echo(str(found), err=True)
         sys.exit(1)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_files
 
 __all__ = ["new_plugin"]
 
@@ -46,11 +47,12 @@ def new_plugin(name: str, output: str | None) -> None:
         ) from error
     if not empty:
         raise InputError(f"the folder {folder} is not empty", hint="give another one with -o")
-    for place, template in _FILES.items():
-        path = folder / place.replace("NAME", name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = (files("tg2hdl") / "plugin_template" / template).read_text()
-        path.write_text(text.replace("NAME", name))
-    (folder / f"src/tg2hdl_{name}/__init__.py").write_text(f'"""The plugin {name} of tg2hdl."""\n')
-    (folder / f"src/tg2hdl_{name}/py.typed").touch()
+    templates = files("tg2hdl") / "plugin_template"
+    contents = {
+        place.replace("NAME", name): (templates / template).read_text().replace("NAME", name)
+        for place, template in _FILES.items()
+    }
+    contents[f"src/tg2hdl_{name}/__init__.py"] = f'"""The plugin {name} of tg2hdl."""\n'
+    contents[f"src/tg2hdl_{name}/py.typed"] = ""
+    write_files(folder, contents)
     click.echo(f"wrote {folder}; next: cd {folder} && pip install -e '.[test]' && pytest")

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_file
 
 __all__ = ["check_file", "check_folder", "consoles", "with_json", "write_json"]
 
@@ -44,7 +45,7 @@ def write_json(json_file: str | None, data: Any) -> None:
     if json_file == "-":
         click.echo(text)
     elif json_file is not None:
-        Path(json_file).write_text(text + "\n")
+        write_file(json_file, text + "\n")
         click.echo(f"wrote {json_file}")
 
 

@@ -21,6 +21,7 @@ from tg2hdl.quantized_onnx import write_quantized_onnx
 from tg2hdl.width_search import WidthSearch, search_widths
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
 
 __all__ = ["quantize_command"]
@@ -127,7 +128,7 @@ def quantize_command(
         if plot is not None:
             console.print(f"wrote {found.plot(plot)}", highlight=False)
         if output is not None:
-            Path(output).write_text(json.dumps(found.to_dict(), indent=2) + "\n")
+            write_file(output, json.dumps(found.to_dict(), indent=2) + "\n")
             console.print(f"wrote {output}", highlight=False)
         write_json(json_file, found.to_dict())
         return
@@ -143,12 +144,11 @@ def quantize_command(
             )
         chosen = _onnx_options(model, Path(output), not per_tensor, options)
         file, arrays = _loaded(model, samples, given, batched, source)
-        Path(output).parent.mkdir(parents=True, exist_ok=True)
         with stage(progress, f"quantizing {Path(model).stem}"):
             written = write_quantized_onnx(
                 model, arrays, output, chosen, targets, batched=batched, batch=batch, dims=sizes(dims)
             )
-        Path(output).with_suffix(".json").write_text(json.dumps(written.to_dict(), indent=2) + "\n")
+        write_file(Path(output).with_suffix(".json"), json.dumps(written.to_dict(), indent=2) + "\n")
         console.print(str(written), highlight=False, soft_wrap=True)
         for path in (Path(output), Path(output).with_suffix(".json")):
             console.print(f"wrote {path}", highlight=False)
@@ -166,9 +166,8 @@ def quantize_command(
             f"{target.name} ends in neither .npz nor .onnx",
             hint=f"write {target.with_suffix('.npz').name}, which compile reads",
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
     save_quantized(q, target)
-    target.with_suffix(".json").write_text(json.dumps(q.report.to_dict(), indent=2) + "\n")
+    write_file(target.with_suffix(".json"), json.dumps(q.report.to_dict(), indent=2) + "\n")
     for path in (target, target.with_suffix(".json")):
         console.print(f"wrote {path}", highlight=False)
     write_json(json_file, q.report.to_dict())

@@ -19,6 +19,7 @@ from tg2hdl.cli.output import check_file, consoles, with_json, write_json
 from tg2hdl.results import SimulationResult
 from tg2hdl_backend.agreement import Agreement
 from tg2hdl_ir.errors import InputError, SimulationError
+from tg2hdl_ir.files import npz_bytes, write_file
 
 __all__ = ["simulate"]
 
@@ -178,4 +179,4 @@ def _save(accelerator: Accelerator, results: list[SimulationResult], path: str, 
     flat = [accelerator.captured.flat(result.output) for result in results]
     columns = [np.stack(column) if stacked else column[0] for column in zip(*flat, strict=True)]
     arrays: dict[str, Any] = dict(zip(names, columns, strict=True))
-    np.savez(path, **arrays)
+    write_file(path, npz_bytes(arrays))

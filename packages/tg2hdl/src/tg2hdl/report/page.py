@@ -16,6 +16,7 @@ from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.context import ReportContext
 from tg2hdl.report.facts import gather_facts, read_facts
 from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.files import write_files
 from tg2hdl_ir.plugins.descriptors import ReportSection, resolve
 from tg2hdl_ir.plugins.registry import registry
 
@@ -47,10 +48,10 @@ class Report:
     def save(self, path: str | PathLike[str]) -> tuple[Path, Path]:
         """Write the page to `path` and its figures to the same name with ``.json``; returns both."""
         page = Path(path)
-        page.parent.mkdir(parents=True, exist_ok=True)
         figures = page.with_suffix(".json")
-        page.write_text(self.html)
-        figures.write_text(json.dumps(self.facts, indent=2) + "\n")
+        write_files(
+            page.parent, {page.name: self.html, figures.name: json.dumps(self.facts, indent=2) + "\n"}
+        )
         return page, figures
 
     def _repr_html_(self) -> str:

@@ -11,6 +11,7 @@ from tg2hdl.hdl_files import module_name
 from tg2hdl.testbench.vectors import PORTS, port_vectors
 from tg2hdl.testbench.verilog import verilog_testbench
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.files import write_files
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -61,8 +62,4 @@ def write_testbenches(accelerator: CompiledModel, folder: Path, label: str, runs
         ".py": cocotb.replace("NAME", base.name).replace("DESIGN", label),
         ".json": json.dumps(vectors) + "\n",
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [base.with_suffix(suffix) for suffix in contents]
-    for path, text in zip(paths, contents.values(), strict=True):
-        path.write_text(text)
-    return paths
+    return write_files(folder, {base.with_suffix(suffix).name: text for suffix, text in contents.items()})

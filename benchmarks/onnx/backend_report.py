@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
 from tg2hdl_backend.testing.onnx_cases import NOISE_IN_FILE, CaseResult
 
+DOOR_NAMES = {
+    "python": "`tg2hdl.compile(path)`, golden",
+    "command": "`tg2hdl simulate FILE`, simulated hardware",
+}
 STATUSES = ("right", "wrong", "refused", "error", "time limit")
 
 
@@ -32,7 +37,7 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
         "",
         f"`{command}` with "
         + ", ".join(f"{n} {v}" for n, v in versions.items())
-        + ". Each model goes through `OnnxModel` and `capture`; the golden engine's results are compared with the "
+        + ". Each file goes through `tg2hdl.compile(path)`; the golden engine's results are compared with the "
         "expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "
         "`Tg2hdlError` says why. *Error*: any other exception.",
         "",
@@ -68,6 +73,45 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
         lines += ["", "## Not simulated", "", "| test | reason |", "|---|---|"]
         lines += [f"| {r.name} | {_cell(r.rtl)} |" for r in simulated if not r.rtl.startswith("bits")]
     (folder / f"{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def write_door_report(folder: Path, command: str, found: dict[str, list[CaseResult]]) -> None:
+    """Write ``quantizer_tests.json`` and ``.md``: the same tests by each door, the results of each in order of name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = ("onnx", "tinygrad", "numpy")
+    versions = {name: version(name) for name in packages}
+    rows = {door: [r.record() for r in results] for door, results in found.items()}
+    today = date.today().isoformat()
+    data = {"command": command, "date": today, "versions": versions, "doors": rows}
+    (folder / "quantizer_tests.json").write_text(json.dumps(data, indent=1) + "\n")
+    counts = [
+        f"| {DOOR_NAMES[door]} | {len(results)} | "
+        + " | ".join(str(sum(r.status == s for r in results)) for s in STATUSES)
+        + " |"
+        for door, results in found.items()
+    ]
+    lines = [
+        "# ONNX's node tests with quantizers, by the doors that users take",
+        "",
+        f"`{command}` on {today} with " + ", ".join(f"{n} {v}" for n, v in versions.items()) + ".",
+        "",
+        "| door | tests | " + " | ".join(STATUSES) + " |",
+        "|---|---:|" + "---:|" * len(STATUSES),
+        *counts,
+        "",
+        "In these files scales and zero points are inputs, so that the quantizers are computed in float, as the standard "
+        "defines them.",
+        "",
+        "## Not right",
+        "",
+        "| test | door | status | reason |",
+        "|---|---|---|---|",
+    ]
+    for door, results in found.items():
+        lines += [
+            f"| {r.name} | {door} | {r.status} | {_cell(r.reason)} |" for r in results if r.status != "right"
+        ]
+    (folder / "quantizer_tests.md").write_text("\n".join(lines) + "\n")
 
 
 def _cell(text: str) -> str:

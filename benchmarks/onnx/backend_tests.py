@@ -1,6 +1,7 @@
-"""ONNX's own backend node tests through the front end and the golden engine; writes a JSON file and a table.
+"""ONNX's own backend node tests by `tg2hdl.compile(path)` and the golden engine; writes a JSON file and a table.
 
-python benchmarks/onnx/backend_tests.py                    all, in two processes, about 20 minutes of CPU
+python benchmarks/onnx/backend_tests.py                    all, in two processes, about 40 minutes of CPU
+python benchmarks/onnx/backend_tests.py --quantizers       those with quantizers, by `tg2hdl simulate` too
 python benchmarks/onnx/backend_tests.py --only 'reduce_.*' those whose names match, printed only
 python benchmarks/onnx/backend_tests.py --again 'max.*'    those not right in the written results, and those whose names
                                                            match; the others keep their results
@@ -16,27 +17,50 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from backend_report import write_report
+from backend_report import write_door_report, write_report
+from doors import DOORS
 
 from tg2hdl_backend.testing.onnx_cases import CaseResult, is_arithmetic, load_cases, run_case
 
 FOLDER = Path(__file__).parent
 
 
-def _run(arguments: tuple[int, float, bool]) -> CaseResult:
-    number, limit, rtl = arguments
-    return run_case(load_cases()[number], limit, rtl)
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul")
 
 
-def results(numbers: list[int], processes: int, limit: float, rtl: bool) -> Iterator[CaseResult]:
+def has_quantizers(case: Any) -> bool:
+    """Whether a test's graph has quantizers with scales of their own."""
+    return any(node.op_type in QUANTIZERS for node in case.model.graph.node)
+
+
+def _run(arguments: tuple[int, float, bool, str]) -> CaseResult:
+    number, limit, rtl, door = arguments
+    return run_case(load_cases()[number], limit, rtl, DOORS[door])
+
+
+def results(
+    numbers: list[int], processes: int, limit: float, rtl: bool, door: str = "python"
+) -> Iterator[CaseResult]:
     """Results in the order in which they come."""
-    work = [(n, limit, rtl) for n in numbers]
+    work = [(n, limit, rtl, door) for n in numbers]
     if processes == 1:
         yield from map(_run, work)
         return
     with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
         yield from pool.imap_unordered(_run, work, chunksize=4)
+
+
+def write_doors(folder: Path, processes: int, limit: float) -> None:
+    """Run the tests with quantizers by both doors, and write what each gives."""
+    numbers = [n for n, case in enumerate(load_cases()) if has_quantizers(case)]
+    found = {
+        door: sorted(results(numbers, processes, limit, False, door), key=lambda r: r.name) for door in DOORS
+    }
+    for door, rows in found.items():
+        print(door, f"{sum(r.status == 'right' for r in rows)} of {len(rows)} are right")
+    write_door_report(folder, "python benchmarks/onnx/backend_tests.py --quantizers", found)
 
 
 def main() -> None:
@@ -51,10 +75,18 @@ def main() -> None:
     parser.add_argument(
         "--rtl", action="store_true", help="only the arithmetic ones, in simulated hardware too"
     )
+    parser.add_argument(
+        "--quantizers",
+        action="store_true",
+        help="only those with quantizers, by both doors, in a table of their own",
+    )
     parser.add_argument("--output", type=Path, help="folder for the results  [default: this one]")
     options = parser.parse_args()
     part, parts = map(int, options.shard.split("/"))
     cases = load_cases()
+    if options.quantizers:
+        write_doors(options.output or FOLDER, options.processes, options.limit)
+        return
     pattern = re.compile(options.only or "")
     wanted = [
         n for n, c in enumerate(cases) if pattern.search(c.name) and (not options.rtl or is_arithmetic(c))

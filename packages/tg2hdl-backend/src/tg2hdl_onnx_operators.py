@@ -128,7 +128,13 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("TreeEnsembleRegressor", 1, "tree_regressor", ()),
     ),
     **{
-        (domain, "qonnx"): (("Quant", 1, "quant", (3,)), ("BipolarQuant", 1, "bipolar_quant", ()))
+        (domain, "qonnx"): (
+            ("Quant", 1, "quant", (3,)),
+            ("IntQuant", 1, "quant", (3,)),
+            ("BipolarQuant", 1, "bipolar_quant", ()),
+            ("Trunc", 1, "trunc", (3, 4)),
+            ("Trunc", 2, "trunc_2", (1, 3, 4, 5)),
+        )
         for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
     },
     ("com.microsoft", "sampling"): (("GridSample", 1, "grid_sample", ()),),

@@ -17,7 +17,7 @@ import numpy as np
 from tg2hdl.quantization import integer_model
 from tg2hdl.quantized_file import load_quantized
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError
+from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError, UnsupportedError
 
 __all__ = ["ModelFile", "load_model_file", "parse_input", "run_file"]
 
@@ -60,7 +60,8 @@ def load_model_file(
 ) -> ModelFile:
     """Run a Python file and take its model, or read an ONNX file.
 
-    An ONNX file with quantizers becomes a model of integers.
+    An ONNX file with quantizers becomes a model of integers; what has no integer form, such as a quantizer whose scale
+    is an input, stays in float and is named by ``in_float`` of the model's report, or of the model.
 
     Parameters
     ----------
@@ -150,7 +151,12 @@ def _load_onnx(
     model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed, examples=examples)
     if keep_float or not _has_quantizers(model.operators):
         return ModelFile(path, "model", model, model.example_inputs())
-    quantized = integer_model(model)
+    try:
+        quantized = integer_model(model)
+    except (InputError, UnsupportedError) as error:
+        # Float is what the file defines; the summary says why.
+        model.in_float = model.float_quantizers or (f"all of it: {error.message}",)
+        return ModelFile(path, "model", model, model.example_inputs())
     return ModelFile(
         path, "model", quantized, tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
     )
@@ -158,7 +164,7 @@ def _load_onnx(
 
 def _has_quantizers(operators: Iterable[str]) -> bool:
     """Whether a file brings its scales; those that it computes from data stay float operations."""
-    known = ("QuantizeLinear", "DequantizeLinear", "QGemm", "Quant", "BipolarQuant")
+    known = ("QuantizeLinear", "DequantizeLinear", "QGemm", "Quant", "IntQuant", "BipolarQuant", "Trunc")
     found = [o for o in operators if o in known or o.startswith("QLinear")]
     return bool(found) and "DynamicQuantizeLinear" not in operators
 

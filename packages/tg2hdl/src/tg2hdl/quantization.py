@@ -237,8 +237,10 @@ def integer_model(
     found = import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float)
     operators: frozenset[str] = getattr(model, "operators", frozenset())
     sums = tuple(sorted(_FLOAT_SUMS & operators)) if "DequantizeLinear" in operators else ()
-    if sums and isinstance(found.report, ImportReport):
-        found = replace(found, report=replace(found.report, float_sums=sums))
+    floats: tuple[str, ...] = getattr(model, "float_quantizers", ())
+    if isinstance(found.report, ImportReport):
+        in_float = (*floats, *found.report.in_float)
+        found = replace(found, report=replace(found.report, float_sums=sums, in_float=in_float))
     return QuantizedModel(found, getattr(model, "output_names", None))
 
 

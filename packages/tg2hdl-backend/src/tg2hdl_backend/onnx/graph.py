@@ -48,6 +48,8 @@ class Graph:
         The enclosing graph, whose values the nodes may use.
     text : TextTable, optional
         Numbers of the strings of the file.
+    in_float : dict of str to str, optional
+        Takes the quantizers that are computed in float, with the reasons.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class Graph:
         expected: ExpectedTypes | None = None,
         outer: Graph | None = None,
         text: TextTable | None = None,
+        in_float: dict[str, str] | None = None,
     ) -> None:
         self.versions = dict(versions)
         self.expected = expected
         self.outer = outer
         self.text = text or TextTable()
+        self.in_float = {} if in_float is None else in_float
         self.values: dict[str, Value | None] = {}
 
     def value(self, name: str) -> Value | None:
@@ -101,7 +105,7 @@ class Graph:
 
     def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
         """Results of a graph that a node contains, for values of its inputs."""
-        inner = Graph(self.versions, None, self, self.text)
+        inner = Graph(self.versions, None, self, self.text, self.in_float)
         for proto in graph.initializer:
             inner.add(self.initializer(proto, f"initializer {proto.name!r}"))
         for info, value in zip(graph.input, arguments, strict=True):
@@ -194,6 +198,7 @@ class Graph:
             [None if v is None or not v.is_known else v.known_array for v in inputs],
             lambda *tensors: self._expand(node, inputs, tensors),
             self.text,
+            self.in_float,
         )
 
     def tensors(self, node: NodeProto, info: OnnxNode, inputs: Sequence[Value | None]) -> list[Tensor]:
@@ -297,7 +302,9 @@ class Graph:
             info = self.describe(node, inputs)
             raise info.unsupported("there is no definition of it")
         versions = {"": onnx.defs.onnx_opset_version()}
-        inner = Graph({**versions, **{o.domain: o.version for o in function.opset_import}})
+        inner = Graph(
+            {**versions, **{o.domain: o.version for o in function.opset_import}}, in_float=self.in_float
+        )
         names = list(function.input)
         for n, name in enumerate(names):
             value = inputs[n] if n < len(inputs) else None

@@ -51,6 +51,8 @@ class OnnxModel:
         As in the file.
     operators : frozenset of str
         Types of the nodes of the graph.
+    in_float : tuple of str
+        What of a quantized file is computed in float, where somebody asked for integers.
     text_outputs : frozenset of str
         Outputs whose numbers stand for strings, see `decoded`.
 
@@ -111,6 +113,8 @@ class OnnxModel:
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
         )
         self._text = TextTable()
+        self._in_float: dict[str, str] = {}
+        self.in_float: tuple[str, ...] = ()
         self._arrays, self._strings = {}, []
         names = Counter(tensor.name for tensor in proto.graph.initializer)
         if twice := [name for name, count in names.items() if count > 1]:
@@ -135,7 +139,7 @@ class OnnxModel:
 
     def __call__(self, *inputs: Any) -> Any:
         """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
-        graph = Graph(self._versions, self._expected, None, self._text)
+        graph = Graph(self._versions, self._expected, None, self._text, self._in_float)
         for proto in self._strings:
             graph.add(graph.initializer(proto, proto.name))
         for name, array in self._fixed.items():
@@ -152,6 +156,11 @@ class OnnxModel:
 
     def _weight(self, name: str, array: npt.NDArray[Any]) -> Value:
         return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
+
+    @property
+    def float_quantizers(self) -> tuple[str, ...]:
+        """Quantizers without an integer form: node, operator and reason, such as a scale that is an input."""
+        return tuple(f"{name} ({reason})" for name, reason in self._in_float.items())
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:

@@ -52,6 +52,8 @@ class OnnxNode:
         For each input a function that returns its numpy array, when that is known at compile time.
     text : TextTable
         Numbers of the strings of the file.
+    in_float : dict of str to str
+        Of the quantizers that are float operations, by node, the reason; see `stays_float`.
     """
 
     op_type: str
@@ -63,6 +65,7 @@ class OnnxNode:
     known_inputs: Sequence[Callable[[], npt.NDArray[Any]] | None] = ()
     expansion: Callable[..., Any] | None = field(default=None, repr=False)
     text: TextTable = field(default_factory=TextTable, repr=False)
+    in_float: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def where(self) -> str:
@@ -77,6 +80,10 @@ class OnnxNode:
         """Value of an input when it is known at compile time, otherwise None."""
         source = self.known_inputs[position] if position < len(self.known_inputs) else None
         return None if source is None else source()
+
+    def stays_float(self, reason: str) -> None:
+        """Note that a quantizer is computed in float, and why; the summary of a model says so."""
+        self.in_float.setdefault(self.name, f"{self.op_type}: {reason}")
 
     def uses(self, position: int) -> bool:
         """Whether the model uses a result."""

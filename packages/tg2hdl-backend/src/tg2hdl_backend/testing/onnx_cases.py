@@ -10,6 +10,7 @@ import signal
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ __all__ = [
     "NOISE_IN_FILE",
     "SHAPE_INPUTS",
     "CaseResult",
+    "Door",
+    "Opened",
     "difference",
     "is_arithmetic",
     "load_cases",
@@ -127,6 +130,30 @@ class CaseResult:
         return {k: v for k, v in asdict(self).items() if k != "seconds"}
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A test's file, compiled.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of str
+        Names.
+    golden : callable
+        Results of the golden model, in the order of the outputs, for arrays by input.
+    simulate : callable
+        For the same arrays what simulated hardware gives, as `CaseResult.rtl` says it.
+    """
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    golden: Callable[[Mapping[str, Any]], Sequence[Any]]
+    simulate: Callable[[Mapping[str, Any]], str]
+
+
+Door = Callable[[Path, Mapping[str, Any]], Opened]
+"""Compiles a file with values of the inputs that are fixed."""
+
+
 class _TimeLimit(BaseException):
     pass
 
@@ -141,8 +168,14 @@ def load_cases() -> list[Any]:
         return sorted(load_model_tests(kind="node"), key=lambda c: c.name)
 
 
-def run_case(case: Any, limit: float, rtl: bool = False) -> CaseResult:
-    """Run a test, in at most `limit` seconds."""
+def run_case(case: Any, limit: float, rtl: bool = False, door: Door | None = None) -> CaseResult:
+    """Run a test, in at most `limit` seconds.
+
+    Parameters
+    ----------
+    door : callable, optional
+        What compiles the file; by default `OnnxModel`, `capture` and the golden model.
+    """
     node = case.model.graph.node[0] if case.model.graph.node else None
     versions = {o.domain: o.version for o in case.model.opset_import}
     domain = "" if node is None else node.domain
@@ -158,7 +191,7 @@ def run_case(case: Any, limit: float, rtl: bool = False) -> CaseResult:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            _compare(case, result, rtl)
+            _compare(case, result, rtl, door or _captured)
     except _TimeLimit:
         result.status, result.reason = "time limit", f"more than {limit:g} s"
     except Tg2hdlError as error:
@@ -171,7 +204,7 @@ def run_case(case: Any, limit: float, rtl: bool = False) -> CaseResult:
     return result
 
 
-def _compare(case: Any, result: CaseResult, rtl: bool) -> None:
+def _compare(case: Any, result: CaseResult, rtl: bool, door: Door) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(case.model, str(path))
@@ -180,30 +213,27 @@ def _compare(case: Any, result: CaseResult, rtl: bool) -> None:
             result.status, result.reason = "refused", "the test has no data"
         for inputs, expected in case.data_sets:
             given = {n: _array(v) for n, v in zip(names, inputs, strict=False)}
-            model = _model(path, given, result)
-            arrays = [np.asarray(given[s.name]) for s in model.inputs]
-            captured = capture(model, *arrays)
-            program = captured.program
-            contents = evaluate_program(program, captured.bind(*arrays))
-            golden = [contents[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
-            for name, got, want in zip(model.output_names, golden, expected, strict=True):
+            opened = _opened(door, path, given, result)
+            arrays = {name: np.asarray(given[name]) for name in opened.inputs}
+            golden = opened.golden(arrays)
+            for name, got, want in zip(opened.outputs, golden, expected, strict=True):
                 atol = max(case.atol, NOISE_IN_FILE.get(case.name, 0))
                 problem = difference(got, _array(want), case.rtol, atol)
                 if problem:
                     result.status, result.reason = "wrong", f"{name}: {problem}"
                     return
             if rtl and is_arithmetic(case):
-                result.rtl = _simulate(model, arrays)
+                result.rtl = opened.simulate(arrays)
                 if result.rtl.startswith("differs"):
                     result.status, result.reason = "wrong", f"simulated hardware {result.rtl}"
 
 
-def _model(path: Path, given: dict[str, Any], result: CaseResult) -> OnnxModel:
-    """The model, with what means shapes or axes fixed to the test's values."""
+def _opened(door: Door, path: Path, given: dict[str, Any], result: CaseResult) -> Opened:
+    """The file, with what means shapes or axes fixed to the test's values."""
     fixed: dict[str, Any] = {}
     while True:
         try:
-            model = OnnxModel(path, fixed=fixed)
+            opened = door(path, fixed)
         except DependsOnData as error:
             new = [n for n in error.inputs if n not in fixed]
             if not new or error.position not in SHAPE_INPUTS.get(error.operator, ()):
@@ -211,7 +241,22 @@ def _model(path: Path, given: dict[str, Any], result: CaseResult) -> OnnxModel:
             fixed |= {n: given[n] for n in new}
             continue
         result.fixed = sorted(fixed)
-        return model
+        return opened
+
+
+def _captured(path: Path, fixed: Mapping[str, Any]) -> Opened:
+    model = OnnxModel(path, fixed=fixed)
+    captured = capture(model, *model.example_inputs())
+    program = captured.program
+
+    def golden(arrays: Mapping[str, Any]) -> list[Any]:
+        contents = evaluate_program(program, captured.bind(*(arrays[n] for n in model.input_names)))
+        return [contents[program.buffers[s.buffer].name].reshape(s.shape) for s in captured.outputs]
+
+    def simulate(arrays: Mapping[str, Any]) -> str:
+        return _simulate(model, [arrays[n] for n in model.input_names])
+
+    return Opened(model.input_names, model.output_names, golden, simulate)
 
 
 def _array(value: Any) -> Any:

@@ -156,7 +156,19 @@ class _Reader:
                 where=self._where,
                 hint="take the operation out of the model, or compile the float model",
             )
-        return self.builder.elementwise(name, *sources, dtype=_dtype(uop), label=label)
+        return self.builder.elementwise(name, *self._typed(uop, sources), dtype=_dtype(uop), label=label)
+
+    def _typed(self, uop: UOp, sources: tuple[int, ...]) -> list[int]:
+        """Operands, literals without a width in the type of the others."""
+        weak = ["weak" in str(scalar_dtype(s)) for s in uop.src]
+        first = 1 if uop.op is Ops.WHERE else 0
+        types = [
+            self.builder.nodes[s].dtype for s, w in zip(sources[first:], weak[first:], strict=True) if not w
+        ]
+        return [
+            self.builder.cast(s, types[0]) if w and types and n >= first else s
+            for n, (s, w) in enumerate(zip(sources, weak, strict=True))
+        ]
 
     def _keeps_bits(self, uop: UOp, source: int) -> bool:
         """Whether a reinterpretation is a conversion: between integers of one width."""

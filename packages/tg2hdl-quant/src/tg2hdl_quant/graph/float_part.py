@@ -67,7 +67,10 @@ class FloatPart:
         """Codes by float arithmetic: a division, a rounding half to even, a saturation."""
         self._named(name)
         build = self._builder
-        steps = self._op("FDIV", self.node(source), build.const(q.scale, _F32))
+        number = self.node(source)
+        if build.nodes[number].dtype != _F32:
+            number = build.cast(number, _F32)
+        steps = self._op("FDIV", number, build.const(q.scale, _F32))
         steps = self._clipped(steps, q.low - q.zero - 1, q.high - q.zero + 1)
         whole = self._op("TRUNC", steps)
         rest = self._op("SUB", steps, whole)
@@ -109,7 +112,8 @@ class FloatPart:
             return self._builder.const(node.arg, node.dtype, node.label)
         total = self._total(number)
         if total is not None:
-            return self._converted(total, node.label)
+            made = self._converted(total, node.label)
+            return made if node.dtype == _F32 else self._builder.cast(made, node.dtype)
         if node.op == "input":
             return self._builder.add("input", (), node.shape, node.dtype, node.arg, node.label)
         sources = tuple(

@@ -98,11 +98,13 @@ def _operands(graph: TensorGraph, number: int) -> list[int] | None:
 
 def _is_affine_step(graph: TensorGraph, above: int, base: int) -> bool:
     node = graph.nodes[above]
-    return (
-        node.op in ("ADD", "MUL")
-        and sorted(node.sources, key=lambda s: s != base)[0] == base
-        and (len([s for s in node.sources if graph.nodes[s].op != "const"]) == 1)
-    )
+    return _is_affine(graph, node) and base in node.sources
+
+
+def _is_affine(graph: TensorGraph, node: TensorNode) -> bool:
+    """Whether a node adds a constant to a number, or multiplies or divides the number by one."""
+    operands = [n for n, s in enumerate(node.sources) if graph.nodes[s].op != "const"]
+    return (node.op in ("ADD", "MUL") and len(operands) == 1) or (node.op == "FDIV" and operands == [0])
 
 
 def _is_linear(graph: TensorGraph, number: int, base: int) -> bool:
@@ -112,10 +114,9 @@ def _is_linear(graph: TensorGraph, number: int, base: int) -> bool:
         return True
     while number != base:
         node = graph.nodes[number]
-        inner = [s for s in node.sources if graph.nodes[s].op != "const"]
-        if node.op not in ("ADD", "MUL") or len(inner) != 1:
+        if not _is_affine(graph, node):
             return False
-        number = inner[0]
+        number = next(s for s in node.sources if graph.nodes[s].op != "const")
     return True
 
 

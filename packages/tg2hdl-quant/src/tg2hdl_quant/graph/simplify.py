@@ -19,10 +19,16 @@ __all__ = ["contraction_operands", "prune", "simplify"]
 Array = npt.NDArray[Any]
 
 
-def simplify(graph: TensorGraph) -> TensorGraph:
-    """The same numbers but for the rounding of constants."""
+def simplify(graph: TensorGraph, *, keeps_divisions: bool = False) -> TensorGraph:
+    """The same numbers but for the rounding of constants.
+
+    Parameters
+    ----------
+    keeps_divisions : bool
+        Leave divisions as they are: a product with the reciprocal is rounded twice.
+    """
     folded = _fold_constants(graph)
-    return prune(_Rewriter(folded).run())
+    return prune(_Rewriter(folded, keeps_divisions).run())
 
 
 def prune(graph: TensorGraph) -> TensorGraph:
@@ -89,8 +95,9 @@ def _weight_labels(graph: TensorGraph) -> list[str]:
 class _Rewriter:
     """Rebuilds a graph node by node."""
 
-    def __init__(self, graph: TensorGraph) -> None:
+    def __init__(self, graph: TensorGraph, keeps_divisions: bool) -> None:
         self._graph = graph
+        self._keeps_divisions = keeps_divisions
         self._new = GraphBuilder()
         self._shared: set[int] = set()
 
@@ -133,7 +140,7 @@ class _Rewriter:
             return self._times(sources[0], self._scalar(-1.0), node)
         if node.op == "SUB":
             return self._plus(sources[0], self._times(sources[1], self._scalar(-1.0), node), node)
-        if node.op == "FDIV":
+        if node.op == "FDIV" and not self._keeps_divisions:
             divisor = self._constant(sources[1])
             if divisor is not None:
                 return self._times(sources[0], self._new.const(1 / divisor, node.dtype), node)

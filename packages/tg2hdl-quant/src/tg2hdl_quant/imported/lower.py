@@ -124,8 +124,10 @@ class ImportLowering:
         if node.op == "const":
             return self.builder.const(node.arg, node.dtype, node.label)
         if any(self.graph.nodes[s].dtype.is_float for s in node.sources):
-            compared = self.sums.compared(number) if node.op in ("CMPLT", "CMPNE", "CMPEQ") else None
-            return self.floats.to_integers(number) if compared is None else compared
+            made = self.sums.compared(number) if node.op in ("CMPLT", "CMPNE", "CMPEQ") else None
+            if made is None and node.op == "cast":
+                made = self._tabulated(number)
+            return self.floats.to_integers(number) if made is None else made
         sources = tuple(self.codes(s) for s in node.sources)
         if node.op in MOVEMENT:
             return self.builder.move(node, sources[0])
@@ -160,6 +162,15 @@ class ImportLowering:
         made, how = to_codes(self.builder, total, quantizer, low, high, name)
         self.how.append(how)
         return made
+
+    def _tabulated(self, number: int) -> int | None:
+        """Integers made of floats, as codes of another rounding are, by a table; None where it would be too long."""
+        node = self.graph.nodes[number]
+        function = find_function(self.graph, node.sources[0])
+        if function is None or not node.dtype.is_int or node.dtype.bit_width > 16:
+            return None
+        low, high = node.dtype.min_value, node.dtype.max_value
+        return self._table(function, low, high, node.label or f"cast{number}", np.trunc)
 
     def _in_floats(self, number: int) -> int:
         node = self.graph.nodes[number]

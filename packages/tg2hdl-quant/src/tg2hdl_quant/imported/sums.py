@@ -75,6 +75,8 @@ class Sums:
             return self._added(number)
         if node.op == "MUL":
             return self._product(number)
+        if node.op == "FDIV":
+            return self._quotient(number)
         if node.op == "sum":
             return self._summed(number)
         if node.op in ("max", "MAX", "WHERE"):
@@ -95,6 +97,8 @@ class Sums:
     def _dequantized(self, number: int) -> Sum:
         node = self._graph.nodes[number]
         codes = self._codes(node.sources[0])
+        low, high = self._builder.bounds(codes)
+        self._builder.set_bounds(codes, max(low, node.arg.low), min(high, node.arg.high))
         zero = node.arg.zero
         shifted = self._builder.plus(codes, -zero, f"layer {node.label}")
         kept = int(zero.reshape(-1)[0]) if zero.size == 1 else 0
@@ -104,7 +108,7 @@ class Sums:
         node = self._graph.nodes[number]
         source = self._graph.nodes[node.sources[0]]
         if source.dtype.is_float:
-            return self.total(node.sources[0])
+            return self.total(node.sources[0]) if node.dtype.bit_width >= source.dtype.bit_width else None
         codes = self._codes(node.sources[0])
         if source.dtype.is_bool:
             codes = self._builder.cast(codes, DType.UINT8)
@@ -136,22 +140,32 @@ class Sums:
         node = self._graph.nodes[number]
         constants = [s for s in node.sources if self._graph.nodes[s].op == "const"]
         if constants:
-            factor = self._graph.nodes[constants[0]].arg.astype(np.float64)
-            inner = self.total(next(s for s in node.sources if s not in constants))
-            if inner is None or not np.all(np.isfinite(factor)):
-                return None
-            count = _count(factor)
-            if count == 1:
-                return inner.times(factor, node.shape)
-            terms = tuple(
-                replace(t, scale=t.scale / count, zero=0, count=t.count * count) for t in inner.terms
-            )
-            return Sum(terms, inner.offset / count, node.shape)
+            factor = self._graph.nodes[constants[0]].arg
+            return self._scaled(next(s for s in node.sources if s not in constants), factor, node.shape)
         a, b = (self._plain(s) for s in node.sources)
         if a is None or b is None:
             return None
         made = self._multiplied(a, b, 1)
         return self._one(made, a.scale * b.scale, node.shape)
+
+    def _quotient(self, number: int) -> Sum | None:
+        node = self._graph.nodes[number]
+        divisor = self._graph.nodes[node.sources[1]]
+        if divisor.op != "const" or not np.all(divisor.arg):
+            return None
+        return self._scaled(node.sources[0], 1 / divisor.arg, node.shape)
+
+    def _scaled(self, number: int, constant: npt.NDArray[np.floating], shape: tuple[int, ...]) -> Sum | None:
+        """The product of a tensor and a constant."""
+        factor = constant.astype(np.float64)
+        inner = self.total(number)
+        if inner is None or not np.all(np.isfinite(factor)):
+            return None
+        count = _count(factor)
+        if count == 1:
+            return inner.times(factor, shape)
+        terms = tuple(replace(t, scale=t.scale / count, zero=0, count=t.count * count) for t in inner.terms)
+        return Sum(terms, inner.offset / count, shape)
 
     def _plain(self, number: int) -> Value | None:
         """A tensor of integers with one scale."""

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
+from tg2hdl.cli.common import compile_file, kernel_table, output_folder, say_float, stage, with_model_options
 from tg2hdl.cli.families import completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 
@@ -74,6 +74,7 @@ def build(
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
+    say_float(console, accelerator)
     folder = output_folder(output, file.label)
     with stage(progress, f"building for {board}" if board else "writing the folder") as report:
         accelerator.build(folder, board=board, clock=clock, baud=baud, vectors=vectors, progress=report)

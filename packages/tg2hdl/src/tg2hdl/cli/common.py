@@ -30,6 +30,7 @@ __all__ = [
     "load_file",
     "output_folder",
     "progress_bar",
+    "say_float",
     "sizes",
     "stage",
     "with_file_options",
@@ -280,6 +281,12 @@ def kernel_table(accelerator: Accelerator, title: str) -> Table:
         name = kernel.name if count == 1 else f"{count} x {kernel.name}"
         table.add_row(name, kernel.layer, *(f"{n:,}" for n in row), ratio)
     return table
+
+
+def say_float(console: Console, accelerator: Accelerator) -> None:
+    """Name what a quantized model computes in float, a line each."""
+    for name in accelerator.in_float:
+        console.print(f"computed in float: {name}", highlight=False, markup=False)
 
 
 def stage(console: Console, text: str) -> AbstractContextManager[Callable[[str], None]]:

@@ -7,14 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+import numpy as np
 
 from tg2hdl.accelerator import Accelerator
-from tg2hdl.cli.common import compile_file, kernel_table, output_folder, stage, with_model_options
+from tg2hdl.cli.common import compile_file, kernel_table, output_folder, say_float, stage, with_model_options
 from tg2hdl.cli.families import PART
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
+from tg2hdl.model_tensor import ModelTensor
 from tg2hdl.testbench import check_testbenches, write_testbenches
-from tg2hdl_backend import TensorSpec
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.files import write_files
 from tg2hdl_top.ports import PortPlan
@@ -73,6 +74,7 @@ def compile_command(
     )
     for line in dict.fromkeys(f"{k.name}: {note}" for k in accelerator.kernels for note in k.notes):
         console.print(line, highlight=False)
+    say_float(console, accelerator)
     external = accelerator.design.external
     for note in () if external is None else external.notes:
         console.print(note, highlight=False)
@@ -111,8 +113,9 @@ def _summary(accelerator: Accelerator) -> dict[str, object]:
     return {
         "name": accelerator.name,
         "predicted_cycles": accelerator.predicted_cycles,
-        "inputs": [_tensor(s) for s in accelerator.captured.inputs],
-        "outputs": [_tensor(s) | _labels(accelerator, s.name) for s in accelerator.captured.outputs],
+        "inputs": [_tensor(s) for s in accelerator.inputs],
+        "outputs": [_tensor(s) | _labels(accelerator, s.name) for s in accelerator.outputs],
+        "in_float": list(accelerator.in_float),
         "ports": _ports(accelerator),
         "host_ports": [_host_port(port) for port in accelerator.design.ports],
         **accelerator.memory.describe(),
@@ -153,5 +156,10 @@ def _host_port(port: PortPlan) -> dict[str, object]:
     }
 
 
-def _tensor(spec: TensorSpec) -> dict[str, object]:
-    return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+def _tensor(spec: ModelTensor) -> dict[str, object]:
+    """An input or output as the hardware has it; `value` where that is a code, of which it is made."""
+    found: dict[str, object] = {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.code_dtype)}
+    if spec.is_quantized:
+        scales = {"scale": np.asarray(spec.scale).tolist(), "offset": np.asarray(spec.offset).tolist()}
+        found["value"] = {"dtype": str(spec.dtype), "zero_point": spec.zero_point, **scales}
+    return found

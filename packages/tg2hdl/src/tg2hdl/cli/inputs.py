@@ -57,8 +57,9 @@ def run_inputs(
             "--data goes without --seed, which is for random inputs", hint="leave one of them out"
         )
     if data:
-        names = [spec.name for spec in accelerator.captured.inputs]
+        names = [spec.name for spec in accelerator.inputs]
         arrays = read_arrays(data[0], names) if len(data) == 1 else tuple(map(_one, data))
+        arrays = _typed(arrays, accelerator)
         _say_inputs(console, ", ".join(data))
         return arrays
     arrays = random_inputs(accelerator.captured.inputs, seed or 0)
@@ -84,7 +85,7 @@ def _say_inputs(console: Console, source: str) -> None:
 def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]]:
     """Inputs of many runs, as `read_arrays` takes them; the first axis of each array counts the runs."""
     specs = accelerator.inputs
-    arrays = read_arrays(path, [spec.name for spec in specs])
+    arrays = _typed(read_arrays(path, [spec.name for spec in specs]), accelerator)
     shapes = [array.shape for array in arrays]
     fits = [s[1:] for s in shapes] == [tuple(spec.shape) for spec in specs]
     if not fits or len({shape[:1] for shape in shapes}) != 1 or not shapes[0][0]:
@@ -130,6 +131,18 @@ def in_order(
             else "leave it out",
         )
     return found
+
+
+def _typed(arrays: Sequence[np.ndarray], accelerator: Accelerator) -> tuple[np.ndarray, ...]:
+    """Bytes without a type, as numpy's files have them for bfloat16 and float8, in the types of the inputs."""
+    found = []
+    for number, array in enumerate(arrays):
+        dtype = (
+            accelerator.inputs[number].code_dtype.numpy() if number < len(accelerator.inputs) else array.dtype
+        )
+        is_bytes = array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize
+        found.append(array.view(dtype) if is_bytes and not array.dtype.names else array)
+    return tuple(found)
 
 
 def _one(path: str) -> np.ndarray:

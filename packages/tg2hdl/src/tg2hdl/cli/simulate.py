@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl.cli.common import compile_file, progress_bar, stage, with_model_options
+from tg2hdl.cli.common import compile_file, progress_bar, say_float, stage, with_model_options
 from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
@@ -108,6 +108,7 @@ def simulate(
     if many is not None:
         total = sum(each.cycles.total for each in results)
         console.print(f"{len(results):,} runs of {total:,} cycles in {seconds:.2f} s")
+    say_float(console, accelerator)
     console.print("every bit equals the golden model" + (" in every run" if many is not None else ""))
     compared: tuple[Agreement, ...] = ()
     if check:
@@ -128,6 +129,7 @@ def simulate(
             "cycles": asdict(cycles) | {"total": cycles.total},
             "kernels": [k.name for k in accelerator.kernels],
             "same_bits_as_golden": True,
+            "in_float": list(accelerator.in_float),
             "against_tinygrad": [str(found) for found in compared] if check else None,
         },
     )
@@ -174,9 +176,9 @@ def _check(
 
 
 def _save(accelerator: Accelerator, results: list[SimulationResult], path: str, stacked: bool) -> None:
-    """Write the outputs by name."""
+    """Write the outputs by name; those of types that numpy's files lack as their bytes."""
     names = [spec.name for spec in accelerator.captured.outputs]
     flat = [accelerator.captured.flat(result.output) for result in results]
     columns = [np.stack(column) if stacked else column[0] for column in zip(*flat, strict=True)]
-    arrays: dict[str, Any] = dict(zip(names, columns, strict=True))
-    write_file(path, npz_bytes(arrays))
+    stored = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in columns]
+    write_file(path, npz_bytes(dict(zip(names, stored, strict=True))))

@@ -40,7 +40,9 @@ def buffer_ranges(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> d
             {"name": spec.name, "agrees": bool(found.agrees), "text": str(found)}
             for spec, found in zip(captured.outputs, agreements, strict=True)
         ],
-        "quantization": str(captured.model.report) if isinstance(captured.model, QuantizedModel) else "",
+        "quantization": str(captured.model.report)
+        if isinstance(captured.model, QuantizedModel)
+        else "\n".join(f"computed in float: {name}" for name in accelerator.in_float),
     }
 
 

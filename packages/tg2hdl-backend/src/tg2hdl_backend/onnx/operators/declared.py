@@ -25,7 +25,14 @@ def known_quantizer(node: OnnxNode, x: Tensor, scale: Any, zero: Any, dtype: Any
     dtype : tinygrad dtype
         Type of the codes.
     """
-    if scale is None or zero is None or node.attribute("block_size", 0):
+    if scale is None or zero is None:
+        node.stays_float(f"its {'scale' if scale is None else 'zero point'} is computed from inputs")
+        return None
+    if node.attribute("block_size", 0):
+        node.stays_float("a scale for each block")
+        return None
+    if np.asarray(scale).dtype not in (np.float32, np.float64):
+        node.stays_float(f"it computes in {np.asarray(scale).dtype}")
         return None
     axis = node.attribute("axis", 1) % max(x.ndim, 1)
 
@@ -36,6 +43,7 @@ def known_quantizer(node: OnnxNode, x: Tensor, scale: Any, zero: Any, dtype: Any
 
     steps = spread(np.asarray(scale, np.float32))
     if not np.all(np.isfinite(steps)) or np.any(steps <= 0):
+        node.stays_float("its scale is not positive")
         return None
     return Quantizer(steps, spread(np.asarray(zero).astype(np.int64)), int(dtype.min), int(dtype.max))
 

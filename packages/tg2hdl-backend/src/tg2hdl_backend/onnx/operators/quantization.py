@@ -54,6 +54,7 @@ def quantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor
         limit = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}[out.name]
         if not node.attribute("saturate", 1):
             raise node.unsupported("FP8 without saturation", "export with saturate=1")
+        node.stays_float("codes in float8")
         return quotient.clamp(-limit, limit).cast(out)
     codes = to_code(quotient, _spread(node, x, scalar(node, 2, zero_point)), out)
     zero = 0 if zero_point is None else node.known(2)
@@ -76,6 +77,7 @@ def dequantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tens
     factor = _spread(node, x, scalar(node, 1, scale))
     result = (value * (factor.cast(dtypes.float32) if isinstance(factor, Tensor) else factor)).cast(out)
     if dtypes.is_float(x.dtype):
+        node.stays_float("codes in float8")
         return result
     zero = 0 if zero_point is None else node.known(2)
     return declared_values(node, result, x, known_quantizer(node, x, node.known(1), zero, x.dtype))

@@ -136,7 +136,7 @@ def test_steps_are_divided_and_rounded_once(tmp_path: Path, mode: str) -> None:
     path = write(tmp_path / "q.onnx", nodes, [("x", F, (400,))], [("y", F, (400,))], values, OPSETS)
     x = (np.arange(-200, 200).astype(F) / 2 * scale).astype(F)
     np.testing.assert_array_equal(
-        tg2hdl.compile(path, x).golden(x), quant(x, scale, 2, -128, 127, MODES[mode])
+        tg2hdl.compile(path, x).golden(x), quant(x, scale, zero, -128, 127, MODES[mode])
     )
 
 

@@ -168,7 +168,10 @@ def read_file(path: str) -> dict[str, np.ndarray] | tuple[np.ndarray, ...]:
         raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
     try:
         found = np.load(path, allow_pickle=False)
-        return (found,) if isinstance(found, np.ndarray) else dict(found)
+        if isinstance(found, np.ndarray):
+            return (found,)
+        with found:
+            return dict(found)
     except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(
             f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"

@@ -99,8 +99,8 @@ def write_door_report(folder: Path, command: str, found: dict[str, list[CaseResu
         "|---|---:|" + "---:|" * len(STATUSES),
         *counts,
         "",
-        "In these files scales and zero points are inputs, so that the quantizers are computed in float, as the standard "
-        "defines them.",
+        "In these files scales and zero points are inputs, so that the quantizers are computed in float, as the "
+        "standard defines them.",
         "",
         "## Not right",
         "",

@@ -76,6 +76,26 @@ def test_a_file_gives_what_it_declares(tmp_path: Path, zero: np.generic) -> None
     assert F(accelerator.inputs[0].scale) == scale
 
 
+def test_a_device_gives_what_the_file_declares(tmp_path: Path) -> None:
+    x = RNG.standard_normal((2, 8)).astype(F)
+    path = quantizer_file(tmp_path / "q.onnx", 0.05, np.int8(3))
+    uart = tg2hdl.CompileOptions(ports=("uart",))
+    for options in ({}, {"codes": True}):
+        accelerator = tg2hdl.compile(path, x, options=uart, **options)
+        folder = accelerator.build(tmp_path / f"build{len(options)}", vectors=1)
+        with tg2hdl.connect(f"simulate:{folder}") as device:
+            assert device.gives_codes == accelerator.gives_codes == bool(options)
+            for codes in (None, True, False):
+                want = accelerator.golden(x, codes=codes)
+                for found in (device(x, codes=codes), device.run([x], codes=codes)[0]):
+                    assert {n: a.dtype for n, a in found.items()} == {n: a.dtype for n, a in want.items()}
+                    np.testing.assert_array_equal(found["y"], want["y"])
+                    np.testing.assert_array_equal(found["q"], want["q"])
+                np.testing.assert_array_equal(
+                    device.dequantize(found)["y"], accelerator.golden(x, codes=False)["y"]
+                )
+
+
 def test_check_finds_a_difference_of_one_code(tmp_path: Path) -> None:
     x = RNG.standard_normal((2, 8)).astype(F)
     accelerator = tg2hdl.compile(quantizer_file(tmp_path / "q.onnx", 0.05, np.int8(3)), x)

@@ -72,6 +72,8 @@ class Device:
     description : Description
     rate : float
         Results per second of the last `run`.
+    gives_codes : bool
+        Whether outputs of a quantized model are integers unless a call says otherwise, as the folder has it.
 
     Raises
     ------
@@ -105,6 +107,7 @@ class Device:
                 for name, data in zip(self.description.inputs, borders["inputs"], strict=False)
             }
             self._output_borders = [Border.parse(data) for data in borders["outputs"]]
+            self.gives_codes = bool((files or {}).get("codes", True))
             self._missing = {b.name for b in self.description.weights}
             memory = self.description.memory
             if memory is not None and not holds_image:
@@ -137,8 +140,16 @@ class Device:
 
     # Running
 
-    def __call__(self, *inputs: npt.ArrayLike) -> Any:
+    def __call__(self, *inputs: npt.ArrayLike, codes: bool | None = None) -> Any:
         """Run once.
+
+        Parameters
+        ----------
+        inputs : arrays
+            One per input of the model.
+        codes : bool, optional
+            Whether outputs of a quantized model are integers, or the values that they stand for; as `gives_codes`
+            unless given.
 
         Raises
         ------
@@ -148,7 +159,13 @@ class Device:
         LinkError
             When a stage does not answer.
         """
-        return restored(self.description.structure, self.flat(*inputs))
+        return self._restored(self.flat(*inputs), codes)
+
+    def _restored(self, outputs: Sequence[npt.NDArray[Any]], codes: bool | None) -> Any:
+        """What the model returns: integers, or with the folder of a quantized model the values."""
+        if self._output_borders and not (self.gives_codes if codes is None else codes):
+            outputs = self.dequantize(tuple(outputs))
+        return restored(self.description.structure, outputs)
 
     @_in_turn
     def flat(self, *inputs: npt.ArrayLike) -> list[npt.NDArray[Any]]:
@@ -163,7 +180,7 @@ class Device:
         return [known[name].dtype if name in known else None for name in self.description.inputs]
 
     @_in_turn
-    def run(self, batch: Iterable[Any], *, progress: bool = False) -> list[Any]:
+    def run(self, batch: Iterable[Any], *, progress: bool = False, codes: bool | None = None) -> list[Any]:
         """Run many inputs; the link is busy with the next ones while one is computed.
 
         Parameters
@@ -172,6 +189,8 @@ class Device:
             Inputs, or tuples of inputs where the model has several.  A first axis of size 1 may be left out.
         progress : bool
             Whether to print a line about it to the standard error.
+        codes : bool, optional
+            As for a single run.
 
         Returns
         -------
@@ -182,7 +201,7 @@ class Device:
         found: list[Any] = []
         begun = time.monotonic()
         for outputs in self._results(inputs):
-            found.append(restored(self.description.structure, outputs))
+            found.append(self._restored(outputs, codes))
             self.rate = len(found) / max(1e-9, time.monotonic() - begun)
             if progress and (len(found) == len(inputs) or len(found) % 8 == 0):
                 end = "\n" if len(found) == len(inputs) else ""
@@ -278,13 +297,17 @@ class Device:
         return found
 
     def dequantize(self, outputs: Any) -> Any:
-        """Values of the integer outputs of a quantized model, as float32: an array or a tuple, as they came.
+        """Values of the integer outputs of a quantized model: an array, a tuple or a dict, as they came.
+
+        Values stay as they are.
 
         Raises
         ------
         UnfitInputError
             Without the scales, which are in the folder that ``tg2hdl build`` wrote for a quantized model.
         """
+        if isinstance(outputs, Mapping):
+            return dict(zip(outputs, self.dequantize(tuple(outputs.values())), strict=True))
         arrays = outputs if isinstance(outputs, tuple | list) else (outputs,)
         if len(arrays) != len(self._output_borders):
             raise UnfitInputError(

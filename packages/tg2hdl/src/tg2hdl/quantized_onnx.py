@@ -132,7 +132,7 @@ def write_quantized_onnx(
         if importlib.util.find_spec(package) is None:
             raise ToolMissingError(
                 f"writing {Path(target).name} needs the package {package}",
-                hint="pip install 'tg2hdl[quantize]'",
+                hint='pip install "tg2hdl[quantize]"',
             )
     options = options or QuantizeOptions()
     if options.bits != 8:

@@ -16,7 +16,7 @@ from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
 from tg2hdl.model_tensor import ModelTensor
 from tg2hdl.testbench import check_testbenches, write_testbenches
-from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir.errors import CapacityError, ToolMissingError
 from tg2hdl_ir.files import write_files
 from tg2hdl_top.ports import PortPlan
 
@@ -59,7 +59,7 @@ def compile_command(
 
     FILE is a Python file that defines NAME (`model` unless given): a function of tinygrad Tensors, or an
     object with __call__; or it is an ONNX file. Writes Verilog, RTLIL, the plan as text and as JSON, and
-    prints the cycles of each kernel.
+    prints the cycles of each kernel. Verilog needs Yosys: pip install "tg2hdl[verilog]".
     """
     console, progress = consoles(json_file)
     if output is not None:
@@ -86,19 +86,29 @@ def compile_command(
         if not fit:
             raise CapacityError(f"the design does not fit {part}", notes=fit.lines, hint=fit.hint)
     folder = output_folder(output, file.label)
+    summary = _summary(accelerator)
+    written = [folder / f"{file.label}.{suffix}" for suffix in ("il", "plan", "json")]
     with stage(progress, "writing"):
-        accelerator.verilog(folder / f"{file.label}.v", memories=folder if memory_files else None)
-        accelerator.rtlil(folder / f"{file.label}.il")
-        summary = _summary(accelerator)
+        accelerator.rtlil(written[0])
         texts = {"plan": accelerator.plan() + "\n", "json": json.dumps(summary, indent=2) + "\n"}
         write_files(folder, {f"{file.label}.{suffix}": text for suffix, text in texts.items()})
-        written = [folder / f"{file.label}.{suffix}" for suffix in ("v", "il", "plan", "json")]
         if accelerator.design.streams_weights:
             written.append(folder / f"{file.label}.weights.img")
             accelerator.save_memory_image(written[-1])
+        missing = ""
+        try:
+            verilog = folder / f"{file.label}.v"
+            accelerator.verilog(verilog, memories=folder if memory_files else None)
+            written.insert(0, verilog)
+        except ToolMissingError as error:
+            if testbench or memory_files:
+                raise
+            missing = f"no Verilog, which needs Yosys: {error.hint}"
         written += write_testbenches(accelerator, folder, file.label) if testbench else []
     for path in written:
         console.print(f"wrote {path}", highlight=False)
+    if missing:
+        console.print(missing, highlight=False, markup=False, soft_wrap=True)
     write_json(json_file, summary)
 
 

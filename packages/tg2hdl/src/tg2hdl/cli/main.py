@@ -5,9 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
+from tg2hdl.cli.interrupts import interrupts_reach_the_command, stop_quietly
+from tg2hdl.cli.output import asks_for_json, error_json
 from tg2hdl_ir.errors import PluginError, Tg2hdlError
 from tg2hdl_ir.limits import system_error
 from tg2hdl_ir.plugins.registry import registry
@@ -52,6 +58,13 @@ class CommandGroup(click.Group):
             )
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Abort from None  # click itself would print an empty line first
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by their descriptors alone."""
         with formatter.section("Commands"):
@@ -83,11 +96,17 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage."""
+    """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage, or 130 after Ctrl-C.
+
+    With ``--json`` for standard output the error is there too, as JSON.
+    """
     try:
-        cli(standalone_mode=False, prog_name="tg2hdl")
-        sys.stdout.flush()
+        with interrupts_reach_the_command(), _errors_as_json():
+            cli(standalone_mode=False, prog_name="tg2hdl")
+            sys.stdout.flush()
     except Tg2hdlError as error:
+        # Amaranth warns of the components of a design that was never finished.
+        warnings.simplefilter("ignore")
         if "--traceback" in sys.argv[1:]:
             traceback.print_exc()
         click.echo(str(error), err=True)
@@ -104,5 +123,21 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        stop_quietly()
+        # A terminal shows ^C at the beginning of the line.
+        click.echo("\nstopped" if sys.stderr.isatty() else "stopped", err=True)
         sys.exit(130)
+
+
+@contextmanager
+def _errors_as_json() -> Iterator[None]:
+    """Write an error to standard output where ``--json`` asks for figures there."""
+    try:
+        yield
+    except (click.exceptions.Exit, click.exceptions.Abort):
+        raise
+    except Exception as error:
+        if asks_for_json(sys.argv[1:]):
+            with suppress(OSError):  # the error may be that it cannot be written to
+                click.echo(error_json(system_error(error) or error))
+        raise

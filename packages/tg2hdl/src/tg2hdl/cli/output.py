@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO
 
 import click
 from rich.console import Console
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, Tg2hdlError
 from tg2hdl_ir.files import write_file
 
-__all__ = ["check_file", "check_folder", "consoles", "with_json", "write_json"]
+__all__ = [
+    "asks_for_json",
+    "check_file",
+    "check_folder",
+    "consoles",
+    "error_json",
+    "with_json",
+    "write_json",
+]
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+_json_output: TextIO | None = None
+"""Standard output while it is kept for JSON."""
 
 
-def with_json(function: _F) -> _F:
-    """Add the option ``--json``, whose value is ``json_file``."""
+def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option ``--json``, whose value is ``json_file``; what else the command prints is then kept apart."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, json_file: str | None, **options: Any) -> Any:
+        if json_file != "-":
+            return function(*arguments, json_file=json_file, **options)
+        with _output_for_json():
+            return function(*arguments, json_file=json_file, **options)
+
     option = click.option(
         "--json",
         "json_file",
@@ -30,7 +51,50 @@ def with_json(function: _F) -> _F:
         callback=_checked,
         help="Write the figures as JSON; - is standard output, and all other text goes to standard error.",
     )
-    return option(function)
+    return option(command)
+
+
+@contextmanager
+def _output_for_json() -> Iterator[None]:
+    """Send what model files, plugins and the programs that they call print to standard error."""
+    global _json_output
+    _json_output, kept = sys.stdout, None
+    with suppress(io.UnsupportedOperation):  # a test that collects the output in memory
+        if sys.stdout.fileno() == 1:
+            sys.stdout.flush()
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            _json_output = os.fdopen(kept, "w", encoding=sys.stdout.encoding, closefd=False)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        written, _json_output = _json_output, None
+        if kept is not None:
+            os.dup2(kept, 1)
+            with os.fdopen(kept, closefd=True):
+                written.close()
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether the arguments of the command send JSON to standard output."""
+    following = [*arguments[1:], "-"]
+    return any(
+        a == "--json=-" or (a == "--json" and b.startswith("-"))
+        for a, b in zip(arguments, following, strict=True)
+    )
+
+
+def error_json(error: Exception) -> str:
+    """An error as ``{"error": {"kind", "message", "at", "hint"}}``."""
+    kind, message, at, hint = "internal error", f"{type(error).__name__}: {error}", None, None
+    if isinstance(error, Tg2hdlError):
+        kind, message, at, hint = error.kind, error.message, error.where, error.hint
+    elif isinstance(error, click.ClickException):
+        kind, message = "usage", error.format_message()
+        context = getattr(error, "ctx", None)
+        hint = None if context is None else f"{context.command_path} --help"
+    return json.dumps({"error": {"kind": kind, "message": message, "at": at, "hint": hint}}, indent=2)
 
 
 def consoles(json_file: str | None = None) -> tuple[Console, Console]:
@@ -43,7 +107,7 @@ def write_json(json_file: str | None, data: Any) -> None:
     """Write figures where ``--json`` says, if it does."""
     text = json.dumps(data, indent=2)
     if json_file == "-":
-        click.echo(text)
+        click.echo(text, file=_json_output)
     elif json_file is not None:
         write_file(json_file, text + "\n")
         click.echo(f"wrote {json_file}")

@@ -75,7 +75,7 @@ def plotly_script() -> Markup:
     except ImportError as error:
         raise ToolMissingError(
             "a report needs the plotting library plotly, which is not installed",
-            hint="pip install 'tg2hdl[report]'",
+            hint='pip install "tg2hdl[report]"',
         ) from error
     packed = gzip.compress(get_plotlyjs().encode(), mtime=0)
     return Markup(base64.b64encode(packed).decode())

@@ -64,7 +64,7 @@ def _output_for_json() -> Iterator[None]:
             sys.stdout.flush()
             kept = os.dup(1)
             os.dup2(2, 1)
-            _json_output = os.fdopen(kept, "w", encoding=sys.stdout.encoding, closefd=False)
+            _json_output = os.fdopen(kept, "w", encoding=sys.stdout.encoding)
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -72,8 +72,7 @@ def _output_for_json() -> Iterator[None]:
         written, _json_output = _json_output, None
         if kept is not None:
             os.dup2(kept, 1)
-            with os.fdopen(kept, closefd=True):
-                written.close()
+            written.close()
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:

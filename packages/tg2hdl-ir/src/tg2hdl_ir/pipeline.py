@@ -1,7 +1,7 @@
-"""The table of all kernel rewrites from capture to plan, in the order in which they run.
+"""The table of all rewrites of this package from capture to plan, in the order in which they run.
 
-The planner runs some passes of the plan several times, with different lanes and interleaving, and selects one of the
-results.
+Those of `tg2hdl_top` rewrite programs where that is worth it (see `pass_names`).  The planner runs some passes of the
+plan several times, with different lanes and interleaving, and selects one of the results.
 """
 
 from __future__ import annotations
@@ -17,22 +17,29 @@ from tg2hdl_ir.passes.alternatives import add_alternatives
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.clearing import clear_with_last
+from tg2hdl_ir.passes.common_kernels import with_common_kernels, with_values
+from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.cut_kernel import cut_kernel
 from tg2hdl_ir.passes.cut_products import cut_products
+from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
 from tg2hdl_ir.passes.guarded_loops import guard_loops
+from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.passes.hold import hold_overwritten_loads
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
-from tg2hdl_ir.passes.instrument import IRPass, finish_pass, pass_of
+from tg2hdl_ir.passes.instrument import IRPass, Rewritten, applied, known_passes, made_kernels, pass_of
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.mulacc import expand_mulacc
 from tg2hdl_ir.passes.outside import gate_outside_accesses
 from tg2hdl_ir.passes.pack_products import pack_products
 from tg2hdl_ir.passes.partial_sums import split_sum
+from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.registers import forward_registers
+from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.passes.signs import choose_signs
 from tg2hdl_ir.passes.single_registers import drop_single_indices
 from tg2hdl_ir.passes.split import split_axis
@@ -72,9 +79,13 @@ CANONICAL: tuple[IRPass, ...] = _table(
 """Bring a kernel into the form that analyses and planning start from."""
 
 PIPELINE: tuple[IRPass, ...] = (
-    # First the passes of plugins, by their own `order`: see `rewrite_program`.
+    # First the passes of plugins, by their own `order`: see `rewrite_program`. Then a program's weights.
+    *_table(fold_scales, hoist_weights),
     *CANONICAL,
-    # A program, where that takes fewer cycles: a sum starts at its bias; one kernel becomes two, canonicalized again.
+    # Equal kernels of a program.
+    *_table(with_common_kernels, with_values),
+    # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
+    *_table(phase_forms, section_forms, split_divided_loops, with_constant_taps),
     *_table(start_at_bias, cut_kernel, cut_products, split_sum),
     # A plan: the loops of the chosen lanes, then one flat sequence of steps.
     *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
@@ -100,7 +111,7 @@ def rewrite_kernel(kernel: KernelIR) -> KernelIR:
     """
     for definition in registry().passes():
         made = _run(definition, kernel)
-        finish_pass(definition.name, kernel, made)
+        applied(definition.name, kernel, made)
         kernel = made
     return kernel
 
@@ -141,8 +152,10 @@ def rewrite_program(program: ProgramIR) -> ProgramIR:
 
 
 def pass_names() -> list[str]:
-    """Names of all passes in order, those of plugins first."""
-    return [*(d.name for d in registry().passes()), *(entry.name for entry in PIPELINE)]
+    """Names of all passes: those of plugins, those of the table in order, and those outside this package."""
+    table = [entry.name for entry in PIPELINE]
+    others = [name for name in known_passes() if name not in table]
+    return [*(d.name for d in registry().passes()), *table, *others]
 
 
 @dataclass
@@ -151,9 +164,10 @@ class ChangeLog:
 
     changes: dict[str, list[str]] = field(default_factory=dict)
 
-    def __call__(self, name: str, before: KernelIR, after: KernelIR) -> None:
+    def __call__(self, name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
         """Compare the printed forms."""
-        if after is not before and after.format() != before.format():
-            found = self.changes.setdefault(after.name, [])
-            if name not in found:
-                found.append(name)
+        for old, new in made_kernels(before, after):
+            if new is not old and (old is None or new.format() != old.format()):
+                found = self.changes.setdefault(new.name, [])
+                if name not in found:
+                    found.append(name)

@@ -29,7 +29,7 @@ def test_every_pass_stands_in_the_table_once():
     names = [entry.name for entry in PIPELINE]
     assert len(set(names)) == len(names)
     assert set(names) == set(marked())
-    assert pass_names()[-len(names) :] == names
+    assert [name for name in pass_names() if name in names] == names
     assert all(entry.description for entry in PIPELINE)
 
 

@@ -11,6 +11,7 @@ from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import canonicalize, rewrite_program
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
@@ -202,6 +203,7 @@ def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
     return sequencer.choose(placed.plans, placed.orders, arranged)
 
 
+@ir_pass("choose-bias", "float sums of the program start at their bias")
 def _with_bias_first(program: ProgramIR) -> ProgramIR:
     """The program whose float sums start at their bias; the same one where none has a bias."""
     kernels = {kernel: start_at_bias(kernel) for kernel in {call.kernel for call in program.calls}}
@@ -215,6 +217,7 @@ def _canonical(program: ProgramIR) -> ProgramIR:
     return replace(program, calls=calls)
 
 
+@ir_pass("take-regrouped", "kernels whose sums were regrouped are those of their plans")
 def _as_added(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
     """Program whose kernels add in the order of the hardware."""
     calls = tuple(

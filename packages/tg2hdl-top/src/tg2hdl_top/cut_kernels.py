@@ -8,6 +8,7 @@ from dataclasses import replace
 from tg2hdl_ir.errors import BudgetError
 from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, KernelIR, loads_used_by
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.lanes.candidates import executed_products
@@ -27,6 +28,7 @@ FILL = 256
 """More cycles than the first and the last step of a kernel take beyond the others."""
 
 
+@ir_pass("choose-cuts", "kernels are cut where two take fewer cycles")
 def with_cut_kernels(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     """Cut the kernels that run in fewer cycles as two; the results may be cut again.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tg2hdl_ir.errors import BudgetError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.cut_products import cut_products, product_cuts
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.lanes.candidates import executed_products
@@ -23,6 +24,7 @@ WORTH_CUT_PRODUCTS = 0.99
 """Largest ratio of a design's cycles after to before, at which kernels are cut between their products."""
 
 
+@ir_pass("choose-product-cuts", "kernels are cut between products where two overlap")
 def with_cut_products(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     """Cut the kernels whose products take fewer cycles as two that overlap; the same program where there is none.
 

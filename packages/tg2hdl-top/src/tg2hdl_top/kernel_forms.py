@@ -15,6 +15,7 @@ from tg2hdl_ir.analysis.axes import analyze_axes
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.divided import split_divided_loops
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.sections import section_forms
 from tg2hdl_ir.pipeline import canonicalize
@@ -33,6 +34,7 @@ PHASES = 4
 """Phases of a transposed convolution with strides of 2."""
 
 
+@ir_pass("choose-forms", "kernels get the form that takes the fewest cycles")
 def with_best_forms(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     """Give kernels the form in which they take fewer cycles, each planned separately.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tg2hdl_ir.nodes import BufferMeta, KernelIR
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.partial_sums import LongSum, find_sum, split_sum
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
@@ -18,6 +19,7 @@ OVERHEAD = 60
 WORTH_A_KERNEL = 0.8
 
 
+@ir_pass("choose-partial-sums", "long sums are split where they stall")
 def with_partial_sums(program: ProgramIR, options: CompileOptions) -> ProgramIR:
     """Split the sums that would stall on the latency of their adder most of the time.
 

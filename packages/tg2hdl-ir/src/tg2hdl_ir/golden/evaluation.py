@@ -63,6 +63,15 @@ class Evaluation:
         self.shape: tuple[int, ...] = ()
         self.frames: list[dict[IRValue, Array]] = [{}]
 
+    # What a subclass may watch
+
+    def tick(self) -> None:
+        """Called before each statement, and before each step of a recurrence."""
+
+    def write(self, buffer: int, address: Array, value: Array) -> None:
+        """Write elements of a buffer."""
+        self.buffers[buffer][address] = value
+
     # Iterations
 
     def room(self) -> int:
@@ -132,6 +141,7 @@ class Evaluation:
 
     def statement(self, statement: IRStatement) -> None:
         """Execute a load or a store."""
+        self.tick()
         match statement:
             case IRBufLoad():
                 self.frames[self.plan.home[statement]][statement] = self._load(statement)
@@ -175,7 +185,7 @@ class Evaluation:
         if gate is not None:
             address, value = address[gate], value[gate]
         if address.size:
-            buffer[address] = value
+            self.write(store.buf_idx, address, value)
 
     def _store_register(self, store: IRRegStore) -> None:
         value = self.value(store.value)

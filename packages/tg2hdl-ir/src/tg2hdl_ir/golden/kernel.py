@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,7 @@ from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.nodes import BufferMeta, IRBufStore, IRConst, IROp, IRValue, IRVariable, KernelIR
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["evaluate", "scalar"]
+__all__ = ["OutOfTime", "evaluate", "evaluate_until", "scalar"]
 
 Array = npt.NDArray[Any]
 
@@ -56,11 +58,78 @@ def evaluate(
     InputError
         On a missing, wrongly typed or wrongly sized buffer or variable.
     """
+    return _evaluated(Interpreter, kernel, buffers, variables, target, units)[0]
+
+
+class OutOfTime(Exception):
+    """An evaluation that reached its deadline."""
+
+
+class _Traced(Interpreter):
+    """An execution that ends at a deadline and knows the elements that it has written."""
+
+    def __init__(
+        self, plan: Plan, buffers: dict[int, Array], variables: Mapping[str, int], deadline: float
+    ) -> None:
+        super().__init__(plan, buffers, variables)
+        self.deadline = deadline
+        self.written: dict[int, Array] = {}
+
+    def tick(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
+
+    def write(self, buffer: int, address: Array, value: Array) -> None:
+        super().write(buffer, address, value)
+        if buffer not in self.written:
+            self.written[buffer] = np.zeros(self.buffers[buffer].size, np.bool_)
+        self.written[buffer][address] = True
+
+
+def evaluate_until(
+    deadline: float,
+    kernel: KernelIR,
+    buffers: Mapping[int, Array],
+    variables: Mapping[str, int] | None = None,
+    *,
+    target: str = "generic",
+    units: Mapping[str, str | Sequence[str]] | None = None,
+) -> tuple[dict[int, Array], dict[int, Array]]:
+    """Evaluate a kernel; also returns which elements of each buffer it has written.
+
+    Parameters
+    ----------
+    deadline : float
+        Of ``time.monotonic()`` (s).
+
+    Raises
+    ------
+    OutOfTime
+        At the deadline.
+    """
+    traced = partial(_Traced, deadline=deadline)
+    results, machine = _evaluated(traced, kernel, buffers, variables, target, units)
+    nowhere = {idx: np.zeros(array.size, np.bool_) for idx, array in results.items()}
+    return results, nowhere | machine.written
+
+
+_Machine = TypeVar("_Machine", bound=Interpreter)
+
+
+def _evaluated(
+    machine: Callable[[Plan, dict[int, Array], Mapping[str, int]], _Machine],
+    kernel: KernelIR,
+    buffers: Mapping[int, Array],
+    variables: Mapping[str, int] | None,
+    target: str,
+    units: Mapping[str, str | Sequence[str]] | None,
+) -> tuple[dict[int, Array], _Machine]:
     values = _variables(kernel, variables or {})
     written = {s.buf_idx for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)}
     contents = {m.idx: _contents(kernel, m, buffers, m.idx in written) for m in kernel.buffers}
-    Interpreter(_plan(kernel, values, target, units), contents, values).run()
-    return {idx: contents[idx] for idx in sorted(written)}
+    run = machine(_plan(kernel, values, target, units), contents, values)
+    run.run()
+    return {idx: contents[idx] for idx in sorted(written)}, run
 
 
 def _plan(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.golden.kernel import evaluate
-from tg2hdl_ir.program import ProgramBuffer, ProgramIR, check_contents
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_contents
 
-__all__ = ["evaluate_program"]
+__all__ = ["CallRun", "evaluate_program", "initial_contents", "run_calls"]
 
 Array = npt.NDArray[Any]
 
@@ -59,30 +60,61 @@ def evaluate_program(
                 f"program {program.name} has no buffer named {name!r}",
                 hint="its inputs are " + ", ".join(b.name for b in program.buffers if b.role == "input"),
             )
-    known = {**(state or {}), **inputs}
-    check_contents(program, known)
-    contents = [_contents(program, buffer, known) for buffer in program.buffers]
+    contents = initial_contents(program, {**(state or {}), **inputs})
     written: set[int] = set()
-    for call in program.calls:
-        slots = {meta.idx: number for meta, number in zip(call.kernel.buffers, call.buffers, strict=True)}
-        values = {
-            v.name: (variables or {})[v.name] for v in call.host_variables if v.name in (variables or {})
-        } | dict(call.values)
-        results = evaluate(
-            call.kernel,
-            {slot: contents[number] for slot, number in slots.items()},
-            values,
-            target=target,
-            units=units,
-        )
-        for slot, array in results.items():
-            contents[slots[slot]] = array
-            written.add(slots[slot])
+    for run in run_calls(program, contents, variables, target=target, units=units):
+        written |= run.results.keys()
     if state is not None:
         state.update({names[n]: contents[n] for n in written})
     kept = [n for n in sorted(written) if program.buffers[n].initial is not None]
     wanted = dict.fromkeys([*program.outputs, *kept])
     return {names[n]: contents[n].reshape(program.buffers[n].shape) for n in wanted}
+
+
+@dataclass(frozen=True)
+class CallRun:
+    """One call of a program that has run.
+
+    Parameters
+    ----------
+    before : dict of int to ndarray
+        Contents by slot that the kernel was given.
+    variables : dict of str to int
+    results : dict of int to ndarray
+        New contents by program buffer.
+    """
+
+    call: KernelCall
+    before: dict[int, Array]
+    variables: dict[str, int]
+    results: dict[int, Array]
+
+
+def initial_contents(program: ProgramIR, known: Mapping[str, Array]) -> list[Array]:
+    """Flat contents of all buffers before the first kernel, given some by name; errors as of `evaluate_program`."""
+    check_contents(program, known)
+    return [_contents(program, buffer, known) for buffer in program.buffers]
+
+
+def run_calls(
+    program: ProgramIR,
+    contents: list[Array],
+    variables: Mapping[str, int] | None = None,
+    *,
+    target: str = "generic",
+    units: Mapping[str, str | Sequence[str]] | None = None,
+) -> Iterator[CallRun]:
+    """Run the kernels of a program in software, one after the other; `contents` of its buffers change in place."""
+    for call in program.calls:
+        slots = call.slots
+        values = {
+            v.name: (variables or {})[v.name] for v in call.host_variables if v.name in (variables or {})
+        } | dict(call.values)
+        before = {slot: contents[number] for slot, number in slots.items()}
+        results = evaluate(call.kernel, before, values, target=target, units=units)
+        for slot, array in results.items():
+            contents[slots[slot]] = array
+        yield CallRun(call, before, values, {slots[s]: a for s, a in results.items()})
 
 
 def _contents(program: ProgramIR, buffer: ProgramBuffer, inputs: Mapping[str, Array]) -> Array:

@@ -112,6 +112,7 @@ class Recurrence:
         ]
         record: dict[IRRegLoad, list[Array]] = {s: [] for s in self.core if isinstance(s, IRRegLoad)}
         for n in range(size):
+            evaluation.tick()
             for value, array in stepped:
                 values[value] = array[n]
             pending = iter(functions)

@@ -7,7 +7,7 @@ and stores.  Such a constant becomes a variable whose value each call knows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,14 +26,16 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_ir.tree import const_int, operands
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["bind_values", "with_common_kernels"]
+__all__ = ["bind_values", "with_common_kernels", "with_values"]
 
 
+@ir_pass("common-kernels", "equal kernels become one kernel with variables")
 def with_common_kernels(program: ProgramIR) -> ProgramIR:
     """The same program, whose equal kernels are one object.
 
@@ -62,15 +64,18 @@ def bind_values(call: KernelCall) -> KernelCall:
     """The call of a kernel in which the variables whose value is known are constants."""
     if not call.values:
         return call
-    known = dict(call.values)
+    return replace(call, kernel=with_values(call.kernel, dict(call.values)), values=())
+
+
+@ir_pass("bind-values", "variables whose value a call knows become constants")
+def with_values(kernel: KernelIR, known: Mapping[str, int]) -> KernelIR:
+    """The kernel with constants instead of the variables of these names."""
     rewriter = Rewriter()
-    for variable in call.kernel.variables:
+    for variable in kernel.variables:
         if variable.name in known:
             rewriter.memo[variable] = IRConst(known[variable.name], variable.dtype)
-    kernel = replace(
-        call.kernel, loop_tree=rewriter.loop(call.kernel.loop_tree), variables=call.host_variables
-    )
-    return replace(call, kernel=kernel, values=())
+    others = tuple(v for v in kernel.variables if v.name not in known)
+    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree), variables=others)
 
 
 @dataclass

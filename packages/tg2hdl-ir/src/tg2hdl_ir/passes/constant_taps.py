@@ -27,6 +27,7 @@ from tg2hdl_ir.nodes import (
 )
 from tg2hdl_ir.passes.dead_loads import without_dead_loads
 from tg2hdl_ir.passes.depths import number_depths
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import operands
 from tg2hdl_ir.verifier import verify
@@ -45,6 +46,7 @@ MAX_WEIGHT_DIGITS = 2
 Array = npt.NDArray[Any]
 
 
+@ir_pass("constant-taps", "loops over constant weights of few digits become sums")
 def with_constant_taps(kernel: KernelIR, contents: Mapping[int, Array]) -> KernelIR:
     """The kernel with the loops over its taps unrolled and their weights as literals; the same kernel without taps.
 

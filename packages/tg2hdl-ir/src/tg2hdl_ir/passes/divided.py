@@ -13,6 +13,7 @@ from math import gcd
 from tg2hdl_ir.analysis.affine import AffineAnalysis
 from tg2hdl_ir.nodes import IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, IRValue, KernelIR, const_int
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.split import split_axis
 from tg2hdl_ir.tree import values_below
@@ -48,6 +49,7 @@ def divided(op: IROp, folder: Folder) -> IRValue | None:
     return result
 
 
+@ir_pass("split-divided-loops", "loops whose counter an address divides become two")
 def split_divided_loops(kernel: KernelIR) -> KernelIR:
     """The kernel with each loop split whose counter an address divides; the same one where there is none."""
     while (found := _divided_counter(kernel)) is not None:

@@ -21,6 +21,7 @@ from tg2hdl_ir.nodes import (
     KernelIR,
     LoopIR,
 )
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.tree import operands
@@ -29,6 +30,7 @@ from tg2hdl_ir.verifier import verify
 __all__ = ["fold_scales"]
 
 
+@ir_pass("fold-scales", "scales of float sums become part of the weights")
 def fold_scales(program: ProgramIR) -> ProgramIR:
     """Fold what scales float sums, as a normalization after a convolution or a matrix product does, into weights.
 

@@ -26,6 +26,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
 )
 from tg2hdl_ir.passes.dead_loads import without_dead_loads
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.table_proof import Replacement, prove
 from tg2hdl_ir.passes.weight_expressions import WeightExpression, weight_expressions
@@ -37,6 +38,7 @@ __all__ = ["hoist_weights"]
 Array = npt.NDArray[Any]
 
 
+@ir_pass("hoist-weights", "expressions of weights become tables")
 def hoist_weights(
     program: ProgramIR,
     *,

@@ -1,7 +1,7 @@
-"""Names of passes and their watchers: every pass of the pipeline is marked with its name and one line.
+"""Names of passes and their watchers: every rewrite is marked with its name and one line, and reported when it has run.
 
-A watcher sees a kernel before and after each pass.  With ``TG2HDL_VERIFY_EACH=1``, which the tests of this project set,
-every kernel is verified after every pass, so that a bug is found at the pass that made it.
+A watcher sees a kernel or a program before and after each rewrite.  With ``TG2HDL_VERIFY_EACH=1``, which the tests of
+this project set, every kernel is verified after every rewrite, so that a bug is found at the pass that made it.
 """
 
 from __future__ import annotations
@@ -12,60 +12,98 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["IRPass", "PassWatcher", "finish_pass", "ir_pass", "pass_of", "verify_each", "watch_passes"]
+__all__ = [
+    "IRPass",
+    "PassWatcher",
+    "Rewritten",
+    "applied",
+    "ir_pass",
+    "known_passes",
+    "made_kernels",
+    "pass_of",
+    "verify_each",
+    "watch_passes",
+]
 
 VERIFY_VARIABLE = "TG2HDL_VERIFY_EACH"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+Rewritten: TypeAlias = KernelIR | tuple[KernelIR, ...] | ProgramIR
+"""What a rewrite makes: a program of a program, and of a kernel another one, or several that run one after the other.
+
+They have the same buffers by slot; further ones are between them.
+"""
+
 
 @dataclass(frozen=True)
 class IRPass:
-    """A rewrite of kernels that keeps every result.
+    """A rewrite of kernels or programs that keeps every result.
 
     Parameters
     ----------
     run : callable
-        ``(kernel, ...) -> kernel``, or a tuple with kernels in it.
+        ``(kernel, ...) -> kernel``, or a tuple with kernels in it, or a list of such tuples, which are alternatives;
+        or ``(program, ...) -> program``, or a tuple that begins with one.
     """
 
     name: str
     description: str
     run: Callable[..., Any]
 
+    @property
+    def distribution(self) -> str:
+        """Package that it comes with."""
+        return self.run.__module__.partition(".")[0].replace("_", "-")
+
 
 class PassWatcher(Protocol):
-    """Called after each pass with its name, the kernel that it was given and each kernel that it made."""
+    """Called after each rewrite with its name, what it was given and what it made."""
 
-    def __call__(self, name: str, before: KernelIR, after: KernelIR) -> None:
-        """See a pass."""
+    def __call__(self, name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
+        """See a rewrite."""
 
 
 _watchers: ContextVar[tuple[PassWatcher, ...]] = ContextVar("watchers", default=())
+_known: dict[str, IRPass] = {}
 
 
 def ir_pass(name: str, description: str) -> Callable[[F], F]:
-    """Mark a function ``(kernel, ...)`` as a pass."""
+    """Mark a function ``(kernel, ...)`` or ``(program, ...)`` as a pass; see `IRPass`."""
 
     def mark(function: F) -> F:
         @wraps(function)
-        def run(kernel: KernelIR, *args: Any, **options: Any) -> Any:
-            result = function(kernel, *args, **options)
-            for made in result if isinstance(result, tuple) else (result,):
-                if isinstance(made, KernelIR):
-                    finish_pass(name, kernel, made)
+        def run(before: Any, *args: Any, **options: Any) -> Any:
+            result = function(before, *args, **options)
+            for made in _results(before, result):
+                applied(name, before, made)
             return result
 
-        run.__dict__["ir_pass"] = IRPass(name, description, run)
+        _known[name] = run.__dict__["ir_pass"] = IRPass(name, description, run)
         return run  # type: ignore[return-value]
 
     return mark
+
+
+def _results(before: KernelIR | ProgramIR, result: Any) -> Iterator[Rewritten]:
+    if isinstance(result, list):
+        for form in result:
+            yield from _results(before, form)
+        return
+    items = result if isinstance(result, tuple) else (result,)
+    if isinstance(before, ProgramIR):
+        yield from items[:1]
+        return
+    kernels = tuple(made for made in items if isinstance(made, KernelIR))
+    if kernels:
+        yield kernels[0] if len(kernels) == 1 else kernels
 
 
 def pass_of(function: Callable[..., Any]) -> IRPass:
@@ -74,9 +112,14 @@ def pass_of(function: Callable[..., Any]) -> IRPass:
     return found
 
 
+def known_passes() -> dict[str, IRPass]:
+    """All passes of the modules that are loaded, by name."""
+    return dict(_known)
+
+
 @contextmanager
 def watch_passes(*watchers: PassWatcher) -> Iterator[None]:
-    """Call watchers after each pass inside the context."""
+    """Call watchers after each rewrite inside the context."""
     token = _watchers.set((*_watchers.get(), *watchers))
     try:
         yield
@@ -84,18 +127,36 @@ def watch_passes(*watchers: PassWatcher) -> Iterator[None]:
         _watchers.reset(token)
 
 
-def finish_pass(name: str, before: KernelIR, after: KernelIR) -> None:
-    """Tell the watchers of a pass that has run."""
+def applied(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
+    """Tell the watchers of a rewrite that has run: the one way by which each of them is seen."""
     if os.environ.get(VERIFY_VARIABLE, "") not in ("", "0"):
         verify_each(name, before, after)
     for watcher in _watchers.get():
         watcher(name, before, after)
 
 
-def verify_each(name: str, before: KernelIR, after: KernelIR) -> None:
-    """Verify what a pass has made, naming the pass in errors."""
-    try:
-        verify(after)
-    except Tg2hdlError as error:
-        error.notes = (*error.notes, f"pass {name} made it of a kernel that it was given")
-        raise
+def made_kernels(
+    before: KernelIR | ProgramIR, after: Rewritten
+) -> Iterator[tuple[KernelIR | None, KernelIR]]:
+    """Each kernel that a rewrite made, after the one that it was made of; that is None where the calls are others."""
+    if isinstance(before, KernelIR):
+        kernels = after if isinstance(after, tuple) else (after,)
+        yield from ((before, kernel) for kernel in kernels if isinstance(kernel, KernelIR))
+        return
+    assert isinstance(after, ProgramIR), "a program becomes a program"
+    known = {call.kernel for call in before.calls}
+    same = len(before.calls) == len(after.calls)
+    for number, call in enumerate(after.calls):
+        if call.kernel not in known:
+            known.add(call.kernel)
+            yield before.calls[number].kernel if same else None, call.kernel
+
+
+def verify_each(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
+    """Verify what a rewrite has made, naming it in errors."""
+    for _, made in made_kernels(before, after):
+        try:
+            verify(made)
+        except Tg2hdlError as error:
+            error.notes = (*error.notes, f"pass {name} made it of a kernel that it was given")
+            raise

@@ -32,6 +32,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.divided import divided
 from tg2hdl_ir.passes.fold import Folder
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands, values_below
 from tg2hdl_ir.verifier import verify
@@ -45,6 +46,7 @@ Taps = dict[IRCounter, tuple[IRCounter, Affine, int]]
 """Counters of taps with the counter of the output, the address before its division, and the distance of elements."""
 
 
+@ir_pass("phases", "zeros between the elements of an input are skipped, by a kernel for each phase")
 def phase_forms(
     kernel: KernelIR, finite: frozenset[int], *, joined: bool = False
 ) -> list[tuple[KernelIR, ...]]:

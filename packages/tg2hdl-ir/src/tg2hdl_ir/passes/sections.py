@@ -26,6 +26,7 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.passes.dead_loads import kernel_of
 from tg2hdl_ir.passes.depths import number_depths
 from tg2hdl_ir.passes.fold import FALSE, TRUE
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.tree import const_int, is_const, loads_used_by, operands, values_below
 
@@ -38,6 +39,7 @@ MAX_BOUND = 1024
 _COMPARISONS = ("lt", "ne", "eq")
 
 
+@ir_pass("sections", "a kernel that chooses between inputs becomes one for each of them")
 def section_forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
     """Kernels that together store what `kernel` does: for each loop that can be cut, then for all of them."""
     choices = _choices(kernel)

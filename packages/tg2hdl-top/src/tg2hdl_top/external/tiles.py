@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.slice_axis import SliceableAxis, slice_axis, sliceable_axes
 from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
@@ -42,6 +43,7 @@ def tilings(program: ProgramIR, call: KernelCall, weights: Collection[int]) -> l
     return sorted(found, key=lambda t: (t.runs, t.axis.axis))
 
 
+@ir_pass("slice-axis", "kernels become several, each with a tile of its weights")
 def with_tiles(program: ProgramIR, chosen: Mapping[int, tuple[Collection[int], Tiling]]) -> ProgramIR:
     """The program in which calls by number are cut; their weights become buffers of the role `ROLE`.
 

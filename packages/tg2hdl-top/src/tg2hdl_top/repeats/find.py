@@ -9,6 +9,7 @@ from tg2hdl_ir.analysis.ranges import bits_for
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.common_kernels import bind_values
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.memory.array import union_of_roles
 from tg2hdl_lower.memory.use import MemoryRole
@@ -96,6 +97,7 @@ def find_repeats(program: ProgramIR, options: CompileOptions) -> Repeats:
     return Repeats(program, buffer_groups(program), storage)
 
 
+@ir_pass("separate-kernels", "calls that cannot share a core get kernels of their own")
 def separated(program: ProgramIR, kernels: list[KernelIR]) -> ProgramIR:
     """The program in which each call of these kernels has a kernel of its own."""
     calls = [

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.repeats.groups import BufferGroups
 
 __all__ = ["with_reused_temporaries"]
 
 
+@ir_pass("reuse-temporaries", "buffers that are not needed at the same time become one")
 def with_reused_temporaries(
     program: ProgramIR, groups: BufferGroups, storage: Mapping[int, DType]
 ) -> ProgramIR:

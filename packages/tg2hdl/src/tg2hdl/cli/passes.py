@@ -9,8 +9,15 @@ from typing import Any
 import click
 
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.instrument import PassWatcher, verify_each, watch_passes
+from tg2hdl_ir.passes.instrument import (
+    PassWatcher,
+    Rewritten,
+    made_kernels,
+    verify_each,
+    watch_passes,
+)
 from tg2hdl_ir.pipeline import ChangeLog, pass_names
+from tg2hdl_ir.program import ProgramIR
 
 __all__ = ["watched_passes", "with_pass_options"]
 
@@ -53,12 +60,13 @@ def watched_passes(
     changes = ChangeLog()
     watchers: list[PassWatcher] = [verify_each] if verify_each_pass else []
 
-    def print_kernel(name: str, before: KernelIR, after: KernelIR) -> None:
+    def print_kernels(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
         if name in print_after:
-            click.echo(f"after {name}:\n{after.format()}", err=True)
+            for _, made in made_kernels(before, after):
+                click.echo(f"after {name}:\n{made.format()}", err=True)
 
     if print_after:
-        watchers.append(print_kernel)
+        watchers.append(print_kernels)
     if print_changes:
         watchers.append(changes)
     with watch_passes(*watchers):

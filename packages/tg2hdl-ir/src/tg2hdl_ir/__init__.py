@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Tg2hdlError,
         ToolMissingError,
         UnsupportedError,
+        ValidationError,
     )
     from tg2hdl_ir.golden import evaluate, evaluate_program
     from tg2hdl_ir.nodes import (
@@ -95,6 +96,7 @@ __all__ = [
     "Tg2hdlError",
     "ToolMissingError",
     "UnsupportedError",
+    "ValidationError",
     "evaluate",
     "evaluate_program",
     "format_kernel",
@@ -119,6 +121,7 @@ _LAZY = {
         "Tg2hdlError",
         "ToolMissingError",
         "UnsupportedError",
+        "ValidationError",
     ),
     "tg2hdl_ir.nodes": (
         "BufferMeta",

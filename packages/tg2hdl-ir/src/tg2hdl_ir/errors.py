@@ -12,6 +12,7 @@ __all__ = [
     "Tg2hdlError",
     "ToolMissingError",
     "UnsupportedError",
+    "ValidationError",
 ]
 
 
@@ -31,6 +32,8 @@ class Tg2hdlError(Exception):
     """
 
     kind = "error"
+    exit_status = 1
+    """Of the commands."""
 
     def __init__(
         self, message: str, *, where: str | None = None, notes: tuple[str, ...] = (), hint: str | None = None
@@ -80,6 +83,13 @@ class IRVerificationError(Tg2hdlError):
     """An IR or plan that breaks its own rules: a bug of the pass that made it."""
 
     kind = "invalid IR"
+
+
+class ValidationError(Tg2hdlError):
+    """A rewrite that changed a result: a bug of tg2hdl, or of the plugin whose pass it is."""
+
+    kind = "compiler bug"
+    exit_status = 3
 
 
 class PluginError(Tg2hdlError):

@@ -34,6 +34,7 @@ from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.repeats.worth import MOST_CYCLES, near_the_fewest, total_cycles
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
+from tg2hdl_top.validation.validate import validated
 
 __all__ = ["compile_program", "program_of_kernel"]
 
@@ -50,6 +51,8 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
         When `options.units` names an op or a unit that no plugin registers.
     UnsupportedError
         When a kernel cannot become hardware.
+    ValidationError
+        When the design does not compute what the program does: a bug of the compiler or of a plugin's pass.
     """
     options = options or CompileOptions()
     if not isinstance(program, ProgramIR):
@@ -64,6 +67,11 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
             hint="return a computed tensor, not an input or a constant",
         )
     check_contents(program)
+    return validated(program, options, _compiled)
+
+
+def _compiled(program: ProgramIR, options: CompileOptions) -> Design:
+    """The design of a program, not validated."""
     program = rewrite_program(program)
     for kernel in {call.kernel for call in program.calls}:
         verify(kernel)

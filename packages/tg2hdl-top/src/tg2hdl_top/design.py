@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -28,6 +28,7 @@ from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.ports import PortPlan
 from tg2hdl_top.repeats.table import run_columns
 from tg2hdl_top.sequencer import SequencerPlan, Sharing, Timeline, sequencer_named
+from tg2hdl_top.validation.record import Validation
 
 __all__ = ["Design", "plan_of_each_core"]
 
@@ -59,6 +60,8 @@ class Design:
         Buffers that are regions of one memory, because a core reads another one in each run.
     external : ExternalPlan, optional
         Weights that are streamed from memory outside the chip.
+    validation : Validation
+        What was compared with the program that the design was made of.
     """
 
     program: ProgramIR
@@ -73,6 +76,7 @@ class Design:
     cores: tuple[int, ...] = ()
     arrays: tuple[MemoryArray, ...] = ()
     external: ExternalPlan | None = None
+    validation: Validation = field(default_factory=Validation)
 
     def to_json(self) -> str:
         """The design as JSON; units, lowerings and kinds are named, and must be installed where it is read."""
@@ -145,7 +149,10 @@ class Design:
     def identity(self) -> str:
         """Sixteen digits in base 16 that differ for another design; the host ports tell them."""
         told = [port.serves.identity for port in self.ports if port.serves.identity]
-        return told[0] if told else content_key("design", replace(self, ports=()).to_json())[:16]
+        return told[0] if told else content_key("design", self._bare().to_json())[:16]
+
+    def _bare(self) -> Design:
+        return replace(self, ports=(), validation=Validation())
 
     @property
     def streams_weights(self) -> bool:
@@ -225,6 +232,7 @@ class Design:
                 f"  {columns.format(run, core, calls[run], self.memories)}"
                 for run, core in enumerate(self.cores)
             ]
+        lines += [f"  {self.validation.format()}"]
         lines += [plan.format() for plan in self.core_plans]
         return "\n".join(lines)
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import LowerOptions
 from tg2hdl_top.external.memory_model import ExternalMemory
 
-__all__ = ["CompileOptions"]
+__all__ = ["VALIDATIONS", "CompileOptions"]
+
+VALIDATIONS = ("auto", "full", "each", "off")
+"""How much of a design is compared with the program that it was made of."""
+
+VALIDATE_VARIABLE = "TG2HDL_VALIDATE"
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,13 @@ class CompileOptions(LowerOptions):
     memory : ExternalMemory, optional
         That memory, for the prediction of cycles and for simulation, and the width and bursts of its port; what the
         port assumes unless given.
+    validate : {"auto", "full", "each", "off"}
+        Whether the design is compared with the program that it was made of: both are evaluated on inputs that tell them
+        apart, bit for bit.  ``auto`` does as much as takes little time beside the compilation, ``full`` compares
+        everything, ``each`` also evaluates after each rewrite, which takes several times as long.  The variable
+        ``TG2HDL_VALIDATE`` replaces ``auto``.
+    validate_keep : str, optional
+        Folder for both forms of what a rewrite made wrong, and the inputs that show it.
     """
 
     weights: str = "rom"
@@ -60,12 +73,18 @@ class CompileOptions(LowerOptions):
     on_chip_bits: int | None = None
     memory_port: str = "axi4"
     memory: ExternalMemory | None = None
+    validate: str = "auto"
+    validate_keep: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights not in ("rom", "loadable", "external"):
             raise InputError(
                 f"weights={self.weights!r} is unknown", hint='choose "rom", "loadable" or "external"'
+            )
+        if self.validate not in VALIDATIONS:
+            raise InputError(
+                f"validate={self.validate!r} is unknown", hint=f"choose {', '.join(map(repr, VALIDATIONS))}"
             )
         if self.on_chip_bits is not None and self.on_chip_bits < 1:
             raise InputError(f"on_chip_bits={self.on_chip_bits}", hint="give the bits of memory on the chip")
@@ -74,6 +93,17 @@ class CompileOptions(LowerOptions):
         for name in ("fold_batchnorm", "cut_kernels", "share_kernels", "share_multipliers", "share_units"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
+
+    @property
+    def validation(self) -> str:
+        """How the design is validated, with what the environment says."""
+        given = os.environ.get(VALIDATE_VARIABLE, "") if self.validate == "auto" else ""
+        if given and given not in VALIDATIONS:
+            raise InputError(
+                f"{VALIDATE_VARIABLE}={given!r} is unknown",
+                hint=f"choose {', '.join(map(repr, VALIDATIONS))}",
+            )
+        return given or self.validate
 
     @property
     def chooses_lanes(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.nodes import BufferMeta, IRBufStore, IRConst, IROp, IRValue, IRVariable, KernelIR
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["OutOfTime", "evaluate", "evaluate_until", "scalar"]
+__all__ = ["TooMuchWork", "Trace", "evaluate", "evaluate_within", "scalar"]
 
 Array = npt.NDArray[Any]
 
@@ -61,23 +62,28 @@ def evaluate(
     return _evaluated(Interpreter, kernel, buffers, variables, target, units)[0]
 
 
-class OutOfTime(Exception):
-    """An evaluation that reached its deadline."""
+class TooMuchWork(Exception):
+    """An evaluation that would take more work than it was given."""
+
+
+ELEMENTS_OF_A_STEP = 2000
+"""Elements that take as long as the step that computes them."""
 
 
 class _Traced(Interpreter):
-    """An execution that ends at a deadline and knows the elements that it has written."""
+    """An execution that takes limited work and knows the elements that it has written."""
 
     def __init__(
-        self, plan: Plan, buffers: dict[int, Array], variables: Mapping[str, int], deadline: float
+        self, plan: Plan, buffers: dict[int, Array], variables: Mapping[str, int], work: float
     ) -> None:
         super().__init__(plan, buffers, variables)
-        self.deadline = deadline
+        self.left = work
         self.written: dict[int, Array] = {}
 
     def tick(self) -> None:
-        if time.monotonic() > self.deadline:
-            raise OutOfTime
+        self.left -= 1 + math.prod(self.shape) / ELEMENTS_OF_A_STEP
+        if self.left < 0:
+            raise TooMuchWork
 
     def write(self, buffer: int, address: Array, value: Array) -> None:
         super().write(buffer, address, value)
@@ -86,31 +92,45 @@ class _Traced(Interpreter):
         self.written[buffer][address] = True
 
 
-def evaluate_until(
-    deadline: float,
+@dataclass(frozen=True)
+class Trace:
+    """An evaluation.
+
+    Parameters
+    ----------
+    results : dict of int to ndarray
+        As of `evaluate`.
+    written : dict of int to ndarray of bool
+        The elements of each result that the kernel wrote.
+    work : float
+        Steps of the evaluation, with the time that their elements take.
+    """
+
+    results: dict[int, Array]
+    written: dict[int, Array]
+    work: float
+
+
+def evaluate_within(
+    work: float,
     kernel: KernelIR,
     buffers: Mapping[int, Array],
     variables: Mapping[str, int] | None = None,
     *,
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
-) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Evaluate a kernel; also returns which elements of each buffer it has written.
-
-    Parameters
-    ----------
-    deadline : float
-        Of ``time.monotonic()`` (s).
+) -> Trace:
+    """Evaluate a kernel with limited work, the same on every machine; the other parameters are those of `evaluate`.
 
     Raises
     ------
-    OutOfTime
-        At the deadline.
+    TooMuchWork
+        When it takes more.
     """
-    traced = partial(_Traced, deadline=deadline)
+    traced = partial(_Traced, work=work)
     results, machine = _evaluated(traced, kernel, buffers, variables, target, units)
     nowhere = {idx: np.zeros(array.size, np.bool_) for idx, array in results.items()}
-    return results, nowhere | machine.written
+    return Trace(results, nowhere | machine.written, work - machine.left)
 
 
 _Machine = TypeVar("_Machine", bound=Interpreter)

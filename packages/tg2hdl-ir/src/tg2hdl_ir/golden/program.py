@@ -63,7 +63,7 @@ def evaluate_program(
     contents = initial_contents(program, {**(state or {}), **inputs})
     written: set[int] = set()
     for run in run_calls(program, contents, variables, target=target, units=units):
-        written |= run.results.keys()
+        written |= run.written.keys()
     if state is not None:
         state.update({names[n]: contents[n] for n in written})
     kept = [n for n in sorted(written) if program.buffers[n].initial is not None]
@@ -81,13 +81,19 @@ class CallRun:
         Contents by slot that the kernel was given.
     variables : dict of str to int
     results : dict of int to ndarray
-        New contents by program buffer.
+        New contents by slot.
     """
 
     call: KernelCall
     before: dict[int, Array]
     variables: dict[str, int]
     results: dict[int, Array]
+
+    @property
+    def written(self) -> dict[int, Array]:
+        """New contents by program buffer."""
+        slots = self.call.slots
+        return {slots[slot]: array for slot, array in self.results.items()}
 
 
 def initial_contents(program: ProgramIR, known: Mapping[str, Array]) -> list[Array]:
@@ -114,7 +120,7 @@ def run_calls(
         results = evaluate(call.kernel, before, values, target=target, units=units)
         for slot, array in results.items():
             contents[slots[slot]] = array
-        yield CallRun(call, before, values, {slots[s]: a for s, a in results.items()})
+        yield CallRun(call, before, values, results)
 
 
 def _contents(program: ProgramIR, buffer: ProgramBuffer, inputs: Mapping[str, Array]) -> Array:

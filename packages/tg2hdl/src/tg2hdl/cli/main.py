@@ -96,7 +96,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage, or 130 after Ctrl-C.
+    """Entry point: 0, or 1 with the error on stderr, or 2 for wrong usage, or 3 for a bug of the
+    compiler, or 130 after Ctrl-C.
 
     With ``--json`` for standard output the error is there too, as JSON.
     """
@@ -110,7 +111,7 @@ def main() -> None:
         if "--traceback" in sys.argv[1:]:
             traceback.print_exc()
         click.echo(str(error), err=True)
-        sys.exit(1)
+        sys.exit(error.exit_status)
     except (MemoryError, OSError) as error:
         found = system_error(error)
         if found is None or "--traceback" in sys.argv[1:]:

@@ -1,0 +1,149 @@
+"""Inputs on which wrong rewrites show: distinct values, negative ones, the ends of the types, special values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import (
+    IRBufLoad,
+    IRBufStore,
+    IROp,
+    IRRegLoad,
+    IRRegStore,
+    IRValue,
+    KernelIR,
+    operands,
+)
+from tg2hdl_ir.program import ProgramBuffer, ProgramIR
+
+__all__ = ["KINDS", "index_buffers", "telling_array", "telling_inputs", "variable_values", "whole_numbers"]
+
+KINDS = ("distinct", "negative", "corners", "specials")
+"""Kinds of inputs, in the order in which they are used."""
+
+SPECIAL = 16
+"""One element in so many is special: NaN in every element would hide everything behind it."""
+
+LEAST_INDICES = 4
+"""Indices are below this number, or every gate would be closed."""
+
+Array = npt.NDArray[np.generic]
+
+
+def telling_inputs(program: ProgramIR, kind: str) -> dict[str, Array]:
+    """Contents of all inputs, by name."""
+    indices = index_buffers(program)
+    return {
+        buffer.name: telling_array(buffer, kind, n in indices, seed=n)
+        for n, buffer in enumerate(program.buffers)
+        if buffer.role == "input" and buffer.initial is None
+    }
+
+
+def telling_array(buffer: ProgramBuffer, kind: str, is_index: bool, seed: int) -> Array:
+    """Flat contents of a buffer."""
+    rng, dtype, size = np.random.default_rng(seed), buffer.dtype, buffer.depth
+    if dtype.is_bool:
+        return rng.integers(0, 2, size).astype(np.bool_)
+    if is_index:
+        return rng.integers(0, LEAST_INDICES, size).astype(dtype.numpy())
+    if kind == "corners":
+        return _as(rng.choice(_corners(dtype), size), dtype)
+    order = rng.permutation(size)
+    if not dtype.is_float:
+        return _as(_integers(order, dtype, kind), dtype)
+    values = (order + 1) * (4 / size)
+    values = -values if kind == "negative" else np.where(order % 2, values, -values)
+    found = values.astype(dtype.numpy())
+    if kind == "specials":
+        places = rng.permutation(size)[: -(-size // SPECIAL)]
+        found[places] = rng.choice(_specials(dtype), len(places))
+    return found
+
+
+def whole_numbers(array: Array, seed: int) -> Array:
+    """Integers from -3 to 3 of the type and shape of an array of floats: every order of their sums is exact."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-3, 4, array.shape).astype(array.dtype)
+
+
+def variable_values(program: ProgramIR) -> list[dict[str, int]]:
+    """Values of the run-time variables: all at their largest, smallest and middle values."""
+    found = {v.name: v for call in program.calls for v in call.host_variables}
+    points = (lambda v: v.high, lambda v: v.low, lambda v: (v.low + v.high) // 2)
+    return [{name: point(v) for name, v in found.items()} for point in (points if found else points[:1])]
+
+
+def _integers(order: npt.NDArray[np.int64], dtype: DType, kind: str) -> npt.NDArray[np.object_]:
+    """Different integers around zero, or below it; large ones where no number is negative."""
+    count = 1 << (dtype.bit_width - (kind == "negative" and dtype.is_signed))
+    values = order.astype(object) % count
+    if kind == "negative":
+        return -1 - values if dtype.is_signed else dtype.max_value - values
+    half = min(count, len(order)) // 2 if dtype.is_signed else 0
+    return values - half
+
+
+def _as(values: npt.NDArray[np.object_], dtype: DType) -> Array:
+    """Values as an array of the type."""
+    if dtype.is_float:
+        return values.astype(np.float64).astype(dtype.numpy())
+    return np.array([dtype.wrap(int(value)) for value in values], dtype.numpy())
+
+
+def _corners(dtype: DType) -> npt.NDArray[np.object_]:
+    if not dtype.is_float:
+        low, high = dtype.min_value, dtype.max_value
+        return np.array([low, high, 0, 1, low + 1, high - 1, -1 if dtype.is_signed else 2], object)
+    # The exponent of all ones is that of infinities.
+    exponent = (1 << dtype.exponent_bits) - 2
+    high = float(dtype.bits_to_const(exponent << dtype.fraction_bits))
+    small = float(dtype.bits_to_const(1 << dtype.fraction_bits))
+    return np.array([high, -high, 0.0, -0.0, 1.0, -1.0, small, 0.5], object)
+
+
+def _specials(dtype: DType) -> Array:
+    values = np.array([np.nan, np.inf, -np.inf, -0.0], np.float64).astype(dtype.numpy())
+    return np.concatenate([values, dtype.bits_to_array(np.array([1, 3], np.uint64))])
+
+
+def index_buffers(program: ProgramIR) -> set[int]:
+    """Buffers whose values become addresses, also by way of other buffers."""
+    found: set[int] = set()
+    for call in reversed(program.calls):
+        slots = call.slots
+        wanted = {slot for slot, number in slots.items() if number in found}
+        found |= {slots[slot] for slot in _index_slots(call.kernel, wanted)}
+    return found
+
+
+def _index_slots(kernel: KernelIR, wanted: set[int]) -> set[int]:
+    """Slots whose values become addresses, or values of the slots that are wanted."""
+    statements = list(kernel.loop_tree.statements())
+    roots: list[IRValue] = [s.addr for s in statements if isinstance(s, IRBufLoad | IRBufStore)]
+    roots += [s.index for s in statements if isinstance(s, IRRegLoad | IRRegStore) and s.index is not None]
+    roots += [s.value for s in statements if isinstance(s, IRBufStore) and s.buf_idx in wanted]
+    stores: dict[int, list[IRValue]] = {}
+    for statement in statements:
+        if isinstance(statement, IRRegStore):
+            stores.setdefault(statement.reg, []).append(statement.value)
+    slots, seen = set(), set(roots)
+    while roots:
+        value = roots.pop()
+        if isinstance(value, IRBufLoad):
+            slots.add(value.buf_idx)
+        below = stores.get(value.reg, []) if isinstance(value, IRRegLoad) else _operands(value)
+        fresh = [v for v in below if v not in seen]
+        seen.update(fresh)
+        roots += fresh
+    return slots
+
+
+def _operands(value: IRValue) -> Iterator[IRValue]:
+    """Operands that a value is made of: conditions only choose between others."""
+    if isinstance(value, IROp | IRBufLoad):
+        yield from (v for v in operands(value) if not v.dtype.is_bool)

@@ -1,0 +1,87 @@
+"""A wrong result as an error that names the rewrite, and the smallest reproducer as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tg2hdl_ir.errors import ValidationError
+from tg2hdl_ir.passes.instrument import known_passes, watch_passes
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.printer import format_kernel, format_program
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.validation.compare import WrongResult
+from tg2hdl_top.validation.rewrites import OutOfTime, RewriteCheck
+
+__all__ = ["located", "reported"]
+
+LOOKED_FOR = 15.0
+"""Time in which the rewrite is looked for that made a result wrong (s)."""
+
+
+def located(
+    wrong: WrongResult, program: ProgramIR, options: CompileOptions, compiled: Callable[[], object]
+) -> WrongResult:
+    """The first rewrite that makes a wrong result when `compiled` compiles again; the same where none is found."""
+    if wrong.blamed is not None:
+        return wrong
+    try:
+        with watch_passes(RewriteCheck(program, options, LOOKED_FOR)):
+            compiled()
+    except WrongResult as found:
+        return found
+    except OutOfTime:
+        pass
+    return wrong
+
+
+def reported(program: ProgramIR, first: WrongResult, cause: WrongResult, keep: str | None) -> ValidationError:
+    """The error for a wrong result, with its cause; writes the reproducer into the folder `keep`."""
+    notes = [f"inputs {first.inputs}"]
+    hint = 'report this; validate="off" (--validate off) compiles it anyway'
+    if cause.blamed is None:
+        notes.append(f"the rewrite that made it wrong was not found in {LOOKED_FOR:.0f} s of evaluating each")
+    else:
+        name, kernel = cause.blamed
+        owner, plugin = _owner(name)
+        notes.append(f"first made wrong by pass {name} of {owner}, in {kernel}")
+        if cause is not first:
+            notes.append(f"there, {cause.what} (inputs {cause.inputs})")
+        if plugin:
+            hint = f"upgrade the plugin, or disable it with --no-plugin {plugin}"
+    if keep is None:
+        notes.append("nothing was written; --validate-keep FOLDER writes both forms and their inputs")
+    else:
+        notes.append(f"both forms and their inputs are in {_kept(cause, Path(keep))}")
+    return ValidationError(
+        f"a rewrite changed a result: {first.what}",
+        where=f"program {program.name}",
+        notes=tuple(notes),
+        hint=hint,
+    )
+
+
+def _owner(name: str) -> tuple[str, str]:
+    """Distribution of a pass, and the name of its plugin where it is one's."""
+    for definition in registry().passes():
+        if definition.name == name:
+            plugin = registry().plugin(definition)
+            return f"plugin {plugin} ({registry().distribution(definition)})", plugin
+    known = known_passes().get(name)
+    return ("tg2hdl" if known is None else known.distribution), ""
+
+
+def _kept(wrong: WrongResult, folder: Path) -> Path:
+    """Write what a rewrite was given and what it made, as text, and the inputs on which they differ."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for label, forms in (("before", wrong.before), ("after", wrong.after)):
+        for number, form in enumerate(forms):
+            text = format_program(form) if isinstance(form, ProgramIR) else format_kernel(form)
+            suffix = f"{label}{number}" if len(forms) > 1 else label
+            (folder / f"{suffix}.ir").write_text(text + "\n")
+    np.savez(folder / "inputs.npz", **wrong.contents)
+    (folder / "difference.txt").write_text(f"{wrong.what}\ninputs {wrong.inputs}\n")
+    return folder

@@ -1,0 +1,227 @@
+"""Every rewrite evaluated when it has run: kernels and programs before and after it, on the same contents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.golden.kernel import TooMuchWork
+from tg2hdl_ir.golden.program import run_calls
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.instrument import Rewritten
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.validation.compare import WrongResult, difference
+from tg2hdl_top.validation.inputs import (
+    index_buffers,
+    telling_array,
+    telling_inputs,
+    variable_values,
+)
+from tg2hdl_top.validation.slices import sliced
+from tg2hdl_top.validation.states import State, is_exact, is_regrouped
+
+__all__ = ["OutOfTime", "RewriteCheck"]
+
+SEEN = ("distinct", "negative", "corners")
+"""Kinds of inputs with which each rewrite is evaluated."""
+
+WORK = 20_000.0
+"""Steps of the evaluation of a kernel, above which a few iterations of it are evaluated."""
+
+ROUNDING = frozenset({"fold-scales"})
+"""Rewrites after which sums are rounded elsewhere."""
+
+Array = npt.NDArray[Any]
+
+
+class OutOfTime(Exception):
+    """The rewrites took longer than they may."""
+
+
+class RewriteCheck:
+    """A watcher that evaluates what each rewrite was given and what it made.
+
+    Contents come from runs of the programs that it sees: a kernel is evaluated with what it has there, and what is made
+    of it with the same.
+
+    Parameters
+    ----------
+    program : ProgramIR
+        As captured.
+    seconds : float, optional
+        Time after which it raises `OutOfTime` (s).
+    """
+
+    def __init__(self, program: ProgramIR, options: CompileOptions, seconds: float = float("inf")) -> None:
+        self.program = program
+        self.options = options
+        self.end = time.monotonic() + seconds
+        self.states: WeakKeyDictionary[KernelIR, list[State]] = WeakKeyDictionary()
+        self.known: WeakKeyDictionary[ProgramIR, list[list[Array]]] = WeakKeyDictionary()
+        points = variable_values(program)
+        self.runs = [(kind, points[n % len(points)]) for n, kind in enumerate(SEEN)]
+        self.last = self._run(program)
+
+    def __call__(self, name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:
+        """Compare; see `PassWatcher`."""
+        if time.monotonic() > self.end:
+            raise OutOfTime
+        if after is before:
+            return
+        if isinstance(before, KernelIR):
+            made = after if isinstance(after, tuple) else (after,)
+            self._kernels(name, before, tuple(k for k in made if isinstance(k, KernelIR)))
+        elif isinstance(after, ProgramIR):
+            self._programs(name, before, after)
+
+    # Kernels
+
+    def _kernels(self, name: str, before: KernelIR, made: tuple[KernelIR, ...]) -> None:
+        regrouped = is_regrouped(self.options, before)
+        for given in self.states.get(before, ()):
+            state = given.with_whole_numbers() if regrouped else given
+            if not all(state.fits(kernel) for kernel in (before, *made)):
+                continue
+            try:
+                expected = state.run(before, self.options, WORK * 10).results
+            except TooMuchWork:
+                continue
+            contents, places = self._sequence(state, made)
+            if contents is None:
+                continue
+            for slot, array in expected.items():
+                meta = before.buffer(slot)
+                found = difference(
+                    f"buffer {meta.name or slot!r}",
+                    meta.dtype,
+                    array,
+                    contents.get(slot),
+                    is_rounded=regrouped and not is_exact(before),
+                    places=places.get(slot),
+                )
+                if found is not None:
+                    named = {f"b{slot}": array for slot, array in state.contents.items()}
+                    blamed = name, before.name
+                    raise WrongResult(
+                        f"kernel {before.name}, {found}", state.inputs, (before,), made, named, blamed
+                    )
+        for kernel, states in self._inherited(before, made).items():
+            if kernel not in self.states:
+                self.states[kernel] = states
+
+    def _sequence(
+        self, state: State, made: tuple[KernelIR, ...]
+    ) -> tuple[dict[int, Array] | None, dict[int, Array]]:
+        """Contents after some kernels, and where they are known; None for the contents that take too long."""
+        contents: dict[int, Array] = dict(state.contents)
+        places: dict[int, Array] = {}
+        for kernel in made:
+            one = State(state.inputs, contents, state.variables)
+            try:
+                trace = one.run(kernel, self.options, WORK)
+            except TooMuchWork:
+                few = sliced(kernel)
+                if few is None or len(made) > 1:
+                    return None, {}
+                try:
+                    trace = one.run(few, self.options, WORK)
+                except TooMuchWork:
+                    return None, {}
+                places = trace.written
+            contents |= trace.results
+        return contents, places
+
+    def _inherited(self, before: KernelIR, made: tuple[KernelIR, ...]) -> dict[KernelIR, list[State]]:
+        """What the kernels that were made are given; only the first one knows it without an evaluation."""
+        found: dict[KernelIR, list[State]] = {kernel: [] for kernel in made}
+        for state in self.states.get(before, ()):
+            contents = dict(state.contents)
+            for number, kernel in enumerate(made):
+                one = State(state.inputs, dict(contents), state.variables)
+                found[kernel].append(one)
+                if number + 1 < len(made) and one.fits(kernel):
+                    try:
+                        contents |= one.run(kernel, self.options, WORK).results
+                    except TooMuchWork:
+                        break
+        return found
+
+    # Programs
+
+    def _programs(self, name: str, before: ProgramIR, after: ProgramIR) -> None:
+        is_rounded = name in ROUNDING or is_regrouped(self.options, *(c.kernel for c in before.calls))
+        first, second = self._run(before), self._run(after)
+        pairs = list(zip(before.outputs, after.outputs, strict=True))
+        written = {n for call in after.calls for n in call.accesses()[1]}
+        numbers = {b.name: n for n, b in enumerate(after.buffers)}
+        for n in before.calls[-1].accesses()[1]:
+            if n in written and n < len(after.buffers):
+                pairs.append((n, n))
+        for n, buffer in enumerate(before.buffers):
+            if buffer.initial is not None and buffer.role != "weight" and buffer.name in numbers:
+                pairs.append((n, numbers[buffer.name]))
+        for (kind, _), one, two in zip(self.runs, first, second, strict=True):
+            for old, new in pairs:
+                buffer = before.buffers[old]
+                what = f"buffer {buffer.name!r}"
+                found = difference(what, buffer.dtype, one[old], two[new], is_rounded=is_rounded)
+                if found is not None:
+                    inputs = telling_inputs(before, kind)
+                    blamed = name, _changed(before, after)
+                    raise WrongResult(str(found), f'"{kind}"', (before,), (after,), inputs, blamed)
+
+    def _run(self, program: ProgramIR) -> list[list[Array]]:
+        """Contents of all buffers after the program, for each kind of inputs; its kernels get their states."""
+        if program not in self.known:
+            self.known[program] = [
+                self._run_once(program, number, kind, values)
+                for number, (kind, values) in enumerate(self.runs)
+            ]
+        return self.known[program]
+
+    def _run_once(self, program: ProgramIR, number: int, kind: str, values: dict[str, int]) -> list[Array]:
+        contents = self._contents(program, number, kind)
+        first = {call.kernel for call in program.calls if call.kernel not in self.states}
+        units = {"target": self.options.target, "units": self.options.units}
+        told = "".join(f", {name}={value}" for name, value in values.items())
+        for run in run_calls(program, contents, values, **units):
+            kernel = run.call.kernel
+            states = self.states.setdefault(kernel, [])
+            if kernel in first or len(states) <= number:
+                first.discard(kernel)
+                states.append(State(f'"{kind}"{told}', run.before, run.variables))
+        return contents
+
+    def _contents(self, program: ProgramIR, number: int, kind: str) -> list[Array]:
+        """Contents before the program; those of a part of a program are what the whole one left."""
+        inputs, indices = telling_inputs(program, kind), index_buffers(program)
+        left: Mapping[str, Array] = {}
+        if program is not self.program:
+            names = [b.name for b in self.program.buffers]
+            left = dict(zip(names, self.last[number], strict=True))
+        found = []
+        for n, buffer in enumerate(program.buffers):
+            if buffer.name in inputs:
+                array = inputs[buffer.name]
+            elif buffer.initial is not None:
+                array = np.asarray(buffer.initial).reshape(-1)
+            elif buffer.name in left and left[buffer.name].size == buffer.depth:
+                array = left[buffer.name]
+            else:
+                array = telling_array(buffer, kind, n in indices, seed=n)
+            found.append(np.asarray(array).reshape(-1))
+        return found
+
+
+def _changed(before: ProgramIR, after: ProgramIR) -> str:
+    """The first kernel that was made of another one; the program where there is none."""
+    for old, new in zip(before.calls, after.calls, strict=False):
+        if old.kernel is not new.kernel:
+            return old.kernel.name
+    return before.name

@@ -1,0 +1,54 @@
+"""A few iterations of the outer loops of a kernel: lanes and interleaved outputs make it slow to evaluate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.nodes import (
+    IRBufStore,
+    IRConst,
+    IRCounter,
+    IRItem,
+    IROp,
+    KernelIR,
+    LoopIR,
+    values_below,
+)
+from tg2hdl_ir.passes.rewrite import Rewriter
+
+__all__ = ["sliced"]
+
+KEPT = 3
+"""Iterations of a loop that are kept: the first two and the last."""
+
+
+def sliced(kernel: KernelIR) -> KernelIR | None:
+    """The kernel with the first two and the last iteration of loops whose counter is in the address of every store.
+
+    It writes some elements of the results, with the values that the kernel gives them where no iteration reads what
+    another one wrote.  None where no loop becomes shorter.
+    """
+    stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)]
+    around = [{v for v in values_below([s.addr]) if isinstance(v, IRCounter)} for s in stores]
+    common = set.intersection(*around) if around else set()
+    short = {c for c in common if isinstance(c.bound, int) and c.bound > KEPT}
+    if not short:
+        return None
+    rewriter = Rewriter()
+    made: dict[IRCounter, IRCounter] = {}
+    for counter in short:
+        assert isinstance(counter.bound, int), "it is short"
+        made[counter] = fewer = replace(counter, bound=KEPT)
+        last = IROp("eq", DType.BOOL, (fewer, IRConst(KEPT - 1, counter.dtype)))
+        number = IRConst(counter.bound - 1, counter.dtype)
+        rewriter.memo[counter] = IROp("where", counter.dtype, (last, number, fewer))
+
+    def rebuilt(loop: LoopIR) -> LoopIR:
+        items: list[IRItem] = [
+            rebuilt(item) if isinstance(item, LoopIR) else rewriter.statement(item) for item in loop.items
+        ]
+        counter = None if loop.counter is None else made.get(loop.counter, loop.counter)
+        return LoopIR.from_items(tuple(items), counter=counter, axis_type=loop.axis_type)
+
+    return replace(kernel, loop_tree=rebuilt(kernel.loop_tree))

@@ -1,0 +1,96 @@
+"""Runs of programs and kernels whose results are compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.golden.kernel import Trace, evaluate_within
+from tg2hdl_ir.nodes import IRConst, IROp, KernelIR, LoopIR, operands, values_below
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.validation.inputs import whole_numbers
+
+__all__ = ["State", "is_exact", "is_regrouped", "steps"]
+
+Array = npt.NDArray[Any]
+
+EXACT = frozenset({"add", "sub", "mul", "neg", "max", "min", "where", "mulacc", "lt", "eq", "ne", "cast"})
+"""Ops that make whole numbers of whole numbers, in any order."""
+
+EXACT_FRACTION = 23
+"""Bits of the fraction from which on sums of small whole numbers are exact."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a kernel is given.
+
+    Parameters
+    ----------
+    inputs : str
+        Kind of inputs of the program, in words.
+    contents : dict of int to ndarray
+        By slot.
+    variables : dict of str to int
+    """
+
+    inputs: str
+    contents: Mapping[int, Array]
+    variables: Mapping[str, int]
+
+    def with_whole_numbers(self) -> State:
+        """The same with small whole numbers in all arrays of floats."""
+        contents = {
+            slot: whole_numbers(array, slot) if array.dtype.kind not in "biu" else array
+            for slot, array in self.contents.items()
+        }
+        return State(self.inputs, contents, self.variables)
+
+    def fits(self, kernel: KernelIR) -> bool:
+        """Whether it has a value for each variable of a kernel."""
+        return all(v.name in self.variables for v in kernel.variables)
+
+    def run(self, kernel: KernelIR, options: CompileOptions, work: float = math.inf) -> Trace:
+        """Evaluate a kernel."""
+        buffers = {m.idx: self.contents[m.idx] for m in kernel.buffers if m.idx in self.contents}
+        values = {v.name: self.variables[v.name] for v in kernel.variables}
+        return evaluate_within(work, kernel, buffers, values, target=options.target, units=options.units)
+
+
+def is_regrouped(options: CompileOptions, *kernels: KernelIR) -> bool:
+    """Whether sums of floats may be added in another order in any of the kernels."""
+    if options.float_order != "relaxed":
+        return False
+    types = [r.dtype for k in kernels for r in k.registers] + [b.dtype for k in kernels for b in k.buffers]
+    return any(t.is_float for t in types)
+
+
+def is_exact(kernel: KernelIR) -> bool:
+    """Whether a kernel makes whole numbers of small whole numbers, whatever the order of its sums."""
+    statements = list(kernel.loop_tree.statements())
+    for value in values_below([v for s in statements for v in operands(s)]):
+        if not value.dtype.is_float:
+            continue
+        if value.dtype.fraction_bits < EXACT_FRACTION:
+            return False
+        if isinstance(value, IRConst) and not float(value.value).is_integer():
+            return False
+        if isinstance(value, IROp) and value.op not in EXACT:
+            return False
+    return True
+
+
+def steps(kernel: KernelIR) -> int:
+    """Statements that a kernel executes, with the largest values of its variables."""
+    ranges = RangeAnalysis()
+
+    def inside(loop: LoopIR) -> int:
+        bound = loop.bound if isinstance(loop.bound, int) else ranges.of(loop.bound)[1]
+        return bound * sum(inside(item) if isinstance(item, LoopIR) else 1 for item in loop.items)
+
+    return inside(kernel.loop_tree)

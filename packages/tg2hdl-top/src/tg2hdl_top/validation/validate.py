@@ -1,0 +1,47 @@
+"""Compiling with validation: the design is compared with its program, and a wrong rewrite is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+from tg2hdl_ir.passes.instrument import watch_passes
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_top.design import Design
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.validation.check import compared
+from tg2hdl_top.validation.compare import WrongResult
+from tg2hdl_top.validation.report import located, reported
+from tg2hdl_top.validation.rewrites import RewriteCheck
+
+__all__ = ["validated"]
+
+
+def validated(
+    program: ProgramIR, options: CompileOptions, compiled: Callable[[ProgramIR, CompileOptions], Design]
+) -> Design:
+    """Compile a program with `compiled`, and compare the design with the program as `options.validate` says.
+
+    Raises
+    ------
+    ValidationError
+        When a result differs; it names the rewrite that made it wrong.
+    """
+    mode, keep = options.validation, options.validate_keep
+    # A design does not depend on how it was validated.
+    options = replace(options, validate="auto", validate_keep=None)
+    if mode == "off":
+        return compiled(program, options)
+    watched: Any = nullcontext()
+    try:
+        if mode == "each":
+            watched = watch_passes(RewriteCheck(program, options))
+        with watched:
+            design = compiled(program, options)
+        found = compared(program, design, options, is_full=mode != "auto")
+    except WrongResult as wrong:
+        cause = located(wrong, program, options, lambda: compiled(program, options))
+        raise reported(program, wrong, cause, keep) from None
+    return replace(design, validation=found)

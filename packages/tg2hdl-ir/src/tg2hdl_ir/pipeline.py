@@ -17,7 +17,7 @@ from tg2hdl_ir.passes.alternatives import add_alternatives
 from tg2hdl_ir.passes.balance import balance
 from tg2hdl_ir.passes.bias import start_at_bias
 from tg2hdl_ir.passes.clearing import clear_with_last
-from tg2hdl_ir.passes.common_kernels import with_common_kernels, with_values
+from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.cut_kernel import cut_kernel
 from tg2hdl_ir.passes.cut_products import cut_products
@@ -83,7 +83,7 @@ PIPELINE: tuple[IRPass, ...] = (
     *_table(fold_scales, hoist_weights),
     *CANONICAL,
     # Equal kernels of a program.
-    *_table(with_common_kernels, with_values),
+    *_table(with_common_kernels, with_bound_values),
     # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
     *_table(phase_forms, section_forms, split_divided_loops, with_constant_taps),
     *_table(start_at_bias, cut_kernel, cut_products, split_sum),

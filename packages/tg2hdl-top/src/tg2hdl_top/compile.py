@@ -8,7 +8,7 @@ from dataclasses import replace
 from tg2hdl_ir.errors import CapacityError, InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.bias import start_at_bias
-from tg2hdl_ir.passes.common_kernels import bind_values, with_common_kernels
+from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.passes.instrument import ir_pass
@@ -187,7 +187,7 @@ def _planned(
     program: ProgramIR, options: CompileOptions, shares: bool
 ) -> tuple[ProgramIR, Repeats | None, list[HardwarePlan]]:
     """Plans of all calls, and which of them run on one core; none where that would cost too many cycles."""
-    alone = replace(program, calls=tuple(map(bind_values, program.calls)))
+    alone = with_bound_values(program)
     repeats = find_repeats(program, options) if shares else None
     if repeats is None or not repeats.repeated:
         return alone, None, _ordered(alone, options)

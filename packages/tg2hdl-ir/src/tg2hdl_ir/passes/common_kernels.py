@@ -7,7 +7,7 @@ and stores.  Such a constant becomes a variable whose value each call knows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_ir.tree import const_int, operands
 from tg2hdl_ir.verifier import verify
 
-__all__ = ["bind_values", "with_common_kernels", "with_values"]
+__all__ = ["bind_values", "with_bound_values", "with_common_kernels"]
 
 
 @ir_pass("common-kernels", "equal kernels become one kernel with variables")
@@ -64,18 +64,21 @@ def bind_values(call: KernelCall) -> KernelCall:
     """The call of a kernel in which the variables whose value is known are constants."""
     if not call.values:
         return call
-    return replace(call, kernel=with_values(call.kernel, dict(call.values)), values=())
+    known = dict(call.values)
+    rewriter = Rewriter()
+    for variable in call.kernel.variables:
+        if variable.name in known:
+            rewriter.memo[variable] = IRConst(known[variable.name], variable.dtype)
+    kernel = replace(
+        call.kernel, loop_tree=rewriter.loop(call.kernel.loop_tree), variables=call.host_variables
+    )
+    return replace(call, kernel=kernel, values=())
 
 
 @ir_pass("bind-values", "variables whose value a call knows become constants")
-def with_values(kernel: KernelIR, known: Mapping[str, int]) -> KernelIR:
-    """The kernel with constants instead of the variables of these names."""
-    rewriter = Rewriter()
-    for variable in kernel.variables:
-        if variable.name in known:
-            rewriter.memo[variable] = IRConst(known[variable.name], variable.dtype)
-    others = tuple(v for v in kernel.variables if v.name not in known)
-    return replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree), variables=others)
+def with_bound_values(program: ProgramIR) -> ProgramIR:
+    """The program in which all calls of kernels with such variables have kernels of their own."""
+    return replace(program, calls=tuple(map(bind_values, program.calls)))
 
 
 @dataclass

@@ -146,7 +146,9 @@ def test_bench_compares_with_tinygrad():
 
 
 FURTHER = ", ".join(
-    f.name for f in dataclasses.fields(tg2hdl.CompileOptions) if f.name not in ("weights", "multipliers")
+    f.name
+    for f in dataclasses.fields(tg2hdl.CompileOptions)
+    if f.name not in ("weights", "multipliers", "validate")
 )
 
 REFUSED = [
@@ -166,7 +168,8 @@ REFUSED = [
         InputError,
         "bad input: tg2hdl.compile has no option 'unknown_option'\n"
         f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
-        "  hint: choose one of: weights, multipliers, options, name, part, codes, batch, dims, fixed, keep_float",
+        "  hint: choose one of: weights, multipliers, options, name, part, validate, codes, batch, dims, fixed, "
+        "keep_float",
     ),
     (
         lambda: tg2hdl.compile(affine, X, unroll_factor=2),

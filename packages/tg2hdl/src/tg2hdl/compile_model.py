@@ -31,6 +31,7 @@ def compile_model_to_hardware(
     options: CompileOptions | None = None,
     name: str | None = None,
     part: str | None = None,
+    validate: str | None = None,
     codes: bool | None = None,
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
@@ -62,6 +63,8 @@ def compile_model_to_hardware(
     codes : bool, optional
         Whether outputs of a quantized model are codes, whose scale and zero point are in `Accelerator.outputs`, or the
         values that they stand for; values of a file, codes of a `QuantizedModel` unless given.
+    validate : {"auto", "full", "each", "off"}, optional
+        Whether the design is compared with the captured program; see `CompileOptions`.
     batch, dims, fixed, keep_float
         For an ONNX file, see `tg2hdl.model_file.load_model_file`.
     unknown
@@ -75,6 +78,8 @@ def compile_model_to_hardware(
         For an op or dtype without hardware; it is named.
     CapacityError
         When the weights alone are more than the memory of `part`.
+    ValidationError
+        When a rewrite changed a result: a bug of tg2hdl or of a plugin.
 
     Examples
     --------
@@ -92,7 +97,7 @@ def compile_model_to_hardware(
             f"options is of type {type(options).__name__}",
             hint="pass tg2hdl.CompileOptions(...), or leave it out",
         )
-    given: dict[str, Any] = {"weights": weights, "multipliers": multipliers}
+    given: dict[str, Any] = {"weights": weights, "multipliers": multipliers, "validate": validate}
     options = replace(options, **{k: v for k, v in given.items() if v is not None})
     named = example_inputs[0] if len(example_inputs) == 1 else None
     if isinstance(model, str | PathLike):
@@ -128,11 +133,16 @@ def compile_model_to_hardware(
 
 
 def _unknown_option(name: str) -> InputError:
-    further = [field.name for field in fields(CompileOptions) if field.name not in ("weights", "multipliers")]
+    further = [
+        field.name
+        for field in fields(CompileOptions)
+        if field.name not in ("weights", "multipliers", "validate")
+    ]
     return InputError(
         f"tg2hdl.compile has no option {name!r}",
         notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
         hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
         if name in further
-        else "choose one of: weights, multipliers, options, name, part, codes, batch, dims, fixed, keep_float",
+        else "choose one of: weights, multipliers, options, name, part, validate, codes, batch, dims, fixed, "
+        "keep_float",
     )

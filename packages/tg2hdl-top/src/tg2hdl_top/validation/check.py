@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import Tg2hdlError
@@ -27,7 +28,7 @@ from tg2hdl_top.validation.inputs import (
     variable_values,
 )
 from tg2hdl_top.validation.record import Validation
-from tg2hdl_top.validation.slices import sliced
+from tg2hdl_top.validation.slices import sliced, stores_of
 from tg2hdl_top.validation.states import State, is_exact, is_regrouped, steps
 
 __all__ = ["compared"]
@@ -43,6 +44,9 @@ WORK = 40.0
 
 LEAST_WORK = 2_000.0
 """Steps that are allowed for any design."""
+
+STORE_WORK = 20_000.0
+"""Steps that may be taken to find where a kernel writes."""
 
 FULL_WORK = 50_000.0
 """Steps from which on a kernel is evaluated in a few iterations, however much time there is."""
@@ -193,7 +197,7 @@ class _Comparison:
             if low < memory.dtype.min_value or high > memory.dtype.max_value:
                 name, kernel = self.design.program.buffers[number].name, run.call.kernel
                 what = f"buffer {name!r}: values from {low} to {high} do not fit {memory.dtype}, the type of its memory"
-                blamed = ("element-types of tg2hdl-top", kernel.name)
+                blamed = ("element-types", kernel.name)
                 raise WrongResult(what, label, (kernel,), (), _named(run.before), blamed)
 
     def _plan(self, label: str, number: int, run: CallRun) -> None:
@@ -228,7 +232,10 @@ class _Comparison:
             return
         places = None if how == "whole" else trace.written
         found = _first(source, expected, trace.results, is_rounded, places)
-        if found is not None and how == "sliced":
+        same = how == "whole" or self._same_places(state, source, planned)
+        if same is None:
+            return
+        if how == "sliced" and (found is not None or not same):
             # Iterations that read what others wrote are not separate: only the whole kernel tells.
             found = _first(source, expected, state.run(planned, self.options).results, is_rounded)
         if found is not None:
@@ -236,6 +243,14 @@ class _Comparison:
             raise WrongResult(what, state.inputs, (source,), (planned,), _named(state.contents))
         if self.found.get((source, planned)) != "whole":
             self.found[source, planned] = how
+
+    def _same_places(self, state: State, source: KernelIR, planned: KernelIR) -> bool | None:
+        """Whether two kernels write the same elements; None where that takes too long to know."""
+        stores = [stores_of(kernel) for kernel in (source, planned)]
+        one, two = (None if k is None else self._within(STORE_WORK, state, k) for k in stores)
+        if one is None or two is None:
+            return None
+        return all(np.array_equal(places, two.written.get(slot, ())) for slot, places in one.written.items())
 
     def _whole_work(self, has_slice: bool) -> float:
         """Work that the evaluation of a whole kernel may take."""

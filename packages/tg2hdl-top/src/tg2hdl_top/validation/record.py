@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 __all__ = ["Validation"]
 
@@ -33,6 +33,10 @@ class Validation:
     def is_complete(self) -> bool:
         """Whether the program and all planned kernels were compared."""
         return bool(self.inputs) and self.whole + self.sliced == self.kernels and not self.notes
+
+    def describe(self) -> dict[str, object]:
+        """The same as data, for JSON."""
+        return {**asdict(self), "is_complete": self.is_complete}
 
     def format(self) -> str:
         """One line."""

@@ -71,7 +71,7 @@ def _owner(name: str) -> tuple[str, str]:
             plugin = registry().plugin(definition)
             return f"plugin {plugin} ({registry().distribution(definition)})", plugin
     known = known_passes().get(name)
-    return ("tg2hdl" if known is None else known.distribution), ""
+    return ("tg2hdl-top" if known is None else known.distribution), ""
 
 
 def _kept(wrong: WrongResult, folder: Path) -> Path:

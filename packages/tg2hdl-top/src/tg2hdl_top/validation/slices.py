@@ -6,18 +6,21 @@ from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import (
+    IRBufLoad,
     IRBufStore,
     IRConst,
     IRCounter,
     IRItem,
     IROp,
+    IRRegLoad,
     KernelIR,
     LoopIR,
     values_below,
 )
+from tg2hdl_ir.passes.dead_loads import without_dead_loads
 from tg2hdl_ir.passes.rewrite import Rewriter
 
-__all__ = ["sliced"]
+__all__ = ["sliced", "stores_of"]
 
 KEPT = 3
 """Iterations of a loop that are kept: the first two and the last."""
@@ -52,3 +55,27 @@ def sliced(kernel: KernelIR) -> KernelIR | None:
         return LoopIR.from_items(tuple(items), counter=counter, axis_type=loop.axis_type)
 
     return replace(kernel, loop_tree=rebuilt(kernel.loop_tree))
+
+
+def stores_of(kernel: KernelIR) -> KernelIR | None:
+    """The stores of a kernel with zeros for their values: where it writes is quick to evaluate.
+
+    None where registers decide where that is.
+    """
+    stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)]
+    places = [v for s in stores for v in (s.addr, s.gate) if v is not None]
+    if any(isinstance(value, IRRegLoad) for value in values_below(places)):
+        return None
+
+    def rebuilt(loop: LoopIR) -> LoopIR:
+        items: list[IRItem] = []
+        for item in loop.items:
+            if isinstance(item, LoopIR):
+                items.append(rebuilt(item))
+            elif isinstance(item, IRBufStore):
+                items.append(replace(item, value=IRConst(0, item.dtype)))
+            elif isinstance(item, IRBufLoad):
+                items.append(item)
+        return LoopIR.from_items(tuple(items), counter=loop.counter, axis_type=loop.axis_type)
+
+    return replace(kernel, loop_tree=without_dead_loads(rebuilt(kernel.loop_tree)), registers=())

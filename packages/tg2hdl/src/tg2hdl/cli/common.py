@@ -23,6 +23,7 @@ from tg2hdl.progress import step
 from tg2hdl_backend.arguments import MissingSizes
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
+from tg2hdl_top.options import VALIDATIONS
 
 __all__ = [
     "compile_file",
@@ -140,6 +141,17 @@ _OPTIONS = (
         shell_complete=completes("tg2hdl_memory_ports"),
         help="Port to memory outside the chip; `tg2hdl plugins list --kind memory-port` shows them.  [default: axi4]",
     ),
+    click.option(
+        "--validate",
+        type=click.Choice(VALIDATIONS),
+        help="Compare the design with the program that it was made of: auto (as much as takes little time), full, "
+        "each (after each rewrite), off.  [default: auto]",
+    ),
+    click.option(
+        "--validate-keep",
+        metavar="FOLDER",
+        help="Where to write what a rewrite made wrong, with the inputs that show it.",
+    ),
 )
 
 
@@ -178,6 +190,8 @@ def compile_file(
     on_chip_bits: int | None = None,
     memory_port: str | None = None,
     memory: Any = None,
+    validate: str | None = None,
+    validate_keep: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
     file = load_file(model, batch, dims, fixed, keep_float)
@@ -199,6 +213,8 @@ def compile_file(
         "on_chip_bits": on_chip_bits,
         "memory_port": memory_port,
         "memory": memory,
+        "validate": validate,
+        "validate_keep": validate_keep,
     }
     options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
     accelerator = compile_model_to_hardware(

@@ -79,6 +79,7 @@ def compile_command(
     for note in () if external is None else external.notes:
         console.print(note, highlight=False)
     console.print(_memory_line(accelerator), highlight=False)
+    console.print(accelerator.design.validation.format(), highlight=False, markup=False)
     if part is not None:
         with stage(progress, f"estimating for {part}"):
             fit = accelerator.fits(part)
@@ -129,6 +130,7 @@ def _summary(accelerator: Accelerator) -> dict[str, object]:
         "ports": _ports(accelerator),
         "host_ports": [_host_port(port) for port in accelerator.design.ports],
         **accelerator.memory.describe(),
+        "validation": accelerator.design.validation.describe(),
         "kernels": [asdict(k) | {"ratio": k.ratio} for k in accelerator.kernels],
     }
 

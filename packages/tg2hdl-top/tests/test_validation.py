@@ -1,0 +1,179 @@
+"""Validation: wrong rewrites are refused and named, right ones are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tg2hdl_lower.planner
+from tg2hdl_ir import (
+    DType,
+    InputError,
+    IRBufStore,
+    IRConst,
+    IROp,
+    PassDef,
+    ValidationError,
+    hookimpl,
+    parse_kernel,
+    registry,
+)
+from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.passes.instrument import ir_pass
+from tg2hdl_ir.passes.rewrite import Rewriter
+from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_top import CompileOptions, Design, compile_program
+from tg2hdl_top.testing import I32, buffer, elementwise, layer
+
+PROGRAM, *_ = layer()
+
+
+def with_other_ops(kernel, old: str, new: str):
+    """The kernel with one op for another, such that it stays well-formed."""
+
+    def other(op: IROp):
+        return IROp(new, op.dtype, op.srcs) if op.op == old and op.dtype == I32 else None
+
+    return replace(kernel, loop_tree=Rewriter(replace=other).loop(kernel.loop_tree))
+
+
+class Plugin:
+    """A plugin whose pass takes the smaller of two numbers for the larger one."""
+
+    @hookimpl
+    def tg2hdl_passes(self):
+        return [PassDef("pw", "a wrong pass", lambda kernel: with_other_ops(kernel, "max", "min"))]
+
+
+@pytest.mark.parametrize("mode", ["auto", "full", "each"])
+def test_a_wrong_pass_of_a_plugin_is_refused_and_named(mode):
+    with registry().extended(Plugin(), distribution="x-passwrong"):
+        with pytest.raises(ValidationError) as caught:
+            compile_program(PROGRAM, CompileOptions(validate=mode))
+        compile_program(PROGRAM, CompileOptions(validate="off"))
+    error = caught.value
+    assert error.kind == "compiler bug"
+    assert error.exit_status == 3
+    assert error.message.startswith("a rewrite changed a result: ")
+    assert error.where == "program layer"
+    assert any(
+        note == "first made wrong by pass pw of plugin x-passwrong:Plugin.0 (x-passwrong), in elementwise"
+        for note in error.notes
+    )
+    assert error.hint == "upgrade the plugin, or disable it with --no-plugin x-passwrong:Plugin.0"
+
+
+def test_the_text_names_output_elements_values_inputs_and_pass():
+    with registry().extended(Plugin(), distribution="x-passwrong"), pytest.raises(ValidationError) as caught:
+        compile_program(PROGRAM)
+    first, *others = str(caught.value).splitlines()
+    assert first.startswith("compiler bug: a rewrite changed a result: output 'y': ")
+    assert " of 6 elements differ, first at 0: " in first
+    assert " became " in first
+    assert others[0] == "  at: program layer"
+    assert others[1] == '  note: inputs "distinct"'
+    assert (
+        others[-2] == "  note: nothing was written; --validate-keep FOLDER writes both forms and their inputs"
+    )
+
+
+def test_the_reproducer_shows_the_difference(tmp_path):
+    folder = tmp_path / "kept"
+    with registry().extended(Plugin(), distribution="x-passwrong"), pytest.raises(ValidationError) as caught:
+        compile_program(PROGRAM, CompileOptions(validate_keep=str(folder)))
+    assert f"both forms and their inputs are in {folder}" in caught.value.notes
+    before, after = (parse_kernel((folder / f"{name}.ir").read_text()) for name in ("before", "after"))
+    with np.load(folder / "inputs.npz") as file:
+        contents = {b.idx: file[f"b{b.idx}"] for b in before.buffers}
+    results = [evaluate(kernel, contents) for kernel in (before, after)]
+    assert (results[0][0] != results[1][0]).any()
+
+
+def test_a_wrong_pass_of_planning_is_named(monkeypatch):
+    right = tg2hdl_lower.planner.forward_registers
+
+    @ir_pass("forward-registers", "a wrong one")
+    def wrong(kernel):
+        return with_other_ops(right(kernel), "max", "min")
+
+    monkeypatch.setattr(tg2hdl_lower.planner, "forward_registers", wrong)
+    with pytest.raises(ValidationError) as caught:
+        compile_program(PROGRAM)
+    assert caught.value.message.startswith(
+        "a rewrite changed a result: kernel elementwise as planned, buffer "
+    )
+    (note,) = (note for note in caught.value.notes if note.startswith("first made wrong"))
+    assert note.startswith("first made wrong by pass forward-registers of ")
+    assert note.endswith(", in elementwise")
+
+
+def test_lost_elements_are_seen_where_few_iterations_are_evaluated(monkeypatch):
+    right = tg2hdl_lower.planner.forward_registers
+
+    @ir_pass("forward-registers", "loses what is written in the middle")
+    def wrong(kernel):
+        kernel = right(kernel)
+
+        def gated(_, statement):
+            if not isinstance(statement, IRBufStore):
+                return statement
+            inside = IROp("ne", DType.BOOL, (statement.addr, IRConst(700, statement.addr.dtype)))
+            return replace(statement, gate=inside)
+
+        return replace(kernel, loop_tree=Rewriter(change=gated).loop(kernel.loop_tree))
+
+    monkeypatch.setattr(tg2hdl_lower.planner, "forward_registers", wrong)
+    buffers = (buffer("x", "input", size=1500), buffer("y", "output", size=1500))
+    program = ProgramIR("p", buffers, (KernelCall(elementwise("max", 1, 1500), (1, 0)),), (1,))
+    for mode in ("auto", "full"):
+        with pytest.raises(ValidationError, match=r"1 of 1,500 elements differ, first at 700"):
+            compile_program(program, CompileOptions(validate=mode))
+
+
+def test_values_must_fit_the_types_of_their_memories(monkeypatch):
+    monkeypatch.setattr(
+        "tg2hdl_top.element_types._narrowest", lambda interval, dtype: DType.from_width(4, True)
+    )
+    with pytest.raises(ValidationError) as caught:
+        compile_program(PROGRAM)
+    assert "buffer 't': values from " in caught.value.message
+    assert caught.value.message.endswith(" do not fit int4, the type of its memory")
+    assert "first made wrong by pass element-types of tg2hdl-top, in gemv" in caught.value.notes
+
+
+def test_the_design_says_what_was_compared():
+    design = compile_program(PROGRAM, CompileOptions(validate="full"))
+    assert (
+        "  validated: 2 of 2 kernels as planned, the program with inputs distinct, negative, corners, specials"
+        in design.format().splitlines()
+    )
+    assert design.validation.is_complete
+    assert Design.from_json(design.to_json()).validation == design.validation
+    off = compile_program(PROGRAM, CompileOptions(validate="off"))
+    assert "  validated: no" in off.format().splitlines()
+    assert off.identity == design.identity
+    assert not off.validation.is_complete
+
+
+def test_the_environment_replaces_auto(monkeypatch):
+    monkeypatch.setenv("TG2HDL_VALIDATE", "off")
+    assert not compile_program(PROGRAM).validation.inputs
+    assert compile_program(PROGRAM, CompileOptions(validate="full")).validation.inputs
+    monkeypatch.setenv("TG2HDL_VALIDATE", "some")
+    with pytest.raises(InputError, match="TG2HDL_VALIDATE='some' is unknown"):
+        compile_program(PROGRAM)
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(
+        InputError, match=r"validate='some' is unknown\n  hint: choose 'auto', 'full', 'each', 'off'"
+    ):
+        CompileOptions(validate="some")
+
+
+@pytest.mark.parametrize("multipliers", [1, 4])
+def test_loadable_weights_are_compared_with_others_too(multipliers):
+    options = CompileOptions(validate="full", weights="loadable", multipliers=multipliers)
+    assert "other weights" in compile_program(PROGRAM, options).validation.inputs

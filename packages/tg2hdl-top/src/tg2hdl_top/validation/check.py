@@ -39,6 +39,9 @@ FEW = 2
 CHEAP = 2_000_000
 """Statements of a program that is cheap to evaluate."""
 
+MOST = 200_000_000
+"""Statements of a program that is evaluated unless everything is."""
+
 WORK = 40.0
 """Steps of evaluation that each node of a plan allows, which takes much longer to plan."""
 
@@ -114,7 +117,11 @@ class _Comparison:
     def _runs(self) -> Iterator[tuple[str, str, dict[str, int]]]:
         """Kind of inputs, with the variables in words, and the variables of each run."""
         points = variable_values(self.program)
-        cheap = self.is_full or sum(steps(call.kernel) for call in self.program.calls) <= CHEAP
+        taken = 0 if self.is_full else sum(steps(call.kernel) for call in self.program.calls)
+        if taken > MOST:
+            self.notes[f"its {taken:,} steps take too long to evaluate"] = None
+            return
+        cheap = taken <= CHEAP
         kinds = KINDS if cheap else KINDS[:FEW]
         for number, kind in enumerate(kinds):
             for values in points if self.is_full else points[number % len(points) :][:1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ SPECIAL = 16
 LEAST_INDICES = 4
 """Indices are below this number, or every gate would be closed."""
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 
 def telling_inputs(program: ProgramIR, kind: str) -> dict[str, Array]:
@@ -52,10 +53,10 @@ def telling_array(buffer: ProgramBuffer, kind: str, is_index: bool, seed: int) -
     if is_index:
         return rng.integers(0, LEAST_INDICES, size).astype(dtype.numpy())
     if kind == "corners":
-        return _as(rng.choice(_corners(dtype), size), dtype)
+        return rng.choice(_corners(dtype), size)
     order = rng.permutation(size)
     if not dtype.is_float:
-        return _as(_integers(order, dtype, kind), dtype)
+        return _integers(order, dtype, kind).astype(dtype.numpy())
     values = (order + 1) * (4 / size)
     values = -values if kind == "negative" else np.where(order % 2, values, -values)
     found = values.astype(dtype.numpy())
@@ -78,32 +79,25 @@ def variable_values(program: ProgramIR) -> list[dict[str, int]]:
     return [{name: point(v) for name, v in found.items()} for point in (points if found else points[:1])]
 
 
-def _integers(order: npt.NDArray[np.int64], dtype: DType, kind: str) -> npt.NDArray[np.object_]:
+def _integers(order: npt.NDArray[np.int64], dtype: DType, kind: str) -> Array:
     """Different integers around zero, or below it; large ones where no number is negative."""
     count = 1 << (dtype.bit_width - (kind == "negative" and dtype.is_signed))
-    values = order.astype(object) % count
+    values = order % count if count < 1 << 63 else order
     if kind == "negative":
-        return -1 - values if dtype.is_signed else dtype.max_value - values
-    half = min(count, len(order)) // 2 if dtype.is_signed else 0
-    return values - half
+        return -1 - values if dtype.is_signed else np.uint64(dtype.max_value) - values.astype(np.uint64)
+    return values - (min(count, len(order)) // 2 if dtype.is_signed else 0)
 
 
-def _as(values: npt.NDArray[np.object_], dtype: DType) -> Array:
-    """Values as an array of the type."""
-    if dtype.is_float:
-        return values.astype(np.float64).astype(dtype.numpy())
-    return np.array([dtype.wrap(int(value)) for value in values], dtype.numpy())
-
-
-def _corners(dtype: DType) -> npt.NDArray[np.object_]:
+def _corners(dtype: DType) -> Array:
     if not dtype.is_float:
         low, high = dtype.min_value, dtype.max_value
-        return np.array([low, high, 0, 1, low + 1, high - 1, -1 if dtype.is_signed else 2], object)
+        values = [low, high, 0, 1, low + 1, high - 1, -1 if dtype.is_signed else 2]
+        return np.array(values, dtype.numpy())
     # The exponent of all ones is that of infinities.
     exponent = (1 << dtype.exponent_bits) - 2
-    high = float(dtype.bits_to_const(exponent << dtype.fraction_bits))
-    small = float(dtype.bits_to_const(1 << dtype.fraction_bits))
-    return np.array([high, -high, 0.0, -0.0, 1.0, -1.0, small, 0.5], object)
+    ends = dtype.bits_to_array(np.array([exponent, 1], np.uint64) << np.uint64(dtype.fraction_bits))
+    values = np.array([0.0, -0.0, 1.0, -1.0, 0.5], np.float64).astype(dtype.numpy())
+    return np.concatenate([ends, -ends, values])
 
 
 def _specials(dtype: DType) -> Array:

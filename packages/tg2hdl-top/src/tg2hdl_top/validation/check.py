@@ -19,7 +19,7 @@ from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.validation.compare import WrongResult, difference
+from tg2hdl_top.validation.compare import Rule, WrongResult, difference
 from tg2hdl_top.validation.inputs import (
     KINDS,
     index_buffers,
@@ -29,7 +29,7 @@ from tg2hdl_top.validation.inputs import (
 )
 from tg2hdl_top.validation.record import Validation
 from tg2hdl_top.validation.slices import sliced, stores_of
-from tg2hdl_top.validation.states import State, is_exact, is_regrouped, steps
+from tg2hdl_top.validation.states import State, rule_for, steps
 
 __all__ = ["compared"]
 
@@ -111,6 +111,11 @@ class _Comparison:
         )
 
     @property
+    def is_regrouped(self) -> bool:
+        """Whether sums of floats may be added in another order."""
+        return any(rule_for(self.options, call.kernel) is not Rule.BITS for call in self.program.calls)
+
+    @property
     def _units(self) -> dict[str, Any]:
         return {"target": self.options.target, "units": self.options.units}
 
@@ -121,7 +126,8 @@ class _Comparison:
         if taken > MOST:
             self.notes[f"its {taken:,} steps take too long to evaluate"] = None
             return
-        cheap = taken <= CHEAP
+        # The order of sums decides where they overflow.
+        cheap = taken <= CHEAP and not self.is_regrouped
         kinds = KINDS if cheap else KINDS[:FEW]
         for number, kind in enumerate(kinds):
             for values in points if self.is_full else points[number % len(points) :][:1]:
@@ -147,18 +153,18 @@ class _Comparison:
         expected: Mapping[str, Array],
         made: Mapping[str, Array],
         *,
-        is_rounded: bool = False,
+        rule: Rule = Rule.BITS,
     ) -> None:
-        kernels = [call.kernel for call in reference.calls]
-        is_rounded = is_rounded or is_regrouped(self.options, *kernels)
+        if self.is_regrouped:
+            rule = Rule.BOUND
         types = {b.name: b.dtype for b in reference.buffers}
         outputs = [reference.buffers[n].name for n in reference.outputs]
         for name, array in expected.items():
             what = f"output {name!r}" if name in outputs else f"state {name!r}"
-            found = difference(what, types[name], array, made.get(name), is_rounded=is_rounded)
+            found = difference(what, types[name], array, made.get(name), rule=rule)
             if found is not None:
                 raise WrongResult(str(found), label, (reference,), (self.design.program,), dict(inputs))
-        if is_rounded and any(not types[name].is_float for name in expected):
+        if rule is Rule.BOUND and any(not types[name].is_float for name in expected):
             self.notes["integer results of floats that are rounded elsewhere are not compared"] = None
 
     def _folded(self) -> ProgramIR:
@@ -169,7 +175,7 @@ class _Comparison:
         expected, made = (
             evaluate_program(each, inputs, values, **self._units) for each in (self.program, folded)
         )
-        self._compare(f'"{KINDS[0]}"', self.program, inputs, expected, made, is_rounded=True)
+        self._compare(f'"{KINDS[0]}"', self.program, inputs, expected, made, rule=Rule.BOUND)
         return folded
 
     # The design
@@ -215,13 +221,13 @@ class _Comparison:
             return
         self.tried[pair] = self.tried.get(pair, 0) + 1
         state = State(label, run.before, run.variables)
-        is_rounded = is_regrouped(self.options, source)
-        if is_rounded:
-            state, is_rounded = state.with_whole_numbers(), not is_exact(source)
-            expected = state.run(source, self.options).results
-        else:
+        rule = rule_for(self.options, source)
+        if rule is Rule.BITS:
             expected = run.results
-        self._compare_kernels(state, source, planned, expected, is_rounded)
+        else:
+            state = state.with_whole_numbers()
+            expected = state.run(source, self.options).results
+        self._compare_kernels(state, source, planned, expected, rule)
 
     def _compare_kernels(
         self,
@@ -229,7 +235,7 @@ class _Comparison:
         source: KernelIR,
         planned: KernelIR,
         expected: Mapping[int, Array],
-        is_rounded: bool,
+        rule: Rule,
     ) -> None:
         few = sliced(planned)
         how, trace = "whole", self._within(self._whole_work(few is not None), state, planned)
@@ -238,13 +244,13 @@ class _Comparison:
         if trace is None:
             return
         places = None if how == "whole" else trace.written
-        found = _first(source, expected, trace.results, is_rounded, places)
+        found = _first(source, expected, trace.results, rule, places)
         same = how == "whole" or self._same_places(state, source, planned)
         if same is None:
             return
         if how == "sliced" and (found is not None or not same):
             # Iterations that read what others wrote are not separate: only the whole kernel tells.
-            found = _first(source, expected, state.run(planned, self.options).results, is_rounded)
+            found = _first(source, expected, state.run(planned, self.options).results, rule)
         if found is not None:
             what = f"kernel {source.name} as planned, {found}"
             raise WrongResult(what, state.inputs, (source,), (planned,), _named(state.contents))
@@ -280,7 +286,7 @@ def _first(
     source: KernelIR,
     expected: Mapping[int, Array],
     results: Mapping[int, Array],
-    is_rounded: bool,
+    rule: Rule,
     places: Mapping[int, npt.NDArray[Any]] | None = None,
 ) -> str | None:
     """The first difference between results by slot."""
@@ -292,7 +298,7 @@ def _first(
             meta.dtype,
             array,
             results.get(slot),
-            is_rounded=is_rounded,
+            rule=rule,
             places=where,
         )
         if found is not None:

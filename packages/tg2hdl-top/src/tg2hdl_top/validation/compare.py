@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 
-__all__ = ["BOUND", "Difference", "WrongResult", "difference"]
+__all__ = ["Difference", "Rule", "WrongResult", "difference"]
 
 BOUND = 1e-4
 """Largest difference of float sums that are rounded elsewhere, as a part of the largest element."""
@@ -19,6 +20,17 @@ LAST_PLACES = 64
 """The same in units of the last place, for types with a short fraction."""
 
 Array = npt.NDArray[Any]
+
+
+class Rule(Enum):
+    """How results are compared."""
+
+    BITS = "bits"
+    """Every bit; every NaN equals every other one."""
+    VALUES = "values"
+    """Zeros of both signs are equal too: the order of a sum decides its sign where all terms are zeros."""
+    BOUND = "bound"
+    """Floats may differ by `BOUND` of the largest, since sums are rounded elsewhere; integers made of them by any."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +104,16 @@ def difference(
     before: Array,
     after: Array | None,
     *,
-    is_rounded: bool = False,
+    rule: Rule = Rule.BITS,
     places: npt.NDArray[np.bool_] | None = None,
 ) -> Difference | None:
-    """Compare two arrays; every NaN equals every other one.
+    """Compare two arrays.
 
     Parameters
     ----------
     after : ndarray or None
         None for a result that is no longer written.
-    is_rounded : bool
-        Floats may differ by `BOUND` of the largest, since the order of sums is another; integers that are made of
-        them may be any.
+    rule : Rule
     places : ndarray of bool, optional
         The elements to compare.
     """
@@ -111,7 +121,7 @@ def difference(
     if after is None or after.size != first.size:
         return Difference(name, first.size, first.size, 0, _text(first[0]), "not written")
     second = after.reshape(-1)
-    if is_rounded and not dtype.is_float:
+    if rule is Rule.BOUND and not dtype.is_float:
         return None
     if np.array_equal(first.view(np.uint8), second.view(np.uint8)):
         return None
@@ -119,7 +129,9 @@ def difference(
     if dtype.is_float:
         with np.errstate(all="ignore"):
             differs &= ~(np.isnan(first) & np.isnan(second))
-            if is_rounded:
+            if rule is not Rule.BITS:
+                differs &= first != second
+            if rule is Rule.BOUND:
                 differs &= ~_is_near(first, second, dtype)
     if places is not None:
         differs &= places
@@ -135,7 +147,7 @@ def _is_near(first: Array, second: Array, dtype: DType) -> npt.NDArray[np.bool_]
     finite = np.isfinite(one)
     largest = np.abs(one[finite]).max(initial=0.0)
     bound = max(BOUND, LAST_PLACES * 2.0**-dtype.fraction_bits) * largest
-    return np.asarray((np.abs(one - two) <= bound) | (one == two))
+    return np.asarray(np.abs(one - two) <= bound)
 
 
 def _text(value: Any) -> str:

@@ -13,9 +13,10 @@ from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.golden.kernel import Trace, evaluate_within
 from tg2hdl_ir.nodes import IRConst, IROp, KernelIR, LoopIR, operands, values_below
 from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.validation.compare import Rule
 from tg2hdl_top.validation.inputs import whole_numbers
 
-__all__ = ["State", "is_exact", "is_regrouped", "steps"]
+__all__ = ["State", "rule_for", "steps"]
 
 Array = npt.NDArray[Any]
 
@@ -62,15 +63,15 @@ class State:
         return evaluate_within(work, kernel, buffers, values, target=options.target, units=options.units)
 
 
-def is_regrouped(options: CompileOptions, *kernels: KernelIR) -> bool:
-    """Whether sums of floats may be added in another order in any of the kernels."""
-    if options.float_order != "relaxed":
-        return False
-    types = [r.dtype for k in kernels for r in k.registers] + [b.dtype for k in kernels for b in k.buffers]
-    return any(t.is_float for t in types)
+def rule_for(options: CompileOptions, kernel: KernelIR) -> Rule:
+    """How a kernel is compared with what rewrites make of it, on small whole numbers where they may regroup sums."""
+    types = [*(r.dtype for r in kernel.registers), *(b.dtype for b in kernel.buffers)]
+    if options.float_order != "relaxed" or not any(t.is_float for t in types):
+        return Rule.BITS
+    return Rule.VALUES if _is_exact(kernel) else Rule.BOUND
 
 
-def is_exact(kernel: KernelIR) -> bool:
+def _is_exact(kernel: KernelIR) -> bool:
     """Whether a kernel makes whole numbers of small whole numbers, whatever the order of its sums."""
     statements = list(kernel.loop_tree.statements())
     for value in values_below([v for s in statements for v in operands(s)]):

@@ -75,8 +75,12 @@ def whole_numbers(array: Array, seed: int) -> Array:
 def variable_values(program: ProgramIR) -> list[dict[str, int]]:
     """Values of the run-time variables: all at their largest, smallest and middle values."""
     found = {v.name: v for call in program.calls for v in call.host_variables}
-    points = (lambda v: v.high, lambda v: v.low, lambda v: (v.low + v.high) // 2)
-    return [{name: point(v) for name, v in found.items()} for point in (points if found else points[:1])]
+    points = [
+        {name: v.high for name, v in found.items()},
+        {name: v.low for name, v in found.items()},
+        {name: (v.low + v.high) // 2 for name, v in found.items()},
+    ]
+    return points if found else points[:1]
 
 
 def _integers(order: npt.NDArray[np.int64], dtype: DType, kind: str) -> Array:
@@ -91,13 +95,13 @@ def _integers(order: npt.NDArray[np.int64], dtype: DType, kind: str) -> Array:
 def _corners(dtype: DType) -> Array:
     if not dtype.is_float:
         low, high = dtype.min_value, dtype.max_value
-        values = [low, high, 0, 1, low + 1, high - 1, -1 if dtype.is_signed else 2]
-        return np.array(values, dtype.numpy())
+        ends = [low, high, 0, 1, low + 1, high - 1, -1 if dtype.is_signed else 2]
+        return np.array(ends, dtype.numpy())
     # The exponent of all ones is that of infinities.
     exponent = (1 << dtype.exponent_bits) - 2
-    ends = dtype.bits_to_array(np.array([exponent, 1], np.uint64) << np.uint64(dtype.fraction_bits))
-    values = np.array([0.0, -0.0, 1.0, -1.0, 0.5], np.float64).astype(dtype.numpy())
-    return np.concatenate([ends, -ends, values])
+    large = dtype.bits_to_array(np.array([exponent, 1], np.uint64) << np.uint64(dtype.fraction_bits))
+    small = np.array([0.0, -0.0, 1.0, -1.0, 0.5], np.float64).astype(dtype.numpy())
+    return np.concatenate([large, -large, small])
 
 
 def _specials(dtype: DType) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,6 +83,7 @@ def _kept(wrong: WrongResult, folder: Path) -> Path:
             text = format_program(form) if isinstance(form, ProgramIR) else format_kernel(form)
             suffix = f"{label}{number}" if len(forms) > 1 else label
             (folder / f"{suffix}.ir").write_text(text + "\n")
-    np.savez(folder / "inputs.npz", **wrong.contents)
+    arrays: dict[str, Any] = dict(wrong.contents)
+    np.savez(folder / "inputs.npz", **arrays)
     (folder / "difference.txt").write_text(f"{wrong.what}\ninputs {wrong.inputs}\n")
     return folder

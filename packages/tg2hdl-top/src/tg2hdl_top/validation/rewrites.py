@@ -191,9 +191,9 @@ class RewriteCheck:
     def _run_once(self, program: ProgramIR, number: int, kind: str, values: dict[str, int]) -> list[Array]:
         contents = self._contents(program, number, kind)
         first = {call.kernel for call in program.calls if call.kernel not in self.states}
-        units = {"target": self.options.target, "units": self.options.units}
+        options = self.options
         told = "".join(f", {name}={value}" for name, value in values.items())
-        for run in run_calls(program, contents, values, **units):
+        for run in run_calls(program, contents, values, target=options.target, units=options.units):
             kernel = run.call.kernel
             states = self.states.setdefault(kernel, [])
             if kernel in first or len(states) <= number:

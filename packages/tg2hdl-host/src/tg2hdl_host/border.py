@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_host.description import dtype_named
+from tg2hdl_host import documents as docs
+from tg2hdl_host.description import Buffer, dtype_named
+from tg2hdl_host.errors import ConnectionFailedError
 
 __all__ = ["Border"]
+
+_MOST = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,34 @@ class Border:
     shape: tuple[int, ...] | None = None
 
     @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> Border:
-        """Read an entry of ``device.json``."""
-        scale, offset = (np.asarray(data[name], np.float64) for name in ("scale", "offset"))
-        shape = tuple(data["shape"]) if "shape" in data else None
-        dtype = dtype_named(data.get("dtype", "float32"))
-        return cls(scale, offset, data["zero"], data["low"], data["high"], dtype, shape)
+    def parse(cls, data: Mapping[str, Any], buffer: Buffer | None) -> Border:
+        """Read an entry of ``device.json``, for a buffer that the design has unless it is None.
+
+        Raises
+        ------
+        ConnectionFailedError
+            For an entry that does not fit.
+        """
+        try:
+            scale, offset = (np.asarray(data[name], np.float64) for name in ("scale", "offset"))
+            if not np.all(np.isfinite(offset)) or not np.all((scale > 0) & (scale < np.inf)):
+                raise ValueError(f"a scale of {data['scale']!r:.40} and an offset of {data['offset']!r:.40}")
+            if (
+                buffer is not None
+                and np.broadcast_shapes(scale.shape, offset.shape, buffer.shape) != buffer.shape
+            ):
+                raise ValueError(f"scales of shape {scale.shape} for {buffer.shape}")
+            low, most = docs.integer(data["low"], -_MOST, _MOST), _MOST
+            shape = docs.shape(data["shape"]) if "shape" in data else None
+            dtype = dtype_named(docs.text(data.get("dtype", "float32")))
+            high, zero = docs.integer(data["high"], low, most), docs.integer(data["zero"], -most, most)
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise ConnectionFailedError(
+                f"the scales in device.json cannot be read: {error!r}",
+                stage="identity",
+                hint="build the folder again with `tg2hdl build`",
+            ) from error
+        return cls(scale, offset, zero, low, high, dtype, shape)
 
     def quantized(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Integers of values: rounded half to even and clipped; in float32 unless there is an offset."""

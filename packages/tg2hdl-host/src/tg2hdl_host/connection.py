@@ -12,9 +12,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import serial
 
+from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.description import read_files
 from tg2hdl_host.device import Device
 from tg2hdl_host.errors import ConnectionFailedError
@@ -128,7 +128,7 @@ def connect(
     files = read_files(folder) if folder else None
     weights = None
     if folder and (folder / "weights.npz").is_file():
-        weights = dict(np.load(folder / "weights.npz", allow_pickle=False))
+        weights = read_arrays(folder / "weights.npz")
     image = folder / "memory.img" if folder and (folder / "memory.img").is_file() else None
     token = secrets.token_hex(32) if simulated else None
     url, stop = _simulated(folder, token) if token and folder else (device, lambda: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_host import documents as docs
 from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError
 
 __all__ = ["Buffer", "Description", "dtype_named", "restored"]
@@ -108,31 +110,39 @@ class Description:
         files = files or {}
         try:
             data = json.loads(text)
-            buffers = {
-                name: Buffer(
-                    name, role, dtype_named(dtype), tuple(shape), address, "w" in access, "r" in access
-                )
-                for name, role, dtype, shape, address, access in data["buffers"]
-            }
-            outputs = tuple(data["outputs"])
+            buffers = dict(map(_buffer, docs.listed(data["buffers"])))
+            if len(buffers) != len(data["buffers"]):
+                raise ValueError("two buffers of one name")
+            outputs = tuple(map(docs.text, docs.listed(data["outputs"])))
+            if not outputs or not all(name in buffers and buffers[name].reads for name in outputs):
+                raise ValueError(f"the outputs {outputs} cannot be read")
             inputs = tuple(b.name for b in buffers.values() if b.role == "input" and b.writes)
+            names = tuple(map(docs.text, docs.listed(files.get("inputs", list(inputs)))))
+            if len(set(names)) != len(names) or not set(inputs) <= set(names):
+                raise ValueError(f"the inputs {names} leave out some of {inputs}")
             slots = [{"output": n} for n in range(len(outputs))]
-            structure = slots[0] if len(slots) == 1 else {"tuple": slots}
+            structure = files.get("structure", slots[0] if len(slots) == 1 else {"tuple": slots})
+            docs.check_structure(structure, [math.prod(buffers[name].shape) for name in outputs])
+            variables = {}
+            for entry in docs.listed(data["variables"]):
+                name, low, high = docs.listed(entry, 3)
+                low = docs.integer(low, -(1 << 31))
+                variables[docs.text(name)] = (low, docs.integer(high, low))
             return cls(
-                name=data["design"],
-                identity=data["id"],
-                kernels=data["kernels"],
-                cycles=data["cycles"],
+                name=docs.text(data["design"]),
+                identity=docs.text(data["id"]),
+                kernels=docs.integer(data["kernels"]),
+                cycles=docs.integer(data["cycles"], 0, 1 << 53),
                 buffers=buffers,
-                inputs=tuple(files.get("inputs", inputs)),
+                inputs=names,
                 outputs=outputs,
-                variables={name: (low, high) for name, low, high in data["variables"]},
-                keeps_state=data["state"],
-                packet_run=data.get("packet_run", False),
-                structure=files.get("structure", structure),
+                variables=variables,
+                keeps_state=docs.flag(data["state"]),
+                packet_run=docs.flag(data.get("packet_run", False)),
+                structure=structure,
                 files=files,
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConnectionFailedError(
                 f"the description of the design cannot be read: {error!r}",
                 stage="identity",
@@ -150,6 +160,16 @@ class Description:
         return next((b for b in self.buffers.values() if b.role == "image"), None)
 
 
+def _buffer(entry: Any) -> tuple[str, Buffer]:
+    name, role, dtype, sizes, address, access = docs.listed(entry, 6)
+    kind = dtype_named(docs.text(dtype))
+    access = docs.text(access)
+    place = docs.integer(address, 0, (1 << 32) - 1)
+    return docs.text(name), Buffer(
+        name, docs.text(role), kind, docs.shape(sizes), place, "w" in access, "r" in access
+    )
+
+
 def read_files(folder: Path) -> dict[str, Any]:
     """Contents of ``device.json`` in a folder that `tg2hdl build` wrote."""
     path = folder / "device.json"
@@ -158,10 +178,14 @@ def read_files(folder: Path) -> dict[str, Any]:
             f"there is no {path}", stage="identity", hint="give the folder that `tg2hdl build` wrote"
         )
     try:
-        found = json.loads(path.read_text())
-    except ValueError as error:
-        found = error
-    if not isinstance(found, dict) or not {"id", "design", "buffers"} <= set(found):
+        found = json.loads(path.read_bytes())
+        docs.text(found["id"])
+        docs.text(found["design"])
+        docs.listed(found["buffers"])
+        docs.integer(found.get("baud", 1), 1)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
         raise ConnectionFailedError(
             f"{path} is no description of a design",
             stage="identity",
@@ -171,19 +195,29 @@ def read_files(folder: Path) -> dict[str, Any]:
 
 
 def dtype_named(name: str) -> np.dtype[Any]:
-    """Type of elements by its name in numpy; those that numpy lacks come from ml_dtypes."""
-    try:
-        return np.dtype(name)
-    except TypeError:
-        pass
+    """Type of elements by its name in numpy; those that numpy lacks come from ml_dtypes.
+
+    Raises
+    ------
+    ConnectionFailedError
+        For a name of no number.
+    """
+    with suppress(TypeError, ValueError, SyntaxError):
+        found: np.dtype[Any] = np.dtype(name)
+        if found.kind in "biuf" and found.name == name:
+            return found
     try:
         import ml_dtypes
     except ImportError:
         raise ConnectionFailedError(
             f"numpy has no type {name!r}", stage="identity", hint="pip install ml_dtypes"
         ) from None
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return found
+    kind = getattr(ml_dtypes, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, np.generic)):
+        raise ConnectionFailedError(
+            f"{name!r} is no type of numbers", stage="identity", hint="build the design again"
+        )
+    return np.dtype(kind)
 
 
 def restored(structure: Any, outputs: Sequence[npt.NDArray[Any]]) -> Any:

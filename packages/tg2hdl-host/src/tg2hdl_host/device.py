@@ -101,12 +101,7 @@ class Device:
         self.rate = 0.0
         try:
             self.description = self._identify(files)
-            borders = (files or {}).get("borders") or {"inputs": [], "outputs": []}
-            self._borders = {
-                name: Border.parse(data)
-                for name, data in zip(self.description.inputs, borders["inputs"], strict=False)
-            }
-            self._output_borders = [Border.parse(data) for data in borders["outputs"]]
+            self._borders, self._output_borders = self._scales((files or {}).get("borders"))
             self.gives_codes = bool((files or {}).get("codes", True))
             self._missing = {b.name for b in self.description.weights}
             memory = self.description.memory
@@ -315,10 +310,17 @@ class Device:
                 stage="dequantize",
                 hint="connect with the folder that `tg2hdl build` wrote for a quantized model",
             )
-        values = tuple(
-            border.dequantized(np.asarray(array))
-            for border, array in zip(self._output_borders, arrays, strict=True)
-        )
+        try:
+            values = tuple(
+                border.dequantized(np.asarray(array))
+                for border, array in zip(self._output_borders, arrays, strict=True)
+            )
+        except (ValueError, TypeError) as error:
+            raise UnfitInputError(
+                f"the outputs do not fit the scales: {error}",
+                stage="dequantize",
+                hint="give what the device returned, and the folder of its model",
+            ) from error
         return values if isinstance(outputs, tuple | list) else values[0]
 
     # Weights and counters
@@ -404,6 +406,26 @@ class Device:
             for name, word in zip(_COUNTERS, (data[n : n + 4] for n in range(0, len(data), 4)), strict=True)
         }
         return values | {"damaged_replies": self._link.damaged, "repeats": self._link.faults}
+
+    def _scales(self, borders: Any) -> tuple[dict[str, Border], list[Border]]:
+        """Scales of the inputs by name, and of the outputs, of a quantized model."""
+        if not borders:
+            return {}, []
+        described = self.description
+        try:
+            inputs, outputs = borders["inputs"], borders["outputs"]
+            pairs = list(zip(described.inputs, inputs, strict=True))
+            results = list(zip(described.outputs, outputs, strict=True))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConnectionFailedError(
+                f"the scales in device.json cannot be read: {error!r}",
+                stage="identity",
+                hint="build the folder again with `tg2hdl build`",
+            ) from error
+        return (
+            {name: Border.parse(data, described.buffers.get(name)) for name, data in pairs},
+            [Border.parse(data, None) for _, data in results],
+        )
 
     # The link
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_host.arrays import read_arrays
 from tg2hdl_host.device import Device
-from tg2hdl_host.errors import ConnectionFailedError, WrongResultError
+from tg2hdl_host.errors import ConnectionFailedError, UnfitInputError, WrongResultError
 
 __all__ = ["selftest"]
 
@@ -35,8 +36,7 @@ def selftest(
         raise ConnectionFailedError(
             f"there is no {path}", stage="vectors", hint="build the design again, with vectors"
         )
-    with np.load(path, allow_pickle=False) as file:
-        arrays = dict(file)
+    arrays = read_arrays(path)
     count = len({name.split("_")[0] for name in arrays if name.startswith("out")})
     if not count:
         raise ConnectionFailedError(f"{path} has no vectors", stage="vectors", hint="build with --vectors 8")
@@ -52,11 +52,24 @@ def selftest(
 
 
 def _stored(arrays: dict[str, npt.NDArray[Any]], prefix: str, types: Any) -> list[npt.NDArray[Any]]:
-    found = [arrays[f"{prefix}{k}"] for k in range(sum(name.startswith(prefix) for name in arrays))]
-    return [a if t is None else a.view(t) for a, t in zip(found, types, strict=True)]
+    try:
+        found = [arrays[f"{prefix}{k}"] for k in range(sum(name.startswith(prefix) for name in arrays))]
+        return [a if t is None else a.view(t) for a, t in zip(found, types, strict=True)]
+    except (KeyError, ValueError, TypeError) as error:
+        raise UnfitInputError(
+            f"the vectors do not fit the design: {error}",
+            stage=f"vectors {prefix}",
+            hint="build the design again, with vectors",
+        ) from error
 
 
 def _compare(found: npt.NDArray[Any], expected: npt.NDArray[Any], vector: int, output: str) -> None:
+    if found.shape != expected.shape:
+        raise WrongResultError(
+            f"{output!r} has the shape {found.shape}, the stored vector {expected.shape}",
+            stage=f"vector {vector}",
+            hint="build the design again, with vectors",
+        )
     raw = f"u{found.dtype.itemsize}"
     a, b = (
         np.ascontiguousarray(found).view(raw).reshape(-1),

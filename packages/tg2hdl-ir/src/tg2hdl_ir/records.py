@@ -8,6 +8,7 @@ and of installed plugins' memories only, and runs none of their methods.
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib
 import json
 from collections.abc import Callable, Iterator
@@ -22,12 +23,12 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["PACKAGES", "read_record", "write_record"]
+__all__ = ["PACKAGES", "read_record", "signed", "write_record"]
 
 PACKAGES = ("tg2hdl_ir", "tg2hdl_lower", "tg2hdl_top")
 """Packages whose dataclasses are read back."""
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def write_record(value: object) -> str:
@@ -54,7 +55,16 @@ def write_record(value: object) -> str:
             stack.append((node, True))
             inner = () if _is_registered(node) else (getattr(node, f.name) for f in fields(node))
             stack.extend((found, False) for v in inner for found in _dataclasses(v))
-    return json.dumps({"format": _FORMAT, "objects": objects, "value": _encode(value, numbers)})
+    return json.dumps(signed({"format": _FORMAT, "objects": objects, "value": _encode(value, numbers)}))
+
+
+def signed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with a checksum of its contents: a changed plan would still be hardware, with other results."""
+    return record | {"sha256": _checksum(record)}
+
+
+def _checksum(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([record["objects"], record["value"]]).encode()).hexdigest()
 
 
 def read_record(text: str | bytes) -> Any:
@@ -70,11 +80,18 @@ def read_record(text: str | bytes) -> Any:
         record = json.loads(text)
         if record["format"] != _FORMAT:
             raise InputError(f"a record of format {record['format']!r}, expected {_FORMAT}")
+        if record["sha256"] != _checksum(record):
+            raise InputError(
+                "a record that was changed or damaged: its checksum is wrong",
+                hint="compile the model again, or copy the file again",
+            )
         objects: list[Any] = []
         for entry in record["objects"]:
             objects.append(_made(entry, objects))
         return _decode(record["value"], objects)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ImportError) as error:
+    except InputError:
+        raise
+    except (Exception, RecursionError) as error:  # a class may refuse in any way
         raise InputError(f"a record that cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -12,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from tg2hdl.quantization import QuantizedModel
+from tg2hdl_host import HostError
+from tg2hdl_host.arrays import read_arrays
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, Tg2hdlError, UnsupportedError
 from tg2hdl_ir.files import npz_bytes, write_file
 from tg2hdl_ir.tensors import TensorGraph, TensorNode
-from tg2hdl_quant.graph import LayerReport, QuantizationReport, QuantizedGraph, Value
+from tg2hdl_ir.tensors.check import check_graph
+from tg2hdl_ir.typed import made_of
+from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, Value
 
 __all__ = ["load_quantized", "save_quantized"]
 
@@ -71,13 +74,13 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
         For a file that is missing, or is no quantized model.
     """
     try:
-        with np.load(Path(path), allow_pickle=False) as archive:
-            arrays = dict(archive)
+        arrays = read_arrays(Path(path))
         document = json.loads(str(arrays.pop("document")))
         version = document["format"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (HostError, ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = error.message if isinstance(error, HostError) else f"{type(error).__name__}: {error}"
         raise InputError(
-            f"{Path(path).name} is no quantized model: {type(error).__name__}: {error}",
+            f"{Path(path).name} is no quantized model: {reason}",
             where=str(path),
             hint="write one with tg2hdl quantize MODEL --samples FILE -o NAME.q.npz",
         ) from error
@@ -87,6 +90,26 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
             where=str(path),
             hint="quantize the model again",
         )
+    try:
+        return QuantizedModel(_graph(document, arrays))
+    except (
+        InputError,
+        UnsupportedError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        RecursionError,
+    ) as error:
+        reason = error.message if isinstance(error, Tg2hdlError) else f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{Path(path).name} was changed or damaged: {reason}",
+            where=str(path),
+            hint="quantize the model again",
+        ) from error
+
+
+def _graph(document: Any, arrays: dict[str, np.ndarray]) -> QuantizedGraph:
     nodes = tuple(
         TensorNode(
             op,
@@ -112,17 +135,32 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
         tuple(v.node for v in outputs),
         tuple(document["input_names"]),
     )
-    report = document["report"]
-    layers = tuple(LayerReport(**row) for row in report.pop("layers"))
-    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in report.items()}
+    check_graph(graph)
+    for value in (*inputs, *outputs):
+        _check_border(value, nodes[value.node])
     # Files of earlier versions do not say the types.
-    types = (
+    types = [
         tuple(map(DType.from_name, document.get(f"{kind}_types", ["fp32"] * len(values))))
         for kind, values in (("input", inputs), ("output", outputs))
-    )
-    return QuantizedModel(
-        QuantizedGraph(graph, inputs, outputs, QuantizationReport(layers=layers, **lists), *types)
-    )
+    ]
+    if [len(types[0]), len(types[1])] != [len(inputs), len(outputs)]:
+        raise ValueError("not as many types as inputs and outputs")
+    return QuantizedGraph(graph, inputs, outputs, made_of(QuantizationReport, document["report"]), *types)
+
+
+def _check_border(value: Value, node: TensorNode) -> None:
+    """Scale, offset and range of an input or output, which have no operand to fit to."""
+    if type(value.low) is not int or type(value.high) is not int or value.low > value.high:
+        raise ValueError(f"a range of {value.low!r} to {value.high!r}")
+    if node.op == "input" and not (
+        node.dtype.is_int and node.dtype.min_value <= value.low and value.high <= node.dtype.max_value
+    ):
+        raise ValueError(f"{value.low} to {value.high} do not fit {node.dtype}")
+    for array, least in ((value.scale, 0.0), (value.offset, -np.inf)):
+        if array.dtype.kind != "f" or not np.all(np.isfinite(array)) or not np.all(array > least):
+            raise ValueError(f"a scale or offset of {array!r:.60}")
+        if np.broadcast_shapes(array.shape, node.shape) != node.shape:
+            raise ValueError(f"a scale or offset of shape {array.shape} for {node.shape}")
 
 
 def _tuples(item: Any) -> Any:

@@ -606,7 +606,12 @@ class Lowering:
         low, high = weighted_bounds(integers, (value.low, value.high), shape, node.arg)
         dtype = integer_type(low, high, narrowest=32)
         stored_type = integer_type(-limit, limit)
-        assert dtype is not None
+        if dtype is None:
+            raise UnsupportedError(
+                f"sums of products with integers from {value.low:,} to {value.high:,} need more than 64 bits",
+                where=self._where_name(number),
+                hint="give samples of a narrower type, such as int8 or float32",
+            )
         assert stored_type is not None
         stored = self._builder.const(integers, stored_type, weight_node.label)
         factors = (self._builder.cast(value.node, dtype), self._builder.cast(stored, dtype))

@@ -21,6 +21,7 @@ from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
 from tg2hdl_backend.arguments import MissingSizes
+from tg2hdl_host.arrays import read_array
 from tg2hdl_ir.errors import InputError
 from tg2hdl_top import CompileOptions
 from tg2hdl_top.options import VALIDATIONS
@@ -274,7 +275,7 @@ def _fixed(text: str) -> tuple[str, np.ndarray]:
     """Name and array of ``NAME=VALUE``."""
     name, _, value = text.partition("=")
     try:
-        array = np.load(value) if value.endswith(".npy") else np.array(json.loads(value))
+        array = read_array(value) if value.endswith(".npy") else np.array(json.loads(value))
         if not name or array.dtype.kind not in "biuf":
             raise ValueError(value)
     except (OSError, ValueError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from tg2hdl.model_file import ModelFile
 from tg2hdl.random_inputs import random_inputs
 from tg2hdl_backend import example_values
 from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_host import UnfitInputError
+from tg2hdl_host.arrays import read_numpy
 from tg2hdl_ir.errors import InputError
 
 __all__ = ["in_order", "load_set", "read_arrays", "read_file", "run_inputs", "with_input_options"]
@@ -167,12 +168,7 @@ def read_file(path: str) -> dict[str, np.ndarray] | tuple[np.ndarray, ...]:
     if not Path(path).is_file():
         raise InputError(f"no file {path!r}", hint="give a file that numpy.save wrote")
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return (found,)
-        with found:
-            return dict(found)
-    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"{path} is not a numpy file: {error}", hint="give a file that numpy.save wrote"
-        ) from None
+        found = read_numpy(path)
+        return found if isinstance(found, dict) else (found,)
+    except UnfitInputError as error:
+        raise InputError(error.message, hint="give a file that numpy.save wrote") from None

@@ -1,0 +1,160 @@
+"""Random ONNX files through ``tg2hdl.compile(path)``, against ONNX Runtime and onnx.reference.
+
+    python benchmarks/fuzz/files.py --count 5000             # writes files.json and files.md beside this file
+    python benchmarks/fuzz/files.py --seed 20000 --seconds 600 --jobs 4 --no-record
+    python benchmarks/fuzz/files.py --replay build/fuzz/123-qdq.onnx
+
+Each seed is a graph of two to seven operators, in four forms: float, quantized here, QONNX, and quantized by
+`quantize_static` of ONNX Runtime.  A file that is wrong, or ends with an exception that is not ours, is made smaller
+and written with its verdict to ``--folder``; the command then goes on, and fails at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("DEV", "PYTHON")
+
+import onnx
+from forms import FORMS, file_of
+from graphs import Rejected
+from judge import KINDS, Verdict, judge
+from record import HERE, write_record
+from shrink import shrunk
+
+Outcome = tuple[int, str, Verdict, bytes]
+
+
+def outcomes(seed: int) -> list[Outcome]:
+    """Verdicts on all forms of a graph; a faulty file is returned with its verdict."""
+    found = []
+    for form in FORMS:
+        try:
+            model = file_of(seed, form)
+        except Rejected as error:
+            found.append((seed, form, Verdict("empty", str(error).split("\n")[0][:100]), b""))
+            continue
+        verdict = judge(model)
+        found.append((seed, form, verdict, model.SerializeToString() if verdict.is_fault else b""))
+    return found
+
+
+def smallest(content: bytes, verdict: Verdict) -> onnx.ModelProto:
+    """A file with the same fault."""
+    model = onnx.ModelProto.FromString(content)
+    return model if verdict.kind == "time" else shrunk(model, lambda m: _same_fault(m, verdict))
+
+
+def _same_fault(model: onnx.ModelProto, verdict: Verdict) -> bool:
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError:
+        return False
+    return judge(model).like(verdict)
+
+
+def _all(seeds: range, jobs: int) -> Iterator[list[Outcome]]:
+    """Outcomes by seed, from processes that are replaced now and then so that caches stay small."""
+    if jobs == 0:
+        yield from map(outcomes, seeds)
+        return
+    with get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
+        yield from pool.imap_unordered(outcomes, seeds)
+
+
+def _reason(text: str) -> str:
+    """The kind of refusal: without names and numbers of a file."""
+    words = [w for w in text.split(":")[0].split() if not any(c.isdigit() or c in "'\"[(/" for c in w)]
+    return " ".join(words)
+
+
+class Totals:
+    """Verdicts counted, by form and by reason."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+        self.forms: Counter[str] = Counter()
+        self.reasons: dict[str, Counter[str]] = {k: Counter() for k in (*KINDS, "empty")}
+        self.faults: dict[str, str] = {}
+
+    def add(self, seed: int, form: str, verdict: Verdict) -> None:
+        self.kinds[verdict.kind] += 1
+        self.forms[f"{form}, {verdict.kind}"] += 1
+        if verdict.is_fault:
+            self.faults[f"{seed} {form}"] = f"{verdict.kind}: {verdict.reason}"
+        elif verdict.kind != "right":
+            self.reasons[verdict.kind][_reason(verdict.reason)] += 1
+
+    @property
+    def files(self) -> int:
+        return sum(self.kinds.values()) - self.kinds["empty"]
+
+    def write(self, path: Path, seeds: str) -> None:
+        write_record(
+            path,
+            "Random ONNX files against ONNX Runtime and onnx.reference",
+            f"python benchmarks/fuzz/files.py {seeds}",
+            {"files": self.files, **self.kinds},
+            forms=dict(sorted(self.forms.items())),
+            refused=dict(self.reasons["refused"].most_common()),
+            not_judged=dict(self.reasons["unjudged"].most_common()),
+            faults=self.faults,
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1, help="first seed (default: 1)")
+    parser.add_argument("--count", type=int, default=5000, help="files to compile (default: 5000)")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; 0: none but this one (default: 1)")
+    parser.add_argument("--replay", type=Path, help="judge this file only")
+    parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for faulty files")
+    parser.add_argument("--no-record", action="store_true", help="leave files.json as it is")
+    options = parser.parse_args()
+    if options.replay:
+        verdict = judge(onnx.load(str(options.replay)))
+        print(f"{verdict.kind}: {verdict.reason}")
+        return int(verdict.is_fault)
+    totals, started, last = Totals(), time.perf_counter(), options.seed
+    for found in _all(range(options.seed, options.seed + options.count), options.jobs):
+        for seed, form, verdict, content in found:
+            totals.add(seed, form, verdict)
+            last = max(last, seed)
+            if content:
+                _keep(options.folder, f"{seed}-{form}", content, verdict)
+        if last % 25 == 0:
+            print(f"seed {last}: " + ", ".join(f"{n} {k}" for k, n in totals.kinds.items()), flush=True)
+        if totals.files >= options.count or time.perf_counter() - started > options.seconds:
+            break
+    if not options.no_record:
+        totals.write(HERE / "files.json", f"--seed {options.seed} --count {totals.files}")
+    for kind in ("refused", "unjudged", "reference"):
+        for reason, count in totals.reasons[kind].most_common():
+            print(f"{kind} {count} times: {reason}")
+    print(f"{totals.files} files: " + ", ".join(f"{n} {k}" for k, n in totals.kinds.items()))
+    return int(bool(totals.faults))
+
+
+def _keep(folder: Path, name: str, content: bytes, verdict: Verdict) -> None:
+    """Write a faulty file, made smaller, with its verdict."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = smallest(content, verdict)
+    onnx.save(model, str(folder / f"{name}.onnx"))
+    record: dict[str, Any] = verdict.record() | {"nodes": [n.op_type for n in model.graph.node]}
+    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{verdict.kind.upper()} {name} ({', '.join(record['nodes'])}): {verdict.reason}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

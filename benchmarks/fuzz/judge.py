@@ -1,0 +1,315 @@
+"""Compile a file through the door that users take, and compare its results with ONNX Runtime and onnx.reference."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from forms import inputs_of
+from graphs import run
+from onnx import helper, numpy_helper
+from qonnx import plain
+
+__all__ = ["KINDS", "Verdict", "judge"]
+
+Array = npt.NDArray[Any]
+KINDS = ("right", "ties", "unstable", "reference", "refused", "unjudged", "wrong", "error", "time")
+"""Of these only ``wrong``, ``error`` and ``time`` are faults.  ``reference``: the result is that of onnx.reference, not
+of ONNX Runtime; ``unstable``: a change of inputs and weights by 2e-6 explains it; ``ties``: a sum lies on a tie."""
+LIMIT = 60
+"""Seconds that a file may take."""
+_EPSILON = 2e-6
+_NEAR_TIE = 2e-4
+"""Distance from a tie (codes) below which float32 sums of the reference may round either way."""
+_BY_DATA = ("Cast", "ArgMax", "ArgMin", "TopK", "Hardmax", "LpNormalization", "RNN", "GRU", "LSTM")
+"""Operators whose results for NaN differ between the references, or are not defined."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a file: one of `KINDS`, and why."""
+
+    kind: str
+    reason: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        return self.kind in ("wrong", "error", "time")
+
+    def like(self, other: Verdict) -> bool:
+        """Whether it is the same fault in another file: the kind, and the text before the first colon."""
+        return (self.kind, self.reason.split(":")[0]) == (other.kind, other.reason.split(":")[0])
+
+    def record(self) -> dict[str, str]:
+        return asdict(self)
+
+
+class _TimeLimit(BaseException):
+    pass
+
+
+def judge(model: onnx.ModelProto, limit: int = LIMIT) -> Verdict:
+    """Verdict on a model of `forms.file_of`, or on a part of one that has its metadata."""
+
+    def stop(*_: object) -> None:
+        raise _TimeLimit
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(limit)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return _judged(model)
+    except _TimeLimit:
+        return Verdict("time", f"more than {limit} s")
+    finally:
+        signal.alarm(0)
+
+
+def _judged(model: onnx.ModelProto) -> Verdict:
+    from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError
+
+    try:
+        reference = _Reference(model)
+    except Exception as error:
+        return Verdict("unjudged", f"ONNX Runtime: {_line(error)}")
+    if not reference.cases:
+        return Verdict("unjudged", "all inputs lie on ties or give infinities")
+    try:
+        import tg2hdl
+
+        with tempfile.TemporaryDirectory() as folder:
+            onnx.save(model, f"{folder}/m.onnx")
+            accelerator = tg2hdl.compile(Path(folder) / "m.onnx")
+        kinds: list[Verdict] = []
+        for case in reference.cases:
+            found = _outputs(model, accelerator, case.feeds)
+            kinds.append(reference.verdict(found, case, _is_exact(accelerator)))
+            if kinds[-1].is_fault:
+                return kinds[-1]
+        return next((v for v in kinds if v.kind != "right"), kinds[0])
+    except (IRVerificationError, SimulationError) as error:
+        return Verdict("error", f"{type(error).__name__}: {_line(error)}")
+    except Tg2hdlError as error:
+        return Verdict("refused", error.message)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{type(error).__name__} in {frame.name} of {Path(frame.filename).name}"
+        return Verdict("error", f"{place}: {_line(error)}")
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200]
+
+
+def _outputs(model: onnx.ModelProto, accelerator: Any, feeds: dict[str, Array]) -> list[Array]:
+    """Results in the order of the file."""
+    found = accelerator.golden(*(feeds[i.name] for i in model.graph.input))
+    if isinstance(found, dict):
+        found = [found[o.name] for o in model.graph.output]
+    quantized = _quantized(accelerator)
+    arrays = [np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,))]
+    declared = [helper.tensor_dtype_to_np_dtype(o.type.tensor_type.elem_type) for o in model.graph.output]
+    if quantized is not None and any(a.dtype != d for a, d in zip(arrays, declared, strict=True)):
+        values = quantized.dequantize(tuple(arrays))
+        arrays = [v if d.kind == "f" else a for a, v, d in zip(arrays, values, declared, strict=True)]
+    return arrays
+
+
+def _quantized(accelerator: Any) -> Any:
+    return getattr(accelerator._prepare, "__self__", None)
+
+
+def _is_exact(accelerator: Any) -> bool:
+    """Whether the importer claims that every code is ONNX Runtime's."""
+    quantized = _quantized(accelerator)
+    return quantized is not None and bool(quantized.report.is_exact)
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """Inputs with their results; `near_tie`: an operand of a quantizer may round either way."""
+
+    feeds: dict[str, Array]
+    expected: list[Array]
+    near_tie: bool
+
+    @property
+    def is_special(self) -> bool:
+        return any(_has_infinity(a) for a in self.feeds.values())
+
+
+class _Reference:
+    """ONNX Runtime's results for the inputs of a file."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.plain = plain(model)
+        self.names = [o.name for o in model.graph.output]
+        self.quantizers = list(_quantizers(self.plain))
+        operators = {n.op_type for n in model.graph.node}
+        self.is_quantized = any("Quant" in o or "QLinear" in o for o in operators)
+        by_data = operators.intersection(_BY_DATA)
+        numbers = range(10) if self.is_quantized else (0, 1, 2) if by_data else (0, 1, 2, 3)
+        every = [c for c in (self._case(inputs_of(model, n)) for n in numbers) if c is not None]
+        self.cases = ([c for c in every if not c.near_tie] or every)[: 3 if self.is_quantized else 4]
+
+    def _case(self, feeds: dict[str, Array]) -> _Case | None:
+        """None where quantized data are not finite."""
+        taps = [q.operand for q in self.quantizers if q.operand not in self.names]
+        tapped = onnx.ModelProto.FromString(self.plain.SerializeToString())
+        tapped.graph.output.extend(onnx.ValueInfoProto(name=t) for t in dict.fromkeys(taps))
+        names = [*self.names, *dict.fromkeys(taps)]
+        found = dict(zip(names, run(tapped, feeds, names), strict=True))
+        if self.is_quantized and any(map(_has_infinity, found.values())):
+            return None
+        distances = [float(q.distances(found[q.operand]).min(initial=1.0)) for q in self.quantizers]
+        return _Case(feeds, [found[n] for n in self.names], min(distances, default=1.0) < _NEAR_TIE)
+
+    def verdict(self, found: list[Array], case: _Case, is_exact: bool) -> Verdict:
+        problems = list(map(_problem, self.names, found, case.expected))
+        if not any(problems):
+            return Verdict("right")
+        text = next(p for p in problems if p)
+        if is_exact:
+            return Verdict("wrong", "the report says exact, " + text)
+        if case.near_tie:
+            return Verdict("ties", text)
+        spread = self._spread(case)
+        problems = list(map(_problem, self.names, found, case.expected, spread))
+        if not any(problems):
+            return Verdict("unstable", text)
+        text = next(p for p in problems if p)
+        second = self._second(case.feeds)
+        if second is not None and not any(map(_problem, self.names, found, second, spread)):
+            return Verdict("reference", text)
+        return Verdict("wrong", ("NaN or infinity in the input, " if case.is_special else "") + text)
+
+    def _second(self, feeds: dict[str, Array]) -> list[Array] | None:
+        """Results of onnx.reference, where it has all operators."""
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            return [np.asarray(a) for a in ReferenceEvaluator(self.plain).run(None, feeds)]
+        except Exception:  # It fails in many ways.
+            return None
+
+    def _spread(self, case: _Case) -> list[Array]:
+        """How far results move when inputs and weights change by their last bits."""
+        rng = np.random.default_rng(5)
+        most = [np.zeros(a.shape) for a in case.expected]
+        for _ in range(0 if self.is_quantized else 4):
+            moved = onnx.ModelProto.FromString(self.plain.SerializeToString())
+            for tensor in moved.graph.initializer:
+                if tensor.data_type == onnx.TensorProto.FLOAT:
+                    array = _moved(numpy_helper.to_array(tensor), rng)
+                    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            near = {n: _moved(a, rng) if a.dtype == np.float32 else a for n, a in case.feeds.items()}
+            try:
+                results = run(moved, near)
+            except Exception:
+                continue
+            for n, (a, b) in enumerate(zip(case.expected, results, strict=True)):
+                if a.shape == b.shape and a.dtype.kind in "fiub":
+                    difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+                    most[n] = np.maximum(most[n], np.nan_to_num(difference, nan=np.inf, posinf=np.inf))
+        return most
+
+
+def _moved(array: Array, rng: np.random.Generator) -> Array:
+    change = 1 + _EPSILON * rng.choice([-1.0, 1.0], array.shape)
+    return np.asarray(array * change, np.float32)
+
+
+def _has_infinity(array: Array) -> bool:
+    return array.dtype.kind == "f" and not bool(np.isfinite(array).all())
+
+
+def _problem(name: str, got: Array, want: Array, spread: Array | None = None) -> str:
+    """What differs; empty when nothing does."""
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype}, expected {want.dtype}: output {name!r}"
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}: output {name!r}"
+    one, two = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(two)
+    if want.dtype.kind == "f":
+        largest = float(np.abs(two[finite]).max(initial=0.0))
+        eps = max(float(np.finfo(want.dtype).eps), 1.2e-7)
+        allowed = 60 * eps * np.abs(two) + 20 * eps * largest + 1e-30
+    else:
+        allowed = np.zeros(two.shape)
+    if spread is not None:
+        allowed = allowed + 8 * spread
+    special = np.where(finite, False, ~((one == two) | (np.isnan(one) & np.isnan(two))))
+    different = special | (finite & ~(np.abs(one - two) <= allowed))
+    if not different.any():
+        return ""
+    at = tuple(int(n) for n in np.argwhere(different)[0])
+    count = f"{int(different.sum())} of {want.size} elements"
+    kind = "numbers" if want.dtype.kind == "f" else "integers"
+    return f"{kind} differ: output {name!r}, {count}, first at {list(at)}: {got[at]} instead of {want[at]}"
+
+
+# Quantizers
+
+
+@dataclass(frozen=True, eq=False)
+class _Quantizer:
+    """Where numbers that a reference computed become integers.
+
+    Parameters
+    ----------
+    exact : tuple of float
+        Operands of ``Floor`` and ``Ceil`` that are no sums, and so not near a step by chance.
+    """
+
+    operand: str
+    op: str
+    scale: Array
+    zero: Array
+    exact: tuple[float, ...] = ()
+
+    def distances(self, operand: Array) -> Array:
+        """From the place where the code changes (codes); 1 where it is clipped anyway."""
+        steps = operand.astype(np.float64) / self.scale
+        if self.op in ("Floor", "Ceil"):
+            return np.where(np.isin(operand, self.exact), 1.0, np.abs(steps - np.rint(steps)))
+        from_half = np.abs(steps - np.floor(steps) - 0.5)
+        if self.op == "Round":
+            return from_half
+        info, codes = np.iinfo(self.zero.dtype), steps + self.zero.astype(np.float64)
+        return np.where((codes < info.min - 1) | (codes > info.max + 1), 1.0, from_half)
+
+
+def _quantizers(model: onnx.ModelProto) -> Iterator[_Quantizer]:
+    """All whose operand is computed: what is divided once, as inputs and constants are, rounds the same everywhere."""
+    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    ranks = _ranks(model)
+    first = {i.name for i in model.graph.input} | known.keys()
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear" and node.input[0] not in first and node.input[1] in known:
+            scale = known[node.input[1]].astype(np.float64)
+            zero = known.get(node.input[2]) if len(node.input) > 2 else None
+            zero = np.zeros(scale.shape, np.uint8) if zero is None else zero
+            if scale.size > 1:
+                axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+                shape = [-1 if n == axis % ranks[node.input[0]] else 1 for n in range(ranks[node.input[0]])]
+                scale, zero = scale.reshape(shape), zero.reshape(shape)
+            yield _Quantizer(node.input[0], node.op_type, scale, zero)
+        elif node.name.startswith("plain "):
+            exact = tuple(float(n) for n in node.doc_string.split())
+            yield _Quantizer(node.input[0], node.op_type, np.array(1.0), np.array(0), exact)
+
+
+def _ranks(model: onnx.ModelProto) -> dict[str, int]:
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    return {v.name: len(v.type.tensor_type.shape.dim) for v in inferred.value_info}

@@ -116,23 +116,12 @@ def _outputs(model: onnx.ModelProto, accelerator: Any, feeds: dict[str, Array]) 
     found = accelerator.golden(*(feeds[i.name] for i in model.graph.input))
     if isinstance(found, dict):
         found = [found[o.name] for o in model.graph.output]
-    quantized = _quantized(accelerator)
-    arrays = [np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,))]
-    declared = [helper.tensor_dtype_to_np_dtype(o.type.tensor_type.elem_type) for o in model.graph.output]
-    if quantized is not None and any(a.dtype != d for a, d in zip(arrays, declared, strict=True)):
-        values = quantized.dequantize(tuple(arrays))
-        arrays = [v if d.kind == "f" else a for a, v, d in zip(arrays, values, declared, strict=True)]
-    return arrays
-
-
-def _quantized(accelerator: Any) -> Any:
-    return getattr(accelerator._prepare, "__self__", None)
+    return [np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,))]
 
 
 def _is_exact(accelerator: Any) -> bool:
     """Whether the importer claims that every code is ONNX Runtime's."""
-    quantized = _quantized(accelerator)
-    return quantized is not None and bool(quantized.report.is_exact)
+    return bool(getattr(getattr(accelerator.captured.model, "report", None), "is_exact", False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,8 @@ def recipes(draw: st.DrawFn, max_steps: int = 6, types: tuple[str, ...] = _TYPES
     Parameters
     ----------
     types : tuple of str
-        Types of inputs and casts.
+        Types of inputs and casts; beside those of tinygrad's interpreter everywhere, ``float16``, ``fp8e4m3`` and
+        ``fp8e5m2``.
     """
     shapes = st.lists(_SIZES, min_size=1, max_size=3).map(tuple)
     inputs = draw(st.lists(st.tuples(shapes, st.sampled_from(types)), min_size=1, max_size=3))
@@ -96,11 +97,12 @@ def _contents(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> n
     normal = rng.standard_normal(shape) * 4
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 1e30])[rng.integers(0, 7, shape)]
     mixed = np.where(rng.random(shape) < 0.1, special, normal)
-    if dtype == "bfloat16":
+    name = {"fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}.get(dtype, dtype)
+    if name.startswith(("bfloat", "float8")):
         import ml_dtypes
 
-        return mixed.astype(ml_dtypes.bfloat16)
-    return mixed.astype(dtype)
+        return mixed.astype(getattr(ml_dtypes, name))
+    return mixed.astype(name)
 
 
 def _apply(operation: str, values: list[Tensor], arguments: list[Any]) -> Tensor:

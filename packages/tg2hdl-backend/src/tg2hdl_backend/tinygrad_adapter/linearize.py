@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tinygrad import codegen
 from tinygrad.codegen import to_program
 from tinygrad.helpers import Target
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp
 
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
 from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
@@ -26,7 +28,8 @@ def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
     """
     ast = ast.replace(arg=replace(ast.arg, opts_to_apply=tuple(opts)))
     try:
-        return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
+        with _without_image_rules():
+            return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
     except Tg2hdlError:
         raise
     except MemoryError:
@@ -37,6 +40,21 @@ def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
             where=f"kernel {ast.arg.name}",
             hint="write this part of the model in other operations, or try another version of tinygrad",
         ) from error
+
+
+@contextmanager
+def _without_image_rules() -> Iterator[None]:
+    """tinygrad 0.14 drops ``float -> half -> float`` in every kernel, which only GPU images may do."""
+    name = "pm_simplify_add_image"
+    rules = getattr(codegen, name, None)
+    if rules is None:
+        yield
+        return
+    setattr(codegen, name, PatternMatcher([]))
+    try:
+        yield
+    finally:
+        setattr(codegen, name, rules)
 
 
 def program_uops(program: UOp) -> list[UOp]:

@@ -18,6 +18,8 @@ from tg2hdl_quant.imported.builder import IntegerBuilder
 __all__ = ["Sums"]
 
 Array = npt.NDArray[np.float64]
+_WIDEST = 1 << 31
+"""Sums have the range of int32; wider integers are rounded when they become floats."""
 
 
 class Sums:
@@ -107,12 +109,15 @@ class Sums:
     def _cast(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]
         source = self._graph.nodes[node.sources[0]]
+        if node.dtype not in (DType.FP32, DType.FP64):
+            return None  # It rounds.
         if source.dtype.is_float:
             return self.total(node.sources[0]) if node.dtype.bit_width >= source.dtype.bit_width else None
         codes = self._codes(node.sources[0])
         if source.dtype.is_bool:
             codes = self._builder.cast(codes, DType.UINT8)
-        return self._one(codes, 1.0, node.shape)
+        total = self._one(codes, 1.0, node.shape)
+        return total if total.terms[0].reach < _WIDEST else None
 
     def _added(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]

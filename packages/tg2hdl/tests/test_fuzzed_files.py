@@ -1,0 +1,53 @@
+"""Small ONNX files that benchmarks/fuzz/files.py once found: results of `tg2hdl.compile(path)` are ONNX Runtime's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import tg2hdl
+from tg2hdl_backend.testing.onnx_files import runtime
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> '
+FILES = {
+    "a float is rounded to half and becomes float again": """g (float[8] x) => (float[8] y) {
+        h = Cast <to = 10> (x)
+        y = Cast <to = 1> (h)
+    }""",
+    "a quantized value is rounded to half": """g (float[8] x) => (int8[8] y)
+        <float s = {0.37}, int8 z = {3}, float t = {0.0101}> {
+        q = QuantizeLinear (x, s, z)
+        d = DequantizeLinear (q, s, z)
+        h = Cast <to = 10> (d)
+        f = Cast <to = 1> (h)
+        y = QuantizeLinear (f, t, z)
+    }""",
+    "an integer of 64 bits is quantized": """g (float[8] x) => (uint8[8] y)
+        <float s = {0.4}, uint8 z = {5}> {
+        i = Cast <to = 7> (x)
+        f = Cast <to = 1> (i)
+        y = QuantizeLinear (f, s, z)
+    }""",
+}
+
+
+def results(tmp_path, text: str, *arrays: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of our results and ONNX Runtime's."""
+    path = tmp_path / "file.onnx"
+    model = onnx.parser.parse_model(HEAD + text)
+    onnx.save(model, str(path))
+    found = tg2hdl.compile(path).golden(*arrays)
+    names = [i.name for i in model.graph.input]
+    want = runtime(path, **dict(zip(names, arrays, strict=True)))
+    return list(zip(found if isinstance(found, tuple) else (found,), want, strict=True))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_result_is_onnx_runtimes(tmp_path, name):
+    x = np.float32([1.2569063901901245, 1.04244, -2.7, 0.0, 3.3, -0.1, 5.1, 31.7])
+    for got, want in results(tmp_path, FILES[name], x):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)

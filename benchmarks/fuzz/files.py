@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("DEV", "PYTHON")
@@ -33,6 +32,8 @@ from record import HERE, write_record
 from shrink import shrunk
 
 Outcome = tuple[int, str, Verdict, bytes]
+SHRUNK = 5
+"""Faults of one form and kind that are made smaller."""
 
 
 def outcomes(seed: int) -> list[Outcome]:
@@ -47,12 +48,6 @@ def outcomes(seed: int) -> list[Outcome]:
         verdict = judge(model)
         found.append((seed, form, verdict, model.SerializeToString() if verdict.is_fault else b""))
     return found
-
-
-def smallest(content: bytes, verdict: Verdict) -> onnx.ModelProto:
-    """A file with the same fault."""
-    model = onnx.ModelProto.FromString(content)
-    return model if verdict.kind == "time" else shrunk(model, lambda m: _same_fault(m, verdict))
 
 
 def _same_fault(model: onnx.ModelProto, verdict: Verdict) -> bool:
@@ -126,13 +121,13 @@ def main() -> int:
         verdict = judge(onnx.load(str(options.replay)))
         print(f"{verdict.kind}: {verdict.reason}")
         return int(verdict.is_fault)
-    totals, started, last = Totals(), time.perf_counter(), options.seed
+    totals, faults, started, last = Totals(), Faults(options.folder), time.perf_counter(), options.seed
     for found in _all(range(options.seed, options.seed + options.count), options.jobs):
         for seed, form, verdict, content in found:
             totals.add(seed, form, verdict)
             last = max(last, seed)
             if content:
-                _keep(options.folder, f"{seed}-{form}", content, verdict)
+                faults.keep(seed, form, content, verdict)
         if last % 25 == 0:
             print(f"seed {last}: " + ", ".join(f"{n} {k}" for k, n in totals.kinds.items()), flush=True)
         if totals.files >= options.count or time.perf_counter() - started > options.seconds:
@@ -146,14 +141,25 @@ def main() -> int:
     return int(bool(totals.faults))
 
 
-def _keep(folder: Path, name: str, content: bytes, verdict: Verdict) -> None:
-    """Write a faulty file, made smaller, with its verdict."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model = smallest(content, verdict)
-    onnx.save(model, str(folder / f"{name}.onnx"))
-    record: dict[str, Any] = verdict.record() | {"nodes": [n.op_type for n in model.graph.node]}
-    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
-    print(f"{verdict.kind.upper()} {name} ({', '.join(record['nodes'])}): {verdict.reason}", flush=True)
+class Faults:
+    """Writes faulty files, made smaller, with their verdicts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count: Counter[str] = Counter()
+
+    def keep(self, seed: int, form: str, content: bytes, verdict: Verdict) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        model = onnx.ModelProto.FromString(content)
+        kind = f"{form} {verdict.kind} {verdict.signature}"
+        self.count[kind] += 1
+        if verdict.kind != "time" and self.count[kind] <= SHRUNK:
+            model = shrunk(model, lambda m: _same_fault(m, verdict))
+        onnx.save(model, str(self.folder / f"{seed}-{form}.onnx"))
+        nodes = [n.op_type for n in model.graph.node]
+        record = json.dumps(verdict.record() | {"nodes": nodes}, indent=1)
+        (self.folder / f"{seed}-{form}.json").write_text(record + "\n")
+        print(f"{verdict.kind.upper()} {seed}-{form} ({', '.join(nodes)}): {verdict.reason}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx
 from forms import inputs_of
 from graphs import run
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from qonnx import plain
 
 __all__ = ["KINDS", "Verdict", "judge"]
@@ -46,8 +46,13 @@ class Verdict:
         return self.kind in ("wrong", "error", "time")
 
     def like(self, other: Verdict) -> bool:
-        """Whether it is the same fault in another file: the kind, and the text before the first colon."""
-        return (self.kind, self.reason.split(":")[0]) == (other.kind, other.reason.split(":")[0])
+        """Whether it is the same fault in another file."""
+        return (self.kind, self.signature) == (other.kind, other.signature)
+
+    @property
+    def signature(self) -> str:
+        """The reason without what differs from file to file."""
+        return self.reason.split(":")[0]
 
     def record(self) -> dict[str, str]:
         return asdict(self)

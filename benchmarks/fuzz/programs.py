@@ -245,8 +245,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="first seed (default: 1)")
     parser.add_argument("--count", type=int, default=5000, help="programs to compute (default: 5000)")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
-    parser.add_argument("--simulate", type=int, default=5, metavar="N", help="every N-th; 0: none (default: 5)")
-    parser.add_argument("--named", metavar="PATTERN", help="programs of tg2hdl_backend.testing by regular expression")
+    parser.add_argument(
+        "--simulate", type=int, default=5, metavar="N", help="every N-th; 0: none (default: 5)"
+    )
+    parser.add_argument(
+        "--named", metavar="PATTERN", help="programs of tg2hdl_backend.testing by regular expression"
+    )
     parser.add_argument("--no-record", action="store_true", help="leave programs.json as it is")
     options = parser.parse_args()
     fuzzer, started, number = Fuzzer(options.simulate), time.perf_counter(), options.seed

@@ -26,7 +26,7 @@ KINDS = ("right", "ties", "unstable", "reference", "refused", "unjudged", "wrong
 """Of these only ``wrong``, ``error`` and ``time`` are faults.  ``reference``: the result is that of onnx.reference, not
 of ONNX Runtime; ``unstable``: a change of inputs and weights by 2e-6 explains it; ``ties``: a sum lies on a tie."""
 LIMIT = 60
-"""Seconds that a file may take."""
+"""CPU seconds that a file may take."""
 _EPSILON = 2e-6
 _NEAR_TIE = 2e-4
 """Distance from a tie (codes) below which float32 sums of the reference may round either way."""
@@ -68,16 +68,16 @@ def judge(model: onnx.ModelProto, limit: int = LIMIT) -> Verdict:
     def stop(*_: object) -> None:
         raise _TimeLimit
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(limit)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return _judged(model)
     except _TimeLimit:
-        return Verdict("time", f"more than {limit} s")
+        return Verdict("time", f"more than {limit} CPU seconds")
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _judged(model: onnx.ModelProto) -> Verdict:

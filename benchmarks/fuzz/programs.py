@@ -40,7 +40,7 @@ from tg2hdl_top import CompileOptions
 
 BATCH = 50
 LIMIT = 300
-"""Seconds that a program may take."""
+"""CPU seconds that a program may take."""
 TYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"),
     *("float32", "float32", "float64", "float16", "bfloat16", "fp8e4m3", "fp8e5m2"),
@@ -173,8 +173,8 @@ class Fuzzer:
     def attempt(self, name: str, run: Callable[[bool], None]) -> None:
         """Run a program, and count what became of it; what is wrong is raised again."""
         self.tried += 1
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.alarm(LIMIT)
+        signal.signal(signal.SIGPROF, _too_long)
+        signal.setitimer(signal.ITIMER_PROF, LIMIT)
         try:
             with np.errstate(all="ignore"):
                 run(bool(self.simulate) and self.tried % self.simulate == 0)
@@ -184,7 +184,7 @@ class Fuzzer:
             self.counts["refused"] += 1
             self.refusals[re.sub(r"\d+|'[^']*'|E_\w+|r_\w+", "..", error.message)] += 1
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def batch(self, number: int) -> None:
         """`BATCH` programs of a seed; of those that fail, the smallest."""
@@ -220,7 +220,7 @@ class Fuzzer:
 
 
 def _too_long(*_: object) -> None:
-    raise TimeoutError(f"the program takes more than {LIMIT} s")
+    raise TimeoutError(f"the program takes more than {LIMIT} CPU seconds")
 
 
 def _named(fuzzer: Fuzzer, pattern: str) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tg2hdl
+
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-
-import tg2hdl
-from tg2hdl_backend.testing.onnx_files import runtime
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
 FILES = {
@@ -36,6 +35,8 @@ FILES = {
 
 def results(tmp_path, text: str, *arrays: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs of our results and ONNX Runtime's."""
+    from tg2hdl_backend.testing.onnx_files import runtime
+
     path = tmp_path / "file.onnx"
     model = onnx.parser.parse_model(HEAD + text)
     onnx.save(model, str(path))

@@ -12,7 +12,6 @@ program that does not is reduced and printed; the command then goes on, and fail
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import signal
 import sys
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-os.environ.setdefault("DEV", "PYTHON")
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -186,8 +184,8 @@ class Fuzzer:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
-    def batch(self, number: int) -> None:
-        """`BATCH` programs of a seed; of those that fail, the smallest."""
+    def batch(self, number: int, programs: int = BATCH) -> None:
+        """Programs of a seed; of those that fail, the smallest."""
         last: list[Trial] = []
 
         def one(trial: Trial) -> None:
@@ -197,7 +195,7 @@ class Fuzzer:
 
         phases = (Phase.generate, Phase.shrink)
         chosen = settings(
-            max_examples=BATCH,
+            max_examples=programs,
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),

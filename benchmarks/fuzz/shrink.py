@@ -40,7 +40,7 @@ def shrunk(
 
 
 def _smaller(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
-    """Models with fewer outputs, with an earlier output, without a node, or with the results of a constant node."""
+    """Models with fewer outputs, an earlier output, a later input, without a node, or with a constant for a node."""
     graph = model.graph
     if len(graph.output) > 1:
         for number in range(len(graph.output)):
@@ -56,6 +56,13 @@ def _smaller(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
                 copy.graph.output.append(_info(name, values[name]))
                 yield _pruned(copy)
     constant = {t.name for t in graph.initializer}
+    for number, node in reversed(list(enumerate(graph.node))):
+        name = node.output[0]
+        if name in values and values[name].dtype == np.float32 and name not in {o.name for o in graph.output}:
+            copy = _copy(model)
+            del copy.graph.node[number]
+            copy.graph.input.append(_info(name, values[name]))
+            yield _pruned(copy)
     for number, node in enumerate(graph.node):
         if all(n in constant or not n for n in node.input) and all(n in values for n in node.output):
             copy = _copy(model)

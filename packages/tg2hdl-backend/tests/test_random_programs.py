@@ -1,4 +1,4 @@
-"""A bounded part of the soak, and programs that it once found."""
+"""A bounded part of benchmarks/fuzz/programs.py, and programs that it once found."""
 
 from __future__ import annotations
 

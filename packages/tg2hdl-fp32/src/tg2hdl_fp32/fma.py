@@ -70,6 +70,18 @@ class Fma(Core):
         """Bits from the addend's lowest bit, far left, to the bottom of the frame."""
         return 3 * self.format.significand + 2
 
+    @property
+    def _mark_bits(self) -> int:
+        """Bits of a distance from the top of the frame."""
+        return (self._below + self.format.significand + 1).bit_length()
+
+    @property
+    def _top_bits(self) -> int:
+        """Bits of the exponent at the top of the frame, which is positive."""
+        fmt = self.format
+        largest = 2 * fmt.max_exponent_field + fmt.significand + 3 - fmt.bias
+        return max(fmt.exponent + 2, largest.bit_length(), self._mark_bits)
+
     def _classify(self, p: Pipeline, x: Unpacked, y: Unpacked, z: Unpacked) -> None:
         for name, operand in (("x", x), ("y", y), ("z", z)):
             p[f"{name}_nan"], p[f"{name}_signaling"] = operand.is_nan, operand.is_signaling
@@ -98,18 +110,20 @@ class Fma(Core):
         self._combine(p)
         # Exponent of the addend's hidden bit far left, and the distance from there to its place.
         p.left_exponent = (p.exponent_sum + (n + 3 - fmt.bias)).as_signed()
-        size = len(p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias))
+        levels = (self._below + n).bit_length()
+        # A format of few exponents and long significands shifts by more than its exponents differ.
+        size = max(len(p.exponent_sum - p.addend_exponent + (n + 3 - fmt.bias)), levels + 1)
         room = Const((n + 3 - fmt.bias) % (1 << size), size)
         p.distance = add_three(
             p, (room, p.addend_exponent, p.exponent_sum), size, subtract=(1, 0)
         ).as_signed()
         p.delay(add_delay(fmt.exponent + 2) + lut_delay())
         p.cut()
-        levels = (self._below + n).bit_length()
         stay = p.wire(p.distance[-1] | p.product_zero)
         high = p.distance[levels:-1]
         far = high.any() if len(high) else Const(0)
-        p.top_exponent = Mux(stay, p.addend_exponent, p.left_exponent)[: fmt.exponent + 2]
+        top = Mux(stay, p.addend_exponent, p.left_exponent).as_unsigned()
+        p.top_exponent = Cat(top, Const(0, self._top_bits))[: self._top_bits]
         places = p.wire(Cat((bit | far) & ~stay for bit in p.distance[:levels]))
         p.places = places
         value: Value = Cat(Const(0, self._below), p.addend)
@@ -131,7 +145,7 @@ class Fma(Core):
 
     def _mark_digits(self, p: Pipeline) -> None:
         """Decode the position of the smallest exponent in the sum, one digit at a time, for :meth:`_marker`."""
-        bits = (self._below + self.format.significand + 1).bit_length()
+        bits = self._mark_bits
         low, high = p.top_exponent[: bits // 2], p.top_exponent[bits // 2 : bits]
         near = ~p.top_exponent[bits:].any()
         p.mark_low = Cat(low == k for k in range(1 << len(low)))

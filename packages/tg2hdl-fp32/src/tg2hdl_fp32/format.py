@@ -98,6 +98,11 @@ class Format(ShapeCastable):
         return self.max_exponent_field - self.bias
 
     @property
+    def most_root_places(self) -> int:
+        """Places by which a square root may lie below the smallest normal number; 0 in all common formats."""
+        return max(self.emin - (self.emin - self.fraction) // 2, 0)
+
+    @property
     def sign_mask(self) -> int:
         """Pattern with only the sign bit set; the pattern of -0.0."""
         return 1 << (self.width - 1)

@@ -5,7 +5,7 @@ __all__ = ["IterativeDiv", "IterativeSqrt"]
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -185,7 +185,8 @@ class IterativeDiv(_Iterative):
         rest = Signal(n + 1, reset_less=True)
         divisor = Signal(n, reset_less=True)
         quotient = Signal(n + 1, reset_less=True)
-        room = Signal(Value.cast(Const(0, f.exponent + 3).as_signed()).shape(), reset_less=True)
+        bits = max(f.exponent + 3, (f.max_exponent_field + f.bias + 2 * n).bit_length() + 1)
+        room = Signal(signed(bits), reset_less=True)
         trial = Signal(n + 2)
         m.d.comb += trial.eq(rest - divisor)
         left_a, left_b = normalizing & ~rest[n - 1], normalizing & ~divisor[n - 1]
@@ -201,7 +202,7 @@ class IterativeDiv(_Iterative):
                     divisor.eq(Mux(left_b, divisor << 1, divisor)),
                 ]
                 sync += room.eq(
-                    room + Cat(left_a ^ left_b, (left_a & ~left_b).replicate(f.exponent + 2)).as_signed()
+                    room + Cat(left_a ^ left_b, (left_a & ~left_b).replicate(bits - 1)).as_signed()
                 )
             with m.Elif(~stopped):
                 sync += rest.eq(Mux(trial[-1], rest, trial) << 1)
@@ -216,7 +217,10 @@ class IterativeDiv(_Iterative):
 
 
 class IterativeSqrt(_Iterative):
-    """``sqrt(a)``, correctly rounded: restoring square root, one bit in a cycle."""
+    """``sqrt(a)``, correctly rounded: restoring square root, one bit in a cycle.
+
+    A subnormal root stops earlier, so that it needs no shift: the exponent counts down to the smallest subnormal.
+    """
 
     operation = "sqrt"
     operands = ("a",)
@@ -243,7 +247,12 @@ class IterativeSqrt(_Iterative):
         rest = Signal(n + 3, reset_less=True)
         radicand = Signal(n + 1, reset_less=True)
         root = Signal(n + 1, reset_less=True)
-        power = Signal(Value.cast(Const(0, f.exponent + 2).as_signed()).shape(), reset_less=True)
+        # Where roots can be subnormal, twice the bits that are still possible above the smallest subnormal.
+        counts = self.subnormals and f.most_root_places > 0
+        shift = 2 * (f.bias + n) if counts else 0
+        bits = f.exponent + 2 + counts * n.bit_length()
+        power = Signal(signed(bits), reset_less=True)
+        stopped = root[-1] | ~power[1:].any() if counts else root[-1]
         # Two bits of the radicand at a time; an odd exponent takes them one place further to the left.
         doubled = Mux(power[0], radicand, radicand >> 1)
         first = Signal(reset_less=True)
@@ -255,15 +264,17 @@ class IterativeSqrt(_Iterative):
         with m.If(self.en):
             with m.If(self.start):
                 sync += [rest.eq(0), radicand.eq(Cat(Const(0, 1), x.significand)), root.eq(0), first.eq(1)]
-                sync += power.eq(x.exponent - f.bias)
+                sync += power.eq(x.exponent - f.bias + shift)
             with m.Elif(normalizing), m.If(~radicand[-1]):
                 sync += [radicand.eq(radicand << 1), power.eq(power - 1)]
-            with m.Elif(~root[-1]):
+            with m.Elif(~stopped):
                 sync += rest.eq(Mux(trial[-1], shifted, trial))
+                if counts:
+                    sync += power.eq(power - 2)
                 sync += root.eq(Cat(~trial[-1], root))
                 sync += [radicand.eq(source << 2), first.eq(0)]
         return held | {
-            "exponent": ((power >> 1) + f.bias).as_signed(),
+            "exponent": ((power >> 1) + (1 if counts else f.bias)).as_signed(),
             "significand": root[1:],
             "guard": root[0],
             "sticky": rest.any(),

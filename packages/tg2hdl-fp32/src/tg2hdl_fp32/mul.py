@@ -117,7 +117,9 @@ class Mul(Core):
         # Exponent of a hidden bit at the top of the product; `room` is how far it is above the smallest.
         p.exponent = (p.exponent_sum - (fmt.bias - 1)).as_signed()
         if self.subnormals:
-            p.room = (p.exponent_sum - fmt.bias).as_signed()
+            room = (p.exponent_sum - fmt.bias).as_signed()
+            # A long significand is shifted by more than the few exponents of a small field differ.
+            p.room = Cat(room, room[-1].replicate(max(reach + 1 - len(room), 0))).as_signed()
             p.leading = join_chunks(p, "leading", n)
         p.delay(max(add_delay(fmt.exponent + 2), lut_delay(2.5)))
         p.cut()

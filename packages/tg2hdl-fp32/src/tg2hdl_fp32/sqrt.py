@@ -11,6 +11,7 @@ from .logic_table import select
 from .normalizing import normalize_unpacked
 from .pipeline import Pipeline
 from .rounding import round_and_pack
+from .shifting import shift_right_sticky
 from .timing import add_delay, lut_delay, reduce_delay
 from .unpacked import unpack
 
@@ -73,6 +74,8 @@ class Sqrt(Core):
         p.cut()
         p.sticky = p.unequal.any()
         p.delay(reduce_delay(len(p.unequal)))
+        if f.most_root_places and self.subnormals:
+            self._denormalize(p)
         round_and_pack(
             p,
             f,
@@ -88,6 +91,16 @@ class Sqrt(Core):
             flags=self.has_flags,
             subnormals=self.subnormals,
         )
+
+    def _denormalize(self, p: Pipeline) -> None:
+        """Shift a root below the smallest normal number to its place."""
+        p.drop = Mux(p.exponent < 1, 1 - p.exponent, 0)[: self.format.most_root_places.bit_length()]
+        p.exponent = Mux(p.exponent < 1, 1, p.exponent).as_signed()
+        p.delay(add_delay(self.format.exponent + 2))
+        p.cut()
+        p.root, p.sticky = shift_right_sticky(p, p.root, p.drop, sticky=p.sticky)
+        p.delay(lut_delay(len(p.drop)))
+        p.cut()
 
     def _begin(self, p: Pipeline, padded: Value) -> None:
         """Find the first bits of the root: three, or one in formats of two or three bits."""

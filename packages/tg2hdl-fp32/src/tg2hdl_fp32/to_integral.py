@@ -52,12 +52,15 @@ class RoundToIntegral(Core):
         p.delay(lut_delay(2))
         p.cut()
         p.rounded = (p.filled + p.up)[: fmt.width - 1]
+        # Without infinities a largest number that is not an integer rounds up to NaN.
+        p.beyond = p.filled.all() & p.up if fmt.finite and fmt.emax < n else Const(0)
         p.delay(add_delay(fmt.width - 1))
         p.cut()
         whole = p.rounded & ~Cat(p.below[:n], Const(0, fmt.exponent))
         small = p.below[n]
-        body = Mux(p.x_nan, fmt.nan, Mux(small, Mux(p.up, fmt.one, 0), whole))
-        p.result = Cat(body[: fmt.width - 1], p.sign & ~p.x_nan)
+        to_nan = p.x_nan | p.beyond
+        body = Mux(to_nan, fmt.nan, Mux(small, Mux(p.up, fmt.one, 0), whole))
+        p.result = Cat(body[: fmt.width - 1], p.sign & ~to_nan)
         p.delay(lut_delay(2))
         if self.has_flags:
             p.flags = Cat(p.inexact, Const(0, 3), p.x_signaling)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tg2hdl_ir.tensors import ROUNDINGS, Quantizer
 from tg2hdl_quant.graph.staircase import fit_staircase
 
 
@@ -52,3 +53,27 @@ def test_a_range_without_a_step_is_one_code():
     found = fit_staircase(np.array([0.01], np.float32), 100, 140, -128, 127)
     assert found is not None
     assert set(codes_of(found, 0, np.arange(100, 141)).tolist()) == {1}
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_other_roundings_are_proven_for_every_sum(rounding):
+    rng = np.random.default_rng(4)
+    # Rounding toward zero or away from it is a line on one side of zero only.
+    least = -(1 << 15) if rounding in ("floor", "ceil") else 0
+    sums, fitted = np.arange(least, 1 << 15), 0
+    for _ in range(12):
+        q = Quantizer(np.float32(rng.uniform(0.5, 2)), np.array(rng.integers(0, 6)), -128, 127, rounding)
+        scales = rng.uniform(1e-3, 1e-2, 4).astype(np.float32)
+
+        def codes(total, scale, q=q):
+            return q.codes(total.astype(np.float32) * np.float32(scale))
+
+        limits = (int(sums[0]), int(sums[-1]), -128, 127)
+        found = fit_staircase(scales, *limits, rounded=codes, slope=1 / float(q.scale))
+        if found is None:
+            continue
+        fitted += 1
+        for scale, factor, added in zip(scales, found.factor, found.added, strict=True):
+            got = np.clip((sums * factor + added) >> found.shift, -128, 127)
+            np.testing.assert_array_equal(got, codes(sums, scale))
+    assert fitted >= 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 
-__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "Quantizer", "TensorGraph", "TensorNode"]
+__all__ = ["ELEMENTWISE", "MOVEMENT", "ROUNDINGS", "GraphBuilder", "Quantizer", "TensorGraph", "TensorNode"]
 
 MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
 """Operations that place elements without changing them; ``pad`` adds zeros."""
@@ -47,6 +48,17 @@ ELEMENTWISE = frozenset(
 """Operations on elements; operands broadcast as in numpy."""
 
 
+ROUNDINGS: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "down": np.trunc,
+    "up": lambda x: np.copysign(np.ceil(np.abs(x)), x),
+    "half_up": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
+    "half_down": lambda x: np.copysign(np.ceil(np.abs(x) - np.float32(0.5)), x),
+}
+"""Roundings that are not half to even; ``down`` is toward zero, and halves are rounded away from it or toward it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Quantizer:
     """Codes of real numbers: ``clip(rint(x / scale) + zero, low, high)``, rounded half to even, divided in float32.
@@ -59,16 +71,25 @@ class Quantizer:
         Code of zero; broadcasts against the tensor.
     low, high : int
         Smallest and largest code.
+    rounding : str
+        ``half_even``; or one of `ROUNDINGS` for codes ``round(clip(x / scale + zero, low, high))``, as QONNX has them.
     """
 
     scale: npt.NDArray[np.float32]
     zero: npt.NDArray[np.int64]
     low: int
     high: int
+    rounding: str = "half_even"
 
     def codes(self, x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Codes of numbers, in float64."""
-        steps = np.rint(np.asarray(x, np.float32) / self.scale).astype(np.float64)
+        quotient = np.asarray(x, np.float32) / self.scale
+        if self.rounding != "half_even":
+            limited = np.clip(
+                quotient + self.zero.astype(np.float32), np.float32(self.low), np.float32(self.high)
+            )
+            return ROUNDINGS[self.rounding](limited).astype(np.float64)
+        steps = np.rint(quotient).astype(np.float64)
         return np.asarray(np.clip(steps + self.zero, self.low, self.high))
 
     def values(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

@@ -64,13 +64,17 @@ class FloatPart:
         return self._known[number]
 
     def quantized(self, source: int, q: Quantizer, dtype: DType, name: str) -> int:
-        """Codes by float arithmetic: a division, a rounding half to even, a saturation."""
+        """Codes by float arithmetic: a division, a rounding, a saturation."""
         self._named(name)
         build = self._builder
         number = self.node(source)
         if build.nodes[number].dtype != _F32:
             number = build.cast(number, _F32)
         steps = self._op("FDIV", number, build.const(q.scale, _F32))
+        if q.rounding != "half_even":
+            limited = self._op("ADD", steps, build.const(q.zero, _F32)) if np.any(q.zero) else steps
+            limited = self._clipped(limited, np.asarray(q.low), np.asarray(q.high))
+            return build.cast(self._rounded(limited, q.rounding), dtype)
         steps = self._clipped(steps, q.low - q.zero - 1, q.high - q.zero + 1)
         whole = self._op("TRUNC", steps)
         rest = self._op("SUB", steps, whole)
@@ -87,6 +91,29 @@ class FloatPart:
         coded = self._op("ADD", rounded, build.const(q.zero, _F32))
         coded = self._clipped(coded, np.asarray(q.low), np.asarray(q.high))
         return build.cast(coded, dtype)
+
+    def _rounded(self, number: int, rounding: str) -> int:
+        """Whole numbers by one of `ROUNDINGS`, of numbers that are small enough to convert."""
+        build = self._builder
+        zero, one, half = (build.const(c, _F32) for c in (0.0, 1.0, 0.5))
+        minus = self._op("NEG", one)
+        if rounding.startswith("half"):
+            size = self._op("MAX", number, self._op("NEG", number))
+            if rounding == "half_up":
+                size = self._op("TRUNC", self._op("ADD", size, half))
+            else:  # The smallest whole number from size - 1/2 on.
+                size = self._op("ADD", size, self._op("NEG", half))
+                size = self._op("MAX", self._rounded(size, "ceil"), zero)
+            return self._op("WHERE", self._compare("CMPLT", number, zero), self._op("NEG", size), size)
+        whole = self._op("TRUNC", number)
+        rest = self._op("SUB", number, whole)
+        if rounding in ("ceil", "up"):
+            step = self._op("WHERE", self._compare("CMPLT", zero, rest), one, zero)
+            whole = self._op("ADD", whole, step)
+        if rounding in ("floor", "up"):
+            step = self._op("WHERE", self._compare("CMPLT", rest, zero), minus, zero)
+            whole = self._op("ADD", whole, step)
+        return whole
 
     def to_integers(self, number: int) -> int:
         """A comparison or conversion of float tensors."""

@@ -8,7 +8,9 @@ Ties that go to even, and products that float32 rounds to a tie, can make it imp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy.typing as npt
 __all__ = ["Staircase", "fit_staircase", "rounded_product", "roundest"]
 
 Array = npt.NDArray[Any]
+Rounded = Callable[[Array, Any], Array]
 _WIDEST = 26
 """Widest multiplier that is tried (bits); float32 itself has 24."""
 
@@ -44,7 +47,15 @@ def rounded_product(total: Array, multiplier: Array, offset: float = 0.0) -> Arr
 
 
 def fit_staircase(
-    multipliers: Array, low: int, high: int, first: int, last: int, offset: float = 0.0
+    multipliers: Array,
+    low: int,
+    high: int,
+    first: int,
+    last: int,
+    offset: float = 0.0,
+    *,
+    rounded: Rounded | None = None,
+    slope: float = 1.0,
 ) -> Staircase | None:
     """The smallest shift for which all channels have a multiplier; None where a channel has none.
 
@@ -58,22 +69,28 @@ def fit_staircase(
         Results beyond them are clipped.
     offset : float
         Added before the rounding.
+    rounded : callable, optional
+        What is computed of sums and a multiplier, never falling with the sum; `rounded_product` unless given.
+    slope : float
+        How many codes a sum times its multiplier is.
     """
+    if rounded is None:
+        rounded = partial(rounded_product, offset=offset)
     channels = np.unique(np.asarray(multipliers, np.float32).reshape(-1))
-    proofs = [_conditions(m, low, high, first, last, offset) for m in channels]
-    widest = min(_WIDEST - int(np.floor(np.log2(float(channels.max())))), 46)
+    proofs = [_conditions(m, low, high, first, last, rounded) for m in channels]
+    widest = min(_WIDEST - int(np.floor(np.log2(float(channels.max()) * slope))), 46)
     shift = 0
     while True:
         # A finer shift keeps what a coarser one allows, so one pass over the channels almost always does.
         start = shift
         for multiplier, proof in zip(channels, proofs, strict=True):
-            while shift <= widest and _fit(float(multiplier), proof, shift) is None:
+            while shift <= widest and _fit(float(multiplier) * slope, proof, shift) is None:
                 shift += 1
         if shift > widest:
             return None
         if shift == start:
             break
-    pairs = [_fit(float(m), p, shift) for m, p in zip(channels, proofs, strict=True)]
+    pairs = [_fit(float(m) * slope, p, shift) for m, p in zip(channels, proofs, strict=True)]
     place = np.searchsorted(channels, np.asarray(multipliers, np.float32))
     factors, added = (np.array([p[n] for p in pairs if p is not None], np.int64) for n in (0, 1))
     return Staircase(factors[place], added[place], shift)
@@ -87,18 +104,18 @@ class _Conditions:
     stay: tuple[Array, Array]
 
 
-def _conditions(multiplier: Any, low: int, high: int, first: int, last: int, offset: float) -> _Conditions:
+def _conditions(multiplier: Any, low: int, high: int, first: int, last: int, rounded: Rounded) -> _Conditions:
     codes = np.arange(first + 1, last + 1)
     below = np.full(len(codes), low, np.int64)
     above = np.full(len(codes), high + 1, np.int64)
     while np.any(below < above):
         middle = (below + above) // 2
-        reached = rounded_product(middle, multiplier, offset) >= codes
+        reached = rounded(middle, multiplier) >= codes
         above = np.where(reached, middle, above)
         below = np.where(reached, below, middle + 1)
     inside = (above > low) & (above <= high)
     reach, stay = (above[inside], codes[inside]), (above[inside] - 1, codes[inside])
-    ends = rounded_product(np.array([low, high]), multiplier, offset)
+    ends = rounded(np.array([low, high]), multiplier)
     if ends[0] > first:
         reach = (np.append(reach[0], low), np.append(reach[1], min(int(ends[0]), last)))
     if ends[1] < last:

@@ -13,7 +13,7 @@ from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
 from tg2hdl_quant.imported.inputs import input_quantizers
-from tg2hdl_quant.imported.requantize import by_table, to_codes
+from tg2hdl_quant.imported.requantize import by_steps, by_table, to_codes
 from tg2hdl_quant.imported.sums import Sums
 
 __all__ = ["ImportLowering"]
@@ -159,9 +159,16 @@ class ImportLowering:
         if total is None:
             self.how.append(Requantization(name, "float"))
             return self._in_floats(number)
-        made, how = to_codes(self.builder, total, quantizer, low, high, name)
-        self.how.append(how)
-        return made
+        found = (
+            to_codes(self.builder, total, quantizer, low, high, name)
+            if quantizer.rounding == "half_even"
+            else by_steps(self.builder, total, quantizer, low, high, name)
+        )
+        if found is None:
+            self.how.append(Requantization(name, "float"))
+            return self._in_floats(number)
+        self.how.append(found[1])
+        return found[0]
 
     def _tabulated(self, number: int) -> int | None:
         """Integers made of floats, as codes of another rounding are, by a table; None where it would be too long."""
@@ -174,7 +181,10 @@ class ImportLowering:
 
     def _in_floats(self, number: int) -> int:
         node = self.graph.nodes[number]
-        made = self.floats.quantized(node.sources[0], node.arg, node.dtype, node.label or node.op)
+        name = node.label or node.op
+        if node.arg.rounding != "half_even":
+            name += f" (its codes are rounded by {node.arg.rounding.upper()})"
+        made = self.floats.quantized(node.sources[0], node.arg, node.dtype, name)
         return self.builder.set_bounds(made, node.arg.low, node.arg.high)
 
     def _moved_input(self, number: int) -> int | None:

@@ -15,11 +15,11 @@ from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import clip_to, requantize
-from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product, roundest
+from tg2hdl_quant.graph.staircase import Staircase, fit_staircase, rounded_product, roundest
 from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 from tg2hdl_quant.imported.builder import IntegerBuilder
 
-__all__ = ["by_table", "to_codes"]
+__all__ = ["by_steps", "by_table", "to_codes"]
 
 Array = npt.NDArray[Any]
 _COMPARED = 1 << 17
@@ -70,6 +70,59 @@ def by_table(
     return builder.set_bounds(made, low, high), Requantization(name, "table", bits, 0.0)
 
 
+def by_steps(
+    builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
+) -> tuple[int, Requantization] | None:
+    """Codes of a sum that are not rounded half to even, proven for every sum; None where there is no such form.
+
+    Parameters
+    ----------
+    quantizer : Quantizer
+        With one scale and zero point.
+    """
+    if len(total.terms) != 1 or not np.all(total.terms[0].scale > 0):
+        return None
+    steps = total.offset / total.terms[0].scale
+    # A bias in float32 is a whole number of steps as far as its 24 bits tell.
+    if np.any(np.abs(steps - np.rint(steps)) > np.maximum(1e-4, np.abs(steps) * 2.0**-23)):
+        return None
+    node = builder.plus(total.terms[0].node, np.rint(steps).astype(np.int64), f"layer {name}", narrowest=32)
+    term = builder.value(node, compact(total.terms[0].scale))
+
+    def codes(sums: Array, scale: Array) -> Array:
+        return quantizer.codes(sums.astype(np.float32) * np.asarray(scale, np.float32))
+
+    if term.high - term.low < 1 << 10 and term.scale.size == 1:
+        entries = np.clip(codes(np.arange(term.low, term.high + 1), term.scale), low, high)
+        return by_table(builder, term, entries.astype(np.int64), low, high, name)
+    slope = 1 / float(quantizer.scale.reshape(()))
+    scales = term.scale.astype(np.float32)
+    found = fit_staircase(scales, term.low, term.high, low, high, rounded=codes, slope=slope)
+    if found is None:
+        return None
+    number, bits = _by_staircase(builder, term, found, 0, low, high)
+    number = builder.cast(number, _type(low, high))
+    if builder.nodes[number].shape != total.shape:
+        number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
+    return builder.set_bounds(number, low, high), Requantization(name, "multiplier", bits)
+
+
+def _by_staircase(
+    builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
+) -> tuple[int, int]:
+    """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor."""
+    added = found.added + (zero << found.shift)
+    reach = term.reach * int(found.factor.max()) + int(np.abs(added).max())
+    dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
+    number = builder.cast(term.node, dtype)
+    factor = builder.cast(builder.const(compact(found.factor), DType.INT32), dtype)
+    number = builder.elementwise("MUL", number, factor, dtype=dtype)
+    number = builder.elementwise("ADD", number, builder.const(compact(added), dtype), dtype=dtype)
+    number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
+    number = clip_to(builder, number, low, high, (reach >> found.shift) + 1)
+    return number, int(found.factor.max()).bit_length()
+
+
 def _type(low: int, high: int) -> DType:
     dtype = integer_type(low, high)
     assert dtype is not None
@@ -111,16 +164,7 @@ def _single(
         return builder.plus(number, np.array(zero), where), Requantization(name, "shift")
     found = fit_staircase(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
     if found is not None:
-        added = found.added + (zero << found.shift)
-        reach = term.reach * int(found.factor.max()) + int(np.abs(added).max())
-        dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
-        number = builder.cast(term.node, dtype)
-        factor = builder.cast(builder.const(compact(found.factor), DType.INT32), dtype)
-        number = builder.elementwise("MUL", number, factor, dtype=dtype)
-        number = builder.elementwise("ADD", number, builder.const(compact(added), dtype), dtype=dtype)
-        number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
-        bits = int(found.factor.max()).bit_length()
-        number = clip_to(builder, number, low, high, (reach >> found.shift) + 1)
+        number, bits = _by_staircase(builder, term, found, zero, low, high)
         return number, Requantization(name, "multiplier", bits)
     if term.high - term.low < 1 << 10 and multiplier.size == 1:
         codes = rounded_product(np.arange(term.low, term.high + 1), multiplier, offset / scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
     factor, zero = scalar(node, 1, scale), scalar(node, 2, zero_point)
     steps = divide(x, factor) + zero
     if width == 1 and node.attribute("signed", 1):
-        low, high, mode = -1, 1, "the sign"  # As qonnx: there is no zero among signed codes of one bit.
+        low, high, mode = -1, 1, ""  # As qonnx, only the sign counts: there is no zero.
         rounded = _sign(steps)
     else:
         rounded = _ROUNDINGS[mode](steps.clamp(low, high))
@@ -105,10 +106,9 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
         return _values(node, rounded, zero, factor, None)
     codes = rounded.cast(_type(low, high))
     quantizer = _known(node, node.known(1), node.known(2), low, high)
-    if quantizer is not None and mode in ("ROUND", "HALF_EVEN"):
-        declare_codes(codes, x, quantizer, node.name)
-    elif quantizer is not None and node.known(0) is None:
-        node.stays_float(f"its codes are rounded by {mode}")
+    if quantizer is not None and mode in _ROUNDINGS:
+        named = {"ROUND": "half_even", "ROUND_TO_ZERO": "down"}.get(mode, mode.lower())
+        declare_codes(codes, x, replace(quantizer, rounding=named), node.name)
     return _values(node, codes, zero, factor, quantizer)
 
 

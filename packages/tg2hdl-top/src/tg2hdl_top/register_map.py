@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +127,8 @@ class RegisterMap:
                     f"run-time variable {variable.name!r} has more than 32 bits",
                     hint='use the port "native"',
                 )
-            text = f"run-time variable {variable.name}, {variable.low} to {variable.high}"
+            name = _markdown(variable.name)
+            text = f"run-time variable {name}, {variable.low} to {variable.high}"
             found.append(Register(f"VARIABLE_{variable.name}", _VARIABLES + _WORD * n, "rw", text))
         return tuple(found)
 
@@ -209,14 +213,17 @@ class RegisterMap:
         """The map as a page in Markdown."""
         shape = self.serves
         lines = [
-            f"# Registers of {shape.program}",
+            f"# Registers of {_markdown(shape.program)}",
             "",
             f"Identity `{shape.identity}`, {len(shape.order)} kernels, at most {shape.cycles:,} clock cycles. "
             "Addresses count bytes; every access is a word of 32 bits, little-endian.",
             "",
             "| address | name | access | meaning |",
             "|---|---|---|---|",
-            *(f"| 0x{r.address:04x} | {r.name} | {r.access} | {r.description} |" for r in self.registers),
+            *(
+                f"| 0x{r.address:04x} | {_markdown(r.name)} | {r.access} | {r.description} |"
+                for r in self.registers
+            ),
             f"| 0x{self.description_address:04x} | | r | description: {len(self.description())} bytes of JSON |",
             "",
             "## Buffers",
@@ -232,7 +239,8 @@ class RegisterMap:
             access, size = "r" * b.reads + "w" * b.writes, 4 * w.words
             form = "x".join(map(str, b.shape)) or "1"
             lines.append(
-                f"| 0x{w.address:04x} | {size} | {b.title} | {b.role} | {b.dtype.numpy().name} | {form} | {access} |"
+                f"| 0x{w.address:04x} | {size} | {_markdown(b.title)} | {b.role} | {b.dtype.numpy().name} | {form} "
+                f"| {access} |"
             )
         lines += ["", "## Codes of refused accesses", "", "| code | meaning |", "|---|---|"]
         lines += [f"| {code} | {text} |" for code, text in enumerate(Access.MEANING)]
@@ -249,11 +257,13 @@ class RegisterMap:
             f"#define TG2HDL_ID 0x{self.serves.identity or '0'}ULL",
             f"#define TG2HDL_MAX_CYCLES {self.serves.cycles}u",
             "",
-            *(f"#define TG2HDL_{_macro(r.name)} 0x{r.address:04x}u" for r in self.registers),
+            *(
+                f"#define TG2HDL_{name} 0x{r.address:04x}u"
+                for name, r in zip(_macros([r.name for r in self.registers]), self.registers, strict=True)
+            ),
             "",
         ]
-        for w in self.windows:
-            name = _macro(w.buffer.name)
+        for name, w in zip(_macros([w.buffer.name for w in self.windows]), self.windows, strict=True):
             lines += [
                 f"/* {_plain(w.buffer.title)}: {w.buffer.role}, {w.buffer.dtype.numpy().name} {w.buffer.shape} */",
                 f"#define TG2HDL_BUFFER_{name}_ADDRESS 0x{w.address:04x}u",
@@ -289,12 +299,34 @@ def element_bytes(buffer: HostBuffer) -> int:
     return _power(-(-buffer.dtype.bit_width // 8))
 
 
-def _macro(name: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in name).upper()
+def _macros(names: Sequence[str]) -> list[str]:
+    """Parts of C identifiers, each its own: names that differ in case or signs alone get a number."""
+    found: list[str] = []
+    for name in names:
+        plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name).upper()
+        macro, number = plain, 1
+        while macro in found:
+            number += 1
+            macro = f"{plain}_{number}"
+        found.append(macro)
+    return found
 
 
 def _plain(text: str) -> str:
-    return text.replace("*/", "* /")
+    """Text for a comment in C, which it neither ends nor begins."""
+    return _line(text).replace("*/", "* /").replace("/*", "/ *")
+
+
+def _markdown(text: str) -> str:
+    """Text for a cell of a table in Markdown, where it is neither markup nor HTML."""
+    if re.fullmatch(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", text, re.ASCII):
+        return text
+    escaped = re.sub(r"([\\`*_{}\[\]()#+!|~$@-])", r"\\\1", _line(text))
+    return html.escape(escaped, quote=False)
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _power(value: int) -> int:

@@ -59,7 +59,7 @@ def write_testbenches(accelerator: CompiledModel, folder: Path, label: str, runs
     cocotb = (files("tg2hdl.testbench") / "cocotb_bench.py.in").read_text()
     contents = {
         ".v": verilog_testbench(vectors),
-        ".py": cocotb.replace("NAME", base.name).replace("DESIGN", label),
+        ".py": cocotb.replace("NAME", base.name).replace("DESIGN", json.dumps(label)[1:-1]),
         ".json": json.dumps(vectors) + "\n",
     }
     return write_files(folder, {base.with_suffix(suffix).name: text for suffix, text in contents.items()})

@@ -275,10 +275,11 @@ def quantized_models(folder: Path) -> Kind:
         made = tg2hdl.compile(model, *inputs)
         integers = model.quantize_input(*inputs)
         found, right = made.golden(*integers, codes=True), model.reference(*integers)
-        parts = zip(
-            found if isinstance(found, tuple) else (found,), right if isinstance(right, tuple) else (right,)
+        found, right = (part if isinstance(part, tuple | list) else (part,) for part in (found, right))
+        return all(
+            np.array_equal(np.asarray(a).reshape(-1), np.asarray(b).reshape(-1))
+            for a, b in zip(found, right, strict=True)
         )
-        return all(np.array_equal(np.asarray(a).reshape(-1), np.asarray(b).reshape(-1)) for a, b in parts)
 
     return Kind(path.read_bytes(), use, of_npz, of_npz)
 
@@ -496,7 +497,7 @@ example_inputs = (np.ones((1, 4), np.float32),)
 def arguments(folder: Path, suffix: str, right: bytes, *options: str) -> Kind:
     """A file that a command takes; its results are compared by the command itself."""
     source, path = folder / "m.py", folder / f"data{suffix}"
-    source.write_text(SMALL if options[0] == "simulate" else MODEL)
+    source.write_text(MODEL if options[0] == "quantize" else SMALL)
 
     def use(raw: bytes) -> bool:
         path.write_bytes(raw)
@@ -509,7 +510,14 @@ def arguments(folder: Path, suffix: str, right: bytes, *options: str) -> Kind:
             sys.stdout, sys.stderr = before
         return True
 
-    return Kind(right, use, of_npz if suffix == ".npz" else of_npy)
+    return Kind(right, use, {".npz": of_npz, ".npy": of_npy, ".json": of_json}[suffix])
+
+
+def reports(folder: Path) -> Kind:
+    made = tg2hdl.compile(lambda x: x * 2 + 1, np.ones((1, 4), np.int32), name="m")
+    _, figures = made.report().save(folder / "earlier.html")
+    options = ("report", "--against", "FILE", "-o", str(folder / "r.html"))
+    return arguments(folder, ".json", figures.read_bytes(), *options)
 
 
 def npy(value: np.ndarray) -> bytes:
@@ -535,6 +543,7 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
     "TASM": tasm,
     "TPU configuration": configurations,
     "kernel (text)": kernels,
+    "report --against": reports,
     "simulate --data": lambda f: arguments(
         f, ".npy", npy(np.ones((1, 4), np.int32)), "simulate", "--engine", "amaranth", "--data", "FILE"
     ),

@@ -13,6 +13,7 @@ from tg2hdl.hdl_files import design_text, module_name, verilog_text, write_text
 from tg2hdl.netlist_text import NetlistText
 from tg2hdl.progress import shows_progress
 from tg2hdl.results import SimulationResult
+from tg2hdl_ir.turns import in_turn
 
 if TYPE_CHECKING:
     from tg2hdl.report import Report
@@ -169,6 +170,7 @@ class Accelerator(CompiledModel):
 
     # Files
 
+    @in_turn
     @shows_progress("writing Verilog of")
     def verilog(
         self, path: str | PathLike[str] | None = None, *, memories: str | PathLike[str] | None = None
@@ -183,6 +185,7 @@ class Accelerator(CompiledModel):
         """
         return write_text(verilog_text(self._netlist, memories), path)
 
+    @in_turn
     @shows_progress("writing RTLIL of")
     def rtlil(self, path: str | PathLike[str] | None = None) -> str:
         """RTLIL of the design, for Yosys; written to `path` when given."""

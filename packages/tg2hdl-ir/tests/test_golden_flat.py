@@ -7,6 +7,7 @@ import pytest
 
 from tg2hdl_ir import evaluate, parse_kernel
 from tg2hdl_ir.analysis.dependence import Dependence
+from tg2hdl_ir.golden.interchange import interchanged
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.testing.reference import interpret
 from tg2hdl_ir.testing.samples import conv3x3, matmul, padded_sum, row_max
@@ -87,3 +88,130 @@ def test_a_mask_that_also_selects_the_old_value_is_none():
     assert parallel(kernel) == []
     buffers = {1: np.arange(12, dtype=np.int32)}
     np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])
+
+
+CLEARED = """kernel cleared
+  b0: int32[6] output
+  b1: int32[24]
+  r0: int32
+RANGE i0 < 3 loop
+RANGE i1 < 2 reduce
+RANGE i2 < 4 reduce
+%0 = GET int32 r0
+%1 = mulacc int32 i0, 2:int32, i1
+%2 = mulacc int32 %1, 4:int32, i2
+%3 = LOAD int32 b1[%2]
+%4 = add int32 %0, %3
+%5 = eq bool i1, {last}:int32
+%6 = eq bool i2, 3:int32
+%7 = and bool %5, %6
+%8 = where int32 {when}, {zero}:int32, %4
+SET r0 = %8{gate}
+STORE int32 b0[i0] = %4 if %7
+END i2
+END i1
+{after}END i0
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "axes"),
+    [
+        ({}, [0]),
+        ({"gate": " if %9", "when": "%7"}, [0]),
+        ({"last": 0}, []),
+        ({"zero": 5}, []),
+        ({"when": "%5"}, []),
+        ({"when": "%6"}, [0]),
+        ({"gate": " if %6"}, []),
+        ({"after": "SET r0 = 3:int32\n"}, []),
+    ],
+)
+def test_what_is_cleared_in_the_last_step_starts_anew(parts, axes):
+    text = CLEARED.format(**{"last": 1, "when": "%7", "zero": 0, "gate": "", "after": ""} | parts)
+    if "%9" in text:
+        text = text.replace("SET r0", "%10 = lt bool %3, 90:int32\n%9 = or bool %10, %7\nSET r0")
+    kernel = parse_kernel(text)
+    assert parallel(kernel) == axes
+    buffers = {1: np.arange(24, dtype=np.int32) ** 2 % 101}
+    np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])
+
+
+TURNS = """kernel turns
+  b0: int32[40] output
+  b1: int32[40]
+  r0: int32[4]
+  r1: int32
+RANGE i0 < 3 loop
+RANGE i1 < 5 reduce
+RANGE i2 < 4 loop
+%0 = GET int32 r0[{index}]
+%1 = eq bool i1, 0:int32
+%2 = where int32 %1, {start}, %0
+%3 = mulacc int32 i1, 7:int32, i2
+%4 = LOAD int32 {source}[%3]
+{other}%5 = sub int32 %4, %2
+SET r0[i2] = %5
+%6 = mulacc int32 i0, {stride}:int32, i2
+STORE int32 b0[%6] = %5{gate}
+END i2
+END i1
+END i0
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "moves"),
+    [
+        ({}, True),
+        ({"gate": " if %1"}, True),
+        ({"stride": 3}, False),
+        ({"index": "i1"}, False),
+        ({"start": "%0"}, False),
+        ({"source": "b0"}, False),
+        ({"other": "%7 = GET int32 r1\n%8 = add int32 %7, %4\nSET r1 = %8\n", "start": "%8"}, False),
+        ({"other": "SET r1 = %4\n%7 = GET int32 r1\n"}, True),
+    ],
+)
+def test_turns_run_at_once_where_the_order_does_not_matter(parts, moves):
+    text = TURNS.format(
+        **{"index": "i2", "start": "0:int32", "source": "b1", "other": "", "stride": 4, "gate": ""} | parts
+    )
+    if parts.get("start") == "%8":
+        text = text.replace("%2 = where int32 %1, %8, %0\n", "").replace(
+            "%5 = sub", "%2 = where int32 %1, %8, %0\n%5 = sub"
+        )
+    kernel = parse_kernel(
+        text.replace("r0: int32[4]", "r0: int32[5]") if parts.get("index") == "i1" else text
+    )
+    made, _ = interchanged(kernel, {0: 3, 1: 5, 2: 4})
+    assert [loop.counter.axis for loop in made.loop_tree.walk() if loop.counter] == (
+        [2, 0, 1] if moves else [0, 1, 2]
+    )
+    buffers = {0: np.arange(40, dtype=np.int32), 1: np.arange(40, dtype=np.int32) ** 2 % 101}
+    np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_places_that_meet(seed):
+    rng = np.random.default_rng(seed)
+    counts, coefficients = rng.integers(2, 5, 3), rng.integers(1, 12, 3)
+    offsets = [0, *rng.integers(0, 20, rng.integers(0, 3))]
+    stores = "".join(
+        f"%{n + 2} = add int32 %1, {c}:int32\nSTORE int32 b0[%{n + 2}] = i0\n" for n, c in enumerate(offsets)
+    )
+    loops = "".join(f"RANGE i{n} < {c} loop\n" for n, c in enumerate(counts))
+    kernel = parse_kernel(
+        f"kernel places\n  b0: int32[200] output\n{loops}%7 = mul int32 i0, {coefficients[0]}:int32\n"
+        f"%0 = mulacc int32 i1, {coefficients[1]}:int32, %7\n%1 = mulacc int32 i2, {coefficients[2]}:int32, %0\n{stores}"
+        + "".join(f"END i{n}\n" for n in (2, 1, 0))
+    )
+    grids = np.indices(counts).reshape(3, -1)
+    places = coefficients @ grids + np.array(offsets)[:, None]
+    found = dependence(kernel)
+    for loop in kernel.loop_tree.walk():
+        if loop.counter:
+            touched = [set(places[:, grids[loop.counter.axis] == n].ravel()) for n in range(loop.bound)]
+            if loop.counter.axis == 0:
+                assert found.separate(loop) == (sum(map(len, touched)) == len(set().union(*touched)))
+    np.testing.assert_array_equal(evaluate(kernel, {})[0], interpret(kernel, {})[0])

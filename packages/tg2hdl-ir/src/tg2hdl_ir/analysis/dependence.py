@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tg2hdl_ir.analysis.affine import Affine, AffineAnalysis
-from tg2hdl_ir.analysis.guards import first_step, masked_loads
+from tg2hdl_ir.analysis.guards import cleared_registers, first_step, masked_loads
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -62,6 +62,11 @@ class RegisterUse:
     started: set[Guarded] = field(default_factory=set)
 
     @property
+    def fresh(self) -> set[Element]:
+        """Elements that are surely written before they are read."""
+        return self.killed - self.exposed - {e for e, _ in self.masked}
+
+    @property
     def carried(self) -> set[Element]:
         """Elements whose value an iteration may take from the previous one, or pass to the next."""
         read = self.exposed | {e for e, _ in self.masked}
@@ -91,6 +96,7 @@ class Dependence:
         self.accesses: dict[LoopIR, tuple[Access, ...]] = {}
         self.forms = AffineAnalysis()
         self._masks = masked_loads(kernel)
+        self._cleared = cleared_registers(kernel, bounds)
         self._use: dict[LoopIR, RegisterUse] = {}
         self._parallel: dict[LoopIR, bool] = {}
         self.shared: dict[LoopIR, frozenset[int]] = {}
@@ -157,7 +163,9 @@ class Dependence:
         """Add what all iterations of an inner loop do."""
         assert loop.counter is not None, "the root is in no loop"
         inner, axis = self._use[loop], loop.counter.axis
-        for one in inner.exposed:
+        # Such a register is zero before all iterations and after them.
+        cleared = {(reg, 0) for reg in self._cleared.get(axis, ())}
+        for one in inner.exposed - cleared:
             self._read(use, one, frozenset())
         for one, axes in inner.masked:
             # Later steps see what an earlier step has certainly written.
@@ -174,7 +182,7 @@ class Dependence:
             else:
                 use.killed.add(one)
         use.written |= inner.written
-        use.killed |= inner.killed | self._filled(loop)
+        use.killed |= inner.killed | cleared | self._filled(loop)
 
     def _surely_written(self, use: RegisterUse, one: Element) -> bool:
         needed = {one} if one[1] is not None else {(one[0], n) for n in range(self.sizes[one[0]])}
@@ -221,15 +229,23 @@ class Dependence:
         """
         if loop.counter is None or self.bound(loop) <= 1:
             return True
-        touching = [a for a in self.accesses[loop] if isinstance(a.statement, IRBufLoad | IRBufStore)]
-        written = {a.statement.buf_idx for a in touching if isinstance(a.statement, IRBufStore)}
-        for buffer in written:
-            accesses = [a for a in touching if _buffer(a) == buffer]
+        for accesses in self._written(loop):
             if len(accesses) == 1 and self._straight(loop, accesses[0], nest):
                 continue
             if not self._disjoint(loop, [(a, _address(a)) for a in accesses]):
                 return False
         return True
+
+    def separate(self, loop: LoopIR) -> bool:
+        """Whether different iterations surely access different elements of each buffer that the loop writes."""
+        written = self._written(loop)
+        return all(self._disjoint(loop, [(a, _address(a)) for a in accesses]) for accesses in written)
+
+    def _written(self, loop: LoopIR) -> list[list[Access]]:
+        """Accesses to each buffer that a loop writes."""
+        touching = [a for a in self.accesses[loop] if isinstance(a.statement, IRBufLoad | IRBufStore)]
+        written = dict.fromkeys(_buffer(a) for a in touching if isinstance(a.statement, IRBufStore))
+        return [[a for a in touching if _buffer(a) == buffer] for buffer in written]
 
     def _straight(self, loop: LoopIR, access: Access, nest: tuple[LoopIR, ...]) -> bool:
         inner = access.loops[access.loops.index(loop) + 1 :]
@@ -248,14 +264,10 @@ class Dependence:
             return True
         if len({s.inner for s in split}) != 1:
             return False
-        offsets = max(s.const for s in split) - min(s.const for s in split)
-        places = [(own, self.bound(loop)), *((abs(c), n) for c, n in split[0].inner)]
-        reach = offsets
-        for coefficient, count in sorted(places):
-            if coefficient <= reach:
-                return False
-            reach += coefficient * (count - 1)
-        return True
+        consts = {s.const for s in split}
+        steps = [(own, self.bound(loop), True), *((abs(c), n, False) for c, n in split[0].inner)]
+        steps.sort(reverse=True)
+        return not any(_meet(distance, steps) for distance in {abs(a - b) for a in consts for b in consts})
 
     def _split(self, loop: LoopIR, form: Affine, access: Access) -> _Split:
         around = access.loops[access.loops.index(loop) + 1 :]
@@ -269,6 +281,41 @@ class Dependence:
             else:
                 outer.append((id(symbol), coefficient))
         return _Split(own, form.const, tuple(sorted(inner)), tuple(sorted(outer)))
+
+
+def _meet(distance: int, steps: Sequence[tuple[int, int, bool]]) -> bool:
+    """Whether two iterations may access one place, when one starts at a distance from the other.
+
+    Parameters
+    ----------
+    steps : sequence of (int, int, bool)
+        Of each loop the positive coefficient, largest first, the trip count, and whether the iterations must differ.
+    """
+    reach = [0]
+    for coefficient, count, _ in reversed(steps):
+        reach.append(reach[-1] + coefficient * (count - 1))
+    reach.reverse()
+    pending = [(0, distance, False)]
+    for _ in range(_MOST_STEPS):
+        if not pending:
+            return False
+        level, left, differs = pending.pop()
+        if level == len(steps):
+            if differs:
+                return True
+            continue
+        coefficient, count, own = steps[level]
+        # The inner loops bridge what is left: |left - coefficient * turns| <= reach.
+        first = max(-((reach[level + 1] - left) // coefficient), 1 - count)
+        last = min((left + reach[level + 1]) // coefficient, count - 1)
+        pending += [
+            (level + 1, left - coefficient * n, differs or (own and n != 0)) for n in range(first, last + 1)
+        ]
+    return True
+
+
+_MOST_STEPS = 1000
+"""Steps of the search after which two iterations count as ones that may meet."""
 
 
 @dataclass(frozen=True)

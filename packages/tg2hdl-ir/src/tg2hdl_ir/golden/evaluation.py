@@ -180,8 +180,9 @@ class Evaluation:
         gate = None if given is None and inside is None else np.broadcast_to(_both(inside, given), self.shape)
         if store not in self.plan.unique:
             # Of several writes to one place the last in program order counts: the outermost loop must vary slowest.
-            address, value = address.T, value.T
-            gate = None if gate is None else gate.T
+            # Flat arrays, as numpy assigns through arrays of several dimensions in the order of their memory.
+            address, value = address.T.ravel(), value.T.ravel()
+            gate = None if gate is None else gate.T.ravel()
         if gate is not None:
             address, value = address[gate], value[gate]
         if address.size:

@@ -10,6 +10,7 @@ from tg2hdl_ir.analysis.axes import is_injective
 from tg2hdl_ir.analysis.dependence import Dependence
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
 from tg2hdl_ir.errors import IRVerificationError
+from tg2hdl_ir.golden.interchange import interchanged
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -61,7 +62,8 @@ class Plan:
     @classmethod
     def of(cls, kernel: KernelIR, bounds: Mapping[int, int], select: Selector) -> Plan:
         """Analyze a kernel."""
-        plan = cls(kernel, Dependence(kernel, bounds), select)
+        kernel, dependence = interchanged(kernel, bounds)
+        plan = cls(kernel, dependence, select)
         plan._place(kernel.loop_tree, 0)
         plan._measure(kernel.loop_tree)
         plan.dynamic = frozenset(

@@ -124,6 +124,20 @@ def test_the_command_says_what_is_float(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(np.load("out.npz")["y"], runtime(path, x=x, s=s))
 
 
+def test_scales_of_each_run_are_float_and_named(tmp_path: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], name="q"),
+        node("DequantizeLinear", ["q", "s", "z"], "y"),
+    ]
+    path = write(tmp_path / "d.onnx", nodes, [("x", F, (16,))], [("y", F, (16,))], {}, {"": 17})
+    x = RNG.standard_normal(16).astype(F)
+    accelerator = tg2hdl.compile(path)
+    np.testing.assert_allclose(accelerator.golden(x), runtime(path, x=x), rtol=1e-6)
+    assert accelerator.in_float == (
+        "all of it: DynamicQuantizeLinear computes scales from the data of each run",
+    )
+
+
 @pytest.mark.parametrize("codes", [False, True])
 def test_the_command_gives_values_or_codes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: bool

@@ -151,6 +151,9 @@ def _load_onnx(
     model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed, examples=examples)
     if keep_float or not _has_quantizers(model.operators):
         return ModelFile(path, "model", model, model.example_inputs())
+    if "DynamicQuantizeLinear" in model.operators:
+        model.in_float = ("all of it: DynamicQuantizeLinear computes scales from the data of each run",)
+        return ModelFile(path, "model", model, model.example_inputs())
     try:
         quantized = integer_model(model)
     except (InputError, UnsupportedError) as error:
@@ -163,10 +166,18 @@ def _load_onnx(
 
 
 def _has_quantizers(operators: Iterable[str]) -> bool:
-    """Whether a file brings its scales; those that it computes from data stay float operations."""
-    known = ("QuantizeLinear", "DequantizeLinear", "QGemm", "Quant", "IntQuant", "BipolarQuant", "Trunc")
-    found = [o for o in operators if o in known or o.startswith("QLinear")]
-    return bool(found) and "DynamicQuantizeLinear" not in operators
+    """Whether a file has codes."""
+    known = (
+        "DynamicQuantizeLinear",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "QGemm",
+        "Quant",
+        "IntQuant",
+        "BipolarQuant",
+        "Trunc",
+    )
+    return any(o in known or o.startswith("QLinear") for o in operators)
 
 
 def parse_input(text: str) -> np.ndarray:

@@ -86,3 +86,48 @@ def test_kernels_that_stay_whole(old, new):
     text = FUSED.replace(old, new)
     places = list(cut_places(parse_kernel(text)))
     assert [p.registers for p in places] == ([(0,)] if "b4[i0]" in text else [])
+
+
+LOADED_BETWEEN = """\
+kernel two
+  b0 output: fp32[4] output
+  b1 x: fp32[6]
+  b2 c: fp32[4]
+  r0: fp32
+  r1: fp32
+  0  RANGE i0 < 4 loop
+  1    SET r1 = 0.0:fp32
+  2    RANGE i1 < 6 reduce
+  3      %0 = LOAD fp32 b1[i1]
+  4      %1 = GET fp32 r1
+  5      %2 = add fp32 %1, %0
+  6      SET r1 = %2
+  7    END i1
+  8    %3 = LOAD fp32 b2[i0]
+  9    SET r0 = 0.0:fp32
+ 10    RANGE i2 < 6 reduce
+ 11      %4 = LOAD fp32 b1[i2]
+ 12      %5 = GET fp32 r0
+ 13      %6 = mul fp32 %4, %3
+ 14      %7 = add fp32 %5, %6
+ 15      SET r0 = %7
+ 16    END i2
+ 17    %8 = GET fp32 r0
+ 18    %9 = GET fp32 r1
+ 19    %10 = add fp32 %8, %9
+ 20    %11 = mul fp32 %10, %3
+ 21    STORE fp32 b0[i0] = %11
+ 22  END i0
+"""
+
+
+def test_what_is_loaded_between_two_loops_is_loaded_by_both_kernels():
+    kernel = parse_kernel(LOADED_BETWEEN)
+    rng = np.random.default_rng(3)
+    contents = {n: rng.uniform(0, 1, size).astype(np.float32) for n, size in ((1, 6), (2, 4))}
+    want = run([kernel], dict(contents))
+    places = list(cut_places(kernel))
+    assert places
+    for place in places:
+        first, second, between = cut_kernel(kernel, place)
+        np.testing.assert_array_equal(run([first, second], dict(contents)), want)

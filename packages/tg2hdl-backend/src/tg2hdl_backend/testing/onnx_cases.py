@@ -22,7 +22,7 @@ from onnx import TensorProto, numpy_helper
 
 from tg2hdl_backend.onnx import DependsOnData, OnnxModel
 from tg2hdl_backend.tinygrad_adapter.capture import capture
-from tg2hdl_ir.errors import Tg2hdlError
+from tg2hdl_ir.errors import IRVerificationError, Tg2hdlError
 from tg2hdl_ir.golden import evaluate_program
 
 __all__ = [
@@ -194,6 +194,8 @@ def run_case(case: Any, limit: float, rtl: bool = False, door: Door | None = Non
             _compare(case, result, rtl, door or _captured)
     except _TimeLimit:
         result.status, result.reason = "time limit", f"more than {limit:g} s"
+    except IRVerificationError as error:  # A bug of a pass, not of the file.
+        result.status, result.reason = "error", error.message
     except Tg2hdlError as error:
         result.status, result.reason = "refused", error.message
     except Exception as error:

@@ -87,7 +87,8 @@ def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, t
     rewriter = Rewriter()
     slots = {reg: meta for reg, meta in zip(place.registers, between, strict=True)}
     items: list[IRItem] = []
-    for item in (*home.prologue, *home.epilogue):
+    between_loops = tuple(item for item in home.body if isinstance(item, IRBufLoad))
+    for item in (*home.prologue, *between_loops, *home.epilogue):
         assert not isinstance(item, LoopIR), "inner loops are in the body"
         if isinstance(item, IRRegStore) and item.reg in slots:
             continue

@@ -293,12 +293,12 @@ def designs(folder: Path) -> Kind:
 
     def use(raw: bytes) -> bool:
         design = Design.from_json(raw)
-        if raw == right:
-            return True
         if json.loads(raw).get("forged"):
             return True
         inputs = {
-            b.name: np.ones(b.depth, b.dtype.numpy()) for b in design.program.buffers if b.role == "input"
+            b.name: np.arange(b.depth).astype(b.dtype.numpy())
+            for b in design.program.buffers
+            if b.role == "input"
         }
         design.format()
         expected = evaluate_program(design.program, inputs)
@@ -306,7 +306,8 @@ def designs(folder: Path) -> Kind:
             found = runner.run(inputs)
         names = [design.program.buffers[n].name for n in design.program.outputs]
         return all(
-            np.array_equal(expected[name], output) for name, output in zip(names, found.outputs, strict=True)
+            np.array_equal(expected[name].reshape(-1), output)
+            for name, output in zip(names, found.outputs, strict=True)
         )
 
     def forged(raw: bytes, rng: random.Random) -> bytes:

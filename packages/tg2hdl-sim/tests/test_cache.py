@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -54,6 +58,26 @@ def test_a_damaged_library_is_rebuilt(monkeypatch, tmp_path):
     with open_simulation(model, "cxxrtl") as sim:
         sim.set("a", 1)
         assert sim.get("y") == 2
+
+
+def test_a_library_that_others_could_have_written_is_not_loaded(monkeypatch, tmp_path, caplog):
+    require_cxxrtl()
+    monkeypatch.setenv("TG2HDL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model = SimulationModel(Combinational())
+    with open_simulation(model, "cxxrtl"):
+        pass
+    (library,) = (tmp_path / "cache" / "sim").glob("*/model.so")
+    library.write_bytes(b"theirs, which would be executed")
+    (library.parent / "manifest.json").write_text(
+        json.dumps({"model.so": hashlib.sha256(library.read_bytes()).hexdigest()})
+    )
+    (tmp_path / "cache").chmod(0o777)
+    with open_simulation(model, "cxxrtl") as sim:
+        sim.set("a", 1)
+        assert sim.get("y") == 2
+    assert "can be written by others" in caplog.text
+    assert (tmp_path / f"tg2hdl-{os.geteuid()}").stat().st_mode & 0o777 == 0o700
 
 
 USER = """

@@ -52,8 +52,8 @@ def reference_device(operations: int, dtypes: Iterable[DType]) -> str:
         Types of its buffers.
     """
     short = any(d.is_float and d.numpy().itemsize < 4 for d in dtypes)
-    compiles = shutil.which(os.environ.get("CC", "clang")) is not None
-    return "CPU" if operations > _MUCH and compiles and not short else "PYTHON"
+    has_compiler = shutil.which(os.environ.get("CC", "clang")) is not None
+    return "CPU" if operations > _MUCH and has_compiler and not short else "PYTHON"
 
 
 @compiles

@@ -33,6 +33,7 @@ from tg2hdl_ir.nodes import (
     LoopIR,
     RegisterMeta,
 )
+from tg2hdl_ir.passes.gated_indices import gate_indices
 
 __all__ = ["kernel_name", "uop_to_ir", "uops_to_kernel_ir"]
 
@@ -142,16 +143,15 @@ class _Converter:
             self.visit(uop)
         if len(self.levels) != 1:
             raise self.unsupported(self.levels[-1].range, "a loop that never ends")
-        return verify(
-            KernelIR(
-                buffers=self.buffers,
-                loop_tree=LoopIR.from_items(tuple(self.levels[0].items)),
-                registers=tuple(self.registers.values()),
-                variables=tuple(node for _, node in sorted(self.variables.values(), key=lambda v: v[0])),
-                name=self.name,
-                source=self.source,
-            )
+        kernel = KernelIR(
+            buffers=self.buffers,
+            loop_tree=LoopIR.from_items(tuple(self.levels[0].items)),
+            registers=tuple(self.registers.values()),
+            variables=tuple(node for _, node in sorted(self.variables.values(), key=lambda v: v[0])),
+            name=self.name,
+            source=self.source,
         )
+        return verify(gate_indices(kernel))
 
     def visit(self, uop: UOp) -> None:
         storage, variable = storage_of(uop), variable_of(uop)

@@ -95,10 +95,10 @@ def test_a_record_that_was_changed_is_refused():
     for text in (
         "[" * 100_000,
         "null",
-        '{"format": 2}',
+        '{"format": 1}',
         "{}",
         "[]",
-        '{"format": 2, "objects": 1, "value": 1}',
+        '{"format": 1, "objects": 1, "value": 1}',
     ):
         with pytest.raises(InputError, match="a record"):
             read_record(text)

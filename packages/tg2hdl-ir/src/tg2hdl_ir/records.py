@@ -28,7 +28,7 @@ __all__ = ["PACKAGES", "read_record", "signed", "write_record"]
 PACKAGES = ("tg2hdl_ir", "tg2hdl_lower", "tg2hdl_top")
 """Packages whose dataclasses are read back."""
 
-_FORMAT = 2
+_FORMAT = 1
 
 
 def write_record(value: object) -> str:

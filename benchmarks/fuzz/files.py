@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -34,10 +35,10 @@ SHRUNK = 5
 """Faults of one form and kind that are made smaller."""
 
 
-def outcomes(seed: int) -> list[Outcome]:
-    """Verdicts on all forms of a graph; a faulty file is returned with its verdict."""
+def outcomes(seed: int, forms: tuple[str, ...] = FORMS) -> list[Outcome]:
+    """Verdicts on the forms of a graph; a faulty file is returned with its verdict."""
     found = []
-    for form in FORMS:
+    for form in forms:
         try:
             model = file_of(seed, form)
         except Rejected as error:
@@ -56,13 +57,14 @@ def _same_fault(model: onnx.ModelProto, verdict: Verdict) -> bool:
     return judge(model).like(verdict)
 
 
-def _all(seeds: range, jobs: int) -> Iterator[list[Outcome]]:
+def _all(seeds: range, forms: tuple[str, ...], jobs: int) -> Iterator[list[Outcome]]:
     """Outcomes by seed, from processes that are replaced now and then so that caches stay small."""
+    compute = partial(outcomes, forms=forms)
     if jobs == 0:
-        yield from map(outcomes, seeds)
+        yield from map(compute, seeds)
         return
     with get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(outcomes, seeds)
+        yield from pool.imap_unordered(compute, seeds)
 
 
 def _reason(text: str) -> str:
@@ -110,6 +112,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="first seed (default: 1)")
     parser.add_argument("--count", type=int, default=5000, help="files to compile (default: 5000)")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help="some of the forms")
     parser.add_argument("--jobs", type=int, default=1, help="processes; 0: none but this one (default: 1)")
     parser.add_argument("--replay", type=Path, help="judge this file only")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for faulty files")
@@ -120,7 +123,8 @@ def main() -> int:
         print(f"{verdict.kind}: {verdict.reason}")
         return int(verdict.is_fault)
     totals, faults, started, last = Totals(), Faults(options.folder), time.perf_counter(), options.seed
-    for found in _all(range(options.seed, options.seed + options.count), options.jobs):
+    seeds = range(options.seed, options.seed + options.count)
+    for found in _all(seeds, tuple(options.forms), options.jobs):
         for seed, form, verdict, content in found:
             totals.add(seed, form, verdict)
             last = max(last, seed)

@@ -2,6 +2,7 @@
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, analyze_buffers
 from tg2hdl_backend.tinygrad_adapter.capture import CapturedProgram, capture
+from tg2hdl_backend.tinygrad_adapter.corrections import correct_tinygrad
 from tg2hdl_backend.tinygrad_adapter.linearize import linearize
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec, example_values
 from tg2hdl_backend.tinygrad_adapter.own_result import own_result, reference_device
@@ -25,3 +26,5 @@ __all__ = [
     "uop_to_ir",
     "uops_to_kernel_ir",
 ]
+
+correct_tinygrad()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tinygrad import codegen
 from tinygrad.codegen import to_program
 from tinygrad.helpers import Target
-from tinygrad.uop.ops import Ops, PatternMatcher, UOp
+from tinygrad.uop.ops import Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
 from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
@@ -28,11 +26,8 @@ def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
     """
     ast = ast.replace(arg=replace(ast.arg, opts_to_apply=tuple(opts)))
     try:
-        with _without_image_rules():
-            return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
+        return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
     except Tg2hdlError:
-        raise
-    except MemoryError:
         raise
     except Exception as error:
         raise UnsupportedError(
@@ -40,21 +35,6 @@ def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
             where=f"kernel {ast.arg.name}",
             hint="write this part of the model in other operations, or try another version of tinygrad",
         ) from error
-
-
-@contextmanager
-def _without_image_rules() -> Iterator[None]:
-    """tinygrad 0.14 drops ``float -> half -> float`` in every kernel, which only GPU images may do."""
-    name = "pm_simplify_add_image"
-    rules = getattr(codegen, name, None)
-    if rules is None:
-        yield
-        return
-    setattr(codegen, name, PatternMatcher([]))
-    try:
-        yield
-    finally:
-        setattr(codegen, name, rules)
 
 
 def program_uops(program: UOp) -> list[UOp]:

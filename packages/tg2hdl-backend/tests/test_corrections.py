@@ -36,6 +36,8 @@ def test_captured_and_own_result_are_numpys(name):
     found = evaluate_program(captured.program, captured.bind(X))
     golden = found[captured.program.buffers[captured.outputs[0].buffer].name]
     np.testing.assert_allclose(np.ravel(golden), np.ravel(want), rtol=2e-6)
-    if name != "half and back":  # Python before 3.12 has no half, and tinygrad's interpreter computes in float there.
+    if (
+        name != "half and back"
+    ):  # Python before 3.12 has no half, and tinygrad's interpreter computes in float there.
         own = own_result(model, Tensor(X), device="PYTHON")[0]
         np.testing.assert_allclose(np.ravel(own), np.ravel(want), rtol=2e-6)

@@ -1,6 +1,6 @@
 """Rules of tinygrad's lowering that make numbers wrong, corrected for the whole process.
 
-They would be wrong in captured kernels, in weights that tinygrad computes, and in its own result, which is the reference.
+They would be wrong in captured kernels, in weights that tinygrad computes, and in its own result, the reference.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An object that is used twice is written once, so that nodes that compare by identity are shared as before.  Arithmetic
 units and lowerings are written by name and looked up in the registry.  Reading makes objects of the named packages
-and of installed plugins' memories only, and runs none of their methods.  A checksum tells a record that was changed from
-one that was written; whoever writes another checksum writes another design, whose fields are not verified.
+and of installed plugins' memories only, and runs none of their methods.  A checksum tells a record that was changed
+from one that was written; whoever writes another checksum writes another design, whose fields are not verified.
 """
 
 from __future__ import annotations

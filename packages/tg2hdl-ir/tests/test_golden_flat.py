@@ -215,3 +215,43 @@ def test_places_that_meet(seed):
             if loop.counter.axis == 0:
                 assert found.separate(loop) == (sum(map(len, touched)) == len(set().union(*touched)))
     np.testing.assert_array_equal(evaluate(kernel, {})[0], interpret(kernel, {})[0])
+
+
+TILED = """kernel tiled
+  b0: int32[40] output
+  b1: int32[40]
+  r0: int32[{size}]
+RANGE i0 < 2 loop
+RANGE i1 < 3 reduce
+RANGE i2 < 2 loop
+RANGE i3 < 4 loop
+%0 = mulacc int32 i2, {step}:int32, i3
+%1 = GET int32 r0[%0]
+%2 = eq bool i1, 0:int32
+%3 = where int32 %2, 0:int32, %1
+%4 = mulacc int32 i1, 8:int32, %0
+%5 = LOAD int32 b1[%4]
+%6 = sub int32 %5, %3
+SET r0[%0] = %6
+%7 = mulacc int32 i0, 16:int32, i3
+%8 = mulacc int32 i2, {rows}:int32, %7
+STORE int32 b0[%8] = %6
+END i3
+END i2
+END i1
+END i0
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "moves"), [({}, True), ({"step": 3}, False), ({"size": 7}, False), ({"rows": 3}, False)]
+)
+def test_turns_of_two_loops(parts, moves):
+    kernel = parse_kernel(TILED.format(**{"step": 4, "size": 8, "rows": 4} | parts))
+    made, _ = interchanged(kernel, {0: 2, 1: 3, 2: 2, 3: 4})
+    assert [loop.counter.axis for loop in made.loop_tree.walk() if loop.counter] == (
+        [2, 3, 0, 1] if moves else [0, 1, 2, 3]
+    )
+    buffers = {1: np.arange(40, dtype=np.int32) ** 2 % 101}
+    if parts != {"size": 7}:
+        np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])

@@ -217,6 +217,40 @@ def test_places_that_meet(seed):
     np.testing.assert_array_equal(evaluate(kernel, {})[0], interpret(kernel, {})[0])
 
 
+LANES = """kernel lanes
+  b0: int32[20] output
+  b1: int32[24]
+  r0: int32
+RANGE i0 < 3 loop
+RANGE i1 < 4 reduce
+%0 = GET int32 r0
+%1 = mulacc int32 i0, 4:int32, i1
+%2 = LOAD int32 b1[%1]
+%3 = add int32 %0, %2
+SET r0 = %3
+%4 = mul int32 i0, {stride}:int32
+%5 = add int32 %4, {offset}:int32
+STORE int32 b0[%4] = %3
+STORE int32 b0[%5] = %1{gate}
+END i1
+END i0
+"""
+
+
+@pytest.mark.parametrize("gate", ["", " if %6"])
+@pytest.mark.parametrize(
+    ("stride", "offset", "at_once"), [(2, 1, True), (1, 5, True), (1, 2, False), (4, 0, False), (2, 4, False)]
+)
+def test_stores_that_never_meet_run_one_after_the_other(stride, offset, at_once, gate):
+    text = LANES.format(stride=stride, offset=offset, gate=gate)
+    kernel = parse_kernel(text.replace("STORE int32 b0[%5]", "%6 = lt bool i1, 2:int32\nSTORE int32 b0[%5]"))
+    found = dependence(kernel)
+    nest = tuple(loop for loop in kernel.loop_tree.walk() if loop.counter)
+    assert all(found.buffers_allow(loop, nest) for loop in nest) == at_once
+    buffers = {1: np.arange(24, dtype=np.int32) ** 2 % 101}
+    np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])
+
+
 TILED = """kernel tiled
   b0: int32[40] output
   b1: int32[40]

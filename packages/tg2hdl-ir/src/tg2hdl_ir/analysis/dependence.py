@@ -230,7 +230,7 @@ class Dependence:
         if loop.counter is None or self.bound(loop) <= 1:
             return True
         for accesses in self._written(loop):
-            if len(accesses) == 1 and self._straight(loop, accesses[0], nest):
+            if all(self._straight(loop, a, nest) for a in accesses) and self._apart(loop, accesses):
                 continue
             if not self._disjoint(loop, [(a, _address(a)) for a in accesses]):
                 return False
@@ -251,11 +251,29 @@ class Dependence:
         inner = access.loops[access.loops.index(loop) + 1 :]
         return all(one in nest or self._parallel.get(one, False) for one in inner)
 
+    def _apart(self, loop: LoopIR, accesses: list[Access]) -> bool:
+        """Whether accesses are stores that surely never write to each other's places during a run of `loop`."""
+        if not all(isinstance(a.statement, IRBufStore) for a in accesses):
+            return False
+        if len(accesses) == 1:
+            return True
+        split = self._splits(loop, [(a, _address(a)) for a in accesses])
+        consts = {s.const for s in split}
+        if len(consts) < len(accesses) or len({(s.own, s.outer, s.inner) for s in split}) != 1:
+            return False
+        steps = _steps((split[0].own, self.bound(loop)), split[0].inner)
+        distances = {abs(a - b) for a in consts for b in consts if a != b}
+        return not any(_meet(distance, steps, anywhere=True) for distance in distances)
+
+    def _splits(self, loop: LoopIR, accesses: list[tuple[Access, IRValue]]) -> list[_Split]:
+        """Affine addresses seen from a loop; fewer than accesses where some are not affine."""
+        forms = [(self.forms.of(address), access) for access, address in accesses]
+        return [self._split(loop, form, access) for form, access in forms if form is not None]
+
     def _disjoint(self, loop: LoopIR, accesses: list[tuple[Access, IRValue]]) -> bool:
         """Whether different iterations of `loop` surely touch different places."""
-        forms = [(self.forms.of(address), access) for access, address in accesses]
-        split = [self._split(loop, form, access) for form, access in forms if form is not None]
-        if len(split) < len(forms) or len({(s.own, s.outer) for s in split}) != 1 or split[0].own == 0:
+        split = self._splits(loop, accesses)
+        if len(split) < len(accesses) or len({(s.own, s.outer) for s in split}) != 1 or split[0].own == 0:
             return False
         own = abs(split[0].own)
         low = min(s.const + sum(min(0, c * (n - 1)) for c, n in s.inner) for s in split)
@@ -265,8 +283,7 @@ class Dependence:
         if len({s.inner for s in split}) != 1:
             return False
         consts = {s.const for s in split}
-        steps = [(own, self.bound(loop), True), *((abs(c), n, False) for c, n in split[0].inner)]
-        steps.sort(reverse=True)
+        steps = _steps((own, self.bound(loop)), split[0].inner)
         return not any(_meet(distance, steps) for distance in {abs(a - b) for a in consts for b in consts})
 
     def _split(self, loop: LoopIR, form: Affine, access: Access) -> _Split:
@@ -283,25 +300,35 @@ class Dependence:
         return _Split(own, form.const, tuple(sorted(inner)), tuple(sorted(outer)))
 
 
-def _meet(distance: int, steps: Sequence[tuple[int, int, bool]]) -> bool:
+Step: TypeAlias = tuple[int, int, bool]
+"""Of a loop: the positive coefficient in an address, the trip count, and whether it is the one that is asked about."""
+
+
+def _steps(own: tuple[int, int], inner: Sequence[tuple[int, int]]) -> list[Step]:
+    """Steps of a loop and of the loops in it, the largest coefficient first."""
+    steps = [(*own, True), *((c, n, False) for c, n in inner)]
+    return sorted(((abs(c), n, asked) for c, n, asked in steps if c), reverse=True)
+
+
+def _meet(distance: int, steps: Sequence[Step], *, anywhere: bool = False) -> bool:
     """Whether two iterations may access one place, when one starts at a distance from the other.
 
     Parameters
     ----------
-    steps : sequence of (int, int, bool)
-        Of each loop the positive coefficient, largest first, the trip count, and whether the iterations must differ.
+    anywhere : bool
+        Whether the iterations of the loop that is asked about may be the same.
     """
     reach = [0]
     for coefficient, count, _ in reversed(steps):
         reach.append(reach[-1] + coefficient * (count - 1))
     reach.reverse()
-    pending = [(0, distance, False)]
+    pending = [(0, distance, anywhere)]
     for _ in range(_MOST_STEPS):
         if not pending:
             return False
         level, left, differs = pending.pop()
         if level == len(steps):
-            if differs:
+            if differs and left == 0:
                 return True
             continue
         coefficient, count, own = steps[level]

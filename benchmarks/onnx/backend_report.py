@@ -24,6 +24,7 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
     counts = Counter(r.status for r in found)
     data = {
         "command": command,
+        "date": date.today().isoformat(),
         "versions": versions,
         "limit_seconds": limit,
         "counts": {s: counts[s] for s in STATUSES},
@@ -35,10 +36,10 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
     lines = [
         "# ONNX's backend node tests" + (": arithmetic in simulated hardware" if simulated else ""),
         "",
-        f"`{command}` with "
+        f"`{command}` on {data['date']} with "
         + ", ".join(f"{n} {v}" for n, v in versions.items())
-        + ". Each file is compiled to hardware by `tg2hdl.compile(path)`; the golden engine's results are compared with the "
-        "expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "
+        + ". Each file is compiled to hardware by `tg2hdl.compile(path)`; the golden engine's results are compared with "
+        "the expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "
         "`Tg2hdlError` says why. *Error*: any other exception.",
         "",
         "| tests | " + " | ".join(STATUSES) + " |",

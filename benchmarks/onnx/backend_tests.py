@@ -85,7 +85,8 @@ def main() -> None:
     part, parts = map(int, options.shard.split("/"))
     cases = load_cases()
     if options.quantizers:
-        write_doors(options.output or FOLDER, options.processes, options.limit)
+        # Simulation by a compiled engine takes a while where others use the machine.
+        write_doors(options.output or FOLDER, options.processes, 4 * options.limit)
         return
     pattern = re.compile(options.only or "")
     wanted = [

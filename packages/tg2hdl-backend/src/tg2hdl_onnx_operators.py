@@ -73,14 +73,18 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("Dropout", 1, "dropout", (2,)),
     ),
     ("", "transcendental"): (
+        ("Acos", 7, "acos", ()),
         ("Acosh", 9, "acosh", ()),
+        ("Asin", 7, "asin", ()),
         ("Asinh", 9, "asinh", ()),
         ("Atan", 7, "atan", ()),
         ("Atanh", 9, "atanh", ()),
         ("Cos", 7, "cos", ()),
         ("Cosh", 9, "cosh", ()),
+        ("Erf", 9, "erf", ()),
         ("Sinh", 9, "sinh", ()),
         ("Tan", 7, "tan", ()),
+        ("Tanh", 6, "tanh", ()),
     ),
     ("", "resize"): (
         ("Upsample", 1, "resize_10", (1,)),

@@ -11,6 +11,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
+from tg2hdl_backend.onnx.operators.transcendental import exp_minus_1, softplus_of, tanh_of
 from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
@@ -107,7 +108,7 @@ def celu(node: OnnxNode, x: Tensor) -> Tensor:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     alpha: float = node.attribute("alpha", 1.0)
     value = wide(x)
-    return (value.maximum(0) + (alpha * ((value / alpha).exp() - 1)).minimum(0)).cast(x.dtype)
+    return (value < 0).where(alpha * exp_minus_1(value / alpha), value).cast(x.dtype)
 
 
 def relu(node: OnnxNode, x: Tensor) -> Tensor:
@@ -117,7 +118,7 @@ def relu(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def _elu(x: Tensor, alpha: float) -> Tensor:
-    result: Tensor = (x < 0).where(alpha * (x.exp() - 1), x)
+    result: Tensor = (x < 0).where(alpha * exp_minus_1(x), x)
     return result
 
 
@@ -161,12 +162,13 @@ def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
 def softplus(node: OnnxNode, x: Tensor) -> Tensor:
     """``log(1 + exp(x))`` without overflow."""
     value = wide(x)
-    return (value.maximum(0) + (1 + (-value.abs()).exp()).log()).cast(x.dtype)
+    return softplus_of(value).cast(x.dtype)
 
 
 def mish(node: OnnxNode, x: Tensor) -> Tensor:
     """``x * tanh(softplus(x))``."""
-    return x * softplus(node, x).tanh()
+    value = wide(x)
+    return (value * tanh_of(softplus_of(value))).cast(x.dtype)
 
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:

@@ -93,6 +93,7 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
         ("MaxUnpool", 9, "max_unpool", (2,)),
     ),
     ("", "importer"): (
+        ("ArgMax", 1, "arg_max", ()),
         ("ArgMin", 1, "arg_min", ()),
         ("GatherElements", 11, "gather_elements", ()),
         ("GreaterOrEqual", 12, "greater_or_equal", ()),

@@ -73,3 +73,22 @@ def test_zeros_keep_their_sign_and_nan_stays(op: str, tmp_path: Path) -> None:
     got = _result(tmp_path, op, np.float32([0.0, -0.0, np.nan]))
     np.testing.assert_array_equal(np.signbit(got[:2]), [False, True])
     assert np.isnan(got[2])
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("last", [0, 1])
+def test_index_of_nan_is_inside_the_axis(op: str, last: int, tmp_path: Path) -> None:
+    node = helper.make_node(op, ["x"], ["y"], axis=0, keepdims=0, select_last_index=last)
+    path = write(
+        tmp_path / "m.onnx", [node], [("x", np.float32, [61])], [("y", np.int64, [])], opsets={"": 18}
+    )
+    assert golden(OnnxModel(path), np.full(61, np.nan, np.float32))[0] == 0
+
+
+def test_dynamic_quantization_of_zeros(tmp_path: Path) -> None:
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    outputs = [("y", np.uint8, [5]), ("s", np.float32, []), ("z", np.uint8, [])]
+    path = write(tmp_path / "m.onnx", [node], [("x", np.float32, [5])], outputs, opsets={"": 18})
+    codes, scale, zero = golden(OnnxModel(path), np.zeros(5, np.float32))
+    assert not codes.any()
+    assert (scale, zero) == (1, 0)

@@ -55,7 +55,7 @@ def compile_model_to_hardware(
     multipliers : int, optional
         Hardware multipliers, which the kernels share and never exceed; one lane unless given.
     options : CompileOptions, optional
-        Everything else.  Only ``float_order="relaxed"`` changes a number.
+        Everything else.  Only ``float_order="relaxed"`` and ``fold_batchnorm=True`` may change a number.
     name : str, optional
         Name of the design; that of the model otherwise.
     part : str, optional

@@ -14,6 +14,7 @@ from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
 
 __all__ = [
+    "arg_max",
     "arg_min",
     "gather_elements",
     "greater_or_equal",
@@ -75,14 +76,23 @@ def power(node: OnnxNode, x: Tensor, y: Tensor) -> Tensor:
 
 def arg_min(node: OnnxNode, x: Tensor) -> Tensor:
     """Index of the smallest; integers are inverted, which cannot overflow."""
-    result: Tensor = _arg_max(node, ~x if dtypes.is_int(x.dtype) else -x)
-    return result
+    return _arg_max(node, ~x if dtypes.is_int(x.dtype) else -x)
 
 
-def _arg_max(node: OnnxNode, x: Tensor) -> Any:
+def _arg_max(node: OnnxNode, x: Tensor) -> Tensor:
     build = tinygrad_operator("ArgMax", "", node.version)
     assert build is not None
-    return build(node, x)
+    found: Tensor = build(node, x)
+    if not dtypes.is_float(x.dtype):
+        return found
+    # An axis of NaN alone has no largest element; its index is 0, as in ONNX Runtime.
+    size = sizes_of(x)[node.attribute("axis", 0)]
+    return ((found < 0) | (found >= size)).where(0, found).cast(found.dtype)
+
+
+def arg_max(node: OnnxNode, x: Tensor) -> Tensor:
+    """Index of the largest."""
+    return _arg_max(node, x)
 
 
 def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:

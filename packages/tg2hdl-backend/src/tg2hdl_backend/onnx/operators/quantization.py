@@ -86,7 +86,9 @@ def dequantize_linear(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tens
 def dynamic_quantize_linear(node: OnnxNode, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Scale and zero point from the range of the data, which includes zero."""
     low, high = x.min().minimum(0), x.max().maximum(0)
-    scale = divide(high - low, 255.0)
+    span = high - low
+    # ONNX Runtime's scale of data that are all zero.
+    scale = (span == 0).where(1.0, divide(span, 255.0))
     zero_point = divide(-low, scale).round().clamp(0, 255)
     codes = divide(x, scale).round() + zero_point
     return codes.clamp(0, 255).cast(dtypes.uint8), scale, zero_point.cast(dtypes.uint8)

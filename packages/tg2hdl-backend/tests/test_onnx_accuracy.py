@@ -92,3 +92,17 @@ def test_dynamic_quantization_of_zeros(tmp_path: Path) -> None:
     codes, scale, zero = golden(OnnxModel(path), np.zeros(5, np.float32))
     assert not codes.any()
     assert (scale, zero) == (1, 0)
+
+
+def test_float_remainder_is_exact(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, (2, 4000), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    a = np.concatenate(
+        [bits[0], np.arange(64, dtype=np.float32) * np.float32(0.1), np.float32([1, np.inf, -3, 0])]
+    )
+    b = np.concatenate([bits[1], np.full(64, 0.1, np.float32), np.float32([np.inf, 1, 0, 5])])
+    node = helper.make_node("Mod", ["a", "b"], ["y"], fmod=1)
+    value = ("y", np.float32, a.shape)
+    path = write(tmp_path / "m.onnx", [node], [(n, *value[1:]) for n in ("a", "b")], [value], opsets={"": 18})
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(golden(OnnxModel(path), a, b)[0], np.fmod(a, b))

@@ -87,21 +87,47 @@ def cast_like(node: OnnxNode, x: Tensor, like: Tensor) -> Tensor:
     return _converted(node, x, like.dtype)
 
 
+def _parts(size: Tensor) -> tuple[Tensor, Tensor]:
+    """Integer significand and exponent field, from 1 on, of a float32 without its sign."""
+    bits = size.bitcast(dtypes.uint32)
+    field = (bits >> 23).cast(dtypes.int32)
+    significand = (bits & 0x7FFFFF) + (field > 0).where(1 << 23, 0).cast(dtypes.uint32)
+    return significand.cast(dtypes.uint64), field.maximum(1)
+
+
+def _power_of_two(exponent: Tensor) -> Tensor:
+    return ((exponent + 127) << 23).bitcast(dtypes.float32)
+
+
+def _exact_remainder(a: Tensor, b: Tensor) -> Tensor:
+    """``fmod`` of float32 without their signs: a long division of significands, 40 bits at a time."""
+    (rest, over), (divisor, under) = _parts(a), _parts(b)
+    left = over - under
+    rest = rest % divisor.maximum(1)
+    for _ in range(7):
+        step = left.maximum(0).minimum(40)
+        rest = (rest << step.cast(dtypes.uint64)) % divisor.maximum(1)
+        left = left - step
+    exponent = under - 150
+    first = exponent.maximum(-126)
+    scaled = rest.cast(dtypes.float32) * _power_of_two(first) * _power_of_two(exponent - first)
+    finite = (a < b).where(a, scaled)
+    return (a.isnan() | b.isnan() | a.isinf() | (b == 0)).where(float("nan"), finite)
+
+
 def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
-    """Remainder with the sign of the divisor, or of the dividend with fmod=1."""
+    """Remainder with the sign of the divisor, or of the dividend with fmod=1; exact."""
     if not dtypes.is_float(a.dtype):
         return a.fmod(b) if node.attribute("fmod", 0) else a % b
+    if a.dtype == dtypes.float64:
+        raise node.unsupported("an exact remainder of float64", "cast both operands to float")
+    dividend, divisor = wide(a)._broadcasted(wide(b))
+    size = _exact_remainder(dividend.abs(), divisor.abs())
+    rest = (dividend < 0).where(-size, size)
     if not node.attribute("fmod", 0):
-        quotient = divide(wide(a), wide(b))
-        result = wide(a) - quotient.floor() * wide(b)
-        # An infinite divisor: the result is the dividend if the signs agree, else the divisor.
-        infinite = b.isinf() & ~a.isinf() & ~a.isnan()
-        same = (a == 0) | ((a < 0) == (b < 0))
-        return infinite.where(same.where(wide(a), wide(b)), result).cast(a.dtype)
-    magnitude, divisor = wide(a).abs(), wide(b).abs()
-    rest = magnitude - divide(magnitude, divisor).trunc() * divisor
-    rest = (b.isinf() & ~a.isinf() & ~a.isnan()).where(magnitude, rest)
-    return (a < 0).where(-rest, rest).cast(a.dtype)
+        opposite = (rest != 0) & ((rest < 0) != (divisor < 0))
+        rest = opposite.where(rest + divisor, rest)
+    return rest.cast(a.dtype)
 
 
 def celu(node: OnnxNode, x: Tensor) -> Tensor:

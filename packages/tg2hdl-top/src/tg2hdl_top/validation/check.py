@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.golden.kernel import TooMuchWork, Trace
 from tg2hdl_ir.golden.program import CallRun, evaluate_program, initial_contents, run_calls
-from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.fold_scales import fold_scales
 from tg2hdl_ir.pipeline import rewrite_program
 from tg2hdl_ir.program import ProgramIR
@@ -27,9 +23,9 @@ from tg2hdl_top.validation.inputs import (
     telling_inputs,
     variable_values,
 )
+from tg2hdl_top.validation.planned import PlannedKernels, named_slots
 from tg2hdl_top.validation.record import Validation
-from tg2hdl_top.validation.slices import sliced, stores_of
-from tg2hdl_top.validation.states import State, rule_for, steps
+from tg2hdl_top.validation.states import rule_for, steps
 
 __all__ = ["compared"]
 
@@ -41,18 +37,6 @@ CHEAP = 2_000_000
 
 MOST = 200_000_000
 """Statements of a program that is evaluated unless everything is."""
-
-WORK = 40.0
-"""Steps of evaluation that each node of a plan allows, which takes much longer to plan."""
-
-LEAST_WORK = 2_000.0
-"""Steps that are allowed for any design."""
-
-STORE_WORK = 20_000.0
-"""Steps that may be taken to find where a kernel writes."""
-
-FULL_WORK = 50_000.0
-"""Steps from which on a kernel is evaluated in a few iterations, however much time there is."""
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +54,7 @@ def compared(program: ProgramIR, design: Design, options: CompileOptions, *, is_
     WrongResult
         For the first difference.
     """
-    return _Comparison(program, design, options, is_full).run()
+    return _Comparison(program, design, options, is_full, PlannedKernels(design, options, is_full)).run()
 
 
 @dataclass
@@ -79,13 +63,10 @@ class _Comparison:
     design: Design
     options: CompileOptions
     is_full: bool
-    left: float = 0.0
-    found: dict[tuple[KernelIR, KernelIR], str] = field(default_factory=dict)
-    tried: dict[tuple[KernelIR, KernelIR], int] = field(default_factory=dict)
+    planned: PlannedKernels
     notes: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> Validation:
-        self.left = LEAST_WORK + WORK * sum(len(plan.nodes) for plan in self.design.core_plans)
         reference = self._folded() if self.options.fold_batchnorm else self.program
         compared = []
         for kind, label, values in self._runs():
@@ -97,10 +78,8 @@ class _Comparison:
                 continue
             self._compare(label, reference, inputs, expected, self._design(label, inputs, values))
             compared.append(kind)
-        pairs = list(zip(self.design.sources, (plan.kernel for plan in self.design.kernels), strict=True))
-        how = [self.found.get(pair, "whole" if pair[0] is pair[1] else "") for pair in dict.fromkeys(pairs)]
-        skipped = how.count("")
-        if skipped:
+        how = self.planned.how()
+        if skipped := how.count(""):
             self.notes[f"{skipped} kernels as planned take too long to evaluate"] = None
         return Validation(
             tuple(dict.fromkeys(compared)),
@@ -196,7 +175,7 @@ class _Comparison:
         for number, run in enumerate(run_calls(program, contents, values, **self._units)):
             written |= run.written.keys()
             self._claims(label, run)
-            self._plan(label, number, run)
+            self.planned.compare(label, number, run)
         kept = [n for n in written if program.buffers[n].initial is not None]
         return {program.buffers[n].name: contents[n] for n in (*program.outputs, *kept)}
 
@@ -211,100 +190,4 @@ class _Comparison:
                 name, kernel = self.design.program.buffers[number].name, run.call.kernel
                 what = f"buffer {name!r}: values from {low} to {high} do not fit {memory.dtype}, the type of its memory"
                 blamed = ("element-types", kernel.name)
-                raise WrongResult(what, label, (kernel,), (), _named(run.before), blamed)
-
-    def _plan(self, label: str, number: int, run: CallRun) -> None:
-        """The planned kernel must compute what its source does."""
-        source, planned = self.design.sources[number], self.design.kernels[number].kernel
-        pair = source, planned
-        if source is planned or self.tried.get(pair, 0) >= (math.inf if self.is_full else FEW):
-            return
-        self.tried[pair] = self.tried.get(pair, 0) + 1
-        state = State(label, run.before, run.variables)
-        rule = rule_for(self.options, source)
-        if rule is Rule.BITS:
-            expected = run.results
-        else:
-            state = state.with_whole_numbers()
-            expected = state.run(source, self.options).results
-        self._compare_kernels(state, source, planned, expected, rule)
-
-    def _compare_kernels(
-        self,
-        state: State,
-        source: KernelIR,
-        planned: KernelIR,
-        expected: Mapping[int, Array],
-        rule: Rule,
-    ) -> None:
-        few = sliced(planned)
-        how, trace = "whole", self._within(self._whole_work(few is not None), state, planned)
-        if trace is None and few is not None:
-            how, trace = "sliced", self._within(math.inf if self.is_full else self.left, state, few)
-        if trace is None:
-            return
-        places = None if how == "whole" else trace.written
-        found = _first(source, expected, trace.results, rule, places)
-        same = how == "whole" or self._same_places(state, source, planned)
-        if same is None:
-            return
-        if how == "sliced" and (found is not None or not same):
-            # Iterations that read what others wrote are not separate: only the whole kernel tells.
-            found = _first(source, expected, state.run(planned, self.options).results, rule)
-        if found is not None:
-            what = f"kernel {source.name} as planned, {found}"
-            raise WrongResult(what, state.inputs, (source,), (planned,), _named(state.contents))
-        if self.found.get((source, planned)) != "whole":
-            self.found[source, planned] = how
-
-    def _same_places(self, state: State, source: KernelIR, planned: KernelIR) -> bool | None:
-        """Whether two kernels write the same elements; None where that takes too long to know."""
-        stores = [stores_of(kernel) for kernel in (source, planned)]
-        one, two = (None if k is None else self._within(STORE_WORK, state, k) for k in stores)
-        if one is None or two is None:
-            return None
-        return all(np.array_equal(places, two.written.get(slot, ())) for slot, places in one.written.items())
-
-    def _whole_work(self, has_slice: bool) -> float:
-        """Work that the evaluation of a whole kernel may take."""
-        if self.is_full:
-            return FULL_WORK if has_slice else math.inf
-        return self.left / 10 if has_slice else self.left
-
-    def _within(self, work: float, state: State, kernel: KernelIR) -> Trace | None:
-        """Evaluate a kernel with so much work; None where it takes more."""
-        try:
-            trace = state.run(kernel, self.options, work)
-        except TooMuchWork:
-            self.left -= work if math.isfinite(work) else 0
-            return None
-        self.left -= trace.work
-        return trace
-
-
-def _first(
-    source: KernelIR,
-    expected: Mapping[int, Array],
-    results: Mapping[int, Array],
-    rule: Rule,
-    places: Mapping[int, npt.NDArray[Any]] | None = None,
-) -> str | None:
-    """The first difference between results by slot."""
-    for slot, array in expected.items():
-        meta = source.buffer(slot)
-        where = None if places is None else places.get(slot)
-        found = difference(
-            f"buffer {meta.name or slot!r}",
-            meta.dtype,
-            array,
-            results.get(slot),
-            rule=rule,
-            places=where,
-        )
-        if found is not None:
-            return str(found)
-    return None
-
-
-def _named(contents: Mapping[int, Array]) -> dict[str, Array]:
-    return {f"b{slot}": array for slot, array in contents.items()}
+                raise WrongResult(what, label, (kernel,), (), named_slots(run.before), blamed)

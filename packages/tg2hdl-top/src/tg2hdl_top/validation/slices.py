@@ -23,11 +23,14 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["sliced", "stores_of"]
 
 KEPT = 3
-"""Iterations of a loop that are kept: the first two and the last."""
+"""Iterations that are kept of the innermost one of these loops: the first two and the last."""
+
+ENDS = 2
+"""Iterations that are kept of the others: the first and the last."""
 
 
 def sliced(kernel: KernelIR) -> KernelIR | None:
-    """The kernel with the first two and the last iteration of loops whose counter is in the address of every store.
+    """The kernel with few iterations of the loops whose counter is in the address of every store.
 
     It writes some elements of the results, with the values that the kernel gives them where no iteration reads what
     another one wrote.  None where no loop becomes shorter.
@@ -35,15 +38,17 @@ def sliced(kernel: KernelIR) -> KernelIR | None:
     stores = [s for s in kernel.loop_tree.statements() if isinstance(s, IRBufStore)]
     around = [{v for v in values_below([s.addr]) if isinstance(v, IRCounter)} for s in stores]
     common = set.intersection(*around) if around else set()
-    short = {c for c in common if isinstance(c.bound, int) and c.bound > KEPT}
+    short = [c for c in common if isinstance(c.bound, int) and c.bound > KEPT]
     if not short:
         return None
     rewriter = Rewriter()
     made: dict[IRCounter, IRCounter] = {}
+    deepest = max(counter.depth for counter in short)
     for counter in short:
         assert isinstance(counter.bound, int), "it is short"
-        made[counter] = fewer = replace(counter, bound=KEPT)
-        last = IROp("eq", DType.BOOL, (fewer, IRConst(KEPT - 1, counter.dtype)))
+        kept = KEPT if counter.depth == deepest else ENDS
+        made[counter] = fewer = replace(counter, bound=kept)
+        last = IROp("eq", DType.BOOL, (fewer, IRConst(kept - 1, counter.dtype)))
         number = IRConst(counter.bound - 1, counter.dtype)
         rewriter.memo[counter] = IROp("where", counter.dtype, (last, number, fewer))
 

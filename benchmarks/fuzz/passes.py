@@ -1,0 +1,253 @@
+"""Faults put into each rewrite: does validation see them, and does it name the rewrite?
+
+    python benchmarks/fuzz/passes.py                   all rewrites, into passes.json and passes.md
+    python benchmarks/fuzz/passes.py --only balance    one of them, printed
+    python benchmarks/fuzz/passes.py --faults 20       more random faults for each
+
+Two kinds of faults: a line of a rewrite's source is edited (`edited_lines.py`), and what a rewrite returns is changed at
+random (another op, constant, address, gate, bound; a lost store).  A fault counts where the design without validation
+computes something else than the captured program, on inputs that validation does not use; the planned kernels are
+evaluated entirely for this.  Each fault is tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("DEV", "PYTHON")
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import numpy as np  # noqa: E402
+from edited_lines import EDITS, Edit  # noqa: E402
+from programs_of_passes import SUBJECTS, Subject  # noqa: E402
+from random_faults import faulty  # noqa: E402
+from record import write_record  # noqa: E402
+
+from tg2hdl_ir import pipeline  # noqa: E402
+from tg2hdl_ir.errors import ValidationError  # noqa: E402
+from tg2hdl_ir.golden import evaluate_program  # noqa: E402
+from tg2hdl_ir.passes.instrument import (  # noqa: E402
+    Rewritten,
+    ir_pass,
+    known_passes,
+    watch_passes,
+)
+from tg2hdl_ir.program import KernelCall, ProgramIR  # noqa: E402
+from tg2hdl_top import Design, compile_program  # noqa: E402
+
+SECONDS = 60.0
+"""Time that a fault may take (s)."""
+
+TRIED = 4
+"""Programs that are tried until a fault shows in one."""
+
+SAMPLES = 6
+"""Random inputs on which a fault may show."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in a rewrite, random or an edited line."""
+
+    name: str
+    seed: int = 0
+    edit: Edit | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.edit.what}" if self.edit else f"{self.name}: random {self.seed}"
+
+    def install(self) -> None:
+        """Put the fault into the modules of this process."""
+        if self.edit is not None:
+            self.edit.install()
+            return
+        entry = known_passes()[self.name]
+        right: Callable[..., Any] = entry.run.__wrapped__  # type: ignore[attr-defined]
+
+        def wrong(before: Any, *arguments: Any, **options: Any) -> Any:
+            return faulty(before, right(before, *arguments, **options), self.seed)
+
+        wrong.__module__ = right.__module__
+        put(entry.run, ir_pass(entry.name, entry.description)(wrong))
+
+
+def put(old: Any, new: Any) -> None:
+    """Replace a function wherever it was imported."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("tg2hdl"):
+            for name, value in list(vars(module).items()):
+                if value is old:
+                    setattr(module, name, new)
+    for table in ("CANONICAL", "PIPELINE"):
+        entries = tuple(replace(e, run=new) if e.run is old else e for e in getattr(pipeline, table))
+        setattr(pipeline, table, entries)
+
+
+def planned(design: Design) -> ProgramIR:
+    """The program whose kernels are those of the plans."""
+    calls = []
+    for call, plan in zip(design.program.calls, design.kernels, strict=True):
+        slots, known = call.slots, {v.name for v in plan.kernel.variables}
+        values = tuple((name, value) for name, value in call.values if name in known)
+        calls.append(KernelCall(plan.kernel, tuple(slots[b.idx] for b in plan.kernel.buffers), values))
+    return replace(design.program, calls=tuple(calls))
+
+
+def samples(program: ProgramIR, is_relaxed: bool) -> Iterator[dict[str, Any]]:
+    """Random inputs of another kind than those of the validation."""
+    for seed in range(SAMPLES):
+        rng = np.random.default_rng(seed + 1000)
+        found = {}
+        for buffer in program.buffers:
+            if buffer.role != "input" or buffer.initial is not None:
+                continue
+            if buffer.dtype.is_float:
+                array = rng.integers(-9, 10, buffer.shape) if is_relaxed else rng.standard_normal(buffer.shape) * 10**seed
+            else:
+                low, high = (0, 6) if buffer.name == "ids" else (-100, 101)
+                array = rng.integers(low, high, buffer.shape)
+            found[buffer.name] = array.astype(buffer.dtype.numpy())
+        yield found
+
+
+def differs(program: ProgramIR, design: Design, subject: Subject) -> bool:
+    """Whether a design computes something else."""
+    is_relaxed = subject.options.get("float_order") == "relaxed"
+    bound = 1e-3 if is_relaxed or subject.options.get("fold_batchnorm") else 0.0
+    forms = (design.program, planned(design))
+    for inputs in samples(program, is_relaxed):
+        expected = evaluate_program(program, inputs)
+        for form in forms:
+            made = evaluate_program(form, inputs)
+            for name, array in expected.items():
+                one, two = np.asarray(array), made.get(name)
+                if two is None:
+                    return True
+                if bound:
+                    largest = np.abs(one).max(initial=0.0)
+                    if not np.all(np.abs(one - two) <= bound * largest):
+                        return True
+                elif not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
+                    return True
+    return False
+
+
+def tried(fault: Fault, subjects: list[Subject], programs: dict[str, ProgramIR], send: Any) -> None:
+    """Compile with a fault until it shows, and send the verdict."""
+    verdict = ("no effect", "", "")
+    fault.install()
+    for subject in subjects[:TRIED]:
+        program = programs[subject.name]
+        try:
+            design = compile_program(program, subject.compile_options(validate="off"))
+            if not differs(program, design, subject):
+                continue
+        except Exception as error:  # noqa: BLE001
+            verdict = ("refused otherwise", f"{type(error).__name__}: {str(error).splitlines()[0][:100]}", "")
+            continue
+        verdict = ("missed", "", "")
+        try:
+            compile_program(program, subject.compile_options(validate="auto"))
+        except ValidationError as error:
+            told = next((note for note in error.notes if "made wrong by" in note), error.notes[1])
+            verdict = ("caught", told, "yes" if f"by pass {fault.name} of" in told else "no")
+        except Exception as error:  # noqa: BLE001
+            verdict = ("caught", f"{type(error).__name__}", "no")
+        verdict = (verdict[0], f"{subject.name}: {verdict[1]}", verdict[2])
+        break
+    send.send(verdict)
+
+
+def judged(fault: Fault, subjects: list[Subject], programs: dict[str, ProgramIR]) -> tuple[str, str, str]:
+    """Verdict on a fault, from a process of its own."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(False)
+    process = context.Process(target=tried, args=(fault, subjects, programs, send))
+    process.start()
+    found = receive.recv() if receive.poll(SECONDS) else ("no verdict in time", "", "")
+    process.kill()
+    process.join()
+    return found
+
+
+def users(programs: dict[str, ProgramIR]) -> dict[str, list[Subject]]:
+    """Subjects in which each rewrite changes something."""
+    found: dict[str, list[Subject]] = {}
+    for subject in SUBJECTS:
+        changed: set[str] = set()
+
+        def see(name: str, before: Any, after: Rewritten, changed: set[str] = changed) -> None:
+            if after is not before:
+                changed.add(name)
+
+        with watch_passes(see):
+            compile_program(programs[subject.name], subject.compile_options(validate="off"))
+        for name in changed:
+            found.setdefault(name, []).append(subject)
+    return found
+
+
+def main() -> None:
+    """Try all faults and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="rewrites whose name has this in it")
+    parser.add_argument("--faults", type=int, default=8, help="random faults for each rewrite")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    os.environ["TG2HDL_VERIFY_EACH"] = "0"
+    programs = {subject.name: subject.program() for subject in SUBJECTS}
+    known = users(programs)
+    faults = [Fault(edit.name, edit=edit) for edit in EDITS]
+    faults += [Fault(name, seed) for name in known for seed in range(arguments.faults)]
+    counts: dict[str, Counter[str]] = {"edited lines": Counter(), "random faults": Counter()}
+    rows: dict[str, Counter[str]] = {}
+    unseen: dict[str, str] = {}
+    for fault in faults:
+        if arguments.only not in fault.name:
+            continue
+        subjects = known.get(fault.name, SUBJECTS)
+        turn = fault.seed % len(subjects)
+        verdict, told, named = judged(fault, subjects[turn:] + subjects[:turn], programs)
+        kind = "edited lines" if fault.edit else "random faults"
+        counts[kind][verdict] += 1
+        row = rows.setdefault(fault.name, Counter())
+        row[verdict] += 1
+        if named == "yes":
+            counts[kind]["named"] += 1
+            row["named"] += 1
+        elif verdict in ("caught", "missed"):
+            unseen[str(fault)] = f"{verdict}; {told}"
+        print(fault, "->", verdict, told, flush=True)
+    totals: dict[str, Any] = {}
+    for kind, count in counts.items():
+        shown = count["caught"] + count["missed"]
+        totals[f"{kind}: tried"] = sum(count.values()) - count["named"]
+        totals[f"{kind}: with an effect"] = shown
+        totals[f"{kind}: caught"] = f"{count['caught']} ({100 * count['caught'] / max(1, shown):.1f} %)"
+        totals[f"{kind}: the rewrite named"] = f"{count['named']} ({100 * count['named'] / max(1, shown):.1f} %)"
+        totals[f"{kind}: refused otherwise"] = count["refused otherwise"]
+        totals[f"{kind}: no verdict in time"] = count["no verdict in time"]
+    totals["seconds"] = round(time.monotonic() - started)
+    print(totals)
+    if not arguments.only:
+        told = {
+            name: f"{row['caught']} of {row['caught'] + row['missed']} caught, {row['named']} named"
+            for name, row in rows.items()
+        }
+        title = "Faults in rewrites that validation sees"
+        command = f"python benchmarks/fuzz/passes.py --faults {arguments.faults}"
+        write_record(HERE / "passes.json", title, command, totals, rewrites=told, not_caught_or_not_named=unseen)
+
+
+if __name__ == "__main__":
+    main()

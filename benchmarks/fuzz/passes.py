@@ -4,10 +4,10 @@
     python benchmarks/fuzz/passes.py --only balance    one of them, printed
     python benchmarks/fuzz/passes.py --faults 20       more random faults for each
 
-Two kinds of faults: a line of a rewrite's source is edited (`edited_lines.py`), and what a rewrite returns is changed at
-random (another op, constant, address, gate, bound; a lost store).  A fault counts where the design without validation
-computes something else than the captured program, on inputs that validation does not use; the planned kernels are
-evaluated entirely for this.  Each fault is tried in a process of its own.
+Two kinds of faults: a line of a rewrite's source is edited (`edited_lines.py`), and what a rewrite returns is changed
+at random (another op, constant, address, gate, bound; a lost store).  A fault counts where the design without
+validation computes something else than the captured program, on inputs that validation does not use; the planned
+kernels are evaluated entirely for this.  Each fault is tried in a process of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,11 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import numpy as np  # noqa: E402
-from edited_lines import EDITS, Edit  # noqa: E402
+from edited_lines import EDITS, Edit, put  # noqa: E402
 from programs_of_passes import SUBJECTS, Subject  # noqa: E402
 from random_faults import faulty  # noqa: E402
 from record import write_record  # noqa: E402
 
-from tg2hdl_ir import pipeline  # noqa: E402
 from tg2hdl_ir.errors import ValidationError  # noqa: E402
 from tg2hdl_ir.golden import evaluate_program  # noqa: E402
 from tg2hdl_ir.passes.instrument import (  # noqa: E402
@@ -48,7 +48,7 @@ from tg2hdl_top import Design, compile_program  # noqa: E402
 SECONDS = 60.0
 """Time that a fault may take (s)."""
 
-TRIED = 4
+TRIED = 3
 """Programs that are tried until a fault shows in one."""
 
 SAMPLES = 6
@@ -81,18 +81,6 @@ class Fault:
         put(entry.run, ir_pass(entry.name, entry.description)(wrong))
 
 
-def put(old: Any, new: Any) -> None:
-    """Replace a function wherever it was imported."""
-    for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("tg2hdl"):
-            for name, value in list(vars(module).items()):
-                if value is old:
-                    setattr(module, name, new)
-    for table in ("CANONICAL", "PIPELINE"):
-        entries = tuple(replace(e, run=new) if e.run is old else e for e in getattr(pipeline, table))
-        setattr(pipeline, table, entries)
-
-
 def planned(design: Design) -> ProgramIR:
     """The program whose kernels are those of the plans."""
     calls = []
@@ -112,7 +100,11 @@ def samples(program: ProgramIR, is_relaxed: bool) -> Iterator[dict[str, Any]]:
             if buffer.role != "input" or buffer.initial is not None:
                 continue
             if buffer.dtype.is_float:
-                array = rng.integers(-9, 10, buffer.shape) if is_relaxed else rng.standard_normal(buffer.shape) * 10**seed
+                array = (
+                    rng.integers(-9, 10, buffer.shape)
+                    if is_relaxed
+                    else rng.standard_normal(buffer.shape) * 10**seed
+                )
             else:
                 low, high = (0, 6) if buffer.name == "ids" else (-100, 101)
                 array = rng.integers(low, high, buffer.shape)
@@ -152,7 +144,7 @@ def tried(fault: Fault, subjects: list[Subject], programs: dict[str, ProgramIR],
             design = compile_program(program, subject.compile_options(validate="off"))
             if not differs(program, design, subject):
                 continue
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             verdict = ("refused otherwise", f"{type(error).__name__}: {str(error).splitlines()[0][:100]}", "")
             continue
         verdict = ("missed", "", "")
@@ -161,7 +153,7 @@ def tried(fault: Fault, subjects: list[Subject], programs: dict[str, ProgramIR],
         except ValidationError as error:
             told = next((note for note in error.notes if "made wrong by" in note), error.notes[1])
             verdict = ("caught", told, "yes" if f"by pass {fault.name} of" in told else "no")
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             verdict = ("caught", f"{type(error).__name__}", "no")
         verdict = (verdict[0], f"{subject.name}: {verdict[1]}", verdict[2])
         break
@@ -199,9 +191,12 @@ def users(programs: dict[str, ProgramIR]) -> dict[str, list[Subject]]:
 
 def main() -> None:
     """Try all faults and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="rewrites whose name has this in it")
     parser.add_argument("--faults", type=int, default=8, help="random faults for each rewrite")
+    parser.add_argument("--jobs", type=int, default=2, help="faults that are tried at once")
     arguments = parser.parse_args()
     started = time.monotonic()
     os.environ["TG2HDL_VERIFY_EACH"] = "0"
@@ -212,12 +207,15 @@ def main() -> None:
     counts: dict[str, Counter[str]] = {"edited lines": Counter(), "random faults": Counter()}
     rows: dict[str, Counter[str]] = {}
     unseen: dict[str, str] = {}
-    for fault in faults:
-        if arguments.only not in fault.name:
-            continue
+    faults = [fault for fault in faults if arguments.only in fault.name]
+
+    def judge(fault: Fault) -> tuple[str, str, str]:
         subjects = known.get(fault.name, SUBJECTS)
         turn = fault.seed % len(subjects)
-        verdict, told, named = judged(fault, subjects[turn:] + subjects[:turn], programs)
+        return judged(fault, subjects[turn:] + subjects[:turn], programs)
+
+    pool = ThreadPoolExecutor(arguments.jobs)
+    for fault, (verdict, told, named) in zip(faults, pool.map(judge, faults), strict=True):
         kind = "edited lines" if fault.edit else "random faults"
         counts[kind][verdict] += 1
         row = rows.setdefault(fault.name, Counter())
@@ -234,7 +232,9 @@ def main() -> None:
         totals[f"{kind}: tried"] = sum(count.values()) - count["named"]
         totals[f"{kind}: with an effect"] = shown
         totals[f"{kind}: caught"] = f"{count['caught']} ({100 * count['caught'] / max(1, shown):.1f} %)"
-        totals[f"{kind}: the rewrite named"] = f"{count['named']} ({100 * count['named'] / max(1, shown):.1f} %)"
+        totals[f"{kind}: the rewrite named"] = (
+            f"{count['named']} ({100 * count['named'] / max(1, shown):.1f} %)"
+        )
         totals[f"{kind}: refused otherwise"] = count["refused otherwise"]
         totals[f"{kind}: no verdict in time"] = count["no verdict in time"]
     totals["seconds"] = round(time.monotonic() - started)
@@ -246,7 +246,9 @@ def main() -> None:
         }
         title = "Faults in rewrites that validation sees"
         command = f"python benchmarks/fuzz/passes.py --faults {arguments.faults}"
-        write_record(HERE / "passes.json", title, command, totals, rewrites=told, not_caught_or_not_named=unseen)
+        write_record(
+            HERE / "passes.json", title, command, totals, rewrites=told, not_caught_or_not_named=unseen
+        )
 
 
 if __name__ == "__main__":

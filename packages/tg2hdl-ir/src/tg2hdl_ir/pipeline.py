@@ -53,6 +53,7 @@ from tg2hdl_ir.verifier import verify
 __all__ = [
     "CANONICAL",
     "PIPELINE",
+    "PLANNING",
     "ChangeLog",
     "canonicalize",
     "pass_names",
@@ -78,6 +79,14 @@ CANONICAL: tuple[IRPass, ...] = _table(
 )
 """Bring a kernel into the form that analyses and planning start from."""
 
+PLANNING: tuple[IRPass, ...] = (
+    # The loops of the chosen lanes, then one flat sequence of steps.
+    *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
+    # The registers of that sequence.
+    *_table(forward_registers, balance, choose_initial_late, clear_with_last),
+)
+"""Make the kernel of a plan, again for each plan that is tried."""
+
 PIPELINE: tuple[IRPass, ...] = (
     # First the passes of plugins, by their own `order`: see `rewrite_program`. Then a program's weights.
     *_table(fold_scales, hoist_weights),
@@ -87,10 +96,7 @@ PIPELINE: tuple[IRPass, ...] = (
     # A kernel, where that takes fewer cycles: another form, or two, canonicalized again.
     *_table(phase_forms, section_forms, split_divided_loops, with_constant_taps),
     *_table(start_at_bias, cut_kernel, cut_products, split_sum),
-    # A plan: the loops of the chosen lanes, then one flat sequence of steps.
-    *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
-    # The registers of that sequence.
-    *_table(forward_registers, balance, choose_initial_late, clear_with_last),
+    *PLANNING,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,9 @@ WHOLE = 0.25
 FULL_WORK = 50_000.0
 """Steps in which a whole kernel must be evaluated, where there is no limit for a few iterations."""
 
+FEW = 2
+"""Inputs on which a planned kernel is compared, where not all are."""
+
 MOST_WORK = 1_000_000.0
 """Steps after which a kernel is not evaluated at all."""
 
@@ -55,6 +59,7 @@ class PlannedKernels:
         self.left = LEAST_WORK
         self.found: dict[Pair, str] = {}
         self.needed: dict[Pair, float] = {}
+        self.runs: Counter[Pair] = Counter()
 
     def how(self) -> list[str]:
         """How each pair was compared: ``whole``, ``sliced``, or not (empty)."""
@@ -72,6 +77,9 @@ class PlannedKernels:
         source, plan = self.design.sources[number], self.design.kernels[number]
         pair = source, plan.kernel
         if source is plan.kernel:
+            return
+        self.runs[pair] += 1
+        if self.runs[pair] > FEW and not self.is_full:
             return
         if pair not in self.needed:
             self.left += WORK * len(plan.nodes)

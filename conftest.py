@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,3 +21,11 @@ def _seeded() -> None:
     tinygrad = sys.modules.get("tinygrad")
     if tinygrad is not None:
         tinygrad.Tensor.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the skipped tests in a file, so that `.ci/run` can run them where the programs are that they need."""
+    path = os.environ.get("TG2HDL_SKIPPED_TESTS")
+    if path:
+        skipped = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
+        Path(path).write_text("".join(f"{nodeid}\n" for nodeid in sorted(skipped)))

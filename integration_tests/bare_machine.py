@@ -138,7 +138,7 @@ NEEDS = {
     "docs/start.md console": "tg2hdl[report]",
     "docs/howto/report.md": "tg2hdl[report]",
     "docs/howto/onnx.md": "tg2hdl[onnx]",
-    "docs/howto/quantization.md": "tg2hdl[quantize]",
+    "docs/howto/quantization.md": "tg2hdl[quantize] tg2hdl[report]",
     "docs/concepts/processor.md": "tg2hdl-tpu[board]",
     "packages/tg2hdl-backend/README.md": "tg2hdl-backend tg2hdl-fp32[tg2hdl]",
     "packages/tg2hdl-host/README.md": "tg2hdl[sim]",

@@ -143,3 +143,13 @@ def test_a_graph_without_quantizers_is_refused():
         "bad input: model net has no quantizers with known scales\n"
         "  hint: quantize it with tg2hdl.quantize(model, samples)"
     )
+
+
+def test_a_product_of_constants_is_a_constant():
+    net = Net((4,))
+    x = net.quantized(net.inputs[0], quantizer(0.05, 128), "x")
+    moved = net.build.elementwise("SUB", x, net.build.const([0.5, 1, -1, 2], DType.FP32), dtype=DType.FP32)
+    q = import_graph(net.graph(net.quantized(moved, quantizer(0.05, 128), "y")))
+    codes = np.arange(256, dtype=np.uint8)[:, None].repeat(4, 1)
+    expected = np.clip(codes - np.array([10, 20, -20, 40]), 0, 255)
+    np.testing.assert_array_equal(q.reference(codes)[0], expected)

@@ -146,7 +146,8 @@ class Sums:
         constants = [s for s in node.sources if self._graph.nodes[s].op == "const"]
         if constants:
             factor = self._graph.nodes[constants[0]].arg
-            return self._scaled(next(s for s in node.sources if s not in constants), factor, node.shape)
+            others = [s for s in node.sources if s not in constants]
+            return self._scaled(others[0] if others else constants[1], factor, node.shape)
         a, b = (self._plain(s) for s in node.sources)
         if a is None or b is None:
             return None

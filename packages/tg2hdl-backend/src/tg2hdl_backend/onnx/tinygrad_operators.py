@@ -18,10 +18,7 @@ __all__ = ["constant_positions", "tinygrad_operator"]
 _OTHER_DOMAINS = {
     "com.microsoft": {
         "Attention",
-        "BiasGelu",
         "EmbedLayerNormalization",
-        "FastGelu",
-        "Gelu",
         "SkipLayerNormalization",
     },
     "ai.onnx.preview.training": {"Adagrad", "Adam", "Momentum"},

@@ -10,6 +10,7 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators import real_functions
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar, to_code, wide
 from tg2hdl_backend.onnx.operators.convolution import conv, gemm
 from tg2hdl_backend.onnx.operators.declared import declared_codes, declared_values, known_quantizer
@@ -214,7 +215,7 @@ def _activated(node: OnnxNode, x: Tensor, prefix: str) -> Tensor:
         "": lambda: x,
         "Relu": x.relu,
         "Sigmoid": x.sigmoid,
-        "Tanh": x.tanh,
+        "Tanh": lambda: real_functions.tanh(x),
         "LeakyRelu": lambda: (x < 0).where(x * alpha, x),
     }
     if kind == "Clip" and len(given) == 2:

@@ -11,7 +11,6 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
-from tg2hdl_backend.onnx.operators.transcendental import exp_minus_1, softplus_of, tanh_of
 from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
@@ -19,10 +18,8 @@ __all__ = [
     "bit_shift",
     "cast",
     "cast_like",
-    "celu",
     "cum_prod",
     "dropout",
-    "elu",
     "hard_swish",
     "hardmax",
     "hardmax_flat",
@@ -30,16 +27,13 @@ __all__ = [
     "log_softmax",
     "log_softmax_flat",
     "lp_normalization",
-    "mish",
     "mod",
     "relu",
-    "selu",
     "shrink",
     "sign",
     "smallest",
     "softmax",
     "softmax_flat",
-    "softplus",
 ]
 
 
@@ -130,34 +124,10 @@ def mod(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     return rest.cast(a.dtype)
 
 
-def celu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
-    alpha: float = node.attribute("alpha", 1.0)
-    value = wide(x)
-    return (value < 0).where(alpha * exp_minus_1(value / alpha), value).cast(x.dtype)
-
-
 def relu(node: OnnxNode, x: Tensor) -> Tensor:
     """Zero for negative numbers; NaN stays, which tinygrad's own makes zero."""
     result: Tensor = (x < 0).where(0, x)
     return result
-
-
-def _elu(x: Tensor, alpha: float) -> Tensor:
-    result: Tensor = (x < 0).where(alpha * exp_minus_1(x), x)
-    return result
-
-
-def elu(node: OnnxNode, x: Tensor) -> Tensor:
-    """``alpha * (exp(x) - 1)`` for negative numbers."""
-    return _elu(wide(x), node.attribute("alpha", 1.0)).cast(x.dtype)
-
-
-def selu(node: OnnxNode, x: Tensor) -> Tensor:
-    """ELU with ONNX's constants, which have more digits than tinygrad's."""
-    gamma: float = node.attribute("gamma", 1.05070102214813232421875)
-    value = _elu(wide(x), node.attribute("alpha", 1.67326319217681884765625))
-    return (value * gamma).cast(x.dtype)
 
 
 def sign(node: OnnxNode, x: Tensor) -> Tensor:
@@ -183,18 +153,6 @@ def smallest(node: OnnxNode, *inputs: Tensor) -> Tensor:
 def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
     """``x * clip(x / 6 + 1 / 2, 0, 1)``."""
     return (wide(x) * (wide(x) * (1 / 6) + 0.5).clamp(0, 1)).cast(x.dtype)
-
-
-def softplus(node: OnnxNode, x: Tensor) -> Tensor:
-    """``log(1 + exp(x))`` without overflow."""
-    value = wide(x)
-    return softplus_of(value).cast(x.dtype)
-
-
-def mish(node: OnnxNode, x: Tensor) -> Tensor:
-    """``x * tanh(softplus(x))``."""
-    value = wide(x)
-    return (value * tanh_of(softplus_of(value))).cast(x.dtype)
 
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.node import OnnxNode
-from tg2hdl_backend.onnx.operators.transcendental import exp_minus_1, softplus_of, tanh_of
+from tg2hdl_backend.onnx.operators import real_functions
 from tg2hdl_backend.onnx.tensors import sizes_of
 
 __all__ = ["gru", "lstm", "rnn"]
@@ -41,16 +41,16 @@ _PARAMETERS: dict[str, tuple[float, ...]] = {
 }
 _FUNCTIONS: dict[str, Callable[..., Activation]] = {
     "relu": lambda: Tensor.relu,
-    "tanh": lambda: tanh_of,
+    "tanh": lambda: real_functions.tanh,
     "sigmoid": lambda: Tensor.sigmoid,
     "softsign": lambda: Tensor.softsign,
-    "softplus": lambda: softplus_of,
+    "softplus": lambda: real_functions.softplus,
     "leakyrelu": lambda a: lambda x: (x < 0).where(x * a, x),
     "thresholdedrelu": lambda a: lambda x: (x > a).where(x, 0),
-    "elu": lambda a: lambda x: (x < 0).where(exp_minus_1(x) * a, x),
+    "elu": lambda a: lambda x: real_functions.elu(x, a),
     "hardsigmoid": lambda a, b: lambda x: (x * a + b).clamp(0, 1),
     "affine": lambda a, b: lambda x: x * a + b,
-    "scaledtanh": lambda a, b: lambda x: tanh_of(x * b) * a,
+    "scaledtanh": lambda a, b: lambda x: real_functions.tanh(x * b) * a,
 }
 
 

@@ -7,6 +7,7 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
+from tg2hdl_backend.onnx.operators import real_functions
 from tg2hdl_backend.onnx.operators.arithmetic import constant
 from tg2hdl_backend.onnx.operators.linear_models import class_label, class_labels, post_transform
 
@@ -28,7 +29,7 @@ def _kernel(node: OnnxNode, x: Tensor, rows: np.ndarray) -> Tensor:
     if kind == "POLY":
         return scaled.pow(int(degree) if degree == int(degree) else degree)
     if kind == "SIGMOID":
-        return scaled.tanh()
+        return real_functions.tanh(scaled)
     raise node.unsupported(f"kernel {kind}", "use LINEAR, POLY, RBF or SIGMOID")
 
 

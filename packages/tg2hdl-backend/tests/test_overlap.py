@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amaranth import Cat, Module, Signal
 from tinygrad import Tensor, dtypes
 
 from tg2hdl_backend import capture
+from tg2hdl_backend.runner import Runner
 from tg2hdl_backend.testing.hardware import compare_with_hardware
+from tg2hdl_ir.errors import SimulationError
+from tg2hdl_ir.plugins.descriptors import SequencerDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top import CompileOptions, compile_program
+from tg2hdl_top.sequencer import SequencerComponent
+from tg2hdl_top.sequencer.serial import SerialSequencer
 
 RNG = np.random.default_rng(4)
 IMAGE = RNG.integers(-128, 128, (1, 1, 6, 6)).astype(np.int8)
@@ -91,3 +99,52 @@ def test_orders_halve_the_latency_of_attention():
         for policy in ("serial", "overlap")
     ]
     assert latencies[1] < 0.7 * latencies[0]
+
+
+class Hasty(SequencerComponent):
+    """Starts the second kernel a few cycles before the first one is done."""
+
+    def __init__(self, first):
+        super().__init__(2)
+        self.first = first
+
+    def elaborate(self, platform):
+        m = Module()
+        line = Signal(self.first - 3)
+        m.d.sync += line.eq(Cat(self.start, line))
+        m.d.comb += [Cat(self.kernel_start).eq(Cat(self.start, line[-1])), self.done.eq(self.kernel_done[1])]
+        m.d.comb += self.busy.eq(line.any() | Cat(self.kernel_busy).any())
+        return m
+
+
+class OneAfterTheOther(SerialSequencer):
+    """Predicts what its component does not do."""
+
+    shares_cores = False
+
+    def arrange(self, policy, plans, memories, sharing):
+        OneAfterTheOther.first = plans[0].cycles()
+        return super().arrange(policy, plans, memories, sharing)
+
+    def component(self, kernels, plan):
+        return Hasty(self.first)
+
+
+class HastyPlugin:
+    @hookimpl
+    def tg2hdl_sequencers(self):
+        return [SequencerDef("hasty", "too early", OneAfterTheOther)]
+
+
+def test_a_sequencer_that_does_not_keep_its_own_times_is_an_error():
+    captured = capture(mlp, VECTOR, name="mlp")
+    with registry().extended(HastyPlugin()):
+        design = compile_program(captured.program, CompileOptions(schedule="hasty"))
+        with Runner(design, "amaranth") as simulation, pytest.raises(SimulationError) as caught:
+            simulation.run(captured.bind(VECTOR))
+        whole = design.predicted_cycles()
+    assert str(caught.value) == (
+        f"simulation: the design was done after {whole - 3:,} cycles and not after the predicted {whole:,}: "
+        "sequencer 'hasty' does not start the kernels as its timeline says\n"
+        "  hint: correct its component() or predict(); the results of this run may be wrong"
+    )

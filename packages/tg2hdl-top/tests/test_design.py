@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, PluginError
 from tg2hdl_ir.plugins.descriptors import Area, HostPortDef, MemoryKindDef, SequencerDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
@@ -22,6 +23,7 @@ from tg2hdl_lower.memory.ram import Ram
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.ports import HostPort
 from tg2hdl_top.sequencer import Sequencer, SequencerComponent, Timeline
+from tg2hdl_top.sequencer.overlap import OverlapSequencer
 from tg2hdl_top.testing import SIZE, X, buffer, check, elementwise, golden, layer, simulate
 
 
@@ -281,3 +283,27 @@ def test_a_sequencer_from_a_plugin():
     with registry().extended(spaced):
         design = check(chain(), {"x": X}, CompileOptions(schedule="spaced"))
         assert design.predicted_cycles() == before + 1
+
+
+class TooEarly(OverlapSequencer):
+    """The built-in policy, but the last kernel starts `early` cycles before its data."""
+
+    early = 1
+
+    def arrange(self, policy, plans, memories, sharing):
+        found = super().arrange(policy, plans, memories, sharing)
+        starts = (*found.plan.starts[:-1], found.plan.starts[-1] - self.early)
+        return replace(found, plan=replace(found.plan, starts=starts))
+
+
+def test_a_kernel_that_starts_before_its_data_is_refused():
+    """One cycle earlier than the policy that is proven by simulation is too early."""
+    good = compile_program(chain(), CompileOptions(schedule="overlap")).sequencer.starts[-1]
+    hasty = plugin(sequencers=[SequencerDef("hasty", "a cycle too early", TooEarly)])
+    with registry().extended(hasty), pytest.raises(PluginError) as caught:
+        compile_program(chain(), CompileOptions(schedule="hasty"))
+    assert str(caught.value) == (
+        f"plugin: sequencer 'hasty' starts kernel 1 (elementwise) in cycle {good - 1}, but kernel 0 uses buffer 't' so "
+        f"that cycle {good} is the earliest\n"
+        '  hint: correct its arrange() or predict(); schedule="serial" runs one kernel after the other'
+    )

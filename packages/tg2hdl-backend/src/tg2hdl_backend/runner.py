@@ -15,7 +15,7 @@ from amaranth.lib import wiring
 from tg2hdl_backend.batch_runner import SideBySide, keeps_nothing, open_side_by_side, stacked_words
 from tg2hdl_backend.cycles import Cycles
 from tg2hdl_backend.netlist_size import design_model
-from tg2hdl_ir.errors import ToolMissingError, UnsupportedError
+from tg2hdl_ir.errors import SimulationError, ToolMissingError, UnsupportedError
 from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_sim import (
     InputsDifferError,
@@ -207,6 +207,13 @@ class Runner:
         control = next(driver for driver in drivers if driver.serves.control)
         ends = control.run(variables, limit=2 * design.longest_cycles() + _MARGIN)
         compute, before = max(ends), simulation.cycles
+        predicted = design.predicted_cycles(variables)
+        if compute != predicted:
+            raise SimulationError(
+                f"the design was done after {compute:,} cycles and not after the predicted {predicted:,}: sequencer "
+                f"{design.sequencer.policy!r} does not start the kernels as its timeline says",
+                hint="correct its component() or predict(); the results of this run may be wrong",
+            )
         names = [design.memory(number).name for number in design.program.outputs]
         outputs = [_driver(drivers, "reads", name).read(name) for name in names]
         latest = tuple(accumulate(ends, max))

@@ -24,6 +24,7 @@ from tg2hdl_top.ports import need_identity, overlaps_runs, plan_ports
 from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import Sharing, sequencer_named
+from tg2hdl_top.sequencer.check import check_timeline
 
 __all__ = ["design_program", "plan_arrays", "plan_memories", "sharing_of"]
 
@@ -58,6 +59,7 @@ def design_program(
     cores = tuple(range(len(plans))) if repeats is None else repeats.cores
     sharing = replace(sharing_of(plan_of_each_core(cores, plans), options), cores=repeats is not None)
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
+    check_timeline(sequencing.plan, plans, sequencing.memories, sharing)
     others = [port for port in options.ports if not overlaps_runs(port)]
     if sequencing.plan.interval and others:
         raise InputError(

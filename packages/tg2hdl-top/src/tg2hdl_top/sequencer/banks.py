@@ -10,7 +10,7 @@ import numpy as np
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes
 
-__all__ = ["why_one_run", "with_banks"]
+__all__ = ["least_banks", "why_one_run", "with_banks"]
 
 HOST_WRITE = 2
 """Cycles from a word at a host port to the memory."""
@@ -47,7 +47,7 @@ def with_banks(
 ) -> list[MemoryPlan]:
     """The memories with as many banks as runs need that are so many cycles apart."""
     return [
-        replace(memory, banks=_power_of_two(_banks(times, starts, memory, interval, latency)))
+        replace(memory, banks=_power_of_two(least_banks(times, starts, memory, interval, latency)))
         for memory in memories
     ]
 
@@ -56,10 +56,10 @@ def _power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _banks(
+def least_banks(
     times: Sequence[AccessTimes], starts: Sequence[int], memory: MemoryPlan, interval: int, latency: int
 ) -> int:
-    """Least number of banks."""
+    """Banks of a memory that runs need which start `interval` cycles apart."""
     reads = [(starts[k], times[k].reads[b]) for k, b in memory.slots if b in times[k].reads]
     writes = [(starts[k], times[k].writes[b]) for k, b in memory.slots if b in times[k].writes]
     if not writes:

@@ -15,7 +15,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
 from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, Sharing, read_use, write_use
 
-__all__ = ["NoRoomError", "Offsets", "Use", "smallest_offsets", "times_of"]
+__all__ = ["NoRoomError", "Offsets", "Use", "least_distance", "meet", "smallest_offsets", "times_of"]
 
 
 MOST_SLOTS = 4
@@ -160,7 +160,7 @@ class _Search:
             theirs = self.times[earlier]
             for buffer, memory in self.slots[kernel].items():
                 for other in (b for b, m in self.slots[earlier].items() if m == memory):
-                    least = max(least, start + _gap(theirs, other, mine, buffer))
+                    least = max(least, start + least_distance(theirs, other, mine, buffer))
         return least
 
     # Ports and shared hardware
@@ -226,7 +226,7 @@ class _Search:
         moved = use.interval
         others = [other.interval for other in self.uses if other.name == use.name]
         while True:
-            hit = next((other for other in others if self._meet(other, moved)), None)
+            hit = next((other for other in others if meet(other, moved, self.interval)), None)
             if hit is None:
                 return start + moved.first - use.interval.first
             beyond = hit.last + 1 - moved.first
@@ -234,14 +234,16 @@ class _Search:
             if self.interval is not None and moved.first - use.interval.first >= self.interval:
                 return NEVER
 
-    def _meet(self, one: Interval, other: Interval) -> bool:
-        if self.interval is None:
-            return one.meets(other)
-        gap = (other.first - one.first) % self.interval
-        return gap <= one.last - one.first or (-gap) % self.interval <= other.last - other.first
+
+def meet(one: Interval, other: Interval, interval: int | None) -> bool:
+    """Whether two uses share a cycle; with runs that follow each other after `interval` cycles, in any of them."""
+    if interval is None:
+        return one.meets(other)
+    gap = (other.first - one.first) % interval
+    return gap <= one.last - one.first or (-gap) % interval <= other.last - other.first
 
 
-def _gap(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> int:
+def least_distance(earlier: AccessTimes, other: int, later: AccessTimes, buffer: int) -> int:
     """Cycles from the start of an earlier kernel to that of a later one, for its accesses to one memory."""
     pairs: list[tuple[Mapping[int, WordTimes], Mapping[int, WordTimes], int]] = [
         (earlier.writes, later.reads, 1),

@@ -1,0 +1,134 @@
+"""Whether the starts of a sequencer leave every kernel the time that its data and its hardware need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations, pairwise
+
+from tg2hdl_ir.errors import PluginError
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_top.sequencer.access_times import AccessTimes
+from tg2hdl_top.sequencer.banks import least_banks
+from tg2hdl_top.sequencer.base import Timeline, sequencer_named
+from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_of
+from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, SequencerPlan, Sharing, read_use, write_use
+
+__all__ = ["check_timeline"]
+
+
+def check_timeline(
+    plan: SequencerPlan, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
+) -> None:
+    """Compare the starts that a sequencer predicts with the accesses that they let overlap.
+
+    Kernels that run one after the other are right whatever they access.
+
+    Parameters
+    ----------
+    plan : SequencerPlan
+        As arranged by its policy.
+    plans : sequence of HardwarePlan
+        Of each run, in execution order.
+
+    Raises
+    ------
+    PluginError
+        When a kernel starts before a word that it reads is written, overwrites a word that is still read, or uses a
+        port or a shared unit while another kernel does.
+    """
+    cycles = [each.cycles({v.name: v.high for v in each.kernel.variables}) for each in plans]
+    timeline = sequencer_named(plan.policy).predict(cycles, plan)
+    if not plan.interval and all(end <= start for (_, end), (start, _) in pairwise(_runs(timeline))):
+        return
+    times = times_of(plans, memories)
+    found = _hazard(timeline, times, memories) or _conflict(plan, timeline, times, memories, sharing)
+    if found:
+        kernel, reason = found
+        raise PluginError(
+            f"sequencer {plan.policy!r} starts kernel {kernel} ({plans[kernel].kernel.name}) in cycle "
+            f"{timeline.starts[kernel]}, but {reason}",
+            hint='correct its arrange() or predict(); schedule="serial" runs one kernel after the other',
+        )
+    for memory in memories if plan.interval else ():
+        needed = least_banks(times, timeline.starts, memory, plan.interval, timeline.latency)
+        if memory.banks < needed:
+            raise PluginError(
+                f"sequencer {plan.policy!r} starts a run every {plan.interval} cycles, but buffer {memory.name!r} "
+                f"then needs {needed} banks and has {memory.banks}",
+                hint="correct its arrange(), or start runs further apart",
+            )
+
+
+def _runs(timeline: Timeline) -> Iterable[tuple[int, int]]:
+    return zip(timeline.starts, timeline.ends, strict=True)
+
+
+def _hazard(
+    timeline: Timeline, times: Sequence[AccessTimes], memories: Sequence[MemoryPlan]
+) -> tuple[int, str] | None:
+    """The first kernel that starts too early for the words of a buffer, and why."""
+    for memory in memories:
+        for (earlier, other), (later, buffer) in combinations(sorted(memory.slots), 2):
+            start = timeline.starts[earlier] + least_distance(times[earlier], other, times[later], buffer)
+            if earlier != later and timeline.starts[later] < start:
+                return (
+                    later,
+                    f"kernel {earlier} uses buffer {memory.name!r} so that cycle {start} is the earliest",
+                )
+    return None
+
+
+def _conflict(
+    plan: SequencerPlan,
+    timeline: Timeline,
+    times: Sequence[AccessTimes],
+    memories: Sequence[MemoryPlan],
+    sharing: Sharing,
+) -> tuple[int, str] | None:
+    """The first kernel that uses hardware while another one does, or without a window to itself, and why."""
+    runs = list(_runs(timeline))
+    users: dict[str, list[Use]] = {}
+    for use in _uses(plan, timeline, times, memories, sharing):
+        users.setdefault(use.name, []).append(use)
+    for one, other in (pair for found in users.values() for pair in combinations(found, 2)):
+        (a, b), (c, d) = runs[one.kernel], runs[other.kernel]
+        if one.kernel == other.kernel or (not plan.interval and (b <= c or d <= a)):
+            continue
+        if meet(one.interval, other.interval, plan.interval or None):
+            return other.kernel, f"kernel {one.kernel} uses {one.name} in the same cycles"
+        missing = [use.kernel for use in (one, other) if plan.window(use.kernel, use.name) is None]
+        if missing:
+            return other.kernel, f"kernel {missing[0]} has no window for {one.name}, which both use"
+    return None
+
+
+def _uses(
+    plan: SequencerPlan,
+    timeline: Timeline,
+    times: Sequence[AccessTimes],
+    memories: Sequence[MemoryPlan],
+    sharing: Sharing,
+) -> list[Use]:
+    """Shared hardware that each kernel needs, and when."""
+    uses = []
+    for kernel, (start, mine) in enumerate(zip(timeline.starts, times, strict=True)):
+        shared = {PRODUCTS: mine.products if sharing.multipliers else None, UNITS: mine.units}
+        uses += [Use(kernel, name, span.after(start)) for name, span in shared.items() if span is not None]
+    for memory in memories:
+        for kernel, buffer in memory.slots:
+            start, mine = timeline.starts[kernel], times[kernel]
+            if buffer in mine.write_ports:
+                uses.append(Use(kernel, write_use(memory.name), mine.write_ports[buffer].after(start)))
+            # The address of a single word never changes.
+            if memory.layout.words > 1 or (plan.interval and not memory.role.is_rom):
+                ports = {port: span for (b, port), span in mine.read_ports.items() if b == buffer}
+                uses += [
+                    Use(
+                        kernel,
+                        read_use(memory.name, memory.port_of((kernel, buffer), port)),
+                        span.after(start),
+                    )
+                    for port, span in ports.items()
+                ]
+    return sorted(uses, key=lambda use: use.kernel)

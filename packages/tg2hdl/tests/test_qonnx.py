@@ -262,3 +262,41 @@ def test_refusals(tmp_path: Path, bits: float, attributes: dict, text: str) -> N
     path = write(tmp_path / "q.onnx", nodes, [("x", F, (5,))], [("y", F, (5,))], weights, OPSETS)
     with pytest.raises(UnsupportedError, match=text):
         OnnxModel(path)
+
+
+@pytest.mark.parametrize("zero", [1, -3, 2])
+def test_a_zero_point_is_added_before_the_rounding(zero: int, tmp_path: Path) -> None:
+    """A tie with an odd zero point is rounded to an even code, which is an odd number of steps."""
+    values = {"s": np.array(0.5, F), "z": np.array(zero, F), "b": np.array(8, F), "two": np.array(2, F)}
+    quantize = node("Quant", ["x", "s", "z", "b"], "y", signed=1, narrow=0)
+    x = (np.arange(-8, 8) * 0.25).astype(F)
+    path = write(tmp_path / "m.onnx", [quantize], [("x", F, (16,))], [("y", F, (16,))], values, OPSETS)
+    np.testing.assert_array_equal(tg2hdl.compile(path, x).golden(x), quant(x, 0.5, zero, -128, 127))
+
+
+@pytest.mark.parametrize("kind", ["Quant", "BipolarQuant"])
+def test_constants_of_quantizers_are_computed(kind: str, tmp_path: Path) -> None:
+    """A gather of quantized weights by constants."""
+    w = RNG.normal(size=(4, 6)).astype(F)
+    values = {"w": w, "s": np.array(0.1, F), "z": np.array(1, F), "b": np.array(4, F), "i": np.array([3, 1])}
+    inputs = ["w", "s", "z", "b"] if kind == "Quant" else ["w", "s"]
+    nodes = [
+        node(kind, inputs, "q"),
+        node("Gather", ["q", "i"], "g", axis=1),
+        node("MatMul", ["x", "g"], "y"),
+    ]
+    used = {name for n in nodes for name in n.input}
+    path = tmp_path / "m.onnx"
+    write(
+        path,
+        nodes,
+        [("x", F, (2, 4))],
+        [("y", F, (2, 2))],
+        {k: v for k, v in values.items() if k in used},
+        OPSETS,
+    )
+    x = RNG.normal(size=(2, 4)).astype(F)
+    weights = quant(w, 0.1, 1, -8, 7) if kind == "Quant" else np.where(w >= 0, F(0.1), F(-0.1))
+    np.testing.assert_allclose(
+        tg2hdl.compile(path, x).golden(x), x @ weights[:, [3, 1]], rtol=1e-5, atol=1e-6
+    )

@@ -18,6 +18,7 @@ from tg2hdl_backend.onnx.checks import ExpectedTypes, check_indices, check_opset
 from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
 from tg2hdl_backend.onnx.fold import fold_node
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
+from tg2hdl_backend.onnx.operators.qonnx import fold_quant
 from tg2hdl_backend.onnx.refusals import REFUSALS
 from tg2hdl_backend.onnx.tensors import array_of, onnx_type, sizes_of
 from tg2hdl_backend.onnx.text import COPIES, TextTable, is_text, text_results
@@ -269,7 +270,11 @@ class Graph:
         @cache
         def arrays() -> list[Array]:
             given = [None if v is None else v.array for v in inputs]
-            return fold_node(node, info.version, given, info.where)
+            if info.op_type in ("Quant", "IntQuant", "BipolarQuant"):
+                return [fold_quant(info, given)]
+            # ONNX's reference implementation has no DequantizeLinear of the first versions, which are the same.
+            version = max(info.version, 19) if info.op_type == "DequantizeLinear" else info.version
+            return fold_node(node, version, given, info.where)
 
         @cache
         def tensors() -> list[Tensor]:

@@ -49,6 +49,7 @@ ELEMENTWISE = frozenset(
 
 
 ROUNDINGS: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
+    "even": np.rint,
     "floor": np.floor,
     "ceil": np.ceil,
     "down": np.trunc,
@@ -56,7 +57,7 @@ ROUNDINGS: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
     "half_up": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
     "half_down": lambda x: np.copysign(np.ceil(np.abs(x) - np.float32(0.5)), x),
 }
-"""Roundings that are not half to even; ``down`` is toward zero, and halves are rounded away from it or toward it."""
+"""Roundings of QONNX; ``down`` is toward zero, and halves are rounded to even, away from zero or toward it."""
 
 
 @dataclass(frozen=True, eq=False)

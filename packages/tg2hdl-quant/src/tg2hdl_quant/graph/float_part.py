@@ -76,8 +76,15 @@ class FloatPart:
             limited = self._clipped(limited, np.asarray(q.low), np.asarray(q.high))
             return build.cast(self._rounded(limited, q.rounding), dtype)
         steps = self._clipped(steps, q.low - q.zero - 1, q.high - q.zero + 1)
-        whole = self._op("TRUNC", steps)
-        rest = self._op("SUB", steps, whole)
+        coded = self._op("ADD", self._rounded(steps, "even"), build.const(q.zero, _F32))
+        coded = self._clipped(coded, np.asarray(q.low), np.asarray(q.high))
+        return build.cast(coded, dtype)
+
+    def _to_even(self, number: int) -> int:
+        """The nearest whole number, half to even, of one that is small enough to convert."""
+        build = self._builder
+        whole = self._op("TRUNC", number)
+        rest = self._op("SUB", number, whole)
         size = self._op("MAX", rest, self._op("NEG", rest))
         half = build.const(0.5, _F32)
         halved = self._op("MUL", whole, half)
@@ -87,13 +94,12 @@ class FloatPart:
         one = build.const(1.0, _F32)
         negative = self._compare("CMPLT", rest, build.const(0.0, _F32))
         step = self._op("WHERE", negative, self._op("NEG", one), one)
-        rounded = self._op("ADD", whole, self._op("WHERE", away, step, build.const(0.0, _F32)))
-        coded = self._op("ADD", rounded, build.const(q.zero, _F32))
-        coded = self._clipped(coded, np.asarray(q.low), np.asarray(q.high))
-        return build.cast(coded, dtype)
+        return self._op("ADD", whole, self._op("WHERE", away, step, build.const(0.0, _F32)))
 
     def _rounded(self, number: int, rounding: str) -> int:
         """Whole numbers by one of `ROUNDINGS`, of numbers that are small enough to convert."""
+        if rounding == "even":
+            return self._to_even(number)
         build = self._builder
         zero, one, half = (build.const(c, _F32) for c in (0.0, 1.0, 0.5))
         minus = self._op("NEG", one)

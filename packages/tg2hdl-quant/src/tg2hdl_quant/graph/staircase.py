@@ -8,7 +8,7 @@ Ties that go to even, and products that float32 rounds to a tie, can make it imp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Staircase", "fit_staircase", "rounded_product", "roundest"]
+__all__ = ["Staircase", "fit_codes", "fit_staircase", "rounded_product", "roundest"]
 
 Array = npt.NDArray[Any]
 Rounded = Callable[[Array, Any], Array]
@@ -78,22 +78,58 @@ def fit_staircase(
         rounded = partial(rounded_product, offset=offset)
     channels = np.unique(np.asarray(multipliers, np.float32).reshape(-1))
     proofs = [_conditions(m, low, high, first, last, rounded) for m in channels]
-    widest = min(_WIDEST - int(np.floor(np.log2(float(channels.max()) * slope))), 46)
+    found = _fit_all([float(m) * slope for m in channels], proofs)
+    if found is None:
+        return None
+    place = np.searchsorted(channels, np.asarray(multipliers, np.float32))
+    return Staircase(found.factor[place], found.added[place], found.shift)
+
+
+def fit_codes(slopes: Array, codes: Array, low: int, first: int, last: int) -> Staircase | None:
+    """The smallest shift for which all channels have a multiplier that gives known codes; None where one has none.
+
+    Parameters
+    ----------
+    slopes : ndarray of float64
+        Codes for each step of the operand, for each channel; negative where the codes fall.
+    codes : ndarray of int64
+        Channels by operands, from the operand `low` on; each channel rises or falls.
+    first, last : int
+        Smallest and largest code.
+    """
+    high = low + codes.shape[1] - 1
+    proofs, signs = [], np.where(slopes < 0, -1, 1)
+    for row, sign in zip(codes, signs, strict=True):
+        ordered = row[::sign]
+        if np.any(np.diff(ordered) < 0):
+            return None
+        least, most = (low, high) if sign > 0 else (-high, -low)
+
+        def known(sums: Array, start: Any, ordered: Array = ordered) -> Array:
+            return np.asarray(ordered[np.minimum(sums - start, len(ordered) - 1)])
+
+        proofs.append(_conditions(least, least, most, first, last, known))
+    found = _fit_all([float(abs(s)) for s in slopes], proofs)
+    return None if found is None else Staircase(found.factor * signs, found.added, found.shift)
+
+
+def _fit_all(slopes: Sequence[float], proofs: Sequence[_Conditions]) -> Staircase | None:
+    """Multiplier and constant of each channel at the smallest shift that suits all."""
+    widest = min(_WIDEST - int(np.floor(np.log2(max(slopes)))), 46)
     shift = 0
     while True:
         # A finer shift keeps what a coarser one allows, so one pass over the channels almost always does.
         start = shift
-        for multiplier, proof in zip(channels, proofs, strict=True):
-            while shift <= widest and _fit(float(multiplier) * slope, proof, shift) is None:
+        for slope, proof in zip(slopes, proofs, strict=True):
+            while shift <= widest and _fit(slope, proof, shift) is None:
                 shift += 1
         if shift > widest:
             return None
         if shift == start:
             break
-    pairs = [_fit(float(m) * slope, p, shift) for m, p in zip(channels, proofs, strict=True)]
-    place = np.searchsorted(channels, np.asarray(multipliers, np.float32))
+    pairs = [_fit(slope, proof, shift) for slope, proof in zip(slopes, proofs, strict=True)]
     factors, added = (np.array([p[n] for p in pairs if p is not None], np.int64) for n in (0, 1))
-    return Staircase(factors[place], added[place], shift)
+    return Staircase(factors, added, shift)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
+from tg2hdl_ir.tensors import MOVEMENT, Quantizer, TensorGraph
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
 from tg2hdl_quant.imported.inputs import input_quantizers
-from tg2hdl_quant.imported.requantize import by_steps, by_table, to_codes
+from tg2hdl_quant.imported.observed import Observed, ObservedCodes, below, evaluated
+from tg2hdl_quant.imported.requantize import by_codes, by_steps, by_table, to_codes
 from tg2hdl_quant.imported.sums import Sums
 
 __all__ = ["ImportLowering"]
@@ -29,6 +31,8 @@ class ImportLowering:
     ----------
     graph : TensorGraph
         Simplified.
+    original : TensorGraph
+        As the file has it: its float32 arithmetic is the reference.
 
     Attributes
     ----------
@@ -38,8 +42,9 @@ class ImportLowering:
         Operations without an integer form.
     """
 
-    def __init__(self, graph: TensorGraph) -> None:
+    def __init__(self, graph: TensorGraph, original: TensorGraph) -> None:
         self.graph = graph
+        self._observed = Observed(original)
         self.builder = IntegerBuilder()
         self.how: list[Requantization] = []
         self._codes: dict[int, int] = {}
@@ -142,6 +147,20 @@ class ImportLowering:
         if quantizer.scale.size > 1 or quantizer.zero.size > 1:
             return self._in_floats(number)
         name = node.label or f"quantize{number}"
+        observed = self._observed.codes(quantizer)
+        found = self._integer_form(number, name)
+        if observed is not None and (found is None or not self._gives(found[0], source, observed)):
+            found = self._of_codes(source, observed, quantizer, name)
+        if found is None:
+            self.how.append(Requantization(name, "float"))
+            return self._in_floats(number)
+        self.how.append(found[1] if observed is None else replace(found[1], differs=0.0))
+        return found[0]
+
+    def _integer_form(self, number: int, name: str) -> tuple[int, Requantization] | None:
+        """Codes of a quantizer by the form of what it quantizes: a function of one tensor, or a sum."""
+        node = self.graph.nodes[number]
+        quantizer, source = node.arg, node.sources[0]
         low, high = quantizer.low, quantizer.high
         total = None
         function = find_function(self.graph, source)
@@ -157,18 +176,49 @@ class ImportLowering:
             low, high = quantizer.low, quantizer.high
             total = self.sums.total(source)
         if total is None:
-            self.how.append(Requantization(name, "float"))
-            return self._in_floats(number)
-        found = (
-            to_codes(self.builder, total, quantizer, low, high, name)
-            if quantizer.rounding == "half_even"
-            else by_steps(self.builder, total, quantizer, low, high, name)
-        )
-        if found is None:
-            self.how.append(Requantization(name, "float"))
-            return self._in_floats(number)
-        self.how.append(found[1])
-        return found[0]
+            return None
+        made_by = to_codes if quantizer.rounding == "half_even" else by_steps
+        return made_by(self.builder, total, quantizer, low, high, name)
+
+    def _gives(self, made: int, source: int, observed: ObservedCodes) -> bool:
+        """Whether an integer form gives the codes of the file for every code that it is made of."""
+        base = self._coded(source)
+        if base is None:
+            return False
+        count, dtype = len(observed.codes), self.builder.nodes[base].dtype.numpy()
+        codes = np.arange(observed.source.low, observed.source.high + 1).astype(dtype)
+        codes = codes.reshape(count, *(1,) * len(self.builder.nodes[base].shape))
+        given = np.broadcast_to(codes, (count, *self.builder.nodes[base].shape))
+        graph = TensorGraph("", tuple(self.builder.nodes), (), (), ())
+        return np.array_equal(evaluated(graph, base, given, made), observed.codes)
+
+    def _coded(self, number: int) -> int | None:
+        """The node of the codes that a float tensor is made of."""
+        found = {
+            n
+            for n in below(self.graph, number)
+            if self.graph.nodes[n].op == "dequantize"
+            and self.graph.nodes[self.graph.nodes[n].sources[0]].op != "const"
+        }
+        return self.codes(self.graph.nodes[found.pop()].sources[0]) if len(found) == 1 else None
+
+    def _of_codes(
+        self, source: int, observed: ObservedCodes, quantizer: Quantizer, name: str
+    ) -> tuple[int, Requantization] | None:
+        """Codes that are fitted to those of the file, or looked up; None where no form gives them."""
+        function = find_function(self.graph, source)
+        total = self.sums.total(source if function is None else function.base)
+        given = observed.source
+        if total is None or len(total.terms) != 1 or given.zero.size != 1:
+            return None
+        term, zero = total.terms[0], int(given.zero.reshape(()))
+        if term.low < given.low - zero or term.high > given.high - zero:
+            return None
+        codes = observed.codes[term.low - given.low + zero :][: term.high - term.low + 1]
+        scale = float(quantizer.scale.reshape(()))
+        low, high = int(codes.min()), int(codes.max())
+        found = by_codes(self.builder, term, codes, term.scale / scale, low, high, name)
+        return found if found is not None and self._gives(found[0], source, observed) else None
 
     def _tabulated(self, number: int) -> int | None:
         """Integers made of floats, as codes of another rounding are, by a table; None where it would be too long."""
@@ -177,7 +227,10 @@ class ImportLowering:
         if function is None or not node.dtype.is_int or node.dtype.bit_width > 16:
             return None
         low, high = node.dtype.min_value, node.dtype.max_value
-        return self._table(function, low, high, node.label or f"cast{number}", np.trunc)
+        found = self._table(function, low, high, node.label or f"cast{number}", np.trunc)
+        if found is not None:
+            self.how.append(found[1])
+        return None if found is None else found[0]
 
     def _in_floats(self, number: int) -> int:
         node = self.graph.nodes[number]
@@ -202,7 +255,7 @@ class ImportLowering:
 
     def _table(
         self, function: ScalarFunction, low: int, high: int, name: str, codes: Callable[..., np.ndarray]
-    ) -> int | None:
+    ) -> tuple[int, Requantization] | None:
         total = self.sums.total(function.base)
         if total is None or len(total.terms) != 1 or np.any(total.offset):
             return None
@@ -212,6 +265,4 @@ class ImportLowering:
         steps = np.arange(term.low, term.high + 1).astype(np.float32)
         results = function(steps * np.float32(term.scale.reshape(())))
         entries = np.clip(np.nan_to_num(codes(results), nan=low), low, high).astype(np.int64)
-        made, how = by_table(self.builder, term, entries, low, high, name)
-        self.how.append(how)
-        return made
+        return by_table(self.builder, term, entries, low, high, name)

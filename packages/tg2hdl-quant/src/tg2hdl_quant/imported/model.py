@@ -38,7 +38,7 @@ def import_graph(graph: TensorGraph, *, allow_float: bool = True) -> QuantizedGr
             f"model {graph.name} has no quantizers with known scales",
             hint="quantize it with tg2hdl.quantize(model, samples)",
         )
-    lowering = ImportLowering(prune(split_concatenations(simplify(graph, keeps_divisions=True))))
+    lowering = ImportLowering(prune(split_concatenations(simplify(graph, keeps_divisions=True))), graph)
     integer, inputs, outputs = lowering.run()
     names = tuple(lowering.in_float)
     if names and not allow_float:

@@ -15,15 +15,17 @@ from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import clip_to, requantize
-from tg2hdl_quant.graph.staircase import Staircase, fit_staircase, rounded_product, roundest
+from tg2hdl_quant.graph.staircase import Staircase, fit_codes, fit_staircase, rounded_product, roundest
 from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 from tg2hdl_quant.imported.builder import IntegerBuilder
 
-__all__ = ["by_steps", "by_table", "to_codes"]
+__all__ = ["by_codes", "by_steps", "by_table", "to_codes"]
 
 Array = npt.NDArray[Any]
 _COMPARED = 1 << 17
 """Most operand values that are compared one by one."""
+_MOST_ROWS = 1 << 12
+"""Most different functions of the elements of a tensor, such as one for each channel."""
 
 
 def to_codes(
@@ -107,12 +109,46 @@ def by_steps(
     return builder.set_bounds(number, low, high), Requantization(name, "multiplier", bits)
 
 
+def by_codes(
+    builder: IntegerBuilder, term: Value, codes: Array, slope: Array, low: int, high: int, name: str
+) -> tuple[int, Requantization] | None:
+    """Codes that are known for every value of a term, element by element; None where no form gives them.
+
+    Parameters
+    ----------
+    codes : ndarray of int64
+        First axis: the values of the term from its smallest one on; then the shape of the result.
+    slope : ndarray of float64
+        Codes for each step of the term; broadcasts against the result.
+    """
+    shape = codes.shape[1:]
+    rows = np.ascontiguousarray(codes.reshape(len(codes), -1).T)
+    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    slopes = np.broadcast_to(slope, shape).reshape(-1)[first]
+    found = None
+    if len(first) <= _MOST_ROWS and np.all(slopes):
+        found = fit_codes(slopes, rows[first], term.low, low, high)
+    if found is not None:
+        place = place.reshape(shape)
+        spread = Staircase(found.factor[place], found.added[place], found.shift)
+        number, bits = _by_staircase(builder, term, spread, 0, low, high)
+        how = Requantization(name, "multiplier", bits)
+    elif len(first) == 1:
+        number, how = by_table(builder, term, rows[0], low, high, name)
+    else:
+        return None
+    number = builder.cast(number, _type(low, high))
+    if builder.nodes[number].shape != shape:
+        number = builder.add("expand", (number,), shape, builder.nodes[number].dtype)
+    return builder.set_bounds(number, low, high), how
+
+
 def _by_staircase(
     builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
 ) -> tuple[int, int]:
     """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor."""
     added = found.added + (zero << found.shift)
-    reach = term.reach * int(found.factor.max()) + int(np.abs(added).max())
+    reach = term.reach * int(np.abs(found.factor).max()) + int(np.abs(added).max())
     dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
     number = builder.cast(term.node, dtype)
     factor = builder.cast(builder.const(compact(found.factor), DType.INT32), dtype)
@@ -120,7 +156,7 @@ def _by_staircase(
     number = builder.elementwise("ADD", number, builder.const(compact(added), dtype), dtype=dtype)
     number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
     number = clip_to(builder, number, low, high, (reach >> found.shift) + 1)
-    return number, int(found.factor.max()).bit_length()
+    return number, int(np.abs(found.factor).max()).bit_length()
 
 
 def _type(low: int, high: int) -> DType:

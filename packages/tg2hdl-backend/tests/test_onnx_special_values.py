@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
 from onnx import helper  # noqa: E402
 
 from tg2hdl_backend.onnx import OnnxModel  # noqa: E402
-from tg2hdl_backend.testing.onnx_files import golden, write  # noqa: E402
+from tg2hdl_backend.testing.onnx_files import golden, runtime, write  # noqa: E402
+
+INF, NAN = np.inf, np.nan
 
 
 def _result(folder: Path, op: str, x: np.ndarray) -> np.ndarray:
@@ -32,12 +36,48 @@ def test_zeros_keep_their_sign_and_nan_stays(op: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("last", [0, 1])
-def test_index_of_nan_is_inside_the_axis(op: str, last: int, tmp_path: Path) -> None:
-    node = helper.make_node(op, ["x"], ["y"], axis=0, keepdims=0, select_last_index=last)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_index_of_nan(op: str, last: int, dtype: Any, tmp_path: Path) -> None:
+    rows = [
+        [NAN] * 5,
+        [2, NAN, 7, NAN, 1],
+        [0.0, -0.0, -1, -0.0, 0.0],
+        [INF, -INF, INF, -INF, 3],
+        [-2, -3, -3, -2, -2.5],
+    ]
+    x = np.array(rows, dtype)
+    node = helper.make_node(op, ["x"], ["y"], axis=1, keepdims=0, select_last_index=last)
     path = write(
-        tmp_path / "m.onnx", [node], [("x", np.float32, [61])], [("y", np.int64, [])], opsets={"": 18}
+        tmp_path / "m.onnx", [node], [("x", dtype, x.shape)], [("y", np.int64, [5])], opsets={"": 18}
     )
-    assert golden(OnnxModel(path), np.full(61, np.nan, np.float32))[0] == 0
+    # numpy's, as the standard's reference has it; ONNX Runtime's depends on where in the row NaN is.
+    find = np.argmax if op == "ArgMax" else np.argmin
+    want = 4 - find(x[:, ::-1], 1) if last else find(x, 1)
+    np.testing.assert_array_equal(golden(OnnxModel(path), x)[0], want)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_top_of_nan(largest: int, count: int, tmp_path: Path) -> None:
+    x = np.float32(
+        [[1, NAN, 3, INF, INF, -INF, 3, 3, NAN], [-1, -2, 0.5, -0.5, 1e-40, -1e-40, -2, 3, -3], [NAN] * 9]
+    )
+    node = helper.make_node("TopK", ["x", "k"], ["v", "i"], largest=largest)
+    outputs = [("v", np.float32, [3, count]), ("i", np.int64, [3, count])]
+    path = write(
+        tmp_path / "m.onnx", [node], [("x", np.float32, x.shape)], outputs, {"k": np.array([count])}, {"": 18}
+    )
+    for got, want in zip(golden(OnnxModel(path), x), runtime(path, x=x), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_place_of_a_maximum_of_nan_is_inside_the_image(tmp_path: Path) -> None:
+    x = np.full((1, 2, 2, 2), NAN, np.float32)
+    node = helper.make_node("MaxPool", ["x"], ["v", "i"], kernel_shape=[2, 2])
+    outputs = [("v", np.float32, [1, 2, 1, 1]), ("i", np.int64, [1, 2, 1, 1])]
+    path = write(tmp_path / "m.onnx", [node], [("x", np.float32, x.shape)], outputs, opsets={"": 18})
+    places = golden(OnnxModel(path), x)[1].reshape(-1)
+    assert 0 <= places[0] < 4 <= places[1] < 8
 
 
 def test_dynamic_quantization_of_zeros(tmp_path: Path) -> None:

@@ -74,25 +74,42 @@ def power(node: OnnxNode, x: Tensor, y: Tensor) -> Tensor:
     return (y < 0).where((x * x == 1).where(odd, 0), result).cast(x.dtype)
 
 
-def arg_min(node: OnnxNode, x: Tensor) -> Tensor:
-    """Index of the smallest; integers are inverted, which cannot overflow."""
-    return _arg_max(node, ~x if dtypes.is_int(x.dtype) else -x)
+_SORTABLE = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
+
+
+def _turned(bits: Tensor) -> Tensor:
+    """Bits of a float as an integer of the same order, and back."""
+    return (bits < 0).where(bits ^ bits.dtype.max, bits)
+
+
+def _sortable(x: Tensor) -> Tensor:
+    """Integers in the order of numbers; zeros of both signs are equal, NaN is the largest."""
+    if not dtypes.is_float(x.dtype):
+        return x
+    value = wide(x)
+    bits = (value == 0).where(0, value).bitcast(_SORTABLE[value.dtype])
+    return (value != value).where(bits.dtype.max, _turned(bits))
 
 
 def _arg_max(node: OnnxNode, x: Tensor) -> Tensor:
     build = tinygrad_operator("ArgMax", "", node.version)
     assert build is not None
-    found: Tensor = build(node, x)
-    if not dtypes.is_float(x.dtype):
-        return found
-    # An axis of NaN alone has no largest element; its index is 0, as in ONNX Runtime.
-    size = sizes_of(x)[node.attribute("axis", 0)]
-    return ((found < 0) | (found >= size)).where(0, found).cast(found.dtype)
+    result: Tensor = build(node, x)
+    return result
 
 
 def arg_max(node: OnnxNode, x: Tensor) -> Tensor:
-    """Index of the largest."""
-    return _arg_max(node, x)
+    """Index of the largest, or of the first NaN."""
+    return _arg_max(node, _sortable(x))
+
+
+def arg_min(node: OnnxNode, x: Tensor) -> Tensor:
+    """Index of the smallest, or of the first NaN; integers are inverted, which cannot overflow."""
+    keys = _sortable(x)
+    inverted = keys.bitwise_not()
+    if dtypes.is_float(x.dtype):
+        inverted = (keys == keys.dtype.max).where(keys, inverted)
+    return _arg_max(node, inverted)
 
 
 def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
@@ -130,14 +147,21 @@ def group_normalization(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor) 
     return result
 
 
+def _top(node: OnnxNode, x: Tensor, count: int) -> Any:
+    values, places = _own(node, _sortable(x), [count], k=None, largest=node.attribute("largest", 1))
+    if dtypes.is_float(x.dtype):
+        values = _turned(values).bitcast(wide(x).dtype).cast(x.dtype)
+    return values, places
+
+
 def top_k_1(node: OnnxNode, x: Tensor) -> Any:
     """Version 1: the count is an attribute."""
-    return _own(node, x, [node.attribute("k")], k=None, largest=1)
+    return _top(node, x, node.attribute("k"))
 
 
 def top_k(node: OnnxNode, x: Tensor, count: Any) -> Any:
-    """The largest or smallest along an axis, with their places."""
-    return _own(node, x, [int(np.asarray(count).reshape(()))])
+    """The largest or smallest along an axis, with their places; NaN counts as the largest."""
+    return _top(node, x, int(np.asarray(count).reshape(())))
 
 
 def slice_(node: OnnxNode, x: Tensor, *given: Any) -> Tensor:
@@ -182,6 +206,8 @@ def max_pool(node: OnnxNode, x: Tensor) -> Any:
     if not node.uses(1):
         return found
     sizes = sizes_of(x)[2:]
+    # A window of NaN has no largest element; its place is one in the image.
+    place = place.minimum(int(np.prod(sizes)) - 1)
     if node.attribute("storage_order", 0):
         # Column major: the first axis of the image counts fastest.
         rest, place, step = place, place.const_like(0), int(np.prod(sizes))

@@ -97,6 +97,7 @@ _TABLE: dict[tuple[str, str], tuple[tuple[str, int, str, tuple[int, ...]], ...]]
     ("", "importer"): (
         ("ArgMax", 1, "arg_max", ()),
         ("ArgMin", 1, "arg_min", ()),
+        ("ConvTranspose", 1, "conv_transpose", ()),
         ("GatherElements", 11, "gather_elements", ()),
         ("GreaterOrEqual", 12, "greater_or_equal", ()),
         ("GroupNormalization", 18, "group_normalization", ()),

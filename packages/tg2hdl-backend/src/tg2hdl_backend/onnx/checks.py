@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,26 @@ def as_type(node: OnnxNode, name: str, tensor: Tensor, element: int) -> Tensor:
     raise node.unsupported(f"the result {name!r} is {found} where ONNX says {dtype}")
 
 
+@contextmanager
+def _without_padding_of_same(model: ModelProto) -> Iterator[None]:
+    """Hide `output_padding` where `auto_pad` gives the size, to which ONNX's inference adds it."""
+    taken = []
+    for node in model.graph.node:
+        given = {a.name: a for a in node.attribute}
+        same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
+        if node.op_type == "ConvTranspose" and same and "output_padding" in given:
+            taken.append((node, list(node.attribute)))
+            kept = [a for a in node.attribute if a.name != "output_padding"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+    try:
+        yield
+    finally:
+        for node, attributes in taken:
+            del node.attribute[:]
+            node.attribute.extend(attributes)
+
+
 def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
     """Types of all values of a model whose inputs have sizes; values that ONNX cannot infer are missing.
 
@@ -82,14 +103,16 @@ def infer_types(model: ModelProto, file: str) -> ExpectedTypes:
         if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
             node.attribute.append(onnx.helper.make_attribute("onesided", 1))
     try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        with _without_padding_of_same(model):
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except onnx.shape_inference.InferenceError as error:
         log.warning(
             "%s: ONNX infers no types and shapes, so that results are not compared with them: %s", file, error
         )
         return ExpectedTypes({})
     try:
-        onnx.shape_inference.infer_shapes(model, data_prop=True, check_type=True)
+        with _without_padding_of_same(model):
+            onnx.shape_inference.infer_shapes(model, data_prop=True, check_type=True)
     except onnx.shape_inference.InferenceError as error:
         raise InputError(
             f"types that do not fit: {error}",

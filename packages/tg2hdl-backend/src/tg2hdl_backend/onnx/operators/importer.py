@@ -9,13 +9,14 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
-from tg2hdl_backend.onnx.operators.arithmetic import wide
+from tg2hdl_backend.onnx.operators.arithmetic import constant, wide
 from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
 
 __all__ = [
     "arg_max",
     "arg_min",
+    "conv_transpose",
     "gather_elements",
     "greater_or_equal",
     "group_normalization",
@@ -30,6 +31,9 @@ __all__ = [
     "top_k",
     "top_k_1",
 ]
+
+
+_SORTABLE = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
 
 
 def _own(node: OnnxNode, *inputs: Any, **attributes: Any) -> Any:
@@ -53,12 +57,31 @@ def greater_or_equal(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     return less_or_equal(node, b, a)
 
 
+def _float_power(x: Tensor, y: Tensor) -> Tensor:
+    """Power with an exponent that depends on data, or is not finite."""
+    y, size = y.cast(x.dtype), x.abs()
+    result = ((size == 1) | (y == 0)).where(1, (size.log2() * y).exp2())
+    half = y * 0.5
+    whole, odd = y.trunc() == y, (half.trunc() != half)
+    below = x.bitcast(_SORTABLE[x.dtype]) < 0
+    undefined = below & ~whole & (x != 0) & ~x.isinf()
+    unknown = (x.isnan() & (y != 0)) | (y.isnan() & (x != 1)) | undefined
+    return unknown.where(np.nan, (below & odd & whole).where(-result, result))
+
+
 def power(node: OnnxNode, x: Tensor, y: Tensor) -> Tensor:
-    """Powers of integers are exact; one to any power is one."""
+    """Powers of integers are exact; those of floats have the special values of C's ``pow``."""
     known = node.known(1)
     if not dtypes.is_int(x.dtype):
+        if known is not None and np.isnan(known).all():
+            return (x == 1).where(1.0, np.nan).cast(x.dtype)
+        if known is None or np.size(known) != 1 or not np.isfinite(known).all():
+            return _float_power(wide(x), y if known is None else constant(node, known)).cast(x.dtype)
+        if not (known == np.rint(known)).all():
+            # A fractional power of minus zero or of minus infinity is positive.
+            x = (x == 0).where(0, (x == -np.inf).where(np.inf, x))
         result: Tensor = _own(node, x, y)
-        return result if known is not None else (x == 1).where(1, result).cast(x.dtype)
+        return result
     if dtypes.is_float(y.dtype):
         if known is None or not (known == np.rint(known)).all():
             raise node.unsupported("an integer to a power with a fraction", "cast the base to float")
@@ -72,9 +95,6 @@ def power(node: OnnxNode, x: Tensor, y: Tensor) -> Tensor:
         return result
     odd = (y & 1 == 1).where(x, 1)
     return (y < 0).where((x * x == 1).where(odd, 0), result).cast(x.dtype)
-
-
-_SORTABLE = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
 
 
 def _turned(bits: Tensor) -> Tensor:
@@ -193,6 +213,12 @@ def split(node: OnnxNode, x: Tensor, sizes: Any = None) -> Any:
         part = -(-length // count)
         given = [max(0, min(part, length - n * part)) for n in range(count)]
     return x.split([int(n) for n in given], axis)
+
+
+def conv_transpose(node: OnnxNode, *inputs: Tensor | None) -> Any:
+    """Transposed convolution; VALID is without padding, for which tinygrad takes the sizes of SAME."""
+    valid = node.attribute("auto_pad", "NOTSET") == "VALID"
+    return _own(node, *inputs, **({"auto_pad": None, "pads": None} if valid else {}))
 
 
 def gather_elements(node: OnnxNode, x: Tensor, indices: Tensor) -> Any:

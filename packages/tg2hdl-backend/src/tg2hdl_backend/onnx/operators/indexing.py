@@ -26,6 +26,8 @@ def pad(node: OnnxNode, x: Tensor, pads: Any = None, value: Tensor | None = None
     for n, axis in enumerate(chosen):
         amounts[axis] = (pads[n], pads[n + len(chosen)])
     mode = node.attribute("mode", "constant")
+    if mode == "wrap":
+        return _wrapped(x, amounts)
     if mode != "constant":
         flat = tuple(p for pair in reversed(amounts) for p in pair)
         return x.pad(flat, mode={"edge": "replicate", "wrap": "circular"}.get(mode, mode))
@@ -40,6 +42,21 @@ def pad(node: OnnxNode, x: Tensor, pads: Any = None, value: Tensor | None = None
     assert value is not None
     inside = cropped.const_like(True).cast(dtypes.bool).pad(padding)
     return inside.where(cropped.pad(padding), value.reshape([1] * x.ndim).cast(x.dtype))
+
+
+def _wrapped(x: Tensor, amounts: list[tuple[int, int]]) -> Tensor:
+    """Padding by the tensor itself, as often as needed; negative amounts crop first."""
+    x = x.shrink(tuple((max(0, -a), s - max(0, -b)) for (a, b), s in zip(amounts, sizes_of(x), strict=True)))
+    for axis, (size, (before, after)) in enumerate(zip(sizes_of(x), amounts, strict=True)):
+        before, after = max(0, before), max(0, after)
+        copies = -(-before // size), -(-after // size)
+        if not any(copies):
+            continue
+        first = copies[0] * size - before
+        ends = [(0, s) for s in sizes_of(x)]
+        ends[axis] = (first, first + before + size + after)
+        x = Tensor.cat(*[x] * (sum(copies) + 1), dim=axis).shrink(tuple(ends))
+    return x
 
 
 def scatter_nd(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:

@@ -89,9 +89,16 @@ def _nearest(
     return np.asarray(found, np.int32)
 
 
+def _to_nearest(at: npt.NDArray[np.float32], up: bool) -> npt.NDArray[np.float32]:
+    """Nearest whole numbers; as in ONNX Runtime, up to 1e-6 beside the middle counts as the middle."""
+    low = np.floor(at)
+    distance = at - low - np.float32(0.5)
+    return low + np.where(np.abs(distance) < 1e-6, up, distance > 0)
+
+
 _ROUNDINGS: dict[str, Callable[[Any], Any]] = {
-    "round_prefer_floor": lambda at: np.ceil(at - np.float32(0.5)),
-    "round_prefer_ceil": lambda at: np.floor(at + np.float32(0.5)),
+    "round_prefer_floor": lambda at: _to_nearest(at, False),
+    "round_prefer_ceil": lambda at: _to_nearest(at, True),
     "floor": np.floor,
     "ceil": np.ceil,
 }

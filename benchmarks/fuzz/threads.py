@@ -170,7 +170,8 @@ def two_programs(folder: Path, tries: int, counts: Counter[str]) -> None:
     )
     serve = [sys.executable, "-m", "tg2hdl", "serve", str(folder / "board")]
     server = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout and server.stdout
+    assert holder.stdout
+    assert server.stdout
     holder.stdout.readline()
     url = server.stdout.readline().strip()
     first = tg2hdl.connect(url, folder / "board", timeout=60)

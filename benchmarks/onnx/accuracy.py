@@ -1,7 +1,7 @@
 """Relative error of the real functions of the ONNX front end, with ONNX Runtime's own beside it.
 
-``python benchmarks/onnx/accuracy.py`` writes ``accuracy.json`` and ``accuracy.md`` beside this file.  The reference is the
-function in float64; the golden model computes what the hardware does, bit for bit.
+``python benchmarks/onnx/accuracy.py`` writes ``accuracy.json`` and ``accuracy.md`` beside this file.  The reference is
+the function in float64; the golden model computes what the hardware does, bit for bit.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def main() -> None:
         + ", ".join(f"{n} {v}" for n, v in versions.items())
         + ".",
         "",
-        "The worst relative error against float64. *Near zero*: 240 inputs from 1e-9 to 0.9 in even steps of the logarithm, "
-        "of both signs where the function is defined. *Whole range*: also some 1,200 inputs of the range. A float32 result "
-        "that is rounded once has an error of up to 6.0e-08.",
+        "The worst relative error against float64. *Near zero*: 240 inputs from 1e-9 to 0.9 in even steps of the "
+        "logarithm, of both signs where the function is defined. *Whole range*: also some 1,200 inputs of the range. A "
+        "float32 result that is rounded once has an error of up to 6.0e-08.",
         "",
         *lines,
         "",

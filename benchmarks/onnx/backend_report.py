@@ -38,7 +38,8 @@ def write_report(folder: Path, name: str, command: str, found: list[CaseResult],
         "",
         f"`{command}` on {data['date']} with "
         + ", ".join(f"{n} {v}" for n, v in versions.items())
-        + ". Each file is compiled to hardware by `tg2hdl.compile(path)`; the golden engine's results are compared with "
+        + ". Each file is compiled to hardware by `tg2hdl.compile(path)`; the golden engine's results are compared "
+        "with "
         "the expected ones, with the suite's tolerances. *Wrong*: compiles and gives another result. *Refused*: a "
         "`Tg2hdlError` says why. *Error*: any other exception.",
         "",

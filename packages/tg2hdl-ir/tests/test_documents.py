@@ -76,7 +76,7 @@ def test_a_dataclass_takes_values_of_its_types_only():
         right | {"inner": [3]},
         right | {"inner": [{"name": "a", "bits": 2.5}]},
     ):
-        with pytest.raises(ValueError, match="Outer|Inner|share|bits|inner"):
+        with pytest.raises(ValueError, match=r"Outer|Inner|share|bits|inner"):
             made_of(Outer, wrong)
 
 

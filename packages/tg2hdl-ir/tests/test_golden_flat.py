@@ -203,7 +203,8 @@ def test_places_that_meet(seed):
     loops = "".join(f"RANGE i{n} < {c} loop\n" for n, c in enumerate(counts))
     kernel = parse_kernel(
         f"kernel places\n  b0: int32[200] output\n{loops}%7 = mul int32 i0, {coefficients[0]}:int32\n"
-        f"%0 = mulacc int32 i1, {coefficients[1]}:int32, %7\n%1 = mulacc int32 i2, {coefficients[2]}:int32, %0\n{stores}"
+        f"%0 = mulacc int32 i1, {coefficients[1]}:int32, %7\n"
+        f"%1 = mulacc int32 i2, {coefficients[2]}:int32, %0\n{stores}"
         + "".join(f"END i{n}\n" for n in (2, 1, 0))
     )
     grids = np.indices(counts).reshape(3, -1)

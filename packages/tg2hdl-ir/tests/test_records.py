@@ -60,7 +60,7 @@ def test_equal_sets_have_one_text():
 def test_only_dataclasses_of_the_packages_are_made(kind):
     text = json.dumps(signed({"format": 1, "objects": [[kind, {}]], "value": {"object": 0}}))
     with pytest.raises(
-        InputError, match="cannot be read: (ValueError|AttributeError|ModuleNotFoundError|ImportError)"
+        InputError, match=r"cannot be read: (ValueError|AttributeError|ModuleNotFoundError|ImportError)"
     ):
         read_record(text)
 

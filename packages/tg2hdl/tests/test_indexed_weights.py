@@ -150,8 +150,9 @@ class Drawn:
         self.table = self.floats(self.random.randint(1, 4))
 
     def weight(self, array):
+        n = len(self.arrays)
         self.arrays.append(array)
-        return lambda w, n=len(self.arrays) - 1: w[n]
+        return lambda w: w[n]
 
     def shape(self):
         return tuple(self.random.randint(1, 5) for _ in range(self.random.randint(1, 2)))

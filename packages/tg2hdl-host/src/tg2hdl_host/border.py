@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Border:
     zero: int
     low: int
     high: int
-    dtype: np.dtype[Any] = np.dtype(np.float32)
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
     shape: tuple[int, ...] | None = None
 
     @classmethod

@@ -129,5 +129,5 @@ def test_what_is_loaded_between_two_loops_is_loaded_by_both_kernels():
     places = list(cut_places(kernel))
     assert places
     for place in places:
-        first, second, between = cut_kernel(kernel, place)
+        first, second, _ = cut_kernel(kernel, place)
         np.testing.assert_array_equal(run([first, second], dict(contents)), want)

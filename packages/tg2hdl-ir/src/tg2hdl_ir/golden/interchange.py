@@ -1,9 +1,9 @@
 """Loop interchange for interleaved kernels: iterations that take turns run at once.
 
 `interleave` makes independent outputs the innermost loop of a reduction, and their accumulators elements of an array of
-registers.  An array whose every access has as its index a number of the iteration of the innermost loops is one register
-for each: these loops may as well be the outermost of their nest, if their iterations access different elements of every
-buffer.
+registers.  An array whose every access has as its index a number of the iteration of the innermost loops is one
+register for each: these loops may as well be the outermost of their nest, if their iterations access different elements
+of every buffer.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ def compile_model_to_hardware(
     dims: Mapping[str, int] | None = None,
     fixed: Mapping[str, Any] | None = None,
     keep_float: bool = False,
+    limit: int | None = None,
     **unknown: Any,
 ) -> Accelerator:
     """Compile a tinygrad model or an ONNX file to hardware.
@@ -65,7 +66,7 @@ def compile_model_to_hardware(
         values that they stand for; values of a file, codes of a `QuantizedModel` unless given.
     validate : {"auto", "full", "each", "off"}, optional
         Whether the design is compared with the captured program; see `CompileOptions`.
-    batch, dims, fixed, keep_float
+    batch, dims, fixed, keep_float, limit
         For an ONNX file, see `tg2hdl.model_file.load_model_file`.
     unknown
         Refused by name.
@@ -102,13 +103,13 @@ def compile_model_to_hardware(
     named = example_inputs[0] if len(example_inputs) == 1 else None
     if isinstance(model, str | PathLike):
         examples = named if isinstance(named, Mapping) else example_inputs
-        file = load_model_file(fspath(model), batch, dims, fixed, keep_float, examples)
+        file = load_model_file(fspath(model), batch, dims, fixed, keep_float, examples, limit)
         model, name = file.model, name or file.label
         codes = codes or False
         example_inputs = example_inputs or file.example_inputs or ()
-    elif batch is not None or dims or fixed or keep_float:
+    elif batch is not None or dims or fixed or keep_float or limit is not None:
         raise InputError(
-            "batch, dims, fixed and keep_float are for ONNX files",
+            "batch, dims, fixed, keep_float and limit are for ONNX files",
             hint="give the shapes of a Python model with its example inputs",
         )
     if isinstance(named, Mapping):
@@ -144,5 +145,5 @@ def _unknown_option(name: str) -> InputError:
         hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
         if name in further
         else "choose one of: weights, multipliers, options, name, part, validate, codes, batch, dims, fixed, "
-        "keep_float",
+        "keep_float, limit",
     )

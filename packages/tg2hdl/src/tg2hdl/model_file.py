@@ -57,6 +57,7 @@ def load_model_file(
     fixed: Mapping[str, Any] | None = None,
     keep_float: bool = False,
     examples: Sequence[Any] | Mapping[str, Any] = (),
+    limit: int | None = None,
 ) -> ModelFile:
     """Run a Python file and take its model, or read an ONNX file.
 
@@ -77,6 +78,9 @@ def load_model_file(
         Leave the quantizers of an ONNX file the float operations that they are defined by.
     examples : arrays, or mapping of str to array
         Example inputs in their order or by name, whose shapes give sizes to the symbolic dimensions of an ONNX file.
+    limit : int, optional
+        Most elements of a result in an ONNX file, 2**28 unless given; a trip of a loop or a node of a function counts
+        as 4096.
 
     Raises
     ------
@@ -98,10 +102,10 @@ def load_model_file(
         examples = tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
         return ModelFile(path, "model", quantized, examples)
     if path.suffix == ".onnx":
-        return _load_onnx(path, batch, dims, fixed, keep_float, examples)
-    if batch is not None or dims or fixed:
+        return _load_onnx(path, batch, dims, fixed, keep_float, examples, limit)
+    if batch is not None or dims or fixed or limit is not None:
         raise InputError(
-            f"{path.name} is no ONNX file, which --batch, --dim and --fix are for",
+            f"{path.name} is no ONNX file, which --batch, --dim, --fix and --limit are for",
             where=str(path),
             hint="give the shapes of a Python model with --input or `example_inputs`",
         )
@@ -139,6 +143,7 @@ def _load_onnx(
     fixed: Mapping[str, Any] | None,
     keep_float: bool,
     examples: Sequence[Any] | Mapping[str, Any],
+    limit: int | None,
 ) -> ModelFile:
     if importlib.util.find_spec("onnx") is None:
         raise ToolMissingError(
@@ -148,7 +153,8 @@ def _load_onnx(
         )
     from tg2hdl_backend import OnnxModel
 
-    model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed, examples=examples)
+    given = {} if limit is None else {"limit": limit}
+    model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed, examples=examples, **given)
     if keep_float or not _has_quantizers(model.operators):
         return ModelFile(path, "model", model, model.example_inputs())
     if "DynamicQuantizeLinear" in model.operators:

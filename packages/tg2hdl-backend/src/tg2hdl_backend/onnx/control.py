@@ -9,6 +9,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, helper
 from tinygrad import Tensor
 
+from tg2hdl_backend.onnx.limits import Limit
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
 from tg2hdl_backend.onnx.value import Value
 
@@ -20,7 +21,11 @@ Inputs = Sequence[Value | None]
 class Graph(Protocol):
     """The graph of a node, as far as control asks for it."""
 
-    def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
+    limit: Limit
+
+    def run_graph(
+        self, graph: GraphProto, arguments: Sequence[Value], limit: Limit | None = None
+    ) -> list[Value]:
         """Results of a graph that a node contains, for values of its inputs."""
 
     def describe(self, node: NodeProto, inputs: Inputs) -> OnnxNode:
@@ -71,6 +76,7 @@ def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     trips = None if limit is None else int(_known(graph, node, inputs, 0, limit, "the trip count").item())
     scanned: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     done = 0
+    inside = graph.limit if trips is None else graph.limit.loop(trips, info.where)
     while trips is None or done < trips:
         if condition is not None and not _known(graph, node, inputs, 1, condition, "the condition").all():
             break
@@ -78,7 +84,7 @@ def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
             raise info.unsupported("the loop has no end that is known at compile time", "give a trip count")
         first = Value.of_array("iteration", np.array(done, np.int64))
         going = Value.of_array("condition", np.array(True)) if condition is None else condition
-        results = graph.run_graph(body, [first, going, *carried])
+        results = graph.run_graph(body, [first, going, *carried], inside)
         # A body whose condition is absent runs until the trip count.
         condition, done = results[0], done + 1
         carried = results[1 : 1 + len(carried)]
@@ -101,13 +107,14 @@ def _scan(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     axes = _attribute(node, "scan_input_axes", [0] * count)
     backward = _attribute(node, "scan_input_directions", [0] * count)
     length = streams[0].tensor.shape[axes[0]]
+    inside = graph.limit.loop(length, info.where)
     scanned: list[list[Value]] = [[] for _ in range(outputs)]
     for step in range(length):
         slices = [
             _slice(v, axis, length - 1 - step if reverse else step)
             for v, axis, reverse in zip(streams, axes, backward, strict=True)
         ]
-        results = graph.run_graph(body, [*state, *slices])
+        results = graph.run_graph(body, [*state, *slices], inside)
         state = results[: len(state)]
         for found, value in zip(scanned, results[len(state) :], strict=True):
             found.append(value)

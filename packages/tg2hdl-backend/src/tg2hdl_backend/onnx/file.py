@@ -8,18 +8,21 @@ import onnx
 from onnx import ModelProto
 from onnx.inliner import inline_local_functions
 
+from tg2hdl_backend.onnx.limits import DEFAULT_LIMIT, check_functions
 from tg2hdl_ir.errors import InputError
 
 __all__ = ["read_file"]
 
 
-def read_file(file: Path) -> ModelProto:
+def read_file(file: Path, limit: int = DEFAULT_LIMIT) -> ModelProto:
     """Model of a file, with external data loaded and the file's own functions in place of their calls.
 
     Raises
     ------
     InputError
         For a file that is missing or no ONNX model, or external data that is missing or too short.
+    UnsupportedError
+        For functions that are more nodes than the limit.
     """
     if not file.is_file():
         raise InputError(f"no file {str(file)!r}", hint="give the path of an .onnx file")
@@ -57,6 +60,7 @@ def read_file(file: Path) -> ModelProto:
             where=", ".join(s.values.name for s in model.graph.sparse_initializer),
             hint="store them as dense initializers",
         )
+    check_functions(model, limit)
     return inline_local_functions(model) if model.functions else model
 
 

@@ -17,6 +17,7 @@ from tinygrad import Tensor
 from tg2hdl_backend.onnx.checks import ExpectedTypes, check_indices, check_opset
 from tg2hdl_backend.onnx.control import CONTROL, SEQUENCES
 from tg2hdl_backend.onnx.fold import fold_node
+from tg2hdl_backend.onnx.limits import Limit
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
 from tg2hdl_backend.onnx.operators.qonnx import fold_quant
 from tg2hdl_backend.onnx.refusals import REFUSALS
@@ -51,6 +52,8 @@ class Graph:
         Numbers of the strings of the file.
     in_float : dict of str to str, optional
         Takes the quantizers that are computed in float, with the reasons.
+    limit : Limit, optional
+        On elements and trips.
     """
 
     def __init__(
@@ -60,7 +63,9 @@ class Graph:
         outer: Graph | None = None,
         text: TextTable | None = None,
         in_float: dict[str, str] | None = None,
+        limit: Limit | None = None,
     ) -> None:
+        self.limit = limit or Limit()
         self.versions = dict(versions)
         self.expected = expected
         self.outer = outer
@@ -104,9 +109,11 @@ class Graph:
                 if name:
                     self.add(value.renamed(name))
 
-    def run_graph(self, graph: GraphProto, arguments: Sequence[Value]) -> list[Value]:
+    def run_graph(
+        self, graph: GraphProto, arguments: Sequence[Value], limit: Limit | None = None
+    ) -> list[Value]:
         """Results of a graph that a node contains, for values of its inputs."""
-        inner = Graph(self.versions, None, self, self.text, self.in_float)
+        inner = Graph(self.versions, None, self, self.text, self.in_float, limit or self.limit)
         for proto in graph.initializer:
             inner.add(self.initializer(proto, f"initializer {proto.name!r}"))
         for info, value in zip(graph.input, arguments, strict=True):
@@ -211,6 +218,11 @@ class Graph:
             None if v is None else self._constant_input(info, n, v) if n in constants else v.tensor
             for n, v in enumerate(inputs)
         ]
+        self._check_size(
+            node,
+            info,
+            [a if v is None or not v.is_known else v.array for a, v in zip(arguments, inputs, strict=True)],
+        )
         try:
             with made_by(f"{info.name} ({info.op_type})"):
                 found = build(info, *arguments)
@@ -234,6 +246,17 @@ class Graph:
             self._checked(info, name, as_tensor(t)) if name else Tensor.empty(1)
             for name, t in zip(node.output, results, strict=False)
         ]
+
+    def _check_size(self, node: NodeProto, info: OnnxNode, given: Sequence[Any]) -> None:
+        inputs = [
+            None
+            if v is None
+            else (onnx_type(DType.from_tinygrad(v.dtype)), sizes_of(v), None)
+            if isinstance(v, Tensor)
+            else (helper.np_dtype_to_tensor_dtype(v.dtype), v.shape, v)
+            for v in given
+        ]
+        self.limit.node(node, info.version, inputs, info.where)
 
     def _checked(self, info: OnnxNode, name: str, tensor: Tensor) -> Tensor:
         return tensor if self.expected is None else self.expected.check(info, name, tensor)
@@ -270,6 +293,7 @@ class Graph:
         @cache
         def arrays() -> list[Array]:
             given = [None if v is None else v.array for v in inputs]
+            self._check_size(node, info, given)
             if info.op_type in ("Quant", "IntQuant", "BipolarQuant"):
                 return [fold_quant(info, given)]
             # ONNX's reference implementation has no DequantizeLinear of the first versions, which are the same.
@@ -308,7 +332,9 @@ class Graph:
             raise info.unsupported("there is no definition of it")
         versions = {"": onnx.defs.onnx_opset_version()}
         inner = Graph(
-            {**versions, **{o.domain: o.version for o in function.opset_import}}, in_float=self.in_float
+            {**versions, **{o.domain: o.version for o in function.opset_import}},
+            in_float=self.in_float,
+            limit=self.limit,
         )
         names = list(function.input)
         for n, name in enumerate(names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -18,6 +19,7 @@ from tg2hdl_backend.onnx.checks import infer_types
 from tg2hdl_backend.onnx.dimensions import check_sizes, example_sizes, fixed_values, resolve_inputs
 from tg2hdl_backend.onnx.file import read_file
 from tg2hdl_backend.onnx.graph import Graph
+from tg2hdl_backend.onnx.limits import DEFAULT_LIMIT, Limit, check_limit
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
 from tg2hdl_backend.onnx.text import TextTable, is_text
 from tg2hdl_backend.onnx.value import Value
@@ -42,6 +44,8 @@ class OnnxModel:
         Values of graph inputs that become constants, such as axes or shapes.
     examples : arrays, or mapping of str to array
         Example inputs in the order of the graph or by name: their shapes give sizes to dimensions that have none yet.
+    limit : int
+        Most elements of a result; a trip of a loop counts as 4096.
 
     Attributes
     ----------
@@ -74,16 +78,20 @@ class OnnxModel:
         dims: Mapping[str, int] | None = None,
         fixed: Mapping[str, Any] | None = None,
         examples: Sequence[Any] | Mapping[str, Any] = (),
+        limit: int = DEFAULT_LIMIT,
     ) -> None:
+        self._limit = Limit(check_limit(limit))
         if not isinstance(path, (str, PathLike)):
             raise InputError(f"{path!r:.60} is no path of an ONNX file", hint="give e.g. 'model.onnx'")
         check_sizes(batch, dims, fixed)
         file = Path(path)
-        proto = read_file(file)
+        proto = read_file(file, limit)
         self.__name__ = file.stem
         self._fixed = fixed_values(proto.graph, dict(fixed or {}), file)
         sizes = {**example_sizes(proto.graph, examples, self._fixed, file), **(dims or {})}
         self.inputs: tuple[TensorSpec, ...] = resolve_inputs(proto, batch, sizes, self._fixed, file)
+        for spec in self.inputs:
+            self._limit.size(math.prod(spec.shape), f"input {spec.name!r} of {file.name}", "the input")
         self.input_names = tuple(s.name for s in self.inputs)
         self.output_names = tuple(o.name for o in proto.graph.output)
         if not self.output_names:
@@ -139,7 +147,7 @@ class OnnxModel:
 
     def __call__(self, *inputs: Any) -> Any:
         """Outputs of the graph: a Tensor, or a dict of Tensors by name when there are several."""
-        graph = Graph(self._versions, self._expected, None, self._text, self._in_float)
+        graph = Graph(self._versions, self._expected, None, self._text, self._in_float, self._limit)
         for proto in self._strings:
             graph.add(graph.initializer(proto, proto.name))
         for name, array in self._fixed.items():

@@ -56,6 +56,11 @@ _FILE_OPTIONS = (
         multiple=True,
         help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
     ),
+    click.option(
+        "--limit",
+        type=click.IntRange(1),
+        help="Most elements of a result in an ONNX file; a trip of a loop counts as 4096.  [default: 268435456]",
+    ),
 )
 _OPTIONS = (
     click.argument("model", metavar="FILE[:NAME]", shell_complete=complete_file),
@@ -185,6 +190,7 @@ def compile_file(
     schedule: str | None,
     units: tuple[str, ...],
     keep_float: bool = False,
+    limit: int | None = None,
     codes: bool = False,
     ports: tuple[str, ...] = (),
     part: str | None = None,
@@ -195,7 +201,7 @@ def compile_file(
     validate_keep: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_file(model, batch, dims, fixed, keep_float)
+    file = load_file(model, batch, dims, fixed, keep_float, limit=limit)
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(
@@ -238,10 +244,13 @@ def load_file(
     fixed: tuple[str, ...],
     keep_float: bool = False,
     examples: Any = (),
+    limit: int | None = None,
 ) -> ModelFile:
     """The model of a file, for the texts of the options; the hint for missing sizes names the options."""
     try:
-        return load_model_file(model, batch, sizes(dims), dict(map(_fixed, fixed)), keep_float, examples)
+        return load_model_file(
+            model, batch, sizes(dims), dict(map(_fixed, fixed)), keep_float, examples, limit
+        )
     except MissingSizes as error:
         rest = " ".join(f"--dim {name}=SIZE" for name in error.dims if name != error.first)
         hint = "give " + " ".join(filter(None, ["--batch 1" if error.first else "", rest]))

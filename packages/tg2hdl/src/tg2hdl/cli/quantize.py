@@ -98,6 +98,7 @@ def quantize_command(
     batch: int | None,
     dims: tuple[str, ...],
     fixed: tuple[str, ...],
+    limit: int | None,
     labels: str | None,
     per_tensor: bool,
     layer_bits: tuple[str, ...],
@@ -118,7 +119,7 @@ def quantize_command(
     options["layers"] = dict(_layer_width(text) for text in layer_bits)
     batched = not no_batch
     given = read_file(samples)
-    source: dict[str, Any] = {"batch": batch, "dims": dims, "fixed": fixed}
+    source: dict[str, Any] = {"batch": batch, "dims": dims, "fixed": fixed, "limit": limit}
     targets = None if labels is None else read_arrays(labels, ["labels"])[0]
     if search:
         options |= {"per_channel": not per_tensor}

@@ -1,0 +1,165 @@
+"""Small files that ask for very much are refused before the work is done."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tg2hdl_backend import OnnxModel
+from tg2hdl_ir.errors import Tg2hdlError
+
+BIG = 2**40
+X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
+Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def loop(trips: int, nested: int | None = None) -> onnx.NodeProto:
+    body_nodes = [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Neg", ["v"], ["w"])]
+    if nested is not None:
+        count = numpy_helper.from_array(np.array(nested, np.int64), "inner_trips")
+        body_nodes[0:0] = [helper.make_node("Constant", [], ["n"], value=count)]
+        inner = loop(0)
+        inner.input[:] = ["n", "", "v"]
+        inner.output[:] = ["w"]
+        inner.name = "inner"
+        body_nodes[-1] = inner
+    body = helper.make_graph(
+        body_nodes,
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("c2", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("w", TensorProto.FLOAT, None),
+        ],
+    )
+    return helper.make_node("Loop", ["a", "", "x"], ["y"], "hostile", body=body)
+
+
+ONE = np.ones((1, 1, 1, 1), np.float32)
+COL, ROW = np.ones((2**15, 1), np.float32), np.ones((1, 2**15), np.float32)
+
+
+def op(kind: str, *inputs: str, **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(kind, list(inputs), ["y"], "hostile", **attributes)
+
+
+CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray]]] = {
+    "expand": (op("Expand", "x", "a"), {"a": ints(BIG, 1, 4, 4)}),
+    "expand_constant": (op("Expand", "o", "a"), {"o": ONE, "a": ints(BIG)}),
+    "expand_overflow": (op("Expand", "x", "a"), {"a": ints(BIG, BIG, 4, 4)}),
+    "tile": (op("Tile", "x", "a"), {"a": ints(BIG, 1, 1, 1)}),
+    "tile_constant": (op("Tile", "o", "a"), {"o": ONE, "a": ints(BIG, 1, 1, 1)}),
+    "constant_of_shape": (op("ConstantOfShape", "a"), {"a": ints(BIG)}),
+    "constant_of_shape_2": (op("ConstantOfShape", "a"), {"a": ints(2**20, 2**20)}),
+    "range": (
+        op("Range", "a", "b", "c"),
+        {n: np.array(v, np.int64) for n, v in zip("abc", (0, BIG, 1), strict=True)},
+    ),
+    "pad": (op("Pad", "x", "a"), {"a": ints(0, 0, 0, BIG, 0, 0, 0, 0)}),
+    "pad_constant": (op("Pad", "o", "a"), {"o": ONE, "a": ints(0, 0, 0, BIG, 0, 0, 0, 0)}),
+    "resize": (op("Resize", "x", "", "", "a"), {"a": ints(1, 1, 2**20, 2**20)}),
+    "resize_scales": (op("Resize", "x", "", "a"), {"a": np.array([1, 1, 1e6, 1e6], np.float32)}),
+    "one_hot": (
+        op("OneHot", "i", "a", "v"),
+        {"i": ints(0, 1), "a": np.array(BIG, np.int64), "v": np.array([0, 1], np.float32)},
+    ),
+    "matmul": (op("MatMul", "p", "q"), {"p": COL, "q": ROW}),
+    "add": (op("Add", "p", "q"), {"p": COL, "q": ROW}),
+    "mul": (op("Mul", "p", "q"), {"p": COL, "q": ROW}),
+    "where": (op("Where", "b", "p", "q"), {"b": np.array(True), "p": COL, "q": ROW}),
+    "gather": (op("Gather", "p", "i", axis=1), {"p": COL, "i": np.zeros(2**15, np.int64)}),
+    "sub": (op("Sub", "p", "q"), {"p": COL, "q": ROW}),
+    "div": (op("Div", "p", "q"), {"p": COL, "q": ROW}),
+    "less": (op("Less", "p", "q"), {"p": COL, "q": ROW}),
+    "max": (op("Max", "p", "q"), {"p": COL, "q": ROW}),
+    "gemm": (op("Gemm", "p", "q"), {"p": COL, "q": ROW}),
+    "einsum": (op("Einsum", "p", "q", equation="ij,kl->il"), {"p": COL, "q": ROW}),
+    "concat": (op("Concat", *["p"] * 2**14, axis=0), {"p": COL}),
+    "conv_pads": (op("Conv", "x", "o", pads=[2**20] * 4), {"o": ONE}),
+    "max_pool_pads": (op("MaxPool", "x", kernel_shape=[2**20] * 2, pads=[2**20 - 1] * 4), {}),
+    "average_pool_pads": (op("AveragePool", "x", kernel_shape=[2**20] * 2, pads=[2**20 - 1] * 4), {}),
+    "conv_transpose": (op("ConvTranspose", "x", "o", strides=[2**20] * 2), {"o": ONE}),
+    "loop": (loop(0), {"a": np.array(BIG, np.int64)}),
+    "nested_loop": (loop(0, 2**12), {"a": np.array(2**12, np.int64)}),
+}
+
+
+def write(path: Path, node: onnx.NodeProto, arrays: dict[str, np.ndarray]) -> Path:
+    initializers = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
+    graph = helper.make_graph([node], "g", [X], [Y], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_file_that_asks_for_too_much_is_refused(case: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "m.onnx", *CASES[case])
+    with pytest.raises(Tg2hdlError, match="beyond the limit of 268435456") as caught:
+        OnnxModel(path)
+    assert "inner" in str(caught.value) if case == "nested_loop" else "hostile" in str(caught.value)
+
+
+def test_the_limit_can_be_lowered_and_raised(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.onnx", op("Tile", "x", "a"), {"a": ints(1, 1, 1, 100)})
+    OnnxModel(path)
+    with pytest.raises(Tg2hdlError, match="1600 elements, beyond the limit of 1000"):
+        OnnxModel(path, limit=1000)
+    OnnxModel(path, limit=1600)
+
+
+def test_functions_in_functions_are_counted(tmp_path: Path) -> None:
+    functions = [
+        helper.make_function(
+            "f",
+            f"F{n}",
+            ["a"],
+            ["c"],
+            [
+                helper.make_node(f"F{n + 1}" if n < 39 else "Neg", [i], [o], domain="f" if n < 39 else "")
+                for i, o in (("a", "b"), ("b", "c"))
+            ],
+            [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)],
+        )
+        for n in range(40)
+    ]
+    graph = helper.make_graph([helper.make_node("F0", ["x"], ["y"], "hostile", domain="f")], "g", [X], [Y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    onnx.save(
+        helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8), tmp_path / "m.onnx"
+    )
+    with pytest.raises(Tg2hdlError, match="its functions are 1099511627776 nodes"):
+        OnnxModel(tmp_path / "m.onnx")
+
+
+def test_a_symbolic_dimension_of_an_input_is_counted(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [info], [Y])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(Tg2hdlError, match=f"the input has {2**30} elements, beyond the limit"):
+        OnnxModel(tmp_path / "m.onnx", dims={"n": 2**30})
+
+
+def test_a_chain_of_concats_is_refused_where_it_grows_too_large(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Concat", [f"v{n}"] * 2, [f"v{n + 1}"], f"c{n}", axis=0) for n in range(40)]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["v0"]), *nodes, helper.make_node("Identity", ["v40"], ["y"])],
+        "g",
+        [X],
+        [Y],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(Tg2hdlError, match="536870912 elements, beyond the limit") as caught:
+        OnnxModel(tmp_path / "m.onnx")
+    assert "c24" in str(caught.value)

@@ -89,6 +89,10 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray]]] = {
     "max_pool_pads": (op("MaxPool", "x", kernel_shape=[2**20] * 2, pads=[2**20 - 1] * 4), {}),
     "average_pool_pads": (op("AveragePool", "x", kernel_shape=[2**20] * 2, pads=[2**20 - 1] * 4), {}),
     "conv_transpose": (op("ConvTranspose", "x", "o", strides=[2**20] * 2), {"o": ONE}),
+    "upsample": (op("Upsample", "x", "a"), {"a": np.array([1, 1, 1e6, 1e6], np.float32)}),
+    "split": (op("SplitToSequence", "v", axis=0), {"v": np.zeros(2**20, np.float32)}),
+    "hann_window": (op("HannWindow", "a"), {"a": np.array(BIG, np.int64)}),
+    "dilations": (op("MaxPool", "x", kernel_shape=[2**20] * 2, dilations=[2**20] * 2, pads=[2**10] * 4), {}),
     "loop": (loop(0), {"a": np.array(BIG, np.int64)}),
     "nested_loop": (loop(0, 2**12), {"a": np.array(2**12, np.int64)}),
 }
@@ -163,3 +167,12 @@ def test_a_chain_of_concats_is_refused_where_it_grows_too_large(tmp_path: Path) 
     with pytest.raises(Tg2hdlError, match="536870912 elements, beyond the limit") as caught:
         OnnxModel(tmp_path / "m.onnx")
     assert "c24" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["Expand", "Tile", "ConstantOfShape"])
+def test_a_negative_size_is_refused(kind: str, tmp_path: Path) -> None:
+    inputs = ["a"] if kind == "ConstantOfShape" else ["x", "a"]
+    path = write(tmp_path / "m.onnx", op(kind, *inputs), {"a": ints(-5, 1, 4, 4)})
+    with pytest.raises(Tg2hdlError, match=f"{kind} is given the size -5") as caught:
+        OnnxModel(path)
+    assert "hostile" in str(caught.value)

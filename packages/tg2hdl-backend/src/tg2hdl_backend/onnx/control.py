@@ -82,6 +82,8 @@ def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
             break
         if trips is None and (condition is None or done > 10_000):
             raise info.unsupported("the loop has no end that is known at compile time", "give a trip count")
+        if trips is None:
+            inside = graph.limit.loop(done + 1, info.where)
         first = Value.of_array("iteration", np.array(done, np.int64))
         going = Value.of_array("condition", np.array(True)) if condition is None else condition
         results = graph.run_graph(body, [first, going, *carried], inside)
@@ -236,6 +238,7 @@ def _split(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
         if parts.ndim == 0:
             whole, rest = divmod(size, int(parts))
             parts = np.array([int(parts)] * whole + [rest] * (rest > 0))
+    graph.limit.loop(len(parts), graph.describe(node, inputs).where, "the sequence has {} elements")
     tensors = value.tensor.split([int(n) for n in parts], axis)
     kept = [t if keep else t.squeeze(axis) for t in tensors]
     return _sequence(node, [Value.of_tensor(value.name, t, value.inputs) for t in kept])

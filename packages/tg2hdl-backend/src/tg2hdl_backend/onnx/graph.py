@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -228,7 +229,8 @@ class Graph:
                 found = build(info, *arguments)
             results = list(found if isinstance(found, tuple | list) else (found,))
             for result in results:
-                _ = getattr(result, "shape", None)  # tinygrad finds unfit shapes only when they are asked for
+                # tinygrad finds unfit shapes only when they are asked for
+                self.limit.size(math.prod(getattr(result, "shape", None) or ()), info.where)
         except Tg2hdlError:
             raise
         except MemoryError:

@@ -19,6 +19,9 @@ DEFAULT_LIMIT = 2**28
 _NODE = 2**12
 _SMALL = 1024  # Inputs that decide shapes have few elements.
 
+#: Input with sizes, and the least of them; Expand keeps an axis whose size is -1.
+_SIZES = {"ConstantOfShape": (0, 0), "Expand": (1, -1), "Tile": (1, 0)}
+
 
 def check_limit(limit: int) -> int:
     """The limit, when it is a positive integer."""
@@ -42,11 +45,11 @@ class Limit:
     elements: int = DEFAULT_LIMIT
     trips: int = 1
 
-    def loop(self, trips: int, where: str) -> Limit:
+    def loop(self, trips: int, where: str, what: str = "the loop runs {} times") -> Limit:
         """The limit inside a loop."""
         total = self.trips * max(trips, 1)
         if total * _NODE > self.elements:
-            raise _refuse(f"the loop runs {total} times", total * _NODE, self.elements, where)
+            raise _refuse(what.format(total), total * _NODE, self.elements, where)
         return replace(self, trips=total)
 
     def size(self, count: int, where: str, what: str = "a result") -> None:
@@ -56,6 +59,14 @@ class Limit:
 
     def node(self, node: NodeProto, version: int, inputs: Sequence[Any], where: str) -> None:
         """Refuse a node whose results, as ONNX infers them, are larger; inputs are (type, shape, array or None)."""
+        at, least = _SIZES.get(node.op_type, (len(inputs), 0))
+        sizes = inputs[at] if at < len(inputs) else None
+        if sizes is not None and sizes[2] is not None and (sizes[2] < least).any():
+            raise InputError(
+                f"{node.op_type} is given the size {int(sizes[2].min())}",
+                where=where,
+                hint=f"give sizes of {least} or more",
+            )
         if node.op_type == "Range" and all(i is not None and i[2] is not None for i in inputs):
             start, stop, step = (float(i[2].item()) for i in inputs)
             if step and math.isfinite(count := (stop - start) / step):

@@ -88,3 +88,16 @@ def test_padding_that_wraps_more_than_once(pads: list[int], tmp_path: Path) -> N
     np.testing.assert_array_equal(
         *_results(tmp_path, "Pad", {"x": x}, {"p": np.array(pads)}, ["x", "p"], mode="wrap")
     )
+
+
+@pytest.mark.parametrize(("size", "window", "stride"), [(1, 1, 2), (3, 2, 3), (4, 1, 2)])
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_transposed_windows_with_gaps_have_no_padding(
+    size: int, window: int, stride: int, mode: str, tmp_path: Path
+) -> None:
+    x = np.arange(1, size + 1, dtype=np.float32).reshape(1, 1, size)
+    w = np.arange(1, window + 1, dtype=np.float32).reshape(1, 1, window)
+    options = {"auto_pad": mode, "strides": [stride], "kernel_shape": [window]}
+    np.testing.assert_array_equal(
+        *_results(tmp_path, "ConvTranspose", {"x": x}, {"w": w}, ["x", "w"], **options)
+    )

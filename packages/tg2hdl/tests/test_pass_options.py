@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from tg2hdl.cli import cli
+from tg2hdl.cli.main import main
 from tg2hdl_ir import DType, IRConst, IROp, PassDef, Registry, hookimpl, registry
 from tg2hdl_ir.passes.rewrite import Rewriter
 
@@ -90,3 +92,53 @@ def test_a_faulty_pass_of_a_plugin_is_named(compiled, fault):
     assert str(result.exception).endswith(
         "hint: upgrade the plugin, or disable it with --no-plugin dist-bad:Plugin.0"
     )
+
+
+def test_the_validation_is_told_and_can_be_left_out(compiled, tmp_path):
+    assert "validated: 1 of 1 kernels as planned" in compiled("--validate", "full").output
+    (file,) = (tmp_path / "out").glob("*.json")
+    told = json.loads(file.read_text())["validation"]
+    assert told["inputs"] == ["distinct", "negative", "corners", "specials"]
+    assert told["is_complete"]
+    assert "validated: no" in compiled("--validate", "off").output
+
+
+def test_a_wrong_rewrite_has_a_status_of_its_own(compiled, tmp_path, monkeypatch, capsys):
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [PassDef("pw", "a wrong pass", _other_product)]
+
+    arguments = ["compile", str(tmp_path / "model.py"), "--input", "int8:4x8", "-o", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", ["tg2hdl", *arguments, "--validate-keep", str(tmp_path / "kept")])
+    with registry().extended(Plugin(), distribution="x-passwrong"), pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 3
+    error = capsys.readouterr().err
+    assert "compiler bug: a rewrite changed a result: output 'output': 4 of 4 elements differ" in error
+    assert "first made wrong by pass pw of plugin x-passwrong:" in error
+    assert {path.name for path in (tmp_path / "kept").iterdir()} >= {"before.ir", "after.ir", "inputs.npz"}
+    assert not list((tmp_path / "out").glob("*.v"))
+
+
+def _other_product(kernel):
+    """A pass that takes 2 for 3."""
+
+    def other(op: IROp):
+        if op.op == "mul" and any(isinstance(s, IRConst) and s.value == 3 for s in op.srcs):
+            return IROp("mul", op.dtype, (op.srcs[0], IRConst(2, op.dtype)))
+        return None
+
+    return replace(kernel, loop_tree=Rewriter(replace=other).loop(kernel.loop_tree))
+
+
+def test_changes_of_programs_are_named_too(tmp_path):
+    text = "from tinygrad import Tensor\nimport numpy as np\n"
+    text += "w = Tensor(np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]], np.int8).reshape(1, 1, 3, 3))\n"
+    text += "def model(x): return x.cast('int32').conv2d(w.cast('int32'), padding=1)\n"
+    (tmp_path / "sobel.py").write_text(text)
+    arguments = [str(tmp_path / "sobel.py"), "--input", "int8:1x1x8x8", "-o", str(tmp_path / "out")]
+    error = CliRunner().invoke(cli, ["compile", *arguments, "--multipliers", "4", "--print-changes"]).stderr
+    changed = error.partition("changed by ")[2]
+    assert "constant-taps" in changed
+    assert "choose-forms" in changed

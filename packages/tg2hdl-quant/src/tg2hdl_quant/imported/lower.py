@@ -14,7 +14,7 @@ from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
 from tg2hdl_quant.imported.inputs import input_quantizers
-from tg2hdl_quant.imported.observed import Observed, ObservedCodes, below, evaluated
+from tg2hdl_quant.imported.observed import Observed, ObservedCodes, below, constants, evaluated
 from tg2hdl_quant.imported.requantize import by_codes, by_steps, by_table, to_codes
 from tg2hdl_quant.imported.sums import Sums
 
@@ -44,6 +44,7 @@ class ImportLowering:
 
     def __init__(self, graph: TensorGraph, original: TensorGraph) -> None:
         self.graph = graph
+        self._constant = constants(graph)
         self._observed = Observed(original)
         self.builder = IntegerBuilder()
         self.how: list[Requantization] = []
@@ -197,8 +198,7 @@ class ImportLowering:
         found = {
             n
             for n in below(self.graph, number)
-            if self.graph.nodes[n].op == "dequantize"
-            and self.graph.nodes[self.graph.nodes[n].sources[0]].op != "const"
+            if self.graph.nodes[n].op == "dequantize" and not self._constant[n]
         }
         return self.codes(self.graph.nodes[found.pop()].sources[0]) if len(found) == 1 else None
 

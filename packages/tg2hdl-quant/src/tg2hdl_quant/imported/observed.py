@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, Quantizer, TensorGraph, TensorNode, evaluate_nodes
 
-__all__ = ["Observed", "ObservedCodes", "below", "evaluated"]
+__all__ = ["Observed", "ObservedCodes", "below", "constants", "evaluated"]
 
 _MOST = 1 << 24
 """Most elements times codes that are computed."""
@@ -43,6 +43,7 @@ class Observed:
 
     def __init__(self, graph: TensorGraph) -> None:
         self._graph = graph
+        self._constant = constants(graph)
         self._places: dict[int, int] = {}
         for number, node in enumerate(graph.nodes):
             if node.op == "quantize":
@@ -74,12 +75,16 @@ class Observed:
         found: dict[int, tuple[int, tuple[Any, ...]] | None] = {}
         for n in below(self._graph, number):
             node = self._graph.nodes[n]
-            if node.op == "dequantize":
-                codes = self._graph.nodes[node.sources[0]]
-                found[n] = None if codes.op == "const" else (n, ())
+            if self._constant[n]:
+                found[n] = None
                 continue
+            if node.op == "dequantize":
+                found[n] = (n, ())
+                continue
+            if node.op == "input":
+                return None
             sources = [path for s in node.sources if (path := found[s]) is not None]
-            if not sources and node.op != "input":
+            if not sources:
                 found[n] = None
             elif node.op in MOVEMENT:
                 base, path = sources[0]
@@ -94,6 +99,14 @@ class Observed:
                 return None
         last = found[number]
         return None if last is None else last[0]
+
+
+def constants(graph: TensorGraph) -> list[bool]:
+    """Whether each node is made of constants only."""
+    found: list[bool] = []
+    for node in graph.nodes:
+        found.append(node.op == "const" or (bool(node.sources) and all(found[s] for s in node.sources)))
+    return found
 
 
 def evaluated(graph: TensorGraph, base: int, values: npt.NDArray[Any], wanted: int) -> npt.NDArray[Any]:

@@ -24,14 +24,16 @@ __all__ = ["by_codes", "by_steps", "by_table", "to_codes"]
 Array = npt.NDArray[Any]
 _COMPARED = 1 << 17
 """Most operand values that are compared one by one."""
+_NARROW = 1 << 10
+"""Values of a term that are all computed."""
 _MOST_ROWS = 1 << 12
 """Most different functions of the elements of a tensor, such as one for each channel."""
 
 
 def to_codes(
     builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
-) -> tuple[int, Requantization]:
-    """Node with the codes of a sum in [low, high], and how they are made.
+) -> tuple[int, Requantization] | None:
+    """Node with the codes of a sum in [low, high], and how they are made; None without an integer form.
 
     Parameters
     ----------
@@ -51,7 +53,12 @@ def to_codes(
             whole = replace(total.terms[0], scale=total.terms[0].scale * count)
             total, scale = Sum((whole,), total.offset * count, total.shape), scale * np.float32(count)
         term, rest = _with_offset(builder, total, where)
-        number, how = _single(builder, term, rest, scale, zero, low, high, name)
+        found = _single(builder, term, rest, scale, zero, low, high, name)
+        if found is None:
+            return None
+        number, how = found
+        if not np.any(rest) and not _is_whole(total):
+            how = replace(how, kind="approximate")  # A float bias is rounded to the steps of a long sum.
     number = builder.cast(number, _type(low, high))
     if builder.nodes[number].shape != total.shape:
         number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
@@ -165,26 +172,36 @@ def _type(low: int, high: int) -> DType:
     return dtype
 
 
-def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, float]:
+def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
     """The only term with its bias added as integers, and what is added that is no integer."""
     term = total.terms[0]
-    steps = total.offset / term.scale
-    if total.offset.size == 1 and np.abs(steps - np.rint(steps)).max() > 1e-3:
-        return builder.value(term.node, term.scale), float(total.offset.reshape(()))
+    offset = compact(total.offset)
+    steps = offset / term.scale
+    if not _is_whole(total) and (offset.size == 1 or term.high - term.low < _NARROW):
+        return builder.value(term.node, term.scale), offset
     node = builder.plus(term.node, np.rint(steps).astype(np.int64), where, narrowest=32)
-    return builder.value(node, term.scale), 0.0
+    return builder.value(node, term.scale), np.zeros(())
+
+
+def _is_whole(total: Sum) -> bool:
+    """Whether a bias is a whole number of steps, as far as the 24 bits of a float32 tell."""
+    steps = compact(total.offset) / total.terms[0].scale
+    return bool(np.all(np.abs(steps - np.rint(steps)) <= np.maximum(1e-3, np.abs(steps) * 2.0**-23)))
 
 
 def _single(
     builder: IntegerBuilder,
     term: Value,
-    offset: float,
+    rest: Array,
     scale: Any,
     zero: int,
     low: int,
     high: int,
     name: str,
-) -> tuple[int, Requantization]:
+) -> tuple[int, Requantization] | None:
+    if rest.size > 1:
+        return _beside_constants(builder, term, rest, scale, zero, low, high, name)
+    offset = float(rest.reshape(()))
     where = f"layer {name}"
     multiplier = compact(term.scale.astype(np.float32) / scale)
     if np.all(multiplier == 1) and not offset:
@@ -217,6 +234,21 @@ def _single(
     number = clip_to(builder, number, low - zero, high - zero, reach)
     number = builder.set_bounds(number, low - zero, high - zero)
     return builder.plus(number, np.array(zero), where), Requantization(name, "float32", 24)
+
+
+def _beside_constants(
+    builder: IntegerBuilder, term: Value, rest: Array, scale: Any, zero: int, low: int, high: int, name: str
+) -> tuple[int, Requantization] | None:
+    """Codes of a narrow term and a constant for each element, in float32; None for too many."""
+    shape = np.broadcast_shapes(builder.nodes[term.node].shape, rest.shape)
+    count = term.high - term.low + 1
+    if count > _NARROW or count * int(np.prod(shape)) > 1 << 24:
+        return None
+    steps = np.arange(term.low, term.high + 1).reshape(count, *(1,) * len(shape)).astype(np.float32)
+    values = steps * term.scale.astype(np.float32) + rest.astype(np.float32)
+    codes = np.clip(np.rint(values / np.float32(scale)) + zero, low, high).astype(np.int64)
+    codes = np.broadcast_to(codes, (count, *shape))
+    return by_codes(builder, term, codes, term.scale / float(scale), low, high, name)
 
 
 def _clip(builder: IntegerBuilder, number: int, low: int, high: int, bounds: tuple[int, int]) -> int:

@@ -216,9 +216,28 @@ def split(node: OnnxNode, x: Tensor, sizes: Any = None) -> Any:
 
 
 def conv_transpose(node: OnnxNode, *inputs: Tensor | None) -> Any:
-    """Transposed convolution; VALID is without padding, for which tinygrad takes the sizes of SAME."""
-    valid = node.attribute("auto_pad", "NOTSET") == "VALID"
-    return _own(node, *inputs, **({"auto_pad": None, "pads": None} if valid else {}))
+    """Transposed convolution; VALID is without padding, for which tinygrad takes the sizes of SAME.
+
+    SAME pads nothing along an axis whose windows leave gaps: the result is then smaller than input times stride.
+    """
+    mode = node.attribute("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return _own(node, *inputs, auto_pad=None, pads=None)
+    x, w = inputs[:2]
+    if not mode.startswith("SAME") or x is None or w is None:
+        return _own(node, *inputs)
+    rank = x.ndim - 2
+    options = [node.attribute(name) for name in ("strides", "dilations", "output_padding")]
+    strides, dilations, more = (o or [d] * rank for o, d in zip(options, (1, 1, 0), strict=True))
+    totals = [
+        (k - 1) * d + 1 - s + m for k, s, d, m in zip(sizes_of(w)[2:], strides, dilations, more, strict=True)
+    ]
+    if min(totals) >= 0:
+        return _own(node, *inputs)
+    small = [max(t, 0) // 2 for t in totals]
+    large = [max(t, 0) - p for t, p in zip(totals, small, strict=True)]
+    pads = small + large if mode == "SAME_UPPER" else large + small
+    return _own(node, *inputs, auto_pad=None, pads=pads)
 
 
 def gather_elements(node: OnnxNode, x: Tensor, indices: Tensor) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
@@ -13,11 +12,10 @@ BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.S)
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_code(number):
-    names = {"weights": np.arange(6, dtype=np.int32), "x": np.array([1, 2, 3], np.int32)}
-    exec(BLOCKS[number], names)
+def test_code(number, capsys):
+    exec(BLOCKS[number], {})
     if number == 0:
-        assert names["result"][0].tolist() == [8, 26]
+        assert capsys.readouterr().out == "{0: array([ 5, 14], dtype=int32)}\n"
 
 
 def test_every_op_is_in_the_table():

@@ -144,7 +144,7 @@ def test_a_sequencer_that_does_not_keep_its_own_times_is_an_error():
             simulation.run(captured.bind(VECTOR))
         whole = design.predicted_cycles()
     assert str(caught.value) == (
-        f"simulation: the design was done after {whole - 3:,} cycles and not after the predicted {whole:,}: "
-        "sequencer 'hasty' does not start the kernels as its timeline says\n"
-        "  hint: correct its component() or predict(); the results of this run may be wrong"
+        f"simulation: the design was done after {whole - 3:,} cycles, {whole:,} predicted: sequencer 'hasty' does "
+        "not keep its own times\n"
+        "  hint: correct its component or its prediction; the results of this run may be wrong"
     )

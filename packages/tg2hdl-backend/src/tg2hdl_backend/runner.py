@@ -209,10 +209,13 @@ class Runner:
         compute, before = max(ends), simulation.cycles
         predicted = design.predicted_cycles(variables)
         if compute != predicted:
+            who = f"sequencer {design.sequencer.policy!r}"
+            if design.streams_weights:
+                who += f" or memory port {design.options.memory_port!r}"
             raise SimulationError(
-                f"the design was done after {compute:,} cycles and not after the predicted {predicted:,}: sequencer "
-                f"{design.sequencer.policy!r} does not start the kernels as its timeline says",
-                hint="correct its component() or predict(); the results of this run may be wrong",
+                f"the design was done after {compute:,} cycles, {predicted:,} predicted: {who} does not keep its own "
+                "times",
+                hint="correct its component or its prediction; the results of this run may be wrong",
             )
         names = [design.memory(number).name for number in design.program.outputs]
         outputs = [_driver(drivers, "reads", name).read(name) for name in names]

@@ -31,6 +31,7 @@ def tg2hdl_passes() -> list[PassDef]:
             "sigmoid",
             "1 / (1 + exp2(x * -1/ln 2)) becomes sigmoid(x)",
             "tg2hdl_sigmoid.rewrite:rewrite_sigmoid",
+            changes_numbers=True,
         )
     ]
 

@@ -6,7 +6,7 @@ plan several times, with different lanes and interleaving, and selects one of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,15 +107,15 @@ def canonicalize(kernel: KernelIR) -> KernelIR:
     return kernel
 
 
-def rewrite_kernel(kernel: KernelIR) -> KernelIR:
-    """Run the passes of all plugins in order, verifying after each.
+def rewrite_kernel(kernel: KernelIR, passes: Sequence[PassDef] | None = None) -> KernelIR:
+    """Run the passes of all plugins in order, or some of them, verifying after each.
 
     Raises
     ------
     PluginError
         When a pass raises, or returns something else than a kernel that keeps the rules of the IR.
     """
-    for definition in registry().passes():
+    for definition in registry().passes() if passes is None else passes:
         made = _run(definition, kernel)
         applied(definition.name, kernel, made)
         kernel = made
@@ -149,11 +149,12 @@ def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
         raise failure("broke the rules of the IR", notes) from error
 
 
-def rewrite_program(program: ProgramIR) -> ProgramIR:
-    """Run the passes of all plugins on every kernel; calls of one kernel share the result."""
-    if not registry().passes():
+def rewrite_program(program: ProgramIR, passes: Sequence[PassDef] | None = None) -> ProgramIR:
+    """Run the passes of all plugins, or some of them, on every kernel; calls of one kernel share the result."""
+    passes = registry().passes() if passes is None else passes
+    if not passes:
         return program
-    kernels = {kernel: rewrite_kernel(kernel) for kernel in {c.kernel: None for c in program.calls}}
+    kernels = {kernel: rewrite_kernel(kernel, passes) for kernel in {c.kernel: None for c in program.calls}}
     return replace(program, calls=tuple(replace(c, kernel=kernels[c.kernel]) for c in program.calls))
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from tg2hdl_ir.passes.instrument import watch_passes
+from tg2hdl_ir.pipeline import rewrite_program
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
@@ -35,13 +37,19 @@ def validated(
     if mode == "off":
         return compiled(program, options)
     watched: Any = nullcontext()
+    changing = [definition for definition in registry().passes() if definition.changes_numbers]
+    reference = rewrite_program(program, changing)
     try:
         if mode == "each":
-            watched = watch_passes(RewriteCheck(program, options))
+            watched = watch_passes(RewriteCheck(reference, options))
         with watched:
             design = compiled(program, options)
-        found = compared(program, design, options, is_full=mode != "auto")
+        found = compared(reference, design, options, is_full=mode != "auto")
     except WrongResult as wrong:
-        cause = located(wrong, program, options, lambda: compiled(program, options))
-        raise reported(program, wrong, cause, keep) from None
+        cause = located(wrong, reference, options, lambda: compiled(program, options))
+        raise reported(reference, wrong, cause, keep) from None
+    if reference is not program and reference != program:
+        names = ", ".join(definition.name for definition in changing)
+        note = f"passes that may change numbers made the reference: {names}"
+        found = replace(found, notes=(*found.notes, note))
     return replace(design, validation=found)

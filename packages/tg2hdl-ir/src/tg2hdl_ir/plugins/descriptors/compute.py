@@ -133,12 +133,16 @@ class PassDef:
     ----------
     order : int
         Place among the passes of all plugins; lower runs first.
+    changes_numbers : bool
+        Whether results may differ, as where a function becomes an op of its own with other roundings.  Validation then
+        takes the program after this pass as the reference, and says so: the plugin answers for the difference.
     """
 
     name: str
     description: str
     run: Factory
     order: int = 100
+    changes_numbers: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ step, or folded by one numpy call), and the rest (all steps at once again, with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.dependence import Element, element
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden.evaluation import Evaluation
 from tg2hdl_ir.golden.fold import Fold, find_fold
 from tg2hdl_ir.golden.plan import Plan
@@ -107,38 +108,46 @@ class Recurrence:
         size, dimensions = evaluation.shape[0], len(evaluation.shape)
         stepped = [(v, a) for v, a in inputs.items() if a.ndim == dimensions and a.shape[0] > 1]
         values = {v: a[0] if a.ndim == dimensions else a for v, a in inputs.items()}
-        functions = [
-            (op, evaluation.plan.function(op), tuple(s.dtype for s in op.srcs)) for op in self.tainted
-        ]
-        record: dict[IRRegLoad, list[Array]] = {s: [] for s in self.core if isinstance(s, IRRegLoad)}
+        work = self._work(evaluation)
+        shape = evaluation.shape[1:]
+        recorded = [s for s in self.core if isinstance(s, IRRegLoad) and self.late]
+        record: dict[IRValue, Array] = {s: np.empty((size, *shape), s.dtype.numpy()) for s in recorded}
         for n in range(size):
-            evaluation.tick()
             for value, array in stepped:
                 values[value] = array[n]
-            pending = iter(functions)
-            done: set[IRValue] = set()
-            for statement in self.core:
-                key = element(statement)
+            for statement, key, ops in work:
                 if isinstance(statement, IRRegLoad):
                     values[statement] = registers[key]
-                    if self.late:
-                        record[statement].append(registers[key])
+                    if statement in record:
+                        record[statement][n] = registers[key]
                     continue
-                needed = [v for v in (statement.value, statement.gate) if isinstance(v, IROp)]
-                while not all(v in done or v in inputs for v in needed):
-                    op, function, types = next(pending)
-                    values[op] = function(tuple(values[s] for s in op.srcs), types, op.dtype)
-                    done.add(op)
+                for op, function, types in ops:
+                    values[op] = function(tuple([values[s] for s in op.srcs]), types, op.dtype)
                 new = values[statement.value]
                 if statement.gate is not None:
                     new = np.where(values[statement.gate], new, registers[key])
                 registers[key] = np.asarray(new)
-        shape = evaluation.shape[1:]
-        return {
-            load: np.stack([np.broadcast_to(a, shape) for a in arrays])
-            for load, arrays in record.items()
-            if arrays
-        }
+        return record
+
+    def _work(
+        self, evaluation: Evaluation
+    ) -> list[
+        tuple[IRRegLoad | IRRegStore, Element, list[tuple[IROp, Callable[..., Array], tuple[DType, ...]]]]
+    ]:
+        """Statements of the core, each with the ops to evaluate before it."""
+        pending = iter(self.tainted)
+        done: set[IRValue] = set(self.inputs)
+        work = []
+        for statement in self.core:
+            ops = []
+            if isinstance(statement, IRRegStore):
+                needed = [v for v in (statement.value, statement.gate) if isinstance(v, IROp)]
+                while not done.issuperset(needed):
+                    op = next(pending)
+                    ops.append((op, evaluation.plan.function(op), tuple(s.dtype for s in op.srcs)))
+                    done.add(op)
+            work.append((statement, element(statement), ops))
+        return work
 
 
 def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:

@@ -132,6 +132,8 @@ def main() -> int:
                 faults.keep(seed, form, content, verdict)
         if last % 25 == 0:
             print(f"seed {last}: " + ", ".join(f"{n} {k}" for k, n in totals.kinds.items()), flush=True)
+            if not options.no_record:
+                totals.write(HERE / "files.json", f"--seed {options.seed} --count {totals.files}")
         if totals.files >= options.count or time.perf_counter() - started > options.seconds:
             break
     if not options.no_record:

@@ -14,6 +14,13 @@ REGRESSIONS = {
         inputs=(((1,), "int8"), ((2, 3), "float32")), steps=(("add", 0, 1),)
     ),
     "one buffer in two slots of a kernel": Recipe(inputs=(((4,), "int32"),), steps=(("gather", 0, 0),)),
+    "index that is a view of an input": Recipe(
+        inputs=(((2,), "int8"), ((1, 2, 3), "int32")),
+        steps=(("add", 0, 0), ("flip", 1, 1), ("gather", 0, 3)),
+    ),
+    "integer part of minus zero": Recipe(
+        inputs=(((2,), "int8"), ((1,), "bfloat16")), steps=(("trunc", 1),), seed=27
+    ),
     "gather with clipped index": Recipe(
         inputs=(((3,), "int8"),),
         steps=(("contiguous", 0), ("cast", 0, "int8"), ("cast", 0, "uint32"), ("gather", 0, 3)),

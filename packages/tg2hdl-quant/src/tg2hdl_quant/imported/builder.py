@@ -65,6 +65,9 @@ class IntegerBuilder(GraphBuilder):
         # The type holds the operand too, so that its conversion loses nothing.
         least, most = min(low, low + int(added.min())), max(high, high + int(added.max()))
         dtype = self.fitting(least, most, where, narrowest)
+        if added.min() < dtype.min_value or added.max() > dtype.max_value:
+            # tinygrad's ranges do not wrap around: 3 + 253 in uint8 became 256 where it knew the 3.
+            dtype = self.fitting(min(least, int(added.min())), max(most, int(added.max())), where, narrowest)
         shape = np.broadcast_shapes(self.nodes[number].shape, added.shape)
         if self.nodes[number].op == "const":
             return self.const(np.broadcast_to(self.nodes[number].arg + added, shape), dtype)

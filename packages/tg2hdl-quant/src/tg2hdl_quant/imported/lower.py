@@ -149,6 +149,8 @@ class ImportLowering:
             return self._in_floats(number)
         name = node.label or f"quantize{number}"
         observed = self._observed.codes(quantizer)
+        if observed is not None and observed.codes.shape[1:] != node.shape:
+            observed = None  # This is a part of a concatenation, which the file quantizes as a whole.
         found = self._integer_form(number, name)
         if observed is not None and (found is None or not self._gives(found[0], source, observed)):
             found = self._of_codes(source, observed, quantizer, name)
@@ -182,16 +184,18 @@ class ImportLowering:
         return made_by(self.builder, total, quantizer, low, high, name)
 
     def _gives(self, made: int, source: int, observed: ObservedCodes) -> bool:
-        """Whether an integer form gives the codes of the file for every code that it is made of."""
+        """Whether an integer form gives the codes of the file for every code that it can be made of."""
         base = self._coded(source)
         if base is None:
             return False
-        count, dtype = len(observed.codes), self.builder.nodes[base].dtype.numpy()
-        codes = np.arange(observed.source.low, observed.source.high + 1).astype(dtype)
-        codes = codes.reshape(count, *(1,) * len(self.builder.nodes[base].shape))
-        given = np.broadcast_to(codes, (count, *self.builder.nodes[base].shape))
+        least, most = self.builder.bounds(base)
+        least, most = max(least, observed.source.low), min(most, observed.source.high)
+        codes = np.arange(least, most + 1).astype(self.builder.nodes[base].dtype.numpy())
+        codes = codes.reshape(-1, *(1,) * len(self.builder.nodes[base].shape))
+        given = np.broadcast_to(codes, (len(codes), *self.builder.nodes[base].shape))
         graph = TensorGraph("", tuple(self.builder.nodes), (), (), ())
-        return np.array_equal(evaluated(graph, base, given, made), observed.codes)
+        expected = observed.codes[least - observed.source.low :][: len(codes)]
+        return np.array_equal(evaluated(graph, base, given, made), expected)
 
     def _coded(self, number: int) -> int | None:
         """The node of the codes that a float tensor is made of."""

@@ -295,7 +295,11 @@ def _record(fuzzer: Fuzzer, options: argparse.Namespace) -> None:
     if options.no_record:
         return
     name = "programs.json" if options.named is None else "named_programs.json"
-    chosen = f"--named '{options.named}'" if options.named is not None else f"--seed {options.seed}"
+    chosen = (
+        f"--named '{options.named}'"
+        if options.named is not None
+        else f"--seed {options.seed} --count {options.count}"
+    )
     write_record(
         HERE / name,
         "tinygrad programs against tinygrad's interpreter, and simulated hardware",

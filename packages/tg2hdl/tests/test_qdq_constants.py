@@ -11,6 +11,7 @@ onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the reference")
 
 import tg2hdl  # noqa: E402
+from tg2hdl_backend import OnnxModel  # noqa: E402
 
 KINDS = (
     "Add",
@@ -128,3 +129,43 @@ def test_a_constant_beside_an_input_is_a_product_and_a_shift(tmp_path: Path) -> 
     x = np.random.default_rng(5).choice(steps, shape)
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     np.testing.assert_array_equal(accelerator.simulate(x).output, session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize(("bias", "exact"), [("whole", True), ("one number", False), ("of a channel", False)])
+def test_a_float_bias_of_a_sum_is_not_called_exact(bias: str, exact: bool, tmp_path: Path) -> None:
+    """ONNX Runtime adds such a bias to a sum of float32 products, whose order is its own."""
+    rng = np.random.default_rng(2)
+    step = F(0.05) * F(0.01)
+    values = {
+        "s": F(0.05),
+        "z": np.uint8(128),
+        "w": rng.integers(-127, 128, (64, 10)).astype(np.int8),
+        "sw": F(0.01),
+        "none": np.int8(0),
+        "so": F(0.2),
+        "b": {"whole": 40 * step, "one number": F(0.0123), "of a channel": rng.normal(size=10)}[bias],
+    }
+    node = onnx.helper.make_node
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node("DequantizeLinear", ["w", "sw", "none"], ["dw"]),
+        node("MatMul", ["d", "dw"], ["m"]),
+        node("Add", ["m", "b"], ["a"]),
+        node("QuantizeLinear", ["a", "so", "z"], ["y"]),
+    ]
+    arrays = {n: np.asarray(v, np.float32) if n in ("s", "sw", "so", "b") else v for n, v in values.items()}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 64])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, [1, 10])],
+        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    model = tg2hdl.integer_model(OnnxModel(path))
+    assert model.report.is_exact is exact
+    assert model.report.in_float == ()

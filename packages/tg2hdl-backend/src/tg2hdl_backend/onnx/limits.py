@@ -86,7 +86,10 @@ class Limit:
             found: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=[helper.make_opsetid(node.domain, version)]
             )
+        except MemoryError:
+            raise
         except Exception:
+            # Inference raises errors of many kinds for what it does not know; the graph checks the tensors again.
             return
         for result in found.values():
             self.size(math.prod(d.dim_value for d in result.tensor_type.shape.dim), where)

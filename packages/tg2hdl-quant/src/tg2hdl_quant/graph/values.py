@@ -57,6 +57,17 @@ class Sum:
     offset: Array
     shape: tuple[int, ...]
 
+    def whole_steps(self) -> npt.NDArray[np.int64] | None:
+        """The constant in steps of the only term; None where it is not a whole number of them.
+
+        A bias in float32 is whole as far as its 24 bits tell.
+        """
+        steps = compact(self.offset) / self.terms[0].scale
+        whole = np.rint(steps)
+        if np.any(np.abs(steps - whole) > np.maximum(1e-4, np.abs(steps) * 2.0**-23)):
+            return None
+        return np.asarray(whole, np.int64)
+
     def plus(self, other: Sum, shape: tuple[int, ...]) -> Sum:
         """Sum of two sums."""
         return Sum(self.terms + other.terms, self.offset + other.offset, shape)

@@ -107,10 +107,9 @@ class ImportLowering:
         total = self.sums.total(number)
         if total is not None and len(total.terms) == 1 and np.all(total.terms[0].scale > 0):
             term = total.terms[0]
-            added = np.rint(total.offset / term.scale)
-            rest = total.offset - added * term.scale
-            if np.abs(rest / term.scale).max() < 1e-3:
-                made = self.builder.plus(term.node, added.astype(np.int64), f"output {node.label}", 32)
+            added = total.whole_steps()
+            if added is not None:
+                made = self.builder.plus(term.node, added, f"output {node.label}", 32)
                 return self.builder.value(made, term.scale)
             return Value(term.node, term.scale, term.low, term.high, total.offset)
         return Value(self.floats.node(number), np.ones(()), 0, 0)

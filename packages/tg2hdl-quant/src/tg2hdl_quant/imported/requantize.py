@@ -57,8 +57,8 @@ def to_codes(
         if found is None:
             return None
         number, how = found
-        if not np.any(rest) and not _is_whole(total):
-            how = replace(how, kind="approximate")  # A float bias is rounded to the steps of a long sum.
+        if total.whole_steps() is None:
+            how = replace(how, kind="approximate")  # ONNX Runtime adds a float bias to a float sum.
     number = builder.cast(number, _type(low, high))
     if builder.nodes[number].shape != total.shape:
         number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
@@ -91,11 +91,10 @@ def by_steps(
     """
     if len(total.terms) != 1 or not np.all(total.terms[0].scale > 0):
         return None
-    steps = total.offset / total.terms[0].scale
-    # A bias in float32 is a whole number of steps as far as its 24 bits tell.
-    if np.any(np.abs(steps - np.rint(steps)) > np.maximum(1e-4, np.abs(steps) * 2.0**-23)):
+    added = total.whole_steps()
+    if added is None:
         return None
-    node = builder.plus(total.terms[0].node, np.rint(steps).astype(np.int64), f"layer {name}", narrowest=32)
+    node = builder.plus(total.terms[0].node, added, f"layer {name}", narrowest=32)
     term = builder.value(node, compact(total.terms[0].scale))
 
     def codes(sums: Array, scale: Array) -> Array:
@@ -173,20 +172,17 @@ def _type(low: int, high: int) -> DType:
 
 
 def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
-    """The only term with its bias added as integers, and what is added that is no integer."""
-    term = total.terms[0]
-    offset = compact(total.offset)
-    steps = offset / term.scale
-    if not _is_whole(total) and (offset.size == 1 or term.high - term.low < _NARROW):
+    """The only term with its bias added as integers, and what is added that is no integer.
+
+    For each element of a long sum, a bias that is no integer is rounded to one.
+    """
+    term, offset, added = total.terms[0], compact(total.offset), total.whole_steps()
+    if added is None and (offset.size == 1 or term.high - term.low < _NARROW):
         return builder.value(term.node, term.scale), offset
-    node = builder.plus(term.node, np.rint(steps).astype(np.int64), where, narrowest=32)
+    if added is None:
+        added = np.rint(offset / term.scale).astype(np.int64)
+    node = builder.plus(term.node, added, where, narrowest=32)
     return builder.value(node, term.scale), np.zeros(())
-
-
-def _is_whole(total: Sum) -> bool:
-    """Whether a bias is a whole number of steps, as far as the 24 bits of a float32 tell."""
-    steps = compact(total.offset) / total.terms[0].scale
-    return bool(np.all(np.abs(steps - np.rint(steps)) <= np.maximum(1e-3, np.abs(steps) * 2.0**-23)))
 
 
 def _single(

@@ -308,12 +308,10 @@ class Sums:
         if total is None or len(total.terms) != 1 or not np.all(total.terms[0].scale > 0):
             return None
         term = total.terms[0]
-        steps = total.offset / term.scale
-        added = np.rint(steps)
-        # A bias in float32 is a whole number of steps as far as its 24 bits tell.
-        if np.any(np.abs(steps - added) > np.maximum(1e-4, np.abs(steps) * 2.0**-23)):
+        added = total.whole_steps()
+        if added is None:
             return None
-        number = self._builder.plus(term.node, added.astype(np.int64), "relu", 32)
+        number = self._builder.plus(term.node, added, "relu", 32)
         dtype = self._builder.nodes[number].dtype
         made = self._builder.elementwise("MAX", number, self._builder.const(0, dtype), dtype=dtype)
         return self._one(made, term.scale, shape)

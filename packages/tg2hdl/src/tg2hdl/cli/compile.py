@@ -169,7 +169,7 @@ def _host_port(port: PortPlan) -> dict[str, object]:
 
 
 def _tensor(spec: ModelTensor) -> dict[str, object]:
-    """An input or output as the hardware has it; `value` where that is a code, of which it is made."""
+    """An input or output of the hardware; `value` describes the numbers that its codes stand for."""
     found: dict[str, object] = {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.code_dtype)}
     if spec.is_quantized:
         scales = {"scale": np.asarray(spec.scale).tolist(), "offset": np.asarray(spec.offset).tolist()}

@@ -67,6 +67,11 @@ def _rounding(node: OnnxNode, default: str) -> str:
     return mode
 
 
+def _name(mode: str) -> str:
+    """The name of a rounding mode in `ROUNDINGS`."""
+    return {"ROUND": "even", "HALF_EVEN": "even", "ROUND_TO_ZERO": "down"}.get(mode, mode.lower())
+
+
 def _whole(node: OnnxNode, bits: Any) -> int:
     """A number of bits."""
     found = float(np.asarray(bits).reshape(-1)[0]) if np.size(bits) == 1 else 0.0
@@ -108,8 +113,8 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
     quantizer = _known(node, node.known(1), node.known(2), low, high)
     if quantizer is not None and mode in _ROUNDINGS:
         # A zero point that is not zero is added before the rounding: ties of odd ones go the other way.
-        even = "even" if np.any(quantizer.zero) else "half_even"
-        named = {"ROUND": even, "HALF_EVEN": even, "ROUND_TO_ZERO": "down"}.get(mode, mode.lower())
+        named = _name(mode)
+        named = "half_even" if named == "even" and not np.any(quantizer.zero) else named
         declare_codes(codes, x, replace(quantizer, rounding=named), node.name)
     return _values(node, codes, zero, factor, quantizer)
 
@@ -125,9 +130,8 @@ def fold_quant(node: OnnxNode, inputs: Sequence[Any]) -> npt.NDArray[Any]:
     if width == 1 and node.attribute("signed", 1):
         codes = np.where(steps >= 0, np.float32(1), np.float32(-1))
     else:
-        named = {"ROUND": "even", "HALF_EVEN": "even", "ROUND_TO_ZERO": "down"}.get(mode, mode.lower())
         low, high = _limits(node, width)
-        codes = ROUNDINGS[named](np.clip(steps, np.float32(low), np.float32(high)))
+        codes = ROUNDINGS[_name(mode)](np.clip(steps, np.float32(low), np.float32(high)))
     return np.asarray((codes - zero) * scale, np.float32)
 
 

@@ -57,7 +57,8 @@ def to_codes(
         if found is None:
             return None
         number, how = found
-        if total.whole_steps() is None:
+        is_zero_point = scale == 1 and np.array_equal(total.offset, np.rint(total.offset))
+        if total.whole_steps() is None and not is_zero_point:
             how = replace(how, kind="approximate")  # ONNX Runtime adds a float bias to a float sum.
     number = builder.cast(number, _type(low, high))
     if builder.nodes[number].shape != total.shape:

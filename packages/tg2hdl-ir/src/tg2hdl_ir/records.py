@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes  # noqa: F401  its dtypes by name
@@ -24,10 +25,13 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering, resolve
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["PACKAGES", "read_record", "signed", "write_record"]
+__all__ = ["OPTIONAL", "PACKAGES", "read_record", "signed", "write_record"]
 
 PACKAGES = ("tg2hdl_ir", "tg2hdl_lower", "tg2hdl_top")
 """Packages whose dataclasses are read back."""
+
+OPTIONAL = MappingProxyType({"optional": True})
+"""Metadata of a field that a record leaves out at its default, so that equal records stay equal when it is added."""
 
 _FORMAT = 1
 
@@ -116,7 +120,8 @@ def _object(node: Any, numbers: dict[int, int]) -> Any:
     kind = f"{type(node).__module__}:{type(node).__qualname__}"
     if _is_registered(node):
         return [kind, node.name]
-    return [kind, {f.name: _encode(getattr(node, f.name), numbers) for f in fields(node)}]
+    kept = (f for f in fields(node) if not ("optional" in f.metadata and getattr(node, f.name) == f.default))
+    return [kind, {f.name: _encode(getattr(node, f.name), numbers) for f in kept}]
 
 
 def _encode(value: object, numbers: dict[int, int]) -> Any:
@@ -173,6 +178,7 @@ def _made(entry: list[Any], objects: list[Any]) -> Any:
                 return descriptor
         raise ValueError(f"no {cls.__name__} is named {content!r}")
     names = {f.name for f in fields(cls)}
+    content = {f.name: f.default for f in fields(cls) if "optional" in f.metadata} | content
     if set(content) != names:
         raise ValueError(f"{kind} has the fields {sorted(names)}, not {sorted(content)}")
     made = object.__new__(cls)

@@ -27,6 +27,7 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
+from tg2hdl_lower.decisions import most_cycles
 from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
 from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.layout import Layout
@@ -65,12 +66,6 @@ FEW_TILES = 2
 
 LONG = 3
 """Latency from which on a unit is time-shared where products are, in cycles."""
-
-WORTH_A_CHAIN = 0.95
-"""Cycles that must be left where logic stands between the last and the first register of a unit in a recurrence."""
-
-WORTH_A_SLOWER_UNIT = 0.8
-"""Cycles that must be left where a lower-latency unit is taken, whose clock may be that much slower."""
 
 
 def plan_kernel(
@@ -139,7 +134,7 @@ class PreparedKernel:
         if plan.ii > 1 and not planning.waits_for_multipliers(plan):
             flat, plan = planning.warmed_up(flat, plan)
         shorter = _lower_latency_units(plan, options)
-        least = WORTH_A_SLOWER_UNIT * _longest(plan)
+        least = most_cycles("lower-latency unit", _longest(plan))
         plan = planning.chaining(flat, plan)
         if shorter:
             units = replace(options, units={**options.units, **shorter})
@@ -371,7 +366,7 @@ class Planning:
         limited = plan.ii > 1 and self.waits_for_multipliers(plan)
         if not self.info.floats or len(plan.leaves) > 1 or limited:
             return plan
-        least = _longest(plan) * WORTH_A_CHAIN
+        least = most_cycles("chained accumulator", _longest(plan))
         circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
         waits = any(isinstance(plan.nodes[n], UnitOp) for n in circular)
         if not waits or least < replace(plan, kernel=flat).steps({v.name: v.high for v in flat.variables}):

@@ -17,8 +17,9 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
-from tg2hdl_ir.records import read_record, write_record
+from tg2hdl_ir.records import OPTIONAL, read_record, write_record
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.array import MemoryArray
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.plan.variants import merged_plan
@@ -62,6 +63,8 @@ class Design:
         Weights that are streamed from memory outside the chip.
     validation : Validation
         What was compared with the program that the design was made of.
+    decisions : tuple of Decision
+        What the search chose among, for the program and its kernels; the plans have those of the planner.
     """
 
     program: ProgramIR
@@ -77,6 +80,7 @@ class Design:
     arrays: tuple[MemoryArray, ...] = ()
     external: ExternalPlan | None = None
     validation: Validation = field(default_factory=Validation)
+    decisions: tuple[Decision, ...] = field(default=(), metadata=OPTIONAL)
 
     def to_json(self) -> str:
         """The design as JSON; units, lowerings and kinds are named, and must be installed where it is read."""
@@ -152,7 +156,7 @@ class Design:
         return told[0] if told else content_key("design", self._bare().to_json())[:16]
 
     def _bare(self) -> Design:
-        return replace(self, ports=(), validation=Validation())
+        return replace(self, ports=(), validation=Validation(), decisions=())
 
     @property
     def streams_weights(self) -> bool:

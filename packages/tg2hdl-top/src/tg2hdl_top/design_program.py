@@ -10,6 +10,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.array import MemoryArray, array_words, plan_array, union_of_roles
 from tg2hdl_lower.memory.choose import plan_memory
@@ -37,6 +38,7 @@ def design_program(
     preparation: ProgramIR | None = None,
     repeats: Repeats | None = None,
     notes: Sequence[str] | None = None,
+    decisions: Sequence[Decision] = (),
 ) -> Design:
     """Decide what surrounds planned kernels: memories, ports, sequencer, sharing.
 
@@ -48,6 +50,8 @@ def design_program(
         Which calls run on one core; each has its own when absent.
     notes : sequence of str, optional
         Why each weight is where it is; with ``weights="external"`` only.
+    decisions : sequence of Decision, optional
+        Those that made the program.
 
     Raises
     ------
@@ -81,6 +85,7 @@ def design_program(
         preparation,
         cores,
         () if repeats is None else plan_arrays(program, options, sequencing.memories, repeats),
+        decisions=(*decisions, *([] if sequencing.decision is None else [sequencing.decision])),
     )
     if notes is not None:
         roles = [buffer.role for buffer in program.buffers]

@@ -14,6 +14,7 @@ from tg2hdl_ir.nodes import KernelIR, LoopIR
 from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_lower import Layout
 from tg2hdl_lower.dataflow.binding import recurrence_latency
+from tg2hdl_lower.decisions import most_cycles
 from tg2hdl_lower.lanes.candidates import (
     candidate_lanes,
     explicit_lanes,
@@ -40,9 +41,6 @@ MAX_MULTIPLEXED = 128
 
 MAX_CHOICE = 64
 """Maximum inputs (elements) of one lane multiplexer: a larger one would be larger than a multiplier."""
-
-WORTH_TURNS = 0.85
-"""Largest ratio of cycles after to before at which lanes with time-shared multipliers are worth their multiplexers."""
 
 TURNS_OVERHEAD = 40
 """Extra cycles of a run with time-shared units: one more latency each, and a result may wait for its slot."""
@@ -239,7 +237,7 @@ class LaneChooser:
         limit = self.options.budget
         if limit is None or busiest < 2 or limit < 2:
             return best
-        least = WORTH_TURNS * best.cycles - TURNS_OVERHEAD
+        least = most_cycles("time-shared multipliers", best.cycles) - TURNS_OVERHEAD
         found = [
             (self._steps(lanes) * self._turns(lanes), number, lanes)
             for number, lanes in enumerate(self._candidates(limit))

@@ -12,6 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
+from tg2hdl_lower.decisions import most_cycles
 from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.planner import PreparedKernel
@@ -31,9 +32,6 @@ from tg2hdl_top.roles import buffer_roles
 
 __all__ = ["Placed", "place", "place_cores", "place_program"]
 
-
-WORTH_ANOTHER_ORDER = 0.01
-"""Part of a program's cycles that another order of choosing lanes must save."""
 
 MOST_RELIEVED = 3
 """Kernels that may choose before the others."""
@@ -158,10 +156,11 @@ def _relieved(program: ProgramIR, best: _Lanes, placed: Callable[[tuple[int, ...
     first: tuple[int, ...] = ()
     waits = {n: c.cycles - c.least for n, c in best[0].items() if c.least}
     for number in sorted(waits, key=lambda n: -waits[n])[:MOST_RELIEVED]:
-        if waits[number] < WORTH_ANOTHER_ORDER * cycles(best):
+        limit = most_cycles("another placing order", cycles(best))
+        if cycles(best) - waits[number] > limit:
             break
         trial = placed((*first, number))
-        if cycles(trial) <= (1 - WORTH_ANOTHER_ORDER) * cycles(best):
+        if cycles(trial) <= limit:
             best, first = trial, (*first, number)
     return best
 

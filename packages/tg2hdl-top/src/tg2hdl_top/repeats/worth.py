@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import most_cycles
 from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats.find import Repeats
 from tg2hdl_top.roles import buffer_roles
 
-__all__ = ["MOST_CYCLES", "near_the_fewest", "total_cycles"]
-
-MOST_CYCLES = 1.1
-"""Largest ratio of all cycles with common cores to those with a core for each kernel call."""
+__all__ = ["near_the_fewest"]
 
 
 def near_the_fewest(plans: Sequence[HardwarePlan], repeats: Repeats, options: CompileOptions) -> bool:
-    """Whether the steps take at most `MOST_CYCLES` of what each kernel would take that shares no buffer."""
+    """Whether the steps take few more cycles than each kernel would take that shares no buffer."""
     planned = fewest = 0
     free: dict[int, int] = {}
     roles = repeats.slot_roles(buffer_roles(repeats.program, options), arrays=False)
@@ -28,12 +26,7 @@ def near_the_fewest(plans: Sequence[HardwarePlan], repeats: Repeats, options: Co
             free[core] = chooser.choose().cycles
         fewest += free[core]
         planned += plan.steps(_largest(plan)) * plan.ii
-    return planned <= MOST_CYCLES * fewest
-
-
-def total_cycles(plans: Sequence[HardwarePlan]) -> int:
-    """Cycles of all kernels with the largest values of their variables."""
-    return sum(plan.cycles(_largest(plan)) for plan in plans)
+    return planned <= most_cycles("shared core", fewest)
 
 
 def _largest(plan: HardwarePlan) -> dict[str, int]:

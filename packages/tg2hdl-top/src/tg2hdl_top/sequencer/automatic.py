@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import Alternative, Cost, decide, most_cycles
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer
 from tg2hdl_top.sequencer.overlap import OverlapSequencer
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
 __all__ = ["AutomaticSequencer"]
-
-WORTH_A_COUNTER = 0.995
-"""Largest ratio of cycles after to before, at which a counter and windows of shared hardware are worth their area."""
 
 
 class AutomaticSequencer(OverlapSequencer):
@@ -30,12 +29,17 @@ class AutomaticSequencer(OverlapSequencer):
         if sharing.cores or any(plan.kernel.variables for plan in plans):
             return serial
         total = sum(plan.cycles() for plan in plans)
-        least = WORTH_A_COUNTER * total
+        least = most_cycles("fixed starts", total)
         # Registers that hold the operands of idle kernels are the longest paths of a design; windows would add to them.
         if sharing.held_operands or total - sum(plan.drain for plan in plans[1:]) > least:
             return serial
         found = super().arrange("overlap", plans, memories, sharing)
-        return found if 0 < found.plan.latency <= least else serial
+        if not found.plan.latency:
+            return serial
+        overlap = Alternative("fixed starts", Cost(found.plan.latency))
+        before = Alternative("one after the other", Cost(total))
+        taken, decision = decide("schedule", "program", "fixed starts", before, [(overlap, found)])
+        return replace(taken or serial, decision=decision)
 
     def choose(
         self,

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.component import Component
+from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
@@ -113,10 +114,11 @@ class RunSequencerComponent(SequencerComponent):
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """What a policy decides: its plan, and the memories, to which it may add read ports."""
+    """What a policy decides: its plan, and the memories, to which it may add read ports; why, where it had a choice."""
 
     plan: SequencerPlan
     memories: tuple[MemoryPlan, ...]
+    decision: Decision | None = None
 
 
 class Sequencer(ABC):

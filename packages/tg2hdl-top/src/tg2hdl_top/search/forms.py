@@ -1,0 +1,112 @@
+"""Other forms of one kernel: polyphase decomposition, sections, divided loops, constant taps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tg2hdl_ir.analysis.axes import analyze_axes
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.constant_taps import with_constant_taps
+from tg2hdl_ir.passes.divided import split_divided_loops
+from tg2hdl_ir.passes.phases import phase_forms
+from tg2hdl_ir.passes.sections import section_forms
+from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
+from tg2hdl_lower.dataflow.binding import recurrence_latency
+from tg2hdl_lower.decisions import Alternative, Cost, decide
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.search.cuts import with_cut_kernels
+from tg2hdl_top.search.form import Choice, Form, called, rewritten
+from tg2hdl_top.search.measure import planned_cost
+
+__all__ = ["with_best_forms"]
+
+PHASES = 4
+"""Phases of a transposed convolution with strides of 2."""
+
+_Forms = list[tuple[KernelIR, ...]]
+
+
+def with_best_forms(form: Form, options: CompileOptions) -> Form:
+    """Give kernels the form in which they take fewer cycles, each planned separately."""
+    if not options.chooses_lanes:
+        return form
+    constant = form.program.constant_buffers() if options.weights != "loadable" else set()
+
+    def fixed(call: KernelCall) -> dict[int, int]:
+        return {slot: number for slot, number in call.slots.items() if number in constant}
+
+    def choose(program: ProgramIR, call: KernelCall) -> Choice:
+        return _best_form(program, call, fixed(call), options)
+
+    return rewritten(
+        form, "choose-forms", choose, key=lambda call: (call.kernel, frozenset(fixed(call).items()))
+    )
+
+
+def _best_form(
+    program: ProgramIR, call: KernelCall, fixed: dict[int, int], options: CompileOptions
+) -> Choice:
+    """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
+    kernel = call.kernel
+    rewrite, forms = _forms(program, kernel, fixed, options)
+    if not forms:
+        return Choice((kernel,))
+    # A section may be worth it although the whole was not.
+    cuts = rewrite in ("sections", "split-divided-loops")
+
+    def cost(kernels: tuple[KernelIR, ...]) -> Cost | None:
+        buffers = list(program.buffers)
+        calls = called(call, kernels, buffers, "between")
+        trial = Form(replace(program, buffers=tuple(buffers), calls=tuple(calls)))
+        return planned_cost((with_cut_kernels(trial, options) if cuts else trial).program, options)
+
+    def trials() -> Iterator[tuple[Alternative, tuple[KernelIR, ...]]]:
+        for number, form in enumerate(forms):
+            made = tuple(canonicalize(part) for part in form)
+            count = "one kernel" if len(made) == 1 else f"{len(made)} kernels"
+            name = f"{rewrite}: {count}" + (f", form {number + 1}" if len(forms) > 1 else "")
+            yield Alternative(name, cost(made)), made
+
+    before = Alternative("as it is", cost((kernel,)))
+    taken, decision = decide(rewrite, kernel.name, "another form", before, trials())
+    return Choice(taken or (kernel,), decision)
+
+
+def _forms(
+    program: ProgramIR, kernel: KernelIR, fixed: dict[int, int], options: CompileOptions
+) -> tuple[str, _Forms]:
+    """The first rewrite that has forms of a kernel, and these."""
+    contents = {n: b.initial for n in fixed if (b := program.buffers[fixed[n]]).initial is not None}
+    finite = frozenset(slot for slot, number in fixed.items() if _is_finite(program.buffers[number]))
+    if forms := phase_forms(kernel, finite, joined=_adds_wait(kernel, options)):
+        return "phases", forms
+    if forms := section_forms(kernel):
+        return "sections", forms
+    if (other := split_divided_loops(kernel)) is not kernel:
+        return "split-divided-loops", [(other,)]
+    if (other := with_constant_taps(kernel, contents)) is not kernel:
+        return "constant-taps", [(other,)]
+    return "", []
+
+
+def _adds_wait(kernel: KernelIR, options: CompileOptions) -> bool:
+    """Whether each lane has too few sums of floats to hide the latency of their addition."""
+    info = analyze_axes(kernel)
+    outputs = math.prod(
+        loop.bound
+        for loop in kernel.loop_tree.walk()
+        if loop.counter is not None and isinstance(loop.bound, int) and loop.counter.axis in info.independent
+    )
+    # A sum is back at its unit a cycle after the result.
+    turns = recurrence_latency(kernel, options) + 1
+    return bool(info.floats) and outputs < turns * PHASES * (options.multipliers or 1)
+
+
+def _is_finite(buffer: ProgramBuffer) -> bool:
+    assert buffer.initial is not None, "a constant buffer has contents"
+    return not buffer.dtype.is_float or bool(np.isfinite(buffer.initial.astype(np.float64)).all())

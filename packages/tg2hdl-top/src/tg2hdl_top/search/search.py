@@ -1,0 +1,228 @@
+"""The search: forms of the whole program, each made into a design, and the design of the fewest cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tg2hdl_ir.errors import CapacityError
+from tg2hdl_ir.passes.common_kernels import with_bound_values, with_common_kernels
+from tg2hdl_ir.passes.instrument import ir_pass
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_top.design import Design
+from tg2hdl_top.design_program import design_program, plan_memories, sharing_of
+from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_budget, too_large
+from tg2hdl_top.external.choose import place_weights
+from tg2hdl_top.external.cores import find_tile_repeats
+from tg2hdl_top.external.memory_port import check_memory
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.placement import place, place_cores, place_program
+from tg2hdl_top.repeats import Repeats, find_repeats
+from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
+from tg2hdl_top.repeats.worth import near_the_fewest
+from tg2hdl_top.search.cuts import with_cut_kernels, with_cut_products
+from tg2hdl_top.search.form import Form
+from tg2hdl_top.search.forms import with_best_forms
+from tg2hdl_top.search.measure import cost_of, longest
+from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
+from tg2hdl_top.sequencer import Arrangement, sequencer_named
+
+__all__ = ["Captured", "best_design"]
+
+TRIALS = 4
+"""Placements of external weights, each for less memory than the one before."""
+
+_Made: TypeAlias = Callable[[Form], Design]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a design is made of: the program before the search, and what computes its weights."""
+
+    program: ProgramIR
+    preparation: ProgramIR | None
+    options: CompileOptions
+
+
+def best_design(captured: Captured, whole: ProgramIR) -> Design:
+    """The design of the form with the fewest cycles.
+
+    Parameters
+    ----------
+    whole : ProgramIR
+        The program with canonical kernels.
+    """
+    options = captured.options
+    if options.weights == "external":
+        budget = on_chip_budget(options)
+        check_memory(options.memory_port, options.memory)
+
+        def made(form: Form) -> Design:
+            return _with_external(captured, form, budget)
+
+    else:
+        shares = options.share_kernels and len(whole.calls) > 1
+        if shares and (shares := sequencer_named(options.schedule).shares_cores):
+            whole = with_common_kernels(whole)
+        uncut = whole
+
+        def made(form: Form) -> Design:
+            return _on_chip(captured, uncut, form, shares)
+
+    design = _with_cuts(Form(whole), options, made)
+    if options.float_order == "strict":
+        return design
+    biased = with_bias_first(Form(whole))
+    if biased.program is whole:
+        return design
+    return _better("start-at-bias", design, lambda: _with_cuts(biased, options, made))
+
+
+def _with_cuts(form: Form, options: CompileOptions, made: _Made) -> Design:
+    """The design of the best forms of the kernels, cut where that takes fewer cycles."""
+    if not options.cut_kernels:
+        return made(form)
+    form = with_cut_kernels(with_best_forms(form, options), options)
+    again = with_cut_products(form, options)
+    if again.program is form.program:
+        return made(again)
+    return _better("product cut", made(form), lambda: made(again))
+
+
+def _better(change: str, design: Design, other: Callable[[], Design]) -> Design:
+    """The design, or another one that takes fewer cycles; the decision is its last."""
+    trial: Design | None = None
+    try:
+        trial = other()
+        after = Alternative("with it", _cost(trial))
+    except CapacityError as error:
+        after = Alternative("with it", None, error.message)
+    before = Alternative("without it", _cost(design))
+    made, decision = decide(change, design.program.name, change, before, [(after, trial)])
+    design = made or design
+    return replace(design, decisions=(*design.decisions, decision))
+
+
+def _cost(design: Design) -> Cost:
+    return cost_of(design.program, design.kernels, design.longest_cycles())
+
+
+def _on_chip(captured: Captured, uncut: ProgramIR, form: Form, shares: bool) -> Design:
+    """The design of a form, all of whose weights are on the chip; `uncut` has the kernels before the search."""
+    options, program = captured.options, captured.program
+    changed = [call.kernel for call in form.program.calls] != [call.kernel for call in uncut.calls]
+    if options.float_order == "relaxed":
+        form, changed = with_partial_sums(form, options), True
+    form, repeats, plans = _planned(form, options, shares)
+    if changed or repeats is not None:
+        program = form.program
+    return _designed(captured, replace(form, program=program), plans, repeats)
+
+
+def _designed(
+    captured: Captured,
+    form: Form,
+    plans: list[HardwarePlan],
+    repeats: Repeats | None,
+    notes: Sequence[str] | None = None,
+) -> Design:
+    program, options = form.program, captured.options
+    sources = tuple(call.kernel for call in program.calls)
+    return design_program(
+        _as_added(program, plans),
+        options,
+        plans,
+        sources,
+        captured.preparation,
+        repeats,
+        notes=notes,
+        decisions=form.trail,
+    )
+
+
+def _with_external(captured: Captured, form: Form, budget: int) -> Design:
+    """The design of a form whose weights are outside the chip as far as they must be.
+
+    What the memories take beyond their bits, such as copies for further readers, is known when they are planned: the
+    weights are then placed again for what is left.
+    """
+    options = captured.options
+    form = with_partial_sums(form, options)
+    allowed, refusal = budget, None
+    for _ in range(TRIALS):
+        try:
+            placed = place_weights(form.program, options, allowed)
+        except CapacityError as error:
+            raise refusal or error from None
+        notes = (f"on-chip memory: {budget:,} bits", *placed.notes)
+        repeats: Repeats | None
+        if placed.tiled:
+            check_schedule(options)
+            found = repeats = find_tile_repeats(placed.program, options)
+            trial, plans = replace(form, program=found.program), place_program(found.program, options, found)
+        else:
+            common = replace(form, program=with_common_kernels(form.program))
+            trial, repeats, plans = _planned(common, options, shares=False)
+        design = _designed(captured, trial, plans, repeats, notes)
+        taken = on_chip_bits(design)
+        if taken <= budget:
+            return design
+        allowed, refusal = budget - (taken - placed.bits), too_large(design, taken, budget)
+    assert refusal is not None, "there was a trial"
+    raise refusal
+
+
+def _planned(
+    form: Form, options: CompileOptions, shares: bool
+) -> tuple[Form, Repeats | None, list[HardwarePlan]]:
+    """Plans of all calls, and which of them run on one core; none where that would cost too many cycles."""
+    alone = replace(form, program=with_bound_values(form.program))
+    repeats = find_repeats(form.program, options) if shares else None
+    if repeats is None or not repeats.repeated:
+        return alone, None, _ordered(alone.program, options)
+    placed = place_cores(repeats, options)
+    plans = [placed.plans[core] for core in repeats.cores]
+    kept = Alternative(f"{1 + max(repeats.cores)} cores", cost_of(repeats.program, plans))
+    apart = f"{len(plans)} cores, one for each kernel"
+    others = None
+    if near_the_fewest(plans, repeats, options):
+        separate = Alternative(apart, None, "not planned: the steps take nearly the fewest cycles possible")
+        why = "each core does the steps of its kernels in nearly the fewest cycles possible"
+    else:
+        others = _ordered(alone.program, options)
+        separate = Alternative(apart, cost_of(alone.program, others))
+        why = "shared cores save area"
+    limit = most_cycles("shared core", longest(others)) if others is not None else float("inf")
+    taken = int(longest(plans) <= limit)
+    why = why if taken else f"shared cores may take at most {limit:,.0f} cycles"
+    decision = Decision("common-kernels", form.program.name, (separate, kept), taken, why)
+    trail = (*form.trail, decision)
+    if not taken:
+        assert others is not None, "they were planned"
+        return replace(alone, trail=trail), None, others
+    repeats, plans = with_cores_of_one_shape(repeats, placed.plans, placed.bounded, options)
+    return Form(repeats.program, trail), repeats, plans
+
+
+def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
+    """Planned kernels, in the orders of steps that suit their sequencer."""
+    placed, sequencer = place(program, options), sequencer_named(options.schedule)
+
+    def arranged(plans: Sequence[HardwarePlan]) -> Arrangement:
+        memories = plan_memories(program, options, plans)
+        return sequencer.arrange(options.schedule, plans, memories, sharing_of(plans, options))
+
+    return sequencer.choose(placed.plans, placed.orders, arranged)
+
+
+@ir_pass("take-regrouped", "kernels whose sums were regrouped are those of their plans")
+def _as_added(program: ProgramIR, plans: list[HardwarePlan]) -> ProgramIR:
+    """Program whose kernels add in the order of the hardware."""
+    calls = tuple(
+        replace(call, kernel=plan.kernel) if plan.regrouped else call
+        for call, plan in zip(program.calls, plans, strict=True)
+    )
+    return replace(program, calls=calls)

@@ -1,0 +1,95 @@
+"""The rule that accepts a change, and decisions in records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tg2hdl_ir.records import OPTIONAL, read_record, write_record
+from tg2hdl_lower.decisions import LARGEST_RATIO, Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_top.design import Design
+
+
+def choose(before, *cycles, change="another kernel"):
+    trials = [(Alternative(f"{n}", Cost(count)), n) for n, count in enumerate(cycles)]
+    whole = Alternative("whole", None if before is None else Cost(before))
+    return decide("cut", "k", change, whole, trials)
+
+
+def test_a_change_must_save_its_part_of_the_cycles():
+    made, decision = choose(1000, 901, 950)
+    assert (made, decision.taken) == (None, 0)
+    assert decision.why == "only at most 0.9 x 1,000 cycles are accepted"
+    assert choose(1000, 900)[0] == 0
+    assert most_cycles("another kernel", 1000) == 900
+
+
+def test_the_fewest_cycles_are_taken_and_of_equal_ones_the_first():
+    made, decision = choose(1000, 800, 700, 700, 750)
+    assert (made, decision.taken) == (1, 2)
+    assert decision.chosen.cost == Cost(700)
+    assert decision.why == "the fewest cycles, and at most 0.9 x 1,000 cycles are accepted"
+
+
+def test_equal_cycles_are_no_reason_for_a_change():
+    assert choose(100, 100, change="start-at-bias")[0] is None
+    assert choose(100, 99, change="start-at-bias")[0] == 0
+
+
+def test_any_form_is_better_than_one_that_cannot_be_planned():
+    made, decision = choose(None, 10**9)
+    assert made == 0
+    assert decision.why == "the form without it cannot be planned"
+    assert choose(None)[1].why == "it cannot be planned"
+
+
+def test_a_trial_without_an_object_is_not_eligible():
+    trials = [(Alternative("a", Cost(1)), None), (Alternative("b"), "b")]
+    made, decision = decide("cut", "k", "another kernel", Alternative("whole", Cost(100)), trials)
+    assert made is None
+    assert [a.name for a in decision.alternatives] == ["whole", "a", "b"]
+
+
+def test_all_ratios_are_in_one_place_and_below_one_where_area_is_added():
+    assert all(ratio <= 1 for change, ratio in LARGEST_RATIO.items() if change != "shared core")
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (Cost(1), "1 cycle"),
+        (Cost(1234, 8, 1, 2048), "1,234 cycles, 8 multipliers, 1 pipelined unit, 2,048 memory bits"),
+    ],
+)
+def test_a_cost_prints_the_figures_that_are_known(cost, text):
+    assert cost.format() == text
+
+
+def test_a_decision_is_data_and_a_record():
+    _, decision = choose(1000, 800)
+    assert read_record(write_record(decision)) == decision
+    assert decision.describe()["alternatives"][1]["cost"]["cycles"] == 800
+    assert isinstance(decision, Decision)
+
+
+def test_an_optional_field_is_in_a_record_only_where_it_is_set():
+    """So that the identity of a design does not depend on how it was found."""
+    assert '"decisions"' not in write_record(Alternative("a"))
+    (named,) = (f for f in Design.__dataclass_fields__.values() if f.name == "decisions")
+    assert named.metadata == OPTIONAL
+
+
+def test_records_of_the_lower_package_are_read_back_with_optional_fields_missing():
+    assert read_record(write_record(Alternative("a", Cost(3)))) == Alternative("a", Cost(3))
+
+
+@dataclass
+class Sample:
+    first: int
+    second: tuple[int, ...] = field(default=(), metadata=OPTIONAL)
+
+
+def test_a_field_at_its_default_is_left_out():
+    assert '"second"' not in write_record(Sample(1))
+    assert '"second"' in write_record(Sample(1, (2,)))

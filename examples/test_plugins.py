@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -152,6 +153,36 @@ def test_trimmed_range(plugin):
     exact = samples[0] @ weight.numpy()
     codes = tg2hdl.compile(model, samples[0]).golden(samples[0])
     assert np.corrcoef(codes.ravel(), exact.ravel())[0, 1] > 0.99
+
+
+@example("matrix_file")
+def test_matrix_file(plugin, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    weights = np.array([[1, -2], [3, 4], [5, 0.5]], np.float32)
+    np.savetxt("layer.csv", weights, delimiter=",")
+    np.savetxt("layer.txt", weights, delimiter=",", header="matrix")
+    x = np.array([[1, 2, 3]], np.float32)
+    for name in ("layer.csv", "layer.txt"):  # by its suffix, and by its first bytes
+        assert (tg2hdl.compile(name).golden(x) == x @ weights).all()
+    wide = tg2hdl.compile("layer.csv", repeats=2)
+    assert (wide.golden(x) == np.tile(x @ weights, 2)).all()
+    assert wide.simulate(x).cycles.compute == wide.predicted_cycles
+    samples = np.random.default_rng(0).uniform(-1, 1, (40, 3)).astype(np.float32)
+    quantized = tg2hdl.quantize("layer.csv", samples, repeats=2)
+    assert abs(quantized.evaluate(samples)[:, 0] - np.tile(samples @ weights, 2)).max() < 0.1
+    np.save("x.npy", samples)
+
+    def run(*arguments):
+        result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "How often to repeat" in run("simulate", "--help")
+    run("compile", "layer.csv", "--repeats", "2", "-o", "out")
+    assert json.loads((tmp_path / "out/layer.json").read_text())["outputs"][0]["shape"] == [1, 4]
+    assert "equal" in run("simulate", "layer.csv", "--seed", "1", "--engine", "amaranth")
+    run("quantize", "layer.csv", "--samples", "x.npy", "--repeats", "2")
+    run("compile", "layer.q.npz", "-o", "out")
 
 
 @example("scale_operator")

@@ -27,7 +27,8 @@ from tinygrad import Tensor
 
 import tg2hdl
 from tg2hdl.device_folder import register_map
-from tg2hdl.model_file import load_model_file, run_file
+from tg2hdl.model_file import load_model_file
+from tg2hdl.python_file import run_file
 from tg2hdl_host import Description, protocol
 
 HERE = Path(__file__).parent

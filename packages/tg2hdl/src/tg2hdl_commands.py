@@ -1,11 +1,11 @@
-"""Registration of the built-in commands and report sections; outside of the package, whose import takes long."""
+"""Registration of the built-in commands, front ends and report sections; the package itself imports slowly."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import CommandDef, ReportSection
+from tg2hdl_ir.plugins.descriptors import CommandDef, FrontEndDef, ReportSection
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_commands", "tg2hdl_report_sections"]
+__all__ = ["tg2hdl_commands", "tg2hdl_frontends", "tg2hdl_report_sections"]
 
 
 @hookimpl
@@ -31,6 +31,34 @@ def tg2hdl_commands() -> list[CommandDef]:
             "tg2hdl.cli.selftest:selftest_command",
         ),
         CommandDef("plugins", "Show the loaded plugins.", "tg2hdl.cli.plugins:plugins"),
+    ]
+
+
+@hookimpl
+def tg2hdl_frontends() -> list[FrontEndDef]:
+    """Files with models."""
+    return [
+        FrontEndDef("python", "Python files", (".py",), "tg2hdl.python_file:load_file", has_names=True),
+        FrontEndDef(
+            "onnx",
+            "ONNX files",
+            (".onnx",),
+            "tg2hdl.onnx_file:load_file",
+            "tg2hdl.onnx_file:is_onnx_file",
+            options=("batch", "dims", "fixed", "limit"),
+            command_options="tg2hdl.onnx_file:command_options",
+            quantize="tg2hdl.onnx_file:quantize_file",
+            needs=("onnx",),
+            install='pip install "tg2hdl[onnx]"',
+        ),
+        FrontEndDef(
+            "quantized",
+            "models of tg2hdl quantize",
+            (".npz",),
+            "tg2hdl.quantized_file:load_file",
+            "tg2hdl.quantized_file:is_quantized_file",
+            write="tg2hdl.quantized_file:save_quantized",
+        ),
     ]
 
 

@@ -168,8 +168,8 @@ REFUSED = [
         InputError,
         "bad input: tg2hdl.compile has no option 'unknown_option'\n"
         f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
-        "  hint: choose one of: weights, multipliers, options, name, part, validate, codes, batch, dims, fixed, "
-        "keep_float, limit",
+        "  hint: choose one of: weights, multipliers, options, name, part, validate, codes, keep_float; for files "
+        "batch, dims, fixed, limit",
     ),
     (
         lambda: tg2hdl.compile(affine, X, unroll_factor=2),

@@ -22,7 +22,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "syntax.py").write_text("def model(x:\n")
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "inputs.py").write_text("def model(x): return x\nexample_inputs = 3\n")
-    (tmp_path / "text.txt").write_text("")
     (tmp_path / "near.py").write_text("FACTOR = 5\n")
     (tmp_path / "imports.py").write_text("from near import FACTOR\ndef model(x): return x * FACTOR\n")
     monkeypatch.chdir(tmp_path)
@@ -68,10 +67,6 @@ REFUSED = [
         "inputs.py",
         "bad input: example_inputs in inputs.py is of type int\n  at: inputs.py\n"
         "  hint: make it a tuple with one array per parameter of the model",
-    ),
-    (
-        "text.txt",
-        "bad input: text.txt is not a Python file\n  at: text.txt\n  hint: give a file that ends in .py",
     ),
     ("", "bad input: no model file given\n  hint: give FILE or FILE:NAME, e.g. model.py:model"),
 ]

@@ -131,8 +131,8 @@ def test_sizes_are_for_onnx_files(tmp_path):
     with pytest.raises(InputError) as error:
         load_model_file(str(path), batch=2)
     assert str(error.value) == (
-        f"bad input: model.py is no ONNX file, which --batch, --dim, --fix and --limit are for\n  at: {path}\n"
-        "  hint: give the shapes of a Python model with --input or `example_inputs`"
+        f"bad input: model.py: Python files have no option 'batch'\n  at: {path}\n"
+        "  note: it is for ONNX files\n  hint: leave it out; they have none"
     )
 
 

@@ -83,9 +83,11 @@ def test_widths_and_float_by_layer(folder: Path) -> None:
 def test_refusals(folder: Path) -> None:
     with pytest.raises(InputError, match=r"no file 'none\.npy'"):
         run("quantize", "net.py", "--samples", "none.npy")
-    with pytest.raises(InputError, match=r"net\.q\.onnx can only be written from an ONNX file, not from net"):
+    with pytest.raises(
+        InputError, match=r"net\.q\.onnx can only be written from ONNX files, not from net\.py"
+    ):
         run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.onnx")
-    with pytest.raises(InputError, match=r"net\.q\.txt ends in neither \.npz nor \.onnx"):
+    with pytest.raises(InputError, match=r"net\.q\.txt does not end in \.npz or \.onnx"):
         run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.txt")
     np.savez(folder / "other.npz", a=np.zeros(3))
     with pytest.raises(InputError, match=r"other\.npz is no quantized model"):

@@ -18,7 +18,8 @@ import tg2hdl_device_finder
 if TYPE_CHECKING:
     from tg2hdl.accelerator import Accelerator
     from tg2hdl.compile_model import compile_model_to_hardware as compile
-    from tg2hdl.quantization import QuantizedModel, integer_model, quantize
+    from tg2hdl.quantization import quantize
+    from tg2hdl.quantized_model import QuantizedModel, integer_model
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
     from tg2hdl.session import Session
     from tg2hdl.width_search import search_widths
@@ -58,12 +59,12 @@ _OWNERS = {
     "KernelSummary": "tg2hdl.results",
     "MemoryModel": "tg2hdl_top",
     "SdramModel": "tg2hdl_top",
-    "QuantizedModel": "tg2hdl.quantization",
+    "QuantizedModel": "tg2hdl.quantized_model",
     "Session": "tg2hdl.session",
     "SimulationResult": "tg2hdl.results",
     "Tg2hdlError": "tg2hdl_ir.errors",
     "connect": "tg2hdl_host",
-    "integer_model": "tg2hdl.quantization",
+    "integer_model": "tg2hdl.quantized_model",
     "quantize": "tg2hdl.quantization",
     "run_bench": "tg2hdl_backend",
     "search_widths": "tg2hdl.width_search",

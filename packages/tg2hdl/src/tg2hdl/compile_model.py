@@ -8,9 +8,9 @@ from os import PathLike, fspath
 from typing import Any
 
 from tg2hdl.accelerator import Accelerator
-from tg2hdl.model_file import load_model_file
+from tg2hdl.model_file import check_no_file_options, file_option_names, load_model_file
 from tg2hdl.progress import step
-from tg2hdl.quantization import QuantizedModel
+from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_backend import capture
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
@@ -33,14 +33,10 @@ def compile_model_to_hardware(
     part: str | None = None,
     validate: str | None = None,
     codes: bool | None = None,
-    batch: int | None = None,
-    dims: Mapping[str, int] | None = None,
-    fixed: Mapping[str, Any] | None = None,
     keep_float: bool = False,
-    limit: int | None = None,
-    **unknown: Any,
+    **file_options: Any,
 ) -> Accelerator:
-    """Compile a tinygrad model or an ONNX file to hardware.
+    """Compile a tinygrad model, or the model of a file, to hardware.
 
     Parameters
     ----------
@@ -66,10 +62,10 @@ def compile_model_to_hardware(
         values that they stand for; values of a file, codes of a `QuantizedModel` unless given.
     validate : {"auto", "full", "each", "off"}, optional
         Whether the design is compared with the captured program; see `CompileOptions`.
-    batch, dims, fixed, keep_float, limit
-        For an ONNX file, see `tg2hdl.model_file.load_model_file`.
-    unknown
-        Refused by name.
+    keep_float : bool
+        Leave the quantizers of a file in float, see `tg2hdl.model_file.load_model_file`.
+    file_options
+        Those of the file's front end; of an ONNX file `batch`, `dims`, `fixed` and `limit`, as for `OnnxModel`.
 
     Raises
     ------
@@ -90,8 +86,8 @@ def compile_model_to_hardware(
     >>> acc.golden(np.array([-1, 0, 1, 2], np.int32))
     array([0, 0, 2, 4], dtype=int32)
     """
-    if unknown:
-        raise _unknown_option(next(iter(unknown)))
+    if unknown := file_options.keys() - file_option_names():
+        raise _unknown_option(min(unknown))
     options = CompileOptions() if options is None else options
     if not isinstance(options, CompileOptions):
         raise InputError(
@@ -103,15 +99,12 @@ def compile_model_to_hardware(
     named = example_inputs[0] if len(example_inputs) == 1 else None
     if isinstance(model, str | PathLike):
         examples = named if isinstance(named, Mapping) else example_inputs
-        file = load_model_file(fspath(model), batch, dims, fixed, keep_float, examples, limit)
+        file = load_model_file(fspath(model), examples, keep_float, **file_options)
         model, name = file.model, name or file.label
         codes = codes or False
         example_inputs = example_inputs or file.example_inputs or ()
-    elif batch is not None or dims or fixed or keep_float or limit is not None:
-        raise InputError(
-            "batch, dims, fixed, keep_float and limit are for ONNX files",
-            hint="give the shapes of a Python model with its example inputs",
-        )
+    else:
+        check_no_file_options({**file_options, "keep_float": keep_float})
     if isinstance(named, Mapping):
         example_inputs = in_input_order(named, parameter_names(model, named), "the dict of example inputs")
     if isinstance(model, QuantizedModel):
@@ -144,6 +137,6 @@ def _unknown_option(name: str) -> InputError:
         notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
         hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
         if name in further
-        else "choose one of: weights, multipliers, options, name, part, validate, codes, batch, dims, fixed, "
-        "keep_float, limit",
+        else "choose one of: weights, multipliers, options, name, part, validate, codes, keep_float; for files "
+        + ", ".join(sorted(file_option_names())),
     )

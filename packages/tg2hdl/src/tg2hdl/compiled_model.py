@@ -14,7 +14,7 @@ from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.memory_map import MemoryMap
 from tg2hdl.model_tensor import ModelTensor, model_tensors
 from tg2hdl.progress import shows_progress, step
-from tg2hdl.quantization import QuantizedModel
+from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.results import KernelSummary, SimulationResult
 from tg2hdl.session import OpenSessions, Session, SimulatedModel
 from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_device

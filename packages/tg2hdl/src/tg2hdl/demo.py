@@ -15,7 +15,8 @@ import numpy as np
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
 from tg2hdl.compile_model import compile_model_to_hardware
-from tg2hdl.model_file import load_model_file, run_file
+from tg2hdl.model_file import load_model_file
+from tg2hdl.python_file import run_file
 from tg2hdl.quantization import quantize
 from tg2hdl.results import KernelSummary
 from tg2hdl.session import Session

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tg2hdl.model_tensor import ModelTensor
-from tg2hdl.quantization import QuantizedModel
+from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError

@@ -1,28 +1,38 @@
-"""Models in Python and ONNX files: what ``tg2hdl compile FILE[:NAME]`` reads."""
+"""Files with models: what ``tg2hdl compile FILE[:NAME]`` reads, by the front ends that plugins register."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tg2hdl.quantization import integer_model
-from tg2hdl.quantized_file import load_quantized
+from tg2hdl.quantized_model import integer_model
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError, UnsupportedError
+from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError, UnsupportedError
+from tg2hdl_ir.plugins.descriptors import FrontEndDef
+from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["ModelFile", "load_model_file", "parse_input", "run_file"]
+__all__ = [
+    "ModelFile",
+    "check_no_file_options",
+    "file_option_names",
+    "front_end_of",
+    "load_model_file",
+    "parse_input",
+]
 
 _SPEC = re.compile(r"(?P<path>.+?)(?::(?P<name>[A-Za-z_]\w*))?$")
 _INPUT = re.compile(r"(?P<dtype>\w+):(?P<shape>\d+(x\d+)*|scalar)$")
+_HEAD = 4096
+"""Bytes of a file that front ends look at."""
+_ELSEWHERE = {".tflite": ("tg2hdl-tflite", 'pip install "tg2hdl[tflite]"')}
+"""Distribution of a front end that may be missing, and how to install it, by suffix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,155 +45,175 @@ class ModelFile:
     name : str
         Name of the model in the file.
     model : callable
-    example_inputs : tuple or None
-        What the file calls ``example_inputs``, or zeros for the inputs of an ONNX graph; None without.
+    front_end : FrontEndDef
+        The one that read it.
+    declared : tuple or None
+        Example inputs that are in the file, with their values.
     """
 
     path: Path
     name: str
     model: Callable[..., Any]
-    example_inputs: tuple[Any, ...] | None = None
+    front_end: FrontEndDef
+    declared: tuple[Any, ...] | None = None
 
     @property
     def label(self) -> str:
         """Name for files and reports: the file's, and the model's unless that is ``model``."""
         return self.path.stem if self.name == "model" else f"{self.path.stem}_{self.name}"
 
+    @property
+    def example_inputs(self) -> tuple[Any, ...] | None:
+        """Those in the file, or zeros of the shapes and types that it declares; None where it declares none."""
+        specs = getattr(self.model, "inputs", None)
+        if self.declared is not None or not isinstance(specs, tuple):
+            return self.declared
+        return tuple(spec.zeros() for spec in specs)
+
 
 def load_model_file(
-    spec: str,
-    batch: int | None = None,
-    dims: Mapping[str, int] | None = None,
-    fixed: Mapping[str, Any] | None = None,
-    keep_float: bool = False,
-    examples: Sequence[Any] | Mapping[str, Any] = (),
-    limit: int | None = None,
+    spec: str, examples: Sequence[Any] | Mapping[str, Any] = (), keep_float: bool = False, **options: Any
 ) -> ModelFile:
-    """Run a Python file and take its model, or read an ONNX file.
+    """Load the model of a file, by the front end of its suffix.
 
-    An ONNX file with quantizers becomes a model of integers; what has no integer form, such as a quantizer whose scale
-    is an input, stays in float and is named by ``in_float`` of the model's report, or of the model.
+    A model with quantizers becomes a model of integers; parts without an integer form, such as a quantizer whose scale
+    is an input, stay in float and are named by ``in_float`` of the model's report, or of the model.
 
     Parameters
     ----------
     spec : str
-        ``FILE`` or ``FILE:NAME``; the name is ``model`` unless given.  ONNX files end in ``.onnx``.
-    batch : int, optional
-        Size of the first dimension of an ONNX file's inputs, where it is symbolic.
-    dims : mapping of str to int, optional
-        Sizes of symbolic dimensions of an ONNX file, by name or by ``INPUT.AXIS``, which goes first.
-    fixed : mapping of str to array, optional
-        Inputs of an ONNX file that become constants.
-    keep_float : bool
-        Leave the quantizers of an ONNX file the float operations that they are defined by.
+        ``FILE`` or ``FILE:NAME``; the name is ``model`` unless given.
     examples : arrays, or mapping of str to array
-        Example inputs in their order or by name, whose shapes give sizes to the symbolic dimensions of an ONNX file.
-    limit : int, optional
-        Most elements of a result in an ONNX file, 2**28 unless given; a trip of a loop or a node of a function counts
-        as 4096.
+        Example inputs in their order or by name, whose shapes give sizes to symbolic dimensions.
+    keep_float : bool
+        Leave quantizers the float operations that they are defined by.
+    options
+        Those of the front end; for ONNX files see `OnnxModel`.  None, False and empty ones are not given.
 
     Raises
     ------
     InputError
-        For a file that is missing or fails, a name that is not in it or cannot be called, or
-        ``example_inputs`` that is not a tuple or list; or a symbolic dimension without a size.
+        For a file that is missing, that no front end reads, or that its front end refuses; for an option or name that
+        is not for such files.
+    ToolMissingError
+        When reading needs a package that is not installed.
     """
     match = _SPEC.match(spec)
     if match is None:
         raise InputError("no model file given", hint="give FILE or FILE:NAME, e.g. model.py:model")
     path, name = Path(match["path"]), match["name"] or "model"
     if not path.is_file():
+        raise InputError(f"no file {str(path)!r}", hint="name a model, e.g. net.onnx or model.py:model")
+    front_end = front_end_of(path)
+    given = {option: value for option, value in options.items() if _is_given(value)}
+    if match["name"] and not front_end.has_names:
         raise InputError(
-            f"no file {str(path)!r}",
-            hint="name a model, e.g. net.onnx or model.py:model",
+            f"{path.name} has one model, which has no name", where=str(path), hint=f"give {path.name}"
         )
-    if path.suffix == ".npz":
-        quantized = load_quantized(path)
-        examples = tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
-        return ModelFile(path, "model", quantized, examples)
-    if path.suffix == ".onnx":
-        return _load_onnx(path, batch, dims, fixed, keep_float, examples, limit)
-    if batch is not None or dims or fixed or limit is not None:
-        raise InputError(
-            f"{path.name} is no ONNX file, which --batch, --dim, --fix and --limit are for",
-            where=str(path),
-            hint="give the shapes of a Python model with --input or `example_inputs`",
-        )
-    module = run_file(path)
-    if not hasattr(module, name):
-        found = ", ".join(sorted(n for n, v in vars(module).items() if _is_candidate(v, module.__name__)))
-        raise InputError(
-            f"{path.name} defines no {name!r}",
-            where=str(path),
-            hint=f"name one of: {found}, as in {path.name}:NAME"
-            if found
-            else "define a function `model(x)` in it",
-        )
-    model = getattr(module, name)
-    if not callable(model):
-        raise InputError(
-            f"{name!r} in {path.name} is of type {type(model).__name__}, which cannot be called",
-            where=str(path),
-            hint="name a function of Tensors, or an object with __call__",
-        )
-    declared: Any = getattr(module, "example_inputs", None)
-    if declared is not None and not isinstance(declared, tuple | list):
-        raise InputError(
-            f"example_inputs in {path.name} is of type {type(declared).__name__}",
-            where=str(path),
-            hint="make it a tuple with one array per parameter of the model",
-        )
-    return ModelFile(path, name, model, None if declared is None else tuple(declared))
+    if unfit := [option for option in given if option not in front_end.options]:
+        raise _unfit_option(unfit[0], path, front_end)
+    for package in front_end.needs:
+        if importlib.util.find_spec(package) is None:
+            raise ToolMissingError(
+                f"reading {path.name} needs the package {package}", where=str(path), hint=front_end.install
+            )
+    loaded = registry().make(front_end, "load", tuple, path, name, examples, **given)
+    if len(loaded) != 2 or not callable(loaded[0]):
+        raise registry().fault(front_end, f": load gave {loaded!r:.60}, not a model and its example inputs")
+    model = loaded[0] if keep_float else _in_integers(loaded[0])
+    return ModelFile(path, name, model, front_end, loaded[1])
 
 
-def _load_onnx(
-    path: Path,
-    batch: int | None,
-    dims: Mapping[str, int] | None,
-    fixed: Mapping[str, Any] | None,
-    keep_float: bool,
-    examples: Sequence[Any] | Mapping[str, Any],
-    limit: int | None,
-) -> ModelFile:
-    if importlib.util.find_spec("onnx") is None:
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and not (isinstance(value, tuple | dict) and not value)
+
+
+def front_end_of(path: Path) -> FrontEndDef:
+    """The front end that reads a file.
+
+    Raises
+    ------
+    InputError
+        When there is none.
+    PluginError
+        When there are several.
+    """
+    suffix, known = path.suffix.lower(), registry().front_ends()
+    found = [f for f in known if suffix in f.suffixes]
+    if len(found) != 1:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        found = [f for f in found or known if f.sniff is not None and registry().call(f, "sniff", head)]
+    if len(found) > 1:
+        names = [f"{f.name} of {registry().distribution(f)}" for f in found]
+        raise PluginError(
+            f"{path.name} is read by several front ends: {', '.join(names)}",
+            hint=f"disable one of them: --no-plugin {registry().plugin(found[-1])}",
+        )
+    if found:
+        return found[0]
+    if suffix in _ELSEWHERE:
+        package, install = _ELSEWHERE[suffix]
         raise ToolMissingError(
-            f"reading {path.name} needs the package onnx",
-            where=str(path),
-            hint='pip install "tg2hdl[onnx]"',
+            f"reading {path.name} needs the package {package}", where=str(path), hint=install
         )
-    from tg2hdl_backend import OnnxModel
+    reads = {
+        s: f"{s}: {f.description}" + (f"; {f.install}" if f.install else "")
+        for f in known
+        for s in f.suffixes
+    }
+    reads |= {s: f"{s}: {install}" for s, (_, install) in _ELSEWHERE.items() if s not in reads}
+    raise InputError(
+        f"no front end reads {path.name}",
+        where=str(path),
+        notes=tuple(reads[s] for s in sorted(reads)),
+        hint="give a file of one of these, or install a plugin that reads it",
+    )
 
-    given = {} if limit is None else {"limit": limit}
-    model = OnnxModel(path, batch=batch, dims=dims, fixed=fixed, examples=examples, **given)
-    if keep_float or not _has_quantizers(model.operators):
-        return ModelFile(path, "model", model, model.example_inputs())
-    if "DynamicQuantizeLinear" in model.operators:
-        model.in_float = ("all of it: DynamicQuantizeLinear computes scales from the data of each run",)
-        return ModelFile(path, "model", model, model.example_inputs())
+
+def file_option_names() -> set[str]:
+    """Options of all front ends."""
+    return {option for front_end in registry().front_ends() for option in front_end.options}
+
+
+def check_no_file_options(options: Mapping[str, Any]) -> None:
+    """Refuse options of files for a model that is none.
+
+    Raises
+    ------
+    InputError
+        When one is given.
+    """
+    if given := [name for name, value in options.items() if _is_given(value)]:
+        raise InputError(
+            f"{given[0]} is for files, and the model is none",
+            hint="leave it out; example inputs give the shapes of a Python model",
+        )
+
+
+def _unfit_option(option: str, path: Path, front_end: FrontEndDef) -> InputError:
+    others = [f.description for f in registry().front_ends() if option in f.options]
+    return InputError(
+        f"{path.name}: {front_end.description} have no option {option!r}",
+        where=str(path),
+        notes=(f"it is for {', '.join(others)}",) if others else (),
+        hint="leave it out; they have " + (", ".join(front_end.options) or "none"),
+    )
+
+
+def _in_integers(model: Any) -> Any:
+    """The integer form of a model that brings quantizers; where it has none the model itself, with the reasons."""
+    if not getattr(model, "is_quantized", False):
+        return model
+    if operator := getattr(model, "scales_from_data", ""):
+        model.in_float = (f"all of it: {operator} computes scales from the data of each run",)
+        return model
     try:
-        quantized = integer_model(model)
+        return integer_model(model)
     except (InputError, UnsupportedError) as error:
         # Float is what the file defines; the summary says why.
-        model.in_float = model.float_quantizers or (f"all of it: {error.message}",)
-        return ModelFile(path, "model", model, model.example_inputs())
-    return ModelFile(
-        path, "model", quantized, tuple(np.zeros(s.shape, s.dtype.numpy()) for s in quantized.inputs)
-    )
-
-
-def _has_quantizers(operators: Iterable[str]) -> bool:
-    """Whether a file has codes."""
-    known = (
-        "DynamicQuantizeLinear",
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "QGemm",
-        "Quant",
-        "IntQuant",
-        "BipolarQuant",
-        "Trunc",
-    )
-    return any(o in known or o.startswith("QLinear") for o in operators)
+        model.in_float = getattr(model, "float_quantizers", ()) or (f"all of it: {error.message}",)
+        return model
 
 
 def parse_input(text: str) -> np.ndarray:
@@ -226,56 +256,3 @@ _ALIASES = {
     "float64": "fp64",
     "double": "fp64",
 }
-
-
-def run_file(path: Path) -> ModuleType:
-    """Run a Python file as a module, with its folder on the import path meanwhile.
-
-    Raises
-    ------
-    InputError
-        When it fails; the line is named.
-    """
-    name = f"tg2hdl_model_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(
-            f"{path.name} is not a Python file", where=str(path), hint="give a file that ends in .py"
-        )
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Tg2hdlError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # SystemExit too
-        raise InputError(
-            f"{path.name} failed: {type(error).__name__}: {error}",
-            where=f"{path}, line {_line_in(error, path)}",
-            hint=f"run it alone first: python {path}",
-        ) from error
-    finally:
-        sys.path.remove(folder)
-    return module
-
-
-def _line_in(error: BaseException, path: Path) -> int | str:
-    if isinstance(error, SyntaxError) and error.lineno:
-        return error.lineno
-    line: int | str = "?"
-    frame = error.__traceback__
-    while frame is not None:
-        if Path(frame.tb_frame.f_code.co_filename).resolve() == path.resolve():
-            line = frame.tb_lineno
-        frame = frame.tb_next
-    return line
-
-
-def _is_candidate(value: Any, module: str) -> bool:
-    """Whether a value looks like a model: a function of the file, or an object of a class of the file."""
-    if isinstance(value, type):
-        return False
-    home = getattr(value, "__module__", None) or type(value).__module__
-    return callable(value) and module in (home, type(value).__module__)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tg2hdl.quantization import QuantizedModel
+from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_host import HostError
 from tg2hdl_host.arrays import read_arrays
 from tg2hdl_ir.dtype import DType
@@ -21,7 +21,7 @@ from tg2hdl_ir.tensors.check import check_graph
 from tg2hdl_ir.typed import made_of
 from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph, Value
 
-__all__ = ["load_quantized", "save_quantized"]
+__all__ = ["is_quantized_file", "load_file", "load_quantized", "save_quantized"]
 
 _FORMAT = 1
 
@@ -107,6 +107,16 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
             where=str(path),
             hint="quantize the model again",
         ) from error
+
+
+def load_file(path: Path, name: str, examples: object) -> tuple[QuantizedModel, None]:
+    """`FrontEndDef.load` of quantized models."""
+    return load_quantized(path), None
+
+
+def is_quantized_file(head: bytes) -> bool:
+    """Whether a file begins as `save_quantized` writes it."""
+    return head.startswith(b"PK") and head[30:].startswith(b"document.npy")
 
 
 def _graph(document: Any, arrays: dict[str, np.ndarray]) -> QuantizedGraph:

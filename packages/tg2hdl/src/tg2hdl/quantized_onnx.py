@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl.quantization import QuantizedModel, first_samples, integer_model, samples_as_declared
+from tg2hdl.quantization import first_samples, samples_as_declared
+from tg2hdl.quantized_model import QuantizedModel, integer_model
 from tg2hdl_backend import TensorSpec
 from tg2hdl_backend.arguments import in_input_order
 from tg2hdl_ir.errors import InputError, ToolMissingError

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl.compile_model import compile_model_to_hardware
-from tg2hdl.quantization import QuantizedModel, quantize
+from tg2hdl.quantization import quantize
+from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl_ir.errors import InputError, ToolMissingError
 from tg2hdl_ir.files import write_file
 from tg2hdl_quant.graph import QuantizationReport

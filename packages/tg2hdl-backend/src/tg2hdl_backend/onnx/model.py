@@ -28,6 +28,13 @@ from tg2hdl_ir.errors import InputError
 
 __all__ = ["OnnxModel"]
 
+_QUANTIZERS = frozenset(
+    ("QuantizeLinear", "DequantizeLinear", "QGemm", "Quant", "IntQuant", "BipolarQuant", "Trunc")
+)
+_FLOAT_SUMS = frozenset(
+    ("AveragePool", "ConvTranspose", "Einsum", "Mean", "ReduceMean", "ReduceSum", "Sub", "Sum")
+)
+
 
 class OnnxModel:
     """An ONNX file that can be compiled like any other model.
@@ -166,6 +173,25 @@ class OnnxModel:
         return Value(name, lambda: self._weights[name], lambda: array, is_weight=True)
 
     @property
+    def is_quantized(self) -> bool:
+        """Whether the file has quantizers or operators on codes."""
+        return bool(
+            self.scales_from_data
+            or self.operators & _QUANTIZERS
+            or any(o.startswith("QLinear") for o in self.operators)
+        )
+
+    @property
+    def scales_from_data(self) -> str:
+        """Operator that computes scales from the data of each run; empty without one."""
+        return "DynamicQuantizeLinear" if "DynamicQuantizeLinear" in self.operators else ""
+
+    @property
+    def float_sums(self) -> tuple[str, ...]:
+        """Operators between quantizers that ONNX Runtime has no integer kernel for, or one that sums floats."""
+        return tuple(sorted(_FLOAT_SUMS & self.operators)) if "DequantizeLinear" in self.operators else ()
+
+    @property
     def float_quantizers(self) -> tuple[str, ...]:
         """Quantizers without an integer form: node, operator and reason, such as a scale that is an input."""
         return tuple(f"{name} ({reason})" for name, reason in self._in_float.items())
@@ -181,7 +207,7 @@ class OnnxModel:
 
     def example_inputs(self) -> tuple[npt.NDArray[Any], ...]:
         """Zeros of the shapes and dtypes of the inputs."""
-        return tuple(np.zeros(s.shape, s.dtype.numpy()) for s in self.inputs)
+        return tuple(s.zeros() for s in self.inputs)
 
     def named_weights(self) -> dict[str, Tensor]:
         """Initializers of the graph that are used as tensors."""

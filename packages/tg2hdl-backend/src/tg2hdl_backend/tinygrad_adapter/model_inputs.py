@@ -46,6 +46,10 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: DType
 
+    def zeros(self) -> npt.NDArray[Any]:
+        """Array of this shape and dtype."""
+        return np.zeros(self.shape, self.dtype.numpy())
+
     def check(self, value: Any) -> npt.NDArray[Any]:
         """Array of exactly this shape and dtype.
 

@@ -19,6 +19,7 @@ from tg2hdl_ir.plugins.descriptors import (
     CommandDef,
     FamilyDef,
     FlowDef,
+    FrontEndDef,
     HostPortDef,
     MemoryKindDef,
     MemoryPortDef,
@@ -110,6 +111,11 @@ def tg2hdl_sequencers() -> list[SequencerDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_quantizers() -> list[QuantizerDef]:  # type: ignore[empty-body]
     """Quantization methods."""
+
+
+@hookspec
+def tg2hdl_frontends() -> list[FrontEndDef]:  # type: ignore[empty-body]
+    """Formats of model files."""
 
 
 @hookspec

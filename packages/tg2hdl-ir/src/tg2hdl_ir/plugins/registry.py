@@ -11,6 +11,7 @@ from tg2hdl_ir.plugins.descriptors import (
     CommandDef,
     FamilyDef,
     FlowDef,
+    FrontEndDef,
     HostPortDef,
     MemoryKindDef,
     MemoryPortDef,
@@ -53,6 +54,10 @@ class Registry(ArithmeticSet):
     def quantizers(self) -> tuple[QuantizerDef, ...]:
         """Quantization methods, by name."""
         return self._all("tg2hdl_quantizers", QuantizerDef, lambda d: d.name)
+
+    def front_ends(self) -> tuple[FrontEndDef, ...]:
+        """Formats of model files, by name."""
+        return self._all("tg2hdl_frontends", FrontEndDef, lambda d: d.name)
 
     def onnx_operator(self, op_type: str, domain: str, version: int) -> OnnxOperatorDef | None:
         """Definition of an operator of ONNX files in a version of its operator set; None without one."""

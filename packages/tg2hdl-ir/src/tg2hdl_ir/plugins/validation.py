@@ -35,6 +35,10 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda v: isinstance(v, tuple) and all(isinstance(d, DType) for d in v),
         "a tuple of DType, e.g. (DType.FP32, DType.FP32)",
     ),
+    "tuple[str, ...]": (
+        lambda v: isinstance(v, tuple) and all(isinstance(s, str) for s in v),
+        "a tuple of strings",
+    ),
     "Factory": (_is_factory, 'a callable or "module:attribute"'),
     "Factory | None": (lambda v: v is None or _is_factory(v), 'a callable, "module:attribute" or None'),
 }

@@ -10,7 +10,15 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tg2hdl.cli.common import compile_file, kernel_table, output_folder, say_float, stage, with_model_options
+from tg2hdl.cli.common import (
+    ModelCommand,
+    compile_file,
+    kernel_table,
+    output_folder,
+    say_float,
+    stage,
+    with_model_options,
+)
 from tg2hdl.cli.families import completes
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 
@@ -24,7 +32,7 @@ Examples:
 """
 
 
-@click.command("build", epilog=_EPILOG)
+@click.command("build", cls=ModelCommand, epilog=_EPILOG)
 @with_model_options
 @click.option("-o", "--output", metavar="DIR", help="Where to write.  [default: build/NAME]")
 @click.option("--vectors", default=8, show_default=True, help="Random vectors for `tg2hdl selftest`.")

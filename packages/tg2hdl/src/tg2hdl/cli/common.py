@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -21,47 +19,24 @@ from tg2hdl.compile_model import compile_model_to_hardware
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
 from tg2hdl_backend.arguments import MissingSizes
-from tg2hdl_host.arrays import read_array
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_top import CompileOptions
 from tg2hdl_top.options import VALIDATIONS
 
 __all__ = [
+    "ModelCommand",
     "compile_file",
     "kernel_table",
     "load_file",
     "output_folder",
     "progress_bar",
     "say_float",
-    "sizes",
     "stage",
-    "with_file_options",
     "with_model_options",
 ]
 
 
-_FILE_OPTIONS = (
-    click.option("--batch", type=click.IntRange(1), help="Size of an ONNX file's symbolic first dimension."),
-    click.option(
-        "--dim",
-        "dims",
-        metavar="NAME=SIZE",
-        multiple=True,
-        help="Size of a symbolic dimension of an ONNX file, by name or as INPUT.AXIS; once per dimension.",
-    ),
-    click.option(
-        "--fix",
-        "fixed",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Make an input of an ONNX file a constant: a number, a list such as [0,1], or a .npy file.",
-    ),
-    click.option(
-        "--limit",
-        type=click.IntRange(1),
-        help="Most elements of a result in an ONNX file; a trip of a loop counts as 4096.  [default: 268435456]",
-    ),
-)
 _OPTIONS = (
     click.argument("model", metavar="FILE[:NAME]", shell_complete=complete_file),
     click.option(
@@ -71,11 +46,10 @@ _OPTIONS = (
         multiple=True,
         help="Dtype and shape of an input, e.g. int8:1x784; once per parameter.  [default: `example_inputs`]",
     ),
-    *_FILE_OPTIONS,
     click.option(
         "--keep-float",
         is_flag=True,
-        help="Compute the quantizers of an ONNX file in float, as they are defined, not in integers.",
+        help="Compute the quantizers of a file in float, as they are defined, not in integers.",
     ),
     click.option(
         "--codes",
@@ -168,19 +142,36 @@ def with_model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def with_file_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options about an ONNX file that `load_file` takes."""
-    for option in reversed(_FILE_OPTIONS):
-        function = option(function)
-    return function
+class ModelCommand(click.Command):
+    """A command about a model file: takes the options of all front ends, and gets their values as `file_options`."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own options first; one of a front end with the name of another is left out."""
+        found = super().get_params(ctx)
+        return [*found[:-1], *(option for option, _ in _file_options(found)), found[-1]]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        names = {name for _, name in _file_options(super().get_params(ctx))}
+        ctx.params["file_options"] = {name: ctx.params.pop(name) for name in names}
+        return super().invoke(ctx)
+
+
+def _file_options(own: Iterable[click.Parameter]) -> Iterator[tuple[click.Parameter, str]]:
+    """Options of the front ends with their names, which `own` do not have."""
+    taken = {parameter.name for parameter in own}
+    for front_end in registry().front_ends():
+        if front_end.command_options is not None:
+            for option in registry().make(front_end, "command_options", list):
+                if option.name not in taken:
+                    taken.add(option.name)
+                    yield option, option.name
 
 
 def compile_file(
     model: str,
     inputs: tuple[str, ...],
-    batch: int | None,
-    dims: tuple[str, ...],
-    fixed: tuple[str, ...],
+    file_options: Mapping[str, Any],
     multipliers: int | None,
     weights: str | None,
     family: str | None,
@@ -190,7 +181,6 @@ def compile_file(
     schedule: str | None,
     units: tuple[str, ...],
     keep_float: bool = False,
-    limit: int | None = None,
     codes: bool = False,
     ports: tuple[str, ...] = (),
     part: str | None = None,
@@ -201,7 +191,7 @@ def compile_file(
     validate_keep: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_file(model, batch, dims, fixed, keep_float, limit=limit)
+    file = load_file(model, file_options, keep_float)
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(
@@ -238,19 +228,11 @@ def compile_file(
 
 
 def load_file(
-    model: str,
-    batch: int | None,
-    dims: tuple[str, ...],
-    fixed: tuple[str, ...],
-    keep_float: bool = False,
-    examples: Any = (),
-    limit: int | None = None,
+    model: str, options: Mapping[str, Any], keep_float: bool = False, examples: Any = ()
 ) -> ModelFile:
-    """The model of a file, for the texts of the options; the hint for missing sizes names the options."""
+    """The model of a file; the hint for missing sizes names options of the command line."""
     try:
-        return load_model_file(
-            model, batch, sizes(dims), dict(map(_fixed, fixed)), keep_float, examples, limit
-        )
+        return load_model_file(model, examples, keep_float, **options)
     except MissingSizes as error:
         rest = " ".join(f"--dim {name}=SIZE" for name in error.dims if name != error.first)
         hint = "give " + " ".join(filter(None, ["--batch 1" if error.first else "", rest]))
@@ -265,34 +247,6 @@ def _unit(text: str) -> tuple[str, str]:
     if not op or not unit:
         raise InputError(f"--unit {text!r} is not of the form OP=UNIT", hint="e.g. --unit add=fp32.add.fast")
     return op, unit
-
-
-def sizes(texts: tuple[str, ...]) -> dict[str, int]:
-    """Sizes of dimensions by name, of the options ``--dim``."""
-    return dict(map(_size, texts))
-
-
-def _size(text: str) -> tuple[str, int]:
-    """Name and size of ``NAME=SIZE``."""
-    name, _, size = text.partition("=")
-    if not name or not size.isdecimal() or int(size) < 1:
-        raise InputError(f"--dim {text!r} is not of the form NAME=SIZE", hint="e.g. --dim N=4")
-    return name, int(size)
-
-
-def _fixed(text: str) -> tuple[str, np.ndarray]:
-    """Name and array of ``NAME=VALUE``."""
-    name, _, value = text.partition("=")
-    try:
-        array = read_array(value) if value.endswith(".npy") else np.array(json.loads(value))
-        if not name or array.dtype.kind not in "biuf":
-            raise ValueError(value)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--fix {text!r} is not of the form NAME=VALUE",
-            hint="e.g. --fix axes=[0,1], --fix k=3 or --fix pads=pads.npy",
-        ) from error
-    return name, array
 
 
 def kernel_table(accelerator: Accelerator, title: str) -> Table:

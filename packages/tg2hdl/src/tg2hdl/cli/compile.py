@@ -10,7 +10,15 @@ import click
 import numpy as np
 
 from tg2hdl.accelerator import Accelerator
-from tg2hdl.cli.common import compile_file, kernel_table, output_folder, say_float, stage, with_model_options
+from tg2hdl.cli.common import (
+    ModelCommand,
+    compile_file,
+    kernel_table,
+    output_folder,
+    say_float,
+    stage,
+    with_model_options,
+)
 from tg2hdl.cli.families import PART
 from tg2hdl.cli.output import check_folder, consoles, with_json, write_json
 from tg2hdl.cli.passes import watched_passes, with_pass_options
@@ -34,7 +42,7 @@ Examples:
 """
 
 
-@click.command("compile", epilog=_EPILOG)
+@click.command("compile", cls=ModelCommand, epilog=_EPILOG)
 @with_model_options
 @with_pass_options
 @click.option("-o", "--output", metavar="FOLDER", help="Where to write.  [default: build/NAME]")
@@ -58,8 +66,8 @@ def compile_command(
     """Compile a model to Verilog and RTLIL.
 
     FILE is a Python file that defines NAME (`model` unless given): a function of tinygrad Tensors, or an
-    object with __call__; or it is an ONNX file. Writes Verilog, RTLIL, the plan as text and as JSON, and
-    prints the cycles of each kernel. Verilog needs Yosys: pip install "tg2hdl[verilog]".
+    object with __call__; or it is an ONNX file, or one that a plugin reads. Writes Verilog, RTLIL, the plan as
+    text and as JSON, and prints the cycles of each kernel. Verilog needs Yosys: pip install "tg2hdl[verilog]".
     """
     console, progress = consoles(json_file)
     if output is not None:

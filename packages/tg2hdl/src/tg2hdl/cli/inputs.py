@@ -65,7 +65,7 @@ def run_inputs(
         return arrays
     arrays = random_inputs(accelerator.captured.inputs, seed or 0)
     drawn = f"random, seed {seed or 0}"
-    if seed is not None or examples is not file.example_inputs or file.path.suffix != ".py":
+    if seed is not None or examples is not file.declared:
         _say_inputs(console, drawn)
         return arrays
     declared = f"example_inputs of {file.path.name}"

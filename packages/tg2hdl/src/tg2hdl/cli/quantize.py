@@ -8,21 +8,20 @@ from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 from rich.console import Console
 
-from tg2hdl.cli.common import load_file, sizes, stage, with_file_options
+from tg2hdl.cli.common import ModelCommand, load_file, stage
 from tg2hdl.cli.inputs import in_order, read_arrays, read_file
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.model_file import ModelFile
 from tg2hdl.quantization import first_samples, quantize
-from tg2hdl.quantized_file import save_quantized
-from tg2hdl.quantized_onnx import write_quantized_onnx
 from tg2hdl.width_search import WidthSearch, search_widths
 from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
-from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS, ROUNDINGS, QuantizeOptions
+from tg2hdl_ir.plugins.descriptors import FrontEndDef
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS, ROUNDINGS
 
 __all__ = ["quantize_command"]
 
@@ -36,7 +35,7 @@ Examples:
 """
 
 
-@click.command("quantize", epilog=_EPILOG)
+@click.command("quantize", cls=ModelCommand, epilog=_EPILOG)
 @click.argument("model", metavar="FILE[:NAME]")
 @click.option(
     "--samples",
@@ -49,7 +48,6 @@ Examples:
     is_flag=True,
     help="Samples are whole inputs: no batch axis of size 1 is put in front, as for recurrent states.",
 )
-@with_file_options
 @click.option("--labels", metavar="FILE", help="Correct class of each sample (.npy), for accuracies.")
 @click.option("--bits", type=int, default=8, show_default=True, help="Width of activations and weights.")
 @click.option("--weight-bits", type=int, help="Width of weights.  [default: --bits]")
@@ -74,7 +72,7 @@ Examples:
     type=click.Choice(REQUANTIZATIONS),
     help="Scales that are powers of two, or any.  [default: shift; multiplier below 6 bits]",
 )
-@click.option("--rounding", type=click.Choice(ROUNDINGS), default="half_up", show_default=True)
+@click.option("--rounding", type=click.Choice(ROUNDINGS), help="[default: half_up]")
 @click.option(
     "--weight-rounding", default="nearest", show_default=True, help="Method that chooses codes of weights."
 )
@@ -95,10 +93,7 @@ def quantize_command(
     model: str,
     samples: str,
     no_batch: bool,
-    batch: int | None,
-    dims: tuple[str, ...],
-    fixed: tuple[str, ...],
-    limit: int | None,
+    file_options: dict[str, Any],
     labels: str | None,
     per_tensor: bool,
     layer_bits: tuple[str, ...],
@@ -111,19 +106,20 @@ def quantize_command(
 ) -> None:
     """Quantize a float model to integers, calibrated on samples.
 
-    FILE is a Python or an ONNX file, as for `compile`. Prints what each layer and the whole cost, and writes a model
-    that `tg2hdl compile` and `tg2hdl simulate` take: .npz, or from an ONNX file .onnx, with which ONNX Runtime gives
+    FILE is a Python or an ONNX file or one that a plugin reads, as for `compile`. Prints what each layer and the whole
+    cost, and writes a model that `tg2hdl compile` and `tg2hdl simulate` take: .npz, or from an ONNX file .onnx, with which ONNX Runtime gives
     the same results.
     """
     console, progress = consoles(json_file)
     options["layers"] = dict(_layer_width(text) for text in layer_bits)
     batched = not no_batch
     given = read_file(samples)
-    source: dict[str, Any] = {"batch": batch, "dims": dims, "fixed": fixed, "limit": limit}
+    if options["rounding"] is None:
+        del options["rounding"]
+    options["per_channel"] = not per_tensor
     targets = None if labels is None else read_arrays(labels, ["labels"])[0]
     if search:
-        options |= {"per_channel": not per_tensor}
-        file, arrays = _loaded(model, samples, given, batched, source)
+        file, arrays = _loaded(model, samples, given, batched, file_options)
         found = _searched(progress, file, arrays, targets, multipliers, options | {"batched": batched})
         console.print(str(found), highlight=False, soft_wrap=True)
         if plot is not None:
@@ -137,48 +133,47 @@ def quantize_command(
         raise InputError(
             "--multipliers and --plot belong to --search", hint="tg2hdl compile has --multipliers"
         )
-    if output is not None and output.endswith(".onnx"):
-        if fixed:
-            raise InputError(
-                "--fix goes without -o NAME.onnx, whose inputs are those of FILE",
-                hint="write a .npz file",
-            )
-        chosen = _onnx_options(model, Path(output), not per_tensor, options)
-        file, arrays = _loaded(model, samples, given, batched, source)
-        with stage(progress, f"quantizing {Path(model).stem}"):
-            written = write_quantized_onnx(
-                model, arrays, output, chosen, targets, batched=batched, batch=batch, dims=sizes(dims)
-            )
-        write_file(Path(output).with_suffix(".json"), json.dumps(written.to_dict(), indent=2) + "\n")
-        console.print(str(written), highlight=False, soft_wrap=True)
-        for path in (Path(output), Path(output).with_suffix(".json")):
-            console.print(f"wrote {path}", highlight=False)
-        write_json(json_file, written.to_dict())
-        return
-    file, arrays = _loaded(model, samples, given, batched, source)
-    with stage(progress, f"quantizing {file.label}"):
-        q = quantize(
-            file.model, arrays, labels=targets, batched=batched, per_channel=not per_tensor, **options
-        )
-    console.print(str(q.report), highlight=False, soft_wrap=True)
+    form = _format_of(Path(output or "model.q.npz"))
+    file, arrays = _loaded(model, samples, given, batched, file_options)
     target = Path(output or f"{file.label}.q.npz")
-    if target.suffix != ".npz":
-        raise InputError(
-            f"{target.name} ends in neither .npz nor .onnx",
-            hint=f"write {target.with_suffix('.npz').name}, which compile reads",
-        )
-    save_quantized(q, target)
-    write_file(target.with_suffix(".json"), json.dumps(q.report.to_dict(), indent=2) + "\n")
+    with stage(progress, f"quantizing {file.label}"):
+        if form.quantize is not None and form == file.front_end:
+            arguments = (file.path, arrays, target, options, targets)
+            report = registry().call(form, "quantize", *arguments, batched=batched, **file_options)
+        elif form.write is not None:
+            quantized = quantize(file.model, arrays, labels=targets, batched=batched, **options)
+            report = quantized.report
+            registry().call(form, "write", quantized, target)
+        else:
+            raise InputError(
+                f"{target.name} can only be written from {form.description}, not from {file.path.name}",
+                hint=f"write {target.with_suffix('.npz').name}, or export the model first",
+            )
+    write_file(target.with_suffix(".json"), json.dumps(report.to_dict(), indent=2) + "\n")
+    console.print(str(report), highlight=False, soft_wrap=True)
     for path in (target, target.with_suffix(".json")):
         console.print(f"wrote {path}", highlight=False)
-    write_json(json_file, q.report.to_dict())
+    write_json(json_file, report.to_dict())
+
+
+def _format_of(target: Path) -> FrontEndDef:
+    """The front end that writes a file."""
+    written = [f for f in registry().front_ends() if f.write is not None or f.quantize is not None]
+    for front_end in written:
+        if target.suffix in front_end.suffixes:
+            return front_end
+    suffixes = sorted(suffix for front_end in written for suffix in front_end.suffixes)
+    raise InputError(
+        f"{target.name} does not end in {' or '.join(suffixes)}",
+        hint=f"write {target.with_suffix('.npz').name}, which compile reads",
+    )
 
 
 def _loaded(
-    model: str, path: str, given: Any, batched: bool, source: dict[str, Any]
+    model: str, path: str, given: Any, batched: bool, file_options: dict[str, Any]
 ) -> tuple[ModelFile, tuple[np.ndarray, ...]]:
     """The model, whose symbolic sizes are those of the samples unless given, and its samples in their order."""
-    file = load_file(model, **source, examples=first_samples(given, batched))
+    file = load_file(model, file_options, examples=first_samples(given, batched))
     return file, in_order(path, given, parameter_names(file.model, given))
 
 
@@ -196,21 +191,6 @@ def _searched(
     chosen = {name: value for name, value in options.items() if name not in left_out}
     with stage(progress, f"searching widths of {file.label}"):
         return search_widths(file.model, samples, labels=labels, multipliers=multipliers, **chosen)
-
-
-def _onnx_options(model: str, target: Path, per_channel: bool, options: dict[str, Any]) -> QuantizeOptions:
-    if not model.endswith(".onnx"):
-        raise InputError(
-            f"{target.name} can only be written from an ONNX file, not from {model}",
-            hint=f"write {target.with_suffix('.npz').name}, or export the model to ONNX first",
-        )
-    source = click.get_current_context().get_parameter_source("rounding")
-    if source is ParameterSource.COMMANDLINE and options["rounding"] != "onnxruntime":
-        raise InputError(
-            f"--rounding {options['rounding']} in an ONNX file, which rounds half to even",
-            hint="leave it out, or write a .npz file",
-        )
-    return QuantizeOptions(per_channel=per_channel, **options)
 
 
 def _layer_width(text: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import compile_file, stage, with_model_options
+from tg2hdl.cli.common import ModelCommand, compile_file, stage, with_model_options
 from tg2hdl.cli.families import ENGINE, PART, complete_file, part_for
 from tg2hdl.cli.inputs import run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
@@ -26,7 +26,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ModelCommand, epilog=_EPILOG)
 @with_model_options
 @click.option("-o", "--output", metavar="FILE.html", help="The report.  [default: NAME.report.html]")
 @click.option(

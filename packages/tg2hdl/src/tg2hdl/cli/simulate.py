@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl.cli.common import compile_file, progress_bar, say_float, stage, with_model_options
+from tg2hdl.cli.common import ModelCommand, compile_file, progress_bar, say_float, stage, with_model_options
 from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
@@ -34,7 +34,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ModelCommand, epilog=_EPILOG)
 @with_model_options
 @with_input_options
 @click.option("--engine", type=ENGINE, default="auto", show_default=True, help="Simulation engine.")

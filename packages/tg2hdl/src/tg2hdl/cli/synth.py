@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import compile_file, stage, with_model_options
+from tg2hdl.cli.common import ModelCommand, compile_file, stage, with_model_options
 from tg2hdl.cli.families import PART, part_for
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.netlist_check import check_netlist
@@ -23,7 +23,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ModelCommand, epilog=_EPILOG)
 @with_model_options
 @click.option(
     "--part",

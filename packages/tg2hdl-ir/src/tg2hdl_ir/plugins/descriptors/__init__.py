@@ -16,7 +16,7 @@ from tg2hdl_ir.plugins.descriptors.compute import (
 from tg2hdl_ir.plugins.descriptors.design import HostPortDef, MemoryKindDef, MemoryPortDef, SequencerDef
 from tg2hdl_ir.plugins.descriptors.factory import Factory, resolve
 from tg2hdl_ir.plugins.descriptors.fpga import BoardDef, FamilyDef, FlowDef, MemoryFigures, TargetDef
-from tg2hdl_ir.plugins.descriptors.tools import CommandDef, ReportSection, SimulatorDef
+from tg2hdl_ir.plugins.descriptors.tools import CommandDef, FrontEndDef, ReportSection, SimulatorDef
 
 __all__ = [
     "Area",
@@ -26,6 +26,7 @@ __all__ = [
     "Factory",
     "FamilyDef",
     "FlowDef",
+    "FrontEndDef",
     "HostPortDef",
     "MemoryFigures",
     "MemoryKindDef",

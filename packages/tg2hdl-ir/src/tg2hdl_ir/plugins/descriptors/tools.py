@@ -1,4 +1,4 @@
-"""Descriptors of simulation engines, commands and sections of reports."""
+"""Descriptors of front ends, simulation engines, commands and sections of reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,63 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.plugins.descriptors.factory import Factory
 
-__all__ = ["CommandDef", "ReportSection", "SimulatorDef"]
+__all__ = ["CommandDef", "FrontEndDef", "ReportSection", "SimulatorDef"]
+
+
+@dataclass(frozen=True)
+class FrontEndDef:
+    """A format of model files, for `tg2hdl.compile(path)`, `tg2hdl.quantize(path)` and every command.
+
+    A file goes to the front end of its suffix.  Where there are several, or none, that front end reads it which
+    recognizes its first bytes.
+
+    Parameters
+    ----------
+    description : str
+        Its files, in the plural: ``"ONNX files"``.
+    suffixes : tuple of str
+        Lower case, with the dot.
+    load : Factory
+        ``(path: Path, name: str, examples, **options) -> (model, example inputs or None)``.  `name` is that of
+        ``FILE:NAME``; `examples` are example inputs in their order or by name, empty where there are none.
+
+        The model is a function of Tensors, or an object with ``__call__``.  Of these attributes it may have any:
+        `inputs` (a `tg2hdl_backend.TensorSpec` each) where the file declares shapes and types; `input_names`,
+        `output_names`; `in_float` (texts), notes on parts that are computed in float; `named_weights()`.  A
+        `tg2hdl.QuantizedModel` has integers and scales.  A model with `is_quantized` brings quantizers and
+        becomes integers, unless `keep_float` is given, by `tg2hdl.integer_model`.
+    sniff : Factory, optional
+        ``(head: bytes) -> bool``: whether the first 4096 bytes are those of such a file.
+    has_names : bool
+        Whether a file has several models, as Python files do: ``FILE:NAME``.
+    options : tuple of str
+        Keywords of `load`, which `tg2hdl.compile`, `tg2hdl.quantize` and the commands take.
+    command_options : Factory, optional
+        ``() -> list[click.Option]``: those on the command line, whose names are in `options`.
+    write : Factory, optional
+        ``(model: tg2hdl.QuantizedModel, path: Path) -> None``, for ``tg2hdl quantize -o``.
+    quantize : Factory, optional
+        ``(path, samples, target, options, labels, *, batched, **file_options) -> result``: writes a quantized file of
+        this format from a float one.  `options` are the fields of `QuantizeOptions` that were given, `samples` one
+        array for each input; the result has ``to_dict()``, and ``str()`` describes it.
+    needs : tuple of str
+        Modules that reading needs; where one is missing the error is `install`.
+    install : str
+        E.g. ``pip install "tg2hdl[onnx]"``.
+    """
+
+    name: str
+    description: str
+    suffixes: tuple[str, ...]
+    load: Factory
+    sniff: Factory | None = None
+    has_names: bool = False
+    options: tuple[str, ...] = ()
+    command_options: Factory | None = None
+    write: Factory | None = None
+    quantize: Factory | None = None
+    needs: tuple[str, ...] = ()
+    install: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,62 @@
+"""A front end: a matrix in a ``.csv`` file is a layer with these weights, and an option makes it wider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from tg2hdl_ir.plugins.descriptors import FrontEndDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+
+class MatrixModel:
+    """The model: tinygrad's tensors in and out."""
+
+    output_names = ("y",)
+
+    def __init__(self, path: Path, repeats: int) -> None:
+        from tinygrad import Tensor
+
+        from tg2hdl_backend import TensorSpec
+        from tg2hdl_ir.dtype import DType
+
+        weights = np.loadtxt(path, np.float32, delimiter=",", ndmin=2)
+        self.__name__ = path.stem
+        self.inputs = (TensorSpec("x", (1, len(weights)), DType.FP32),)
+        self.input_names = ("x",)
+        self.weight = Tensor(np.tile(weights, repeats))
+
+    def __call__(self, x: Any) -> Any:
+        """The product with the matrix."""
+        return x @ self.weight
+
+
+def load(path: Path, name: str, examples: Any, repeats: int = 1) -> tuple[MatrixModel, None]:
+    """The model, and its example inputs: none, since it declares shapes."""
+    return MatrixModel(path, repeats), None
+
+
+def command_options() -> list[click.Option]:
+    """The option on the command line."""
+    return [
+        click.Option(["--repeats"], type=click.IntRange(1), help="How often to repeat a CSV file's columns.")
+    ]
+
+
+@hookimpl
+def tg2hdl_frontends() -> list[FrontEndDef]:
+    """For ``tg2hdl compile layer.csv --repeats 2`` and ``tg2hdl.compile("layer.csv", repeats=2)``."""
+    return [
+        FrontEndDef(
+            "matrix",
+            "matrices in CSV files",
+            (".csv",),
+            load,
+            sniff=lambda head: head.startswith(b"# matrix"),
+            options=("repeats",),
+            command_options=command_options,
+        )
+    ]

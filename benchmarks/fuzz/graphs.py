@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["CONSTANTS", "OPSETS", "Builder", "Rejected", "Value", "run"]
+__all__ = ["CONSTANTS", "OPSETS", "Builder", "Rejected", "TimeLimit", "Value", "run", "time_limit"]
 
 Array = npt.NDArray[Any]
 OPSETS = (13, 17, 19, 21)
@@ -31,6 +34,25 @@ _ODD_NAMES = (
 )
 _LARGEST = 1e4
 _MOST_ELEMENTS = 400
+
+
+class TimeLimit(BaseException):
+    """A computation took more CPU seconds than it may."""
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raise `TimeLimit` inside the context after this CPU time."""
+
+    def stop(*_: object) -> None:
+        raise TimeLimit(f"more than {seconds} CPU seconds")
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 class Rejected(Exception):

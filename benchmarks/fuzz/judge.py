@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
 import traceback
 import warnings
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from forms import inputs_of
-from graphs import run
+from graphs import TimeLimit, run, time_limit
 from onnx import numpy_helper
 from qonnx import plain
 
@@ -64,26 +63,14 @@ class Verdict:
         return asdict(self)
 
 
-class _TimeLimit(BaseException):
-    pass
-
-
 def judge(model: onnx.ModelProto, limit: int = LIMIT) -> Verdict:
     """Verdict on a model of `forms.file_of`, or on a part of one that has its metadata."""
-
-    def stop(*_: object) -> None:
-        raise _TimeLimit
-
-    signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with time_limit(limit), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return _judged(model)
-    except _TimeLimit:
-        return Verdict("time", f"more than {limit} CPU seconds")
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+    except TimeLimit as error:
+        return Verdict("time", str(error))
 
 
 def _judged(model: onnx.ModelProto) -> Verdict:

@@ -1,6 +1,7 @@
 """Random ONNX files through ``tg2hdl.compile(path)``, against ONNX Runtime and onnx.reference.
 
     python benchmarks/fuzz/files.py --count 5000             # writes files.json and files.md beside this file
+    python benchmarks/fuzz/files.py --count 5000 --resume    # goes on where the recorded run was stopped
     python benchmarks/fuzz/files.py --seed 20000 --seconds 600 --jobs 4 --no-record
     python benchmarks/fuzz/files.py --replay build/fuzz/123-qdq.onnx
 
@@ -90,16 +91,26 @@ class Totals:
         elif verdict.kind != "right":
             self.reasons[verdict.kind][_reason(verdict.reason)] += 1
 
+    def load(self, path: Path) -> int:
+        """Add the counts of a recorded run; returns its last seed."""
+        record = json.loads(path.read_text())
+        self.kinds.update({kind: record["totals"].get(kind, 0) for kind in self.kinds})
+        self.forms.update(record["forms"])
+        for kind, table in (("refused", "refused"), ("unjudged", "not_judged")):
+            self.reasons[kind].update(record[table])
+        self.faults.update(record["faults"])
+        return int(record["totals"]["last seed"])
+
     @property
     def files(self) -> int:
         return sum(self.kinds.values()) - self.kinds["empty"]
 
-    def write(self, path: Path, seeds: str) -> None:
+    def write(self, path: Path, first: int, last: int) -> None:
         write_record(
             path,
             "Random ONNX files against ONNX Runtime and onnx.reference",
-            f"python benchmarks/fuzz/files.py {seeds}",
-            {"files": self.files, **self.kinds},
+            f"python benchmarks/fuzz/files.py --seed {first} --count {self.files}",
+            {"files": self.files, **self.kinds, "last seed": last},
             forms=dict(sorted(self.forms.items())),
             refused=dict(self.reasons["refused"].most_common()),
             not_judged=dict(self.reasons["unjudged"].most_common()),
@@ -114,6 +125,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help="some of the forms")
     parser.add_argument("--jobs", type=int, default=1, help="processes; 0: none but this one (default: 1)")
+    parser.add_argument(
+        "--resume", action="store_true", help="add to the recorded run, from its last seed on"
+    )
     parser.add_argument("--replay", type=Path, help="judge this file only")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for faulty files")
     parser.add_argument("--no-record", action="store_true", help="leave files.json as it is")
@@ -123,7 +137,10 @@ def main() -> int:
         print(f"{verdict.kind}: {verdict.reason}")
         return int(verdict.is_fault)
     totals, faults, started, last = Totals(), Faults(options.folder), time.perf_counter(), options.seed
-    seeds = range(options.seed, options.seed + options.count)
+    if options.resume:
+        last = totals.load(HERE / "files.json")
+    first = last + 1 if options.resume else options.seed
+    seeds = range(first, first + options.count)
     for found in _all(seeds, tuple(options.forms), options.jobs):
         for seed, form, verdict, content in found:
             totals.add(seed, form, verdict)
@@ -133,11 +150,11 @@ def main() -> int:
         if last % 25 == 0:
             print(f"seed {last}: " + ", ".join(f"{n} {k}" for k, n in totals.kinds.items()), flush=True)
             if not options.no_record:
-                totals.write(HERE / "files.json", f"--seed {options.seed} --count {totals.files}")
+                totals.write(HERE / "files.json", options.seed, last)
         if totals.files >= options.count or time.perf_counter() - started > options.seconds:
             break
     if not options.no_record:
-        totals.write(HERE / "files.json", f"--seed {options.seed} --count {totals.files}")
+        totals.write(HERE / "files.json", options.seed, last)
     for kind in ("refused", "unjudged", "reference"):
         for reason, count in totals.reasons[kind].most_common():
             print(f"{kind} {count} times: {reason}")

@@ -94,7 +94,7 @@ class Totals:
     def load(self, path: Path) -> int:
         """Add the counts of a recorded run; returns its last seed."""
         record = json.loads(path.read_text())
-        self.kinds.update({kind: record["totals"].get(kind, 0) for kind in self.kinds})
+        self.kinds.update({kind: record["totals"].get(kind, 0) for kind in (*KINDS, "empty")})
         self.forms.update(record["forms"])
         for kind, table in (("refused", "refused"), ("unjudged", "not_judged")):
             self.reasons[kind].update(record[table])

@@ -169,3 +169,33 @@ def test_a_float_bias_of_a_sum_is_not_called_exact(bias: str, exact: bool, tmp_p
     model = tg2hdl.integer_model(OnnxModel(path))
     assert model.report.is_exact is exact
     assert model.report.in_float == ()
+
+
+def test_a_weighted_sum_of_codes_has_all_bits_of_its_weights(tmp_path: Path) -> None:
+    """Sums that are interpolated were rounded with an error of 1/16 of a code."""
+    node, arrays = onnx.helper.make_node, {"s": F(0.00949015), "z": np.uint8(108)}
+    arrays |= {"so": F(0.015625), "zo": np.uint8(107), "size": np.array([1, 1, 1, 5])}
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node(
+            "Resize", ["d", "", "", "size"], ["r"], mode="linear", coordinate_transformation_mode="asymmetric"
+        ),
+        node("QuantizeLinear", ["r", "so", "zo"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, 1, 4])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, [1, 1, 1, 5])],
+        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    x = np.random.default_rng(3).normal(size=(500, 1, 1, 1, 4)).astype(np.float32)
+    accelerator = tg2hdl.compile(path, x[0])
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for sample in x:
+        np.testing.assert_array_equal(accelerator.golden(sample), session.run(None, {"x": sample})[0])

@@ -32,8 +32,15 @@ def requantize(
     high: int,
     options: QuantizeOptions,
     where: str,
+    *,
+    as_float32: bool = False,
 ) -> int:
     """Node with ``round(total / scale)``, clipped to [low, high], in the narrowest type.
+
+    Parameters
+    ----------
+    as_float32 : bool
+        Whether multipliers have all their bits, as the float32 of another system has; else sums may err by 1/16 code.
 
     Raises
     ------
@@ -52,7 +59,7 @@ def requantize(
     elif shifts is not None:
         number, reach = _by_shift(builder, total, shifts, scale, options, where)
     else:
-        number, reach = _by_multiplier(builder, total, scale, max(high, -low), options, where)
+        number, reach = _by_multiplier(builder, total, scale, max(high, -low), options, where, as_float32)
     number = builder.cast(clip_to(builder, number, low, high, reach), _narrow_type(low, high))
     if builder.nodes[number].shape != total.shape:
         number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
@@ -171,13 +178,20 @@ def _by_doubling_product(builder: GraphBuilder, total: Sum, scale: float, where:
 
 
 def _by_multiplier(
-    builder: GraphBuilder, total: Sum, scale: float, limit: int, options: QuantizeOptions, where: str
+    builder: GraphBuilder,
+    total: Sum,
+    scale: float,
+    limit: int,
+    options: QuantizeOptions,
+    where: str,
+    as_float32: bool,
 ) -> tuple[int, int]:
     terms = [t for t in total.terms if t.reach and np.any(t.scale)] or list(total.terms[:1])
     ratios = [t.scale / scale for t in terms]
-    shift = max(_precision(t.reach, r, options.multiplier_bits) for t, r in zip(terms, ratios, strict=True))
+    bits = options.multiplier_bits
+    shift = max(_precision(t.reach, r, bits, as_float32) for t, r in zip(terms, ratios, strict=True))
     dropped = 0
-    if options.multiplier_bits < 24:
+    if bits < 24:
         shift, dropped = _narrow_sums(terms, ratios, total.offset / scale, limit, shift)
     factors = [compact(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
     half = (1 << shift) >> 1
@@ -214,12 +228,13 @@ def _by_multiplier(
     return number, (reach >> shift) + 1
 
 
-def _precision(reach: int, ratio: Array, bits: int) -> int:
+def _precision(reach: int, ratio: Array, bits: int, has_all: bool) -> int:
     """Right shift for which a multiplier has `bits`, or is so exact that a sum errs by less than 1/16."""
     largest = float(np.abs(ratio).max())
     if largest == 0:
         return 0
-    return max(min(bits - 1 - int(np.floor(np.log2(largest))), reach.bit_length() + 3), 0)
+    full = bits - 1 - int(np.floor(np.log2(largest)))
+    return max(full if has_all else min(full, reach.bit_length() + 3), 0)
 
 
 def _narrow_sums(

@@ -209,7 +209,9 @@ def _single(
     one = Sum((term,), np.asarray(offset), builder.nodes[term.node].shape)
     limit = max(high - zero, zero - low, 1)
     if _is_shift(multiplier, limit) and not offset:
-        number = requantize(builder, one, float(scale), low - zero, high - zero, _even(24), where)
+        number = requantize(
+            builder, one, float(scale), low - zero, high - zero, _even(24), where, as_float32=True
+        )
         number = builder.set_bounds(number, low - zero, high - zero)
         return builder.plus(number, np.array(zero), where), Requantization(name, "shift")
     found = fit_staircase(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
@@ -225,7 +227,9 @@ def _single(
             raise UnsupportedError("what is added is no multiple of the scale", where=where)
         number, reach = by_float32_product(builder, one, float(scale), limit, where)
     except UnsupportedError:
-        number = requantize(builder, one, float(scale), low - zero, high - zero, _even(24), where)
+        number = requantize(
+            builder, one, float(scale), low - zero, high - zero, _even(24), where, as_float32=True
+        )
         number = builder.set_bounds(number, low - zero, high - zero)
         return builder.plus(number, np.array(zero), where), Requantization(name, "approximate", 24)
     number = clip_to(builder, number, low - zero, high - zero, reach)
@@ -274,7 +278,7 @@ def _several(
     plane = _fit_plane(total, scale, zero, low, high) if _is_grid(total) else None
     if plane is None:
         shifted = Sum(total.terms, total.offset + zero * scale, total.shape)
-        number = requantize(builder, shifted, scale, low, high, _even(24), where)
+        number = requantize(builder, shifted, scale, low, high, _even(24), where, as_float32=True)
         return number, Requantization(name, "approximate", 24)
     factors, added, shift = plane
     reach = sum(t.reach * f for t, f in zip(total.terms, factors, strict=True)) + abs(added)

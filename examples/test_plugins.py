@@ -21,7 +21,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.testing.conformance import check_lowering, check_op, check_unit
-from tg2hdl_quant.testing import check_quantizer
+from tg2hdl_quant.testing import check_quantizer, check_rounding
 from tg2hdl_sim.testing.units import LoweringSimulation, simulate_unit
 from tg2hdl_synth.testing import check_flow
 
@@ -153,6 +153,24 @@ def test_trimmed_range(plugin):
     exact = samples[0] @ weight.numpy()
     codes = tg2hdl.compile(model, samples[0]).golden(samples[0])
     assert np.corrcoef(codes.ravel(), exact.ravel())[0, 1] > 0.99
+
+
+@example("late_rounding")
+def test_late_rounding(plugin):
+    assert check_rounding(registry().rounding("late")) > 100_000
+    rng = np.random.default_rng(0)
+    weight = Tensor(rng.standard_normal((8, 4)).astype(np.float32))
+    samples = rng.standard_normal((60, 8)).astype(np.float32)
+    late, even = (
+        tg2hdl.quantize(lambda x: (x @ weight).relu() @ weight.T, samples, rounding=name)
+        for name in ("late", "half_even")
+    )
+    values = [q.evaluate(samples).ravel() for q in (late, even)]
+    assert np.corrcoef(*values)[0, 1] > 0.99
+    assert not np.array_equal(*values)
+    accelerator = tg2hdl.compile(late, samples[0])
+    result = accelerator.simulate(samples[0])
+    assert (result.output == late.reference(*late.quantize_input(samples[0]))).all()
 
 
 @example("matrix_file")

@@ -1,11 +1,11 @@
-"""Registration of the built-in ops through the public hooks."""
+"""Registration of the built-in ops and roundings through the public hooks."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import OpDef
+from tg2hdl_ir.plugins.descriptors import OpDef, RoundingDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_ops"]
+__all__ = ["tg2hdl_ops", "tg2hdl_roundings"]
 
 
 @hookimpl
@@ -14,3 +14,11 @@ def tg2hdl_ops() -> list[OpDef]:
     from tg2hdl_ir.ops import BUILTIN_OPS  # brings in numpy, which `tg2hdl --help` does not wait for
 
     return list(BUILTIN_OPS)
+
+
+@hookimpl
+def tg2hdl_roundings() -> list[RoundingDef]:
+    """Roundings of numbers, by their direction."""
+    from tg2hdl_ir.tensors.roundings import BUILTIN_ROUNDINGS
+
+    return list(BUILTIN_ROUNDINGS)

@@ -1,11 +1,11 @@
-"""Registration of the quantization methods; imports nothing heavy."""
+"""Registration of the quantization methods and of roundings of other runtimes; imports nothing heavy."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import QuantizerDef
+from tg2hdl_ir.plugins.descriptors import QuantizerDef, RoundingDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_quantizers"]
+__all__ = ["tg2hdl_quantizers", "tg2hdl_roundings"]
 
 _CALIBRATIONS = (
     ("minmax", "range from the smallest to the largest value"),
@@ -46,5 +46,29 @@ def tg2hdl_quantizers() -> list[QuantizerDef]:
         *(
             QuantizerDef(name, description, equalize=f"tg2hdl_quant.equalization:{name.replace('-', '_')}")
             for name, description in _EQUALIZATIONS
+        ),
+    ]
+
+
+@hookimpl
+def tg2hdl_roundings() -> list[RoundingDef]:
+    """Roundings of products, as other runtimes compute them."""
+    return [
+        RoundingDef(
+            "onnxruntime",
+            "the product with a float32, half to even, as ONNX Runtime",
+            "numpy:rint",
+            sums="tg2hdl_quant.graph.staircase:rounded_product",
+            product="tg2hdl_quant.graph.requantize:float32_product",
+            is_proven=True,
+        ),
+        RoundingDef(
+            "tflite",
+            "a doubling high product, then a shift, as TensorFlow Lite: two roundings",
+            "numpy:rint",
+            sums="tg2hdl_quant.graph.requantize:doubling_codes",
+            product="tg2hdl_quant.graph.requantize:doubling_product",
+            any_scale=True,
+            is_proven=True,
         ),
     ]

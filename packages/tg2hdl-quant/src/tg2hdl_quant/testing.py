@@ -1,4 +1,4 @@
-"""The conformance suite for quantization methods.
+"""The conformance suites for quantization methods and roundings.
 
 In the tests of a plugin::
 
@@ -14,10 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import Tg2hdlError
-from tg2hdl_ir.plugins.descriptors import QuantizerDef, resolve
+from tg2hdl_ir.plugins.descriptors import QuantizerDef, RoundingDef, resolve
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph, evaluate_graph
+from tg2hdl_quant.graph.float_part import FloatPart
+from tg2hdl_quant.graph.options import QuantizeOptions
+from tg2hdl_quant.graph.requantize import codes_of_sums, requantize
+from tg2hdl_quant.graph.values import Sum, Value
 
-__all__ = ["check_quantizer"]
+__all__ = ["check_quantizer", "check_rounding"]
 
 
 def check_quantizer(method: QuantizerDef) -> None:
@@ -144,3 +151,75 @@ def _check_equalize(label: str, equalize: Callable[..., Any]) -> None:
         positive = np.isfinite(factors).all() and factors.min() > 0
         assert positive, f"{label}: factors that are not positive numbers"
         assert np.array_equal(factors, equalize(activations, weights)), f"{label}: a second call differs"
+
+
+_RATIOS = (0.5, 2.0**-7, 0.3, 0.0117, 3 / 256, 1.7e-3)
+"""Codes for each step of a sum: powers of two, multiples of them with many ties, and others."""
+
+
+def check_rounding(rounding: RoundingDef) -> int:
+    """Check a registered rounding: numpy's whole numbers, their integer form for all sums of 15 bits, and that in float.
+
+    Returns
+    -------
+    int
+        How many codes were compared.
+
+    Raises
+    ------
+    AssertionError
+        Naming the rounding and the first rule that it breaks.
+    """
+    label = f"rounding {rounding.name}"
+    quarters = np.arange(-64, 65, dtype=np.float32) / 4
+    whole = np.asarray(registry().factory(rounding, "numbers")(quarters))
+    assert whole.shape == quarters.shape, f"{label}: {quarters.shape} become {whole.shape}"
+    assert np.array_equal(whole, np.rint(whole)), f"{label}: numbers that are not whole"
+    assert np.abs(whole - quarters).max() < 1, f"{label}: a number is moved by 1 or more"
+    assert np.all(np.diff(whole) >= 0), f"{label}: it falls"
+    count = 0
+    for ratio in _RATIOS:
+        sums, found, expected = _requantized(rounding, ratio)
+        wrong = np.flatnonzero(found != expected)
+        exact = rounding.is_proven or np.log2(ratio).is_integer()
+        assert not (exact and wrong.size), (
+            f"{label}: {sums[wrong[:1]]} * {ratio} becomes {found[wrong[:1]]}, not {expected[wrong[:1]]}"
+        )
+        assert np.abs(found - expected).max() <= 1, f"{label}: codes of {ratio} are more than one off"
+        assert wrong.size <= len(sums) // 16, f"{label}: {wrong.size} of {len(sums)} codes of {ratio} differ"
+        count += len(sums)
+    if rounding.floats is not None:
+        for zero_first in (False, True):
+            q = Quantizer(np.array(0.5, np.float32), np.array(3), -20, 19, rounding.name, zero_first)
+            made = _in_floats(q, quarters)
+            assert np.array_equal(made, q.codes(quarters)), f"{label}: its float form differs from numpy"
+            count += len(made)
+    return count
+
+
+def _requantized(rounding: RoundingDef, ratio: float) -> tuple[Any, Any, Any]:
+    """Sums, their codes by the integer form, and by numpy."""
+    reach = 1 << 14
+    ratio = float(np.float32(ratio))
+    sums = np.arange(-reach, reach + 1)
+    builder = GraphBuilder()
+    given = builder.add("input", (), (1,), DType.INT32, 0, "x")
+    total = Sum((Value(given, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
+    options = QuantizeOptions(requantization="multiplier", rounding=rounding.name, multiplier_bits=24)
+    made = requantize(builder, total, 1.0, -200, 200, options, rounding.name)
+    graph = TensorGraph("g", tuple(builder.nodes), (given,), (made,), ("x",), None)
+    expected = np.clip(codes_of_sums(rounding)(sums, ratio), -200, 200)
+    found = evaluate_graph(graph, [sums.astype(np.int32)[:, None]])[0]
+    return sums, found[:, 0].astype(int), expected
+
+
+def _in_floats(quantizer: Quantizer, numbers: Any) -> Any:
+    builder, source = GraphBuilder(), GraphBuilder()
+    given = source.add("input", (), (1,), DType.FP32, 0, "x")
+    part = FloatPart(
+        TensorGraph("g", tuple(source.nodes), (given,), (), ("x",)), builder, int, lambda _: None
+    )
+    made = part.quantized(given, quantizer, DType.INT8, "x")
+    inputs = tuple(n for n, node in enumerate(builder.nodes) if node.op == "input")
+    graph = TensorGraph("g", tuple(builder.nodes), inputs, (made,), ("x",), None)
+    return evaluate_graph(graph, [numbers[:, None]])[0][:, 0]

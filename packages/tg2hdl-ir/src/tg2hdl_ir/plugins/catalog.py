@@ -41,6 +41,7 @@ KINDS = {
         Kind("tg2hdl_boards", "board", d.BoardDef),
         Kind("tg2hdl_sequencers", "sequencer", d.SequencerDef),
         Kind("tg2hdl_quantizers", "quantizer", d.QuantizerDef),
+        Kind("tg2hdl_roundings", "rounding", d.RoundingDef),
         Kind("tg2hdl_frontends", "front end", d.FrontEndDef),
         Kind("tg2hdl_onnx_operators", "ONNX operator", d.OnnxOperatorDef),
         Kind("tg2hdl_report_sections", "report section", d.ReportSection),

@@ -29,6 +29,7 @@ from tg2hdl_ir.plugins.descriptors import (
     PassDef,
     QuantizerDef,
     ReportSection,
+    RoundingDef,
     SequencerDef,
     SimulatorDef,
     TargetDef,
@@ -111,6 +112,11 @@ def tg2hdl_sequencers() -> list[SequencerDef]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_quantizers() -> list[QuantizerDef]:  # type: ignore[empty-body]
     """Quantization methods."""
+
+
+@hookspec
+def tg2hdl_roundings() -> list[RoundingDef]:  # type: ignore[empty-body]
+    """Roundings of numbers to codes."""
 
 
 @hookspec

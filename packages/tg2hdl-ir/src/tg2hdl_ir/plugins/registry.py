@@ -19,6 +19,7 @@ from tg2hdl_ir.plugins.descriptors import (
     PassDef,
     QuantizerDef,
     ReportSection,
+    RoundingDef,
     SequencerDef,
     SimulatorDef,
     TargetDef,
@@ -54,6 +55,14 @@ class Registry(ArithmeticSet):
     def quantizers(self) -> tuple[QuantizerDef, ...]:
         """Quantization methods, by name."""
         return self._all("tg2hdl_quantizers", QuantizerDef, lambda d: d.name)
+
+    def roundings(self) -> tuple[RoundingDef, ...]:
+        """Roundings, by name."""
+        return self._all("tg2hdl_roundings", RoundingDef, lambda d: d.name)
+
+    def rounding(self, name: str) -> RoundingDef:
+        """Return the rounding of a name; others are a PluginError that lists the known ones."""
+        return self._one("tg2hdl_roundings", RoundingDef, name)
 
     def front_ends(self) -> tuple[FrontEndDef, ...]:
         """Formats of model files, by name."""

@@ -4,7 +4,6 @@ from tg2hdl_ir.tensors.evaluate import evaluate_graph, evaluate_nodes
 from tg2hdl_ir.tensors.graph import (
     ELEMENTWISE,
     MOVEMENT,
-    ROUNDINGS,
     GraphBuilder,
     Quantizer,
     TensorGraph,
@@ -14,7 +13,6 @@ from tg2hdl_ir.tensors.graph import (
 __all__ = [
     "ELEMENTWISE",
     "MOVEMENT",
-    "ROUNDINGS",
     "GraphBuilder",
     "Quantizer",
     "TensorGraph",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["ELEMENTWISE", "MOVEMENT", "ROUNDINGS", "GraphBuilder", "Quantizer", "TensorGraph", "TensorNode"]
+__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "Quantizer", "TensorGraph", "TensorNode"]
 
 MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
 """Operations that place elements without changing them; ``pad`` adds zeros."""
@@ -48,21 +48,12 @@ ELEMENTWISE = frozenset(
 """Operations on elements; operands broadcast as in numpy."""
 
 
-ROUNDINGS: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
-    "even": np.rint,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "down": np.trunc,
-    "up": lambda x: np.copysign(np.ceil(np.abs(x)), x),
-    "half_up": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
-    "half_down": lambda x: np.copysign(np.ceil(np.abs(x) - np.float32(0.5)), x),
-}
-"""Roundings of QONNX; ``down`` is toward zero, and halves are rounded to even, away from zero or toward it."""
+_PLAIN = "half_even"
 
 
 @dataclass(frozen=True, eq=False)
 class Quantizer:
-    """Codes of real numbers: ``clip(rint(x / scale) + zero, low, high)``, rounded half to even, divided in float32.
+    """Codes of real numbers, divided in float32: ``clip(round(x / scale) + zero, low, high)``.
 
     Parameters
     ----------
@@ -73,24 +64,33 @@ class Quantizer:
     low, high : int
         Smallest and largest code.
     rounding : str
-        ``half_even``; or one of `ROUNDINGS` for codes ``round(clip(x / scale + zero, low, high))``, as QONNX has them.
+        Name of a registered `RoundingDef`.
+    zero_first : bool
+        Whether codes are ``round(clip(x / scale + zero, low, high))``, as QONNX has them.
     """
 
     scale: npt.NDArray[np.float32]
     zero: npt.NDArray[np.int64]
     low: int
     high: int
-    rounding: str = "half_even"
+    rounding: str = _PLAIN
+    zero_first: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether codes are those of QuantizeLinear: halves go to even, and the zero point is added afterwards."""
+        return self.rounding == _PLAIN and not self.zero_first
 
     def codes(self, x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Codes of numbers, in float64."""
         quotient = np.asarray(x, np.float32) / self.scale
-        if self.rounding != "half_even":
+        rounded = registry().factory(registry().rounding(self.rounding), "numbers")
+        if self.zero_first:
             limited = np.clip(
                 quotient + self.zero.astype(np.float32), np.float32(self.low), np.float32(self.high)
             )
-            return ROUNDINGS[self.rounding](limited).astype(np.float64)
-        steps = np.rint(quotient).astype(np.float64)
+            return np.asarray(rounded(limited), np.float64)
+        steps = np.asarray(rounded(quotient), np.float64)
         return np.asarray(np.clip(steps + self.zero, self.low, self.high))
 
     def values(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

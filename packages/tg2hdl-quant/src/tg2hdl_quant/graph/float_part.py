@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
 from tg2hdl_quant.graph.values import Sum
 
@@ -71,55 +73,22 @@ class FloatPart:
         if build.nodes[number].dtype != _F32:
             number = build.cast(number, _F32)
         steps = self._op("FDIV", number, build.const(q.scale, _F32))
-        if q.rounding != "half_even":
+        rounding = registry().rounding(q.rounding)
+        if rounding.floats is None:
+            raise UnsupportedError(
+                f"rounding {q.rounding!r} has no float form, and these codes stay in float",
+                where=f"layer {name}",
+                hint="give its RoundingDef `floats`",
+            )
+        rounded = registry().factory(rounding, "floats")
+        if q.zero_first:
             limited = self._op("ADD", steps, build.const(q.zero, _F32)) if np.any(q.zero) else steps
             limited = self._clipped(limited, np.asarray(q.low), np.asarray(q.high))
-            return build.cast(self._rounded(limited, q.rounding), dtype)
+            return build.cast(rounded(build, limited), dtype)
         steps = self._clipped(steps, q.low - q.zero - 1, q.high - q.zero + 1)
-        coded = self._op("ADD", self._rounded(steps, "even"), build.const(q.zero, _F32))
+        coded = self._op("ADD", rounded(build, steps), build.const(q.zero, _F32))
         coded = self._clipped(coded, np.asarray(q.low), np.asarray(q.high))
         return build.cast(coded, dtype)
-
-    def _to_even(self, number: int) -> int:
-        """The nearest whole number, half to even, of one that is small enough to convert."""
-        build = self._builder
-        whole = self._op("TRUNC", number)
-        rest = self._op("SUB", number, whole)
-        size = self._op("MAX", rest, self._op("NEG", rest))
-        half = build.const(0.5, _F32)
-        halved = self._op("MUL", whole, half)
-        odd = self._compare("CMPNE", halved, self._op("TRUNC", halved))
-        tie = build.elementwise("AND", self._compare("CMPEQ", size, half), odd, dtype=DType.BOOL)
-        away = build.elementwise("OR", self._compare("CMPLT", half, size), tie, dtype=DType.BOOL)
-        one = build.const(1.0, _F32)
-        negative = self._compare("CMPLT", rest, build.const(0.0, _F32))
-        step = self._op("WHERE", negative, self._op("NEG", one), one)
-        return self._op("ADD", whole, self._op("WHERE", away, step, build.const(0.0, _F32)))
-
-    def _rounded(self, number: int, rounding: str) -> int:
-        """Whole numbers by one of `ROUNDINGS`, of numbers that are small enough to convert."""
-        if rounding == "even":
-            return self._to_even(number)
-        build = self._builder
-        zero, one, half = (build.const(c, _F32) for c in (0.0, 1.0, 0.5))
-        minus = self._op("NEG", one)
-        if rounding.startswith("half"):
-            size = self._op("MAX", number, self._op("NEG", number))
-            if rounding == "half_up":
-                size = self._op("TRUNC", self._op("ADD", size, half))
-            else:  # The smallest whole number from size - 1/2 on.
-                size = self._op("ADD", size, self._op("NEG", half))
-                size = self._op("MAX", self._rounded(size, "ceil"), zero)
-            return self._op("WHERE", self._compare("CMPLT", number, zero), self._op("NEG", size), size)
-        whole = self._op("TRUNC", number)
-        rest = self._op("SUB", number, whole)
-        if rounding in ("ceil", "up"):
-            step = self._op("WHERE", self._compare("CMPLT", zero, rest), one, zero)
-            whole = self._op("ADD", whole, step)
-        if rounding in ("floor", "up"):
-            step = self._op("WHERE", self._compare("CMPLT", rest, zero), minus, zero)
-            whole = self._op("ADD", whole, step)
-        return whole
 
     def to_integers(self, number: int) -> int:
         """A comparison or conversion of float tensors."""

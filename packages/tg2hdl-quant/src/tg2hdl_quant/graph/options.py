@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["ACTIVATIONS", "REQUANTIZATIONS", "ROUNDINGS", "QuantizeOptions"]
+__all__ = ["ACTIVATIONS", "REQUANTIZATIONS", "QuantizeOptions"]
 
 ACTIVATIONS = ("symmetric", "affine")
 REQUANTIZATIONS = ("shift", "multiplier")
-ROUNDINGS = ("half_up", "half_even", "onnxruntime", "tflite")
 _SHIFT_WIDTH = 6
 """From this width on, powers of two lose little accuracy as scales of weights (bits)."""
 
@@ -41,11 +41,11 @@ class QuantizeOptions:
         ``shift``: all scales are powers of two.  ``multiplier``: any scale; sums are multiplied by an integer of
         `multiplier_bits` and shifted.  Unless given ``multiplier`` where any weights or operands have fewer than 6
         bits, which powers of two cost accuracy, else ``shift``.
-    rounding : {"half_up", "half_even", "onnxruntime", "tflite"}
-        Of the shift.  ``onnxruntime``: a sum is multiplied by its scale in float32 and rounded half to even, as in ONNX
-        Runtime, in integer operations; ``tflite``: by the doubling high product with a 31-bit multiplier and the
+    rounding : str
+        Name of a registered rounding of sums, such as ``half_up`` or ``half_even``.  ``onnxruntime``: a sum is multiplied
+        by its scale in float32 and rounded half to even, as in ONNX Runtime, in integer operations; ``tflite``: by the doubling high product with a 31-bit multiplier and the
         rounding shift of TensorFlow Lite, which rounds twice.  Sums of several terms, which have no such rule, are
-        rounded half to even in both.
+        rounded half to even in both, and in every rounding without a bias.
     multiplier_bits : int
         Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).  With 24, sums have 64 bits where
         32 would cost precision.
@@ -117,7 +117,7 @@ class QuantizeOptions:
                 raise InputError(f"{name}={value!r} is no width", hint=f"give {low} to {high} bits")
         choices = (
             ("requantization", self.requantization or "shift", REQUANTIZATIONS),
-            ("rounding", self.rounding, ROUNDINGS),
+            ("rounding", self.rounding, [r.name for r in registry().roundings()]),
             ("input_scales", self.input_scales, ("auto", "one")),
             ("activations", self.activations, ACTIVATIONS),
         )
@@ -136,5 +136,6 @@ class QuantizeOptions:
         if self.requantization is not None:
             return self.requantization == "shift"
         return (
-            self.rounding != "tflite" and min(self.bits, self.weights, *self.layers.values()) >= _SHIFT_WIDTH
+            not registry().rounding(self.rounding).any_scale
+            and min(self.bits, self.weights, *self.layers.values()) >= _SHIFT_WIDTH
         )

@@ -1,4 +1,4 @@
-"""Sums of scaled integers to narrow integers, in integer operations only.
+"""Sums of scaled integers to narrow integers, in integer operations only, by the integer form of a `RoundingDef`.
 
 ``round(sum(q_i * s_i) / s)`` becomes ``(sum(q_i * M_i) + D + half) >> n``.  Where every ``s_i / s`` is a power of two
 and there is one term, it is a shift: ``(q + d + half) >> n``.
@@ -6,6 +6,7 @@ and there is one term, it is a shift: ``(q + d + half) >> n``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.plugins.descriptors import RoundingDef
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import GraphBuilder
 from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.staircase import fit_staircase
+from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product
 from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 
-__all__ = ["clip_to", "requantize"]
+__all__ = ["clip_to", "codes_of_sums", "doubling_codes", "doubling_product", "float32_product", "requantize"]
 
 Array = npt.NDArray[Any]
 
@@ -45,21 +48,22 @@ def requantize(
     Raises
     ------
     UnsupportedError
-        For a sum that needs more than 64 bits.
+        For a sum that needs more than 64 bits, or a rounding without an integer form for it.
     """
     if not total.terms:
         values = np.clip(np.rint(np.broadcast_to(total.offset, total.shape) / scale), low, high)
         return builder.const(values, _narrow_type(low, high))
-    shifts = _shift_amounts(total, scale)
-    if options.rounding == "tflite" and follows_float32(total):
-        number, reach = _by_doubling_product(builder, total, scale, where)
-    elif options.rounding == "onnxruntime" and shifts is None and follows_float32(total):
-        fitted = _by_staircase(builder, total, scale, low, high)
-        number, reach = fitted or by_float32_product(builder, total, scale, max(high, -low), where)
-    elif shifts is not None:
-        number, reach = _by_shift(builder, total, shifts, scale, options, where)
-    else:
-        number, reach = _by_multiplier(builder, total, scale, max(high, -low), options, where, as_float32)
+    rounding = registry().rounding(options.rounding)
+    made = _by_product(builder, total, scale, low, high, rounding, where) if follows_float32(total) else None
+    if rounding.bias is None:
+        rounding = registry().rounding("half_even")
+    if made is None and (shifts := _shift_amounts(total, scale)) is not None:
+        made = _by_shift(builder, total, shifts, scale, rounding, where)
+    if made is None:
+        limit = max(high, -low)
+        bits = options.multiplier_bits
+        made = _by_multiplier(builder, total, scale, limit, bits, rounding, where, as_float32)
+    number, reach = made
     number = builder.cast(clip_to(builder, number, low, high, reach), _narrow_type(low, high))
     if builder.nodes[number].shape != total.shape:
         number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
@@ -97,15 +101,60 @@ def _shift_amounts(total: Sum, scale: float) -> Array | None:
     return (-exponents).astype(np.int64)
 
 
-def _by_staircase(
-    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int
+def _by_product(
+    builder: GraphBuilder,
+    total: Sum,
+    scale: float,
+    low: int,
+    high: int,
+    rounding: RoundingDef,
+    where: str,
 ) -> tuple[int, int] | None:
-    """The product by the narrowest multiplier that gives ONNX Runtime's results; None without one."""
+    """One term by the rounding's own product, or by a proven multiplier where it has no shift; None for the shift."""
+    if rounding.product is not None:
+        made: tuple[int, int] | None = registry().call(
+            rounding, "product", builder, total, scale, low, high, where
+        )
+        return made
+    if rounding.bias is not None:
+        return None
+    made = _by_staircase(builder, total, scale, low, high, codes_of_sums(rounding))
+    if made is None:
+        raise UnsupportedError(
+            f"no multiplier and shift gives the codes of rounding {rounding.name!r} for every sum",
+            where=where,
+            hint="choose another rounding, or give its RoundingDef `bias` or `product`",
+        )
+    return made
+
+
+def codes_of_sums(rounding: RoundingDef) -> Callable[[Array, Any], Array]:
+    """Codes of sums and a multiplier in numpy: `RoundingDef.sums`, or `numbers` of the products."""
+    if rounding.sums is not None:
+        return registry().factory(rounding, "sums")
+    numbers = registry().factory(rounding, "numbers")
+    return lambda sums, multiplier: np.asarray(numbers(sums.astype(np.float64) * np.float64(multiplier)))
+
+
+def float32_product(
+    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int, where: str
+) -> tuple[int, int] | None:
+    """ONNX Runtime's product in float32; where a shift gives the same, None."""
+    if _shift_amounts(total, scale) is not None:
+        return None
+    fitted = _by_staircase(builder, total, scale, low, high, rounded_product)
+    return fitted or by_float32_product(builder, total, scale, max(high, -low), where)
+
+
+def _by_staircase(
+    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int, codes: Callable[[Array, Any], Array]
+) -> tuple[int, int] | None:
+    """The product by the narrowest multiplier that gives known codes for every sum; None without one."""
     term = total.terms[0]
     added = compact(np.rint(total.offset / term.scale).astype(np.int64))
     least, most = term.low + int(added.min()), term.high + int(added.max())
     multiplier = compact(term.scale.astype(np.float32) / np.float32(scale))
-    found = fit_staircase(multiplier, least, most, low, high)
+    found = fit_staircase(multiplier, least, most, low, high, rounded=codes)
     if found is None:
         return None
     # The bias is multiplied here, not at run time.
@@ -122,40 +171,40 @@ def _by_staircase(
 
 
 def _by_shift(
-    builder: GraphBuilder, total: Sum, shifts: Array, scale: float, options: QuantizeOptions, where: str
+    builder: GraphBuilder, total: Sum, shifts: Array, scale: float, rounding: RoundingDef, where: str
 ) -> tuple[int, int]:
     term = total.terms[0]
     shifts = compact(shifts)
     added = np.rint(total.offset / term.scale).astype(np.int64)
-    half = np.where(shifts > 0, np.int64(1) << np.maximum(shifts - 1, 0), 0)
-    even = options.rounding != "half_up"
-    constant = added + half - (1 if even else 0) * (shifts > 0)
-    reach = term.reach + int(np.abs(constant).max()) + 1
+    reach = term.reach + int(np.abs(added + registry().call(rounding, "bias", shifts)).max()) + 1
     dtype = _accumulator(reach, where)
-    number = builder.cast(term.node, dtype)
-    if even:
-        number = _plus(builder, number, added, dtype)
-        lowest = builder.elementwise("SHR", number, builder.const(shifts, dtype), dtype=dtype)
-        lowest = builder.elementwise("AND", lowest, builder.const(np.minimum(shifts, 1), dtype), dtype=dtype)
-        number = builder.elementwise("ADD", number, lowest, dtype=dtype)
-        number = _plus(builder, number, constant - added, dtype)
-    else:
-        number = _plus(builder, number, constant, dtype)
-    if shifts.any():
-        number = builder.elementwise("SHR", number, builder.const(shifts, dtype), dtype=dtype)
+    number = _shifted(builder, builder.cast(term.node, dtype), added, shifts, rounding, dtype)
     return number, (reach >> int(shifts.min())) + 1
 
 
-def _by_doubling_product(builder: GraphBuilder, total: Sum, scale: float, where: str) -> tuple[int, int]:
+def _shifted(
+    builder: GraphBuilder, number: int, added: Array, shift: Array, rounding: RoundingDef, dtype: DType
+) -> int:
+    """``(number + added) / 2**shift``, rounded."""
+    if rounding.correction is not None and shift.any():
+        number = _plus(builder, number, added, dtype)
+        correction = registry().call(rounding, "correction", builder, number, shift, dtype)
+        number, added = builder.elementwise("ADD", number, correction, dtype=dtype), np.zeros((), np.int64)
+    number = _plus(builder, number, added + registry().call(rounding, "bias", shift), dtype)
+    if shift.any():
+        number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
+    return number
+
+
+def doubling_product(
+    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int, where: str
+) -> tuple[int, int]:
     """TensorFlow Lite's MultiplyByQuantizedMultiplier: a 31-bit multiplier, and two roundings.
 
     The doubling high product rounds halves up, the shift after it rounds them away from zero.
     """
     term = total.terms[0]
-    fraction, exponent = np.frexp(term.scale / scale)
-    factor = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
-    factor = np.where(exponent < -31, 0, factor << np.maximum(exponent, 0))
-    right = np.clip(-exponent, 0, 31).astype(np.int64)
+    factor, right = _doubling_multiplier(term.scale / scale)
     added = np.rint(total.offset / term.scale).astype(np.int64)
     reach = term.reach + int(np.abs(added).max())
     if reach * int(factor.max()) >= 1 << 62:
@@ -177,31 +226,46 @@ def _by_doubling_product(builder: GraphBuilder, total: Sum, scale: float, where:
     return number, int(reach * float((term.scale / scale).max())) + 2
 
 
+def _doubling_multiplier(ratio: Array) -> tuple[Array, Array]:
+    """Multiplier in units of 2**-31, and the shift to the right after the product."""
+    fraction, exponent = np.frexp(ratio)
+    factor = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
+    factor = np.where(exponent < -31, 0, factor << np.maximum(exponent, 0))
+    return factor, np.clip(-exponent, 0, 31).astype(np.int64)
+
+
+def doubling_codes(sums: Array, multiplier: Array) -> Array:
+    """`doubling_product` in numpy."""
+    factor, right = _doubling_multiplier(np.asarray(multiplier, np.float64))
+    number = (sums.astype(np.int64) * factor + (1 << 30)) >> 31
+    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+    return np.asarray((number + half - ((number < 0) & (right > 0))) >> right)
+
+
 def _by_multiplier(
     builder: GraphBuilder,
     total: Sum,
     scale: float,
     limit: int,
-    options: QuantizeOptions,
+    bits: int,
+    rounding: RoundingDef,
     where: str,
     as_float32: bool,
 ) -> tuple[int, int]:
     terms = [t for t in total.terms if t.reach and np.any(t.scale)] or list(total.terms[:1])
     ratios = [t.scale / scale for t in terms]
-    bits = options.multiplier_bits
     shift = max(_precision(t.reach, r, bits, as_float32) for t, r in zip(terms, ratios, strict=True))
     dropped = 0
     if bits < 24:
         shift, dropped = _narrow_sums(terms, ratios, total.offset / scale, limit, shift)
     factors = [compact(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
-    half = (1 << shift) >> 1
     # The bits that are dropped are half of their largest value on average.
     added = np.rint(total.offset / scale * 2.0**shift + sum(f * (1 - 2.0**-dropped) / 2 for f in factors))
     if float(np.abs(added).max()) >= 2.0**62:
         raise _too_wide(where)
-    even = options.rounding != "half_up" and shift > 0
-    constant = compact(added.astype(np.int64))
-    reach = int(np.abs(constant).max()) + half + 1
+    constant, amount = compact(added.astype(np.int64)), np.asarray(shift, np.int64)
+    reach = int(np.abs(constant).max()) + int(registry().call(rounding, "bias", amount)) + 1
+    reach += rounding.correction is not None and shift > 0
     reach += sum(
         ((t.reach >> dropped) + 1) * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True)
     )
@@ -218,13 +282,7 @@ def _by_multiplier(
         number = product if number is None else builder.elementwise("ADD", number, product, dtype=dtype)
     assert number is not None
     number = _plus(builder, number, constant, dtype)
-    if even:
-        lowest = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
-        lowest = builder.elementwise("AND", lowest, builder.const(1, dtype), dtype=dtype)
-        number = builder.elementwise("ADD", number, lowest, dtype=dtype)
-    number = _plus(builder, number, np.asarray(half - int(even)), dtype)
-    if shift:
-        number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
+    number = _shifted(builder, number, np.zeros((), np.int64), amount, rounding, dtype)
     return number, (reach >> shift) + 1
 
 

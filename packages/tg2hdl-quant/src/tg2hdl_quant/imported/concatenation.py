@@ -44,7 +44,7 @@ def _concatenation(graph: TensorGraph, node: TensorNode) -> tuple[list[TensorNod
     while graph.nodes[number].op in ("reshape", "permute"):
         moves.append(graph.nodes[number])
         number = graph.nodes[number].sources[0]
-    if node.arg.scale.size != 1 or node.arg.zero.size != 1 or node.arg.rounding != "half_even":
+    if node.arg.scale.size != 1 or node.arg.zero.size != 1 or not node.arg.is_plain:
         return [], []
     return moves[::-1], _parts(graph, number)
 

@@ -36,7 +36,7 @@ def _quantizing(graph: TensorGraph, readers: list[list[int]], number: int) -> in
                 continue
             if node.op != "quantize" or node.arg.scale.size != 1 or node.arg.zero.size != 1:
                 return None
-            if node.arg.rounding != "half_even":  # Hosts round half to even.
+            if not node.arg.is_plain:  # Hosts round half to even.
                 return None
             if found is not None and not _same(graph.nodes[found].arg, node.arg):
                 return None

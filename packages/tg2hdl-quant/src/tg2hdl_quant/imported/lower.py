@@ -179,7 +179,7 @@ class ImportLowering:
             total = self.sums.total(source)
         if total is None:
             return None
-        made_by = to_codes if quantizer.rounding == "half_even" else by_steps
+        made_by = to_codes if quantizer.is_plain else by_steps
         return made_by(self.builder, total, quantizer, low, high, name)
 
     def _gives(self, made: int, source: int, observed: ObservedCodes) -> bool:
@@ -238,7 +238,7 @@ class ImportLowering:
     def _in_floats(self, number: int) -> int:
         node = self.graph.nodes[number]
         name = node.label or node.op
-        if node.arg.rounding != "half_even":
+        if not node.arg.is_plain:
             name += f" (its codes are rounded by {node.arg.rounding.upper()})"
         made = self.floats.quantized(node.sources[0], node.arg, node.dtype, name)
         return self.builder.set_bounds(made, node.arg.low, node.arg.high)

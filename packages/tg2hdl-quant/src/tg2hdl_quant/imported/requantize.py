@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.plugins.descriptors import RoundingDef
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.import_report import Requantization
@@ -98,6 +100,12 @@ def by_steps(
     node = builder.plus(total.terms[0].node, added, f"layer {name}", narrowest=32)
     term = builder.value(node, compact(total.terms[0].scale))
 
+    rounding = registry().rounding(quantizer.rounding)
+    if rounding.product is not None and not quantizer.zero_first:
+        made = _by_product(builder, term, quantizer, rounding, low, high, name)
+        if made is not None:
+            return made
+
     def codes(sums: Array, scale: Array) -> Array:
         return quantizer.codes(sums.astype(np.float32) * np.asarray(scale, np.float32))
 
@@ -114,6 +122,28 @@ def by_steps(
     if builder.nodes[number].shape != total.shape:
         number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
     return builder.set_bounds(number, low, high), Requantization(name, "multiplier", bits)
+
+
+def _by_product(
+    builder: IntegerBuilder,
+    term: Value,
+    quantizer: Quantizer,
+    rounding: RoundingDef,
+    low: int,
+    high: int,
+    name: str,
+) -> tuple[int, Requantization] | None:
+    """Codes by the product of a rounding; None where it leaves them to a shift."""
+    scale, zero, where = float(quantizer.scale.reshape(())), int(quantizer.zero.reshape(())), f"layer {name}"
+    total = Sum((term,), np.zeros(()), builder.nodes[term.node].shape)
+    made = registry().call(rounding, "product", builder, total, scale, low - zero, high - zero, where)
+    if made is None:
+        return None
+    number = clip_to(builder, made[0], low - zero, high - zero, made[1])
+    number = builder.set_bounds(number, low - zero, high - zero)
+    number = builder.cast(builder.plus(number, np.array(zero), where), _type(low, high))
+    how = Requantization(name, "multiplier" if rounding.is_proven else "approximate", 31)
+    return builder.set_bounds(number, low, high), how
 
 
 def by_codes(

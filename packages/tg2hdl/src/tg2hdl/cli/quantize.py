@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from tg2hdl.cli.common import ModelCommand, load_file, stage
+from tg2hdl.cli.families import completes
 from tg2hdl.cli.inputs import in_order, read_arrays, read_file
 from tg2hdl.cli.output import consoles, with_json, write_json
 from tg2hdl.model_file import ModelFile
@@ -21,7 +22,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.plugins.descriptors import FrontEndDef
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS, ROUNDINGS
+from tg2hdl_quant.graph import ACTIVATIONS, REQUANTIZATIONS
 
 __all__ = ["quantize_command"]
 
@@ -72,7 +73,12 @@ Examples:
     type=click.Choice(REQUANTIZATIONS),
     help="Scales that are powers of two, or any.  [default: shift; multiplier below 6 bits]",
 )
-@click.option("--rounding", type=click.Choice(ROUNDINGS), help="[default: half_up]")
+@click.option(
+    "--rounding",
+    metavar="NAME",
+    shell_complete=completes("tg2hdl_roundings"),
+    help="How sums become codes; `tg2hdl plugins list --kind rounding` shows all.  [default: half_up]",
+)
 @click.option(
     "--weight-rounding", default="nearest", show_default=True, help="Method that chooses codes of weights."
 )
@@ -107,8 +113,8 @@ def quantize_command(
     """Quantize a float model to integers, calibrated on samples.
 
     FILE is a Python or an ONNX file or one that a plugin reads, as for `compile`. Prints what each layer and the whole
-    cost, and writes a model that `tg2hdl compile` and `tg2hdl simulate` take: .npz, or from an ONNX file .onnx, with which ONNX Runtime gives
-    the same results.
+    cost, and writes a model that `tg2hdl compile` and `tg2hdl simulate` take: .npz, or from an ONNX file .onnx, with
+    which ONNX Runtime gives the same results.
     """
     console, progress = consoles(json_file)
     options["layers"] = dict(_layer_width(text) for text in layer_bits)

@@ -14,24 +14,26 @@ from tinygrad.dtype import dtypes
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, divide, scalar
 from tg2hdl_backend.tinygrad_adapter.quantizers import declare_codes, declare_values
-from tg2hdl_ir.tensors import ROUNDINGS, Quantizer
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.tensors import Quantizer
 
 __all__ = ["bipolar_quant", "fold_quant", "quant", "trunc", "trunc_2"]
 
 _WIDEST = 16
 """Most bits of codes that are integers in hardware; wider ones stay float numbers."""
 
-_ROUNDINGS: dict[str, Callable[[Tensor], Tensor]] = {
-    "ROUND": lambda x: x.round(),
-    "HALF_EVEN": lambda x: x.round(),
-    "FLOOR": lambda x: x.floor(),
-    "CEIL": lambda x: x.ceil(),
-    "ROUND_TO_ZERO": lambda x: x.trunc(),
-    "DOWN": lambda x: x.trunc(),
-    "UP": lambda x: _signed(x, x.abs().ceil()),
-    "HALF_UP": lambda x: _signed(x, (x.abs() + 0.5).floor()),
-    "HALF_DOWN": lambda x: _signed(x, (x.abs() - 0.5).ceil()),
+_ROUNDINGS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "ROUND": ("half_even", lambda x: x.round()),
+    "HALF_EVEN": ("half_even", lambda x: x.round()),
+    "FLOOR": ("floor", lambda x: x.floor()),
+    "CEIL": ("ceil", lambda x: x.ceil()),
+    "ROUND_TO_ZERO": ("down", lambda x: x.trunc()),
+    "DOWN": ("down", lambda x: x.trunc()),
+    "UP": ("up", lambda x: _signed(x, x.abs().ceil())),
+    "HALF_UP": ("half_away", lambda x: _signed(x, (x.abs() + 0.5).floor())),
+    "HALF_DOWN": ("half_down", lambda x: _signed(x, (x.abs() - 0.5).ceil())),
 }
+"""Name of the registered rounding, and the same of Tensors, by QONNX's name."""
 
 _SHIFTS: dict[str, Callable[[Tensor, int], Tensor]] = {
     "ROUND": lambda x, bits: (
@@ -67,11 +69,6 @@ def _rounding(node: OnnxNode, default: str) -> str:
     return mode
 
 
-def _name(mode: str) -> str:
-    """The name of a rounding mode in `ROUNDINGS`."""
-    return {"ROUND": "even", "HALF_EVEN": "even", "ROUND_TO_ZERO": "down"}.get(mode, mode.lower())
-
-
 def _whole(node: OnnxNode, bits: Any) -> int:
     """A number of bits."""
     found = float(np.asarray(bits).reshape(-1)[0]) if np.size(bits) == 1 else 0.0
@@ -105,17 +102,17 @@ def quant(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, bits: An
         low, high, mode = -1, 1, ""  # As qonnx, only the sign counts: there is no zero.
         rounded = _sign(steps)
     else:
-        rounded = _ROUNDINGS[mode](steps.clamp(low, high))
+        rounded = _ROUNDINGS[mode][1](steps.clamp(low, high))
     if width > _WIDEST:
         node.stays_float(f"codes of {width} bits")
         return _values(node, rounded, zero, factor, None)
     codes = rounded.cast(_type(low, high))
     quantizer = _known(node, node.known(1), node.known(2), low, high)
     if quantizer is not None and mode in _ROUNDINGS:
+        named = _ROUNDINGS[mode][0]
         # A zero point that is not zero is added before the rounding: ties of odd ones go the other way.
-        named = _name(mode)
-        named = "half_even" if named == "even" and not np.any(quantizer.zero) else named
-        declare_codes(codes, x, replace(quantizer, rounding=named), node.name)
+        first = named != "half_even" or bool(np.any(quantizer.zero))
+        declare_codes(codes, x, replace(quantizer, rounding=named, zero_first=first), node.name)
     return _values(node, codes, zero, factor, quantizer)
 
 
@@ -131,7 +128,8 @@ def fold_quant(node: OnnxNode, inputs: Sequence[Any]) -> npt.NDArray[Any]:
         codes = np.where(steps >= 0, np.float32(1), np.float32(-1))
     else:
         low, high = _limits(node, width)
-        codes = ROUNDINGS[_name(mode)](np.clip(steps, np.float32(low), np.float32(high)))
+        rounded = registry().factory(registry().rounding(_ROUNDINGS[mode][0]), "numbers")
+        codes = rounded(np.clip(steps, np.float32(low), np.float32(high)))
     return np.asarray((codes - zero) * scale, np.float32)
 
 

@@ -12,6 +12,7 @@ from tg2hdl_ir.plugins.descriptors.compute import (
     OpLowering,
     PassDef,
     QuantizerDef,
+    RoundingDef,
 )
 from tg2hdl_ir.plugins.descriptors.design import HostPortDef, MemoryKindDef, MemoryPortDef, SequencerDef
 from tg2hdl_ir.plugins.descriptors.factory import Factory, resolve
@@ -37,6 +38,7 @@ __all__ = [
     "PassDef",
     "QuantizerDef",
     "ReportSection",
+    "RoundingDef",
     "SequencerDef",
     "SimulatorDef",
     "TargetDef",

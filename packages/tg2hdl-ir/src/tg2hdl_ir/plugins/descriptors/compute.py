@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors.factory import Factory
 
-__all__ = ["Area", "ArithmeticUnit", "OnnxOperatorDef", "OpDef", "OpLowering", "PassDef", "QuantizerDef"]
+__all__ = [
+    "Area",
+    "ArithmeticUnit",
+    "OnnxOperatorDef",
+    "OpDef",
+    "OpLowering",
+    "PassDef",
+    "QuantizerDef",
+    "RoundingDef",
+]
 
 
 @dataclass(frozen=True)
@@ -211,3 +220,48 @@ class QuantizerDef:
     calibrate: Factory | None = None
     round_weights: Factory | None = None
     equalize: Factory | None = None
+
+
+@dataclass(frozen=True)
+class RoundingDef:
+    """How numbers become whole numbers, and scaled sums codes.
+
+    Sums become codes by an integer form: a right shift, `product`, or else the narrowest multiplier and shift that
+    are proven to give the codes of `sums` for every sum; where there is none the model is refused.
+
+    Parameters
+    ----------
+    numbers : Factory
+        ``(ndarray of float) -> ndarray``: whole numbers in numpy, elementwise, never falling; 0 of 0.
+    bias : Factory, optional
+        ``(shift: ndarray of int64) -> ndarray``: ``(x + bias) >> shift`` is ``x / 2**shift``, rounded; 0 of 0.  Without
+        it sums of several terms are rounded half to even.
+    correction : Factory, optional
+        ``(builder: tg2hdl_ir.tensors.GraphBuilder, node, shift, dtype) -> node``: -1, 0 or 1, added to the bias where
+        it depends on x; 0 for a shift by 0.
+    sums : Factory, optional
+        ``(sums: ndarray of int64, multiplier: float) -> ndarray``: codes of sums in numpy, where they are not `numbers`
+        of ``sums * multiplier`` in float64.
+    product : Factory, optional
+        ``(builder, total, scale, low, high, where) -> (node, reach) or None``: `sums` in integer operations, for a
+        `tg2hdl_quant.graph.values.Sum` of one term; the result is clipped to [low, high] afterwards, where its largest
+        magnitude `reach` asks for it.  None leaves it to the shift.
+    floats : Factory, optional
+        ``(builder, node) -> node``: `numbers` in float32 operations, for codes of tensors that stay in float.
+    any_scale : bool
+        Whether scales are no powers of two unless the user asks for them.
+    is_proven : bool
+        Whether the integer form gives `sums` for every sum; otherwise, as where the multiplier of a shift is rounded to
+        `multiplier_bits`, a code next to a tie may be one off.
+    """
+
+    name: str
+    description: str
+    numbers: Factory
+    bias: Factory | None = None
+    correction: Factory | None = None
+    sums: Factory | None = None
+    product: Factory | None = None
+    floats: Factory | None = None
+    any_scale: bool = False
+    is_proven: bool = False

@@ -5,6 +5,7 @@ __all__ = ["QuadraticTable", "fit"]
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from .functions import PRECISION
 
@@ -61,7 +62,7 @@ class QuadraticTable:
         """Bits dropped from ``c1 u``."""
         return self.delta + self.slope - self.fraction
 
-    @property
+    @cached_property
     def value_bits(self) -> int:
         """Bits of a result, and of intermediate sums."""
         last = (1 << self.delta) - 1

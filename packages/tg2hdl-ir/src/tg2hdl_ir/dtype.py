@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tg2hdl_ir.errors import UnsupportedError
@@ -101,6 +101,10 @@ class DType:
         UnsupportedError
             For a float format that neither numpy nor ml_dtypes knows, or an integer above 64 bits.
         """
+        return self._storage
+
+    @cached_property
+    def _storage(self) -> np.dtype[Any]:
         import numpy as np
 
         known = _numpy_types()

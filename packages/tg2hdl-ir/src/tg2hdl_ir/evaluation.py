@@ -44,7 +44,8 @@ Evaluate = Callable[[tuple[Array, ...], Types, DType], Array]
 def wrap(array: Array, dtype: DType) -> Array:
     """Reduce an integer array in its storage type modulo 2^bit_width into the range of `dtype`."""
     storage = dtype.numpy()
-    array = array.astype(storage, copy=False)
+    if array.dtype != storage:
+        array = array.astype(storage)
     spare = storage.itemsize * 8 - dtype.bit_width
     if spare == 0 or dtype.is_bool:
         return array

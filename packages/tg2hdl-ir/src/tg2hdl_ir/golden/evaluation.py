@@ -20,8 +20,6 @@ from tg2hdl_ir.golden.registers import RegisterFile
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
-    IRConst,
-    IROp,
     IRRegLoad,
     IRRegStore,
     IRStatement,
@@ -61,18 +59,28 @@ class Evaluation:
         self.registers = RegisterFile(plan.kernel, plan.dynamic)
         self.dimensions: list[Dimension] = []
         self.shape: tuple[int, ...] = ()
-        self.frames: list[dict[IRValue, Array]] = [{}]
+        self.frames: list[dict[IRValue, Array]] = [dict(plan.constants)]
+        self.chosen: Mapping[int, Array] = {}
 
     # What a subclass may watch
 
     def tick(self) -> None:
-        """Called before each statement, and before each step of a recurrence."""
+        """Called before each statement."""
+
+    def tick_step(self) -> None:
+        """Called before each step of a recurrence."""
 
     def write(self, buffer: int, address: Array, value: Array) -> None:
         """Write elements of a buffer."""
         self.buffers[buffer][address] = value
 
     # Iterations
+
+    def counts(self, loop: LoopIR) -> Array:
+        """Values of the counter of a loop, in order: all, or those that were chosen."""
+        assert loop.counter is not None, "the root is not run as a loop"
+        found = self.chosen.get(loop.counter.axis)
+        return np.arange(self.plan.dependence.bound(loop)) if found is None else found
 
     def room(self) -> int:
         """Number of iterations that may run at once inside the present ones."""
@@ -105,33 +113,23 @@ class Evaluation:
         found = frames[home[value]].get(value)
         if found is not None:
             return found
-        stack = [value]
-        while stack:
-            node = stack[-1]
-            frame = frames[home[node]]
-            if node in frame:
-                stack.pop()
-                continue
-            if isinstance(node, IROp):
-                pending = [s for s in node.srcs if s not in frames[home[s]]]
-                if pending:
-                    stack.extend(pending)
-                    continue
-            frame[node] = self._compute(node)
-            stack.pop()
-        return frames[home[value]][value]
+        for op, place, function, types, sources in self.plan.order(value):
+            frame = frames[place]
+            if op not in frame:
+                try:
+                    operands = tuple([frames[at][source] for source, at in sources])
+                except KeyError:
+                    operands = tuple([self._leaf(source) for source in op.srcs])
+                frame[op] = np.asarray(function(operands, types, op.dtype))
+        return self._leaf(value)
 
-    def _compute(self, node: IRValue) -> Array:
-        match node:
-            case IROp():
-                frames, home = self.frames, self.plan.home
-                operands = tuple(frames[home[s]][s] for s in node.srcs)
-                result = self.plan.function(node)(operands, tuple(s.dtype for s in node.srcs), node.dtype)
-                return np.asarray(result)
-            case IRConst():
-                return constant(node)
-            case IRVariable():
-                return np.array(self.variables[node.name], dtype=node.dtype.numpy())
+    def _leaf(self, node: IRValue) -> Array:
+        found = self.frames[self.plan.home[node]].get(node)
+        if found is not None:
+            return found
+        if isinstance(node, IRVariable):
+            self.frames[0][node] = found = np.array(self.variables[node.name], dtype=node.dtype.numpy())
+            return found
         raise IRVerificationError(
             f"{type(node).__name__} is used outside the loop in which it executes",
             where=f"kernel {self.plan.kernel.name}",
@@ -157,12 +155,12 @@ class Evaluation:
         address = self.value(load.addr)
         inside = _inside(address, buffer.size)
         if load.gate is None and inside is None:
-            return np.asarray(buffer[address])
+            return np.asarray(buffer.take(address))
         # Outside of its buffer an access is what it is with a closed gate.
         gate = _both(inside, None if load.gate is None else self.value(load.gate))
         address = np.where(gate, address, address.dtype.type(0))
         alternative = np.zeros((), buffer.dtype) if load.alt is None else self.value(load.alt)
-        return np.where(gate, buffer[address], alternative)
+        return np.where(gate, buffer.take(address), alternative)
 
     def _load_register(self, load: IRRegLoad) -> Array:
         if load.reg not in self.plan.dynamic:
@@ -227,9 +225,3 @@ def _both(first: Array | None, second: Array | None) -> Array:
         assert found is not None, "one of them is given"
         return found
     return np.asarray(first & second)
-
-
-def constant(node: IRConst) -> Array:
-    """Literal as an array without dimensions."""
-    bits = np.array(node.dtype.const_to_bits(node.value), dtype=np.uint64)
-    return np.asarray(node.dtype.bits_to_array(bits))

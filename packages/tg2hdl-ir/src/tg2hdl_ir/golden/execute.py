@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tg2hdl_ir.golden.evaluation import Evaluation
+from tg2hdl_ir.golden.evaluation import Array, Evaluation
 from tg2hdl_ir.golden.recurrence import Recurrence, find_recurrence
 from tg2hdl_ir.nodes import IRItem, LoopIR
 
@@ -29,11 +29,11 @@ class Interpreter(Evaluation):
 
     def loop(self, loop: LoopIR) -> None:
         """Execute all iterations of a loop."""
-        bound = self.plan.dependence.bound(loop)
-        if bound == 0:
+        counts = self.counts(loop)
+        if not len(counts):
             return
         if self.plan.dependence.parallel(loop):
-            self._at_once(loop, bound)
+            self._at_once(loop, counts)
             return
         if loop not in self.plan.recurrences:
             self.plan.recurrences[loop] = find_recurrence(self.plan, loop)
@@ -41,23 +41,22 @@ class Interpreter(Evaluation):
         if recurrence is not None:
             recurrence.run(self)
         else:
-            self._in_order(loop, bound)
+            self._in_order(loop, counts)
 
-    def _at_once(self, loop: LoopIR, bound: int) -> None:
+    def _at_once(self, loop: LoopIR, counts: Array) -> None:
         assert loop.counter is not None, "the root is not run as a loop"
-        chunk = max(1, min(bound, self.room() // self.plan.width[loop]))
-        for start in range(0, bound, chunk):
-            stop = min(bound, start + chunk)
-            self.enter((loop,), stop - start)
-            self.frames[-1][loop.counter] = self.axis(np.arange(start, stop), loop.counter.dtype)
+        chunk = max(1, min(len(counts), self.room() // self.plan.width[loop]))
+        for start in range(0, len(counts), chunk):
+            some = counts[start : start + chunk]
+            self.enter((loop,), len(some))
+            self.frames[-1][loop.counter] = self.axis(some, loop.counter.dtype)
             self.items(loop.items)
             self.leave()
 
-    def _in_order(self, loop: LoopIR, bound: int) -> None:
+    def _in_order(self, loop: LoopIR, counts: Array) -> None:
         assert loop.counter is not None, "the root is not run as a loop"
-        counts = np.arange(bound, dtype=loop.counter.dtype.numpy())
         self.frames.append({})
-        for n in range(bound):
-            self.frames[-1] = {loop.counter: counts[n]}
+        for count in counts.astype(loop.counter.dtype.numpy()):
+            self.frames[-1] = {loop.counter: count}
             self.items(loop.items)
         self.frames.pop()

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from tg2hdl_ir.golden.plan import Plan
 from tg2hdl_ir.nodes import BufferMeta, IRBufStore, IRConst, IROp, IRValue, IRVariable, KernelIR
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["TooMuchWork", "Trace", "evaluate", "evaluate_within", "scalar"]
+__all__ = ["TooMuchWork", "Trace", "evaluate", "evaluate_within", "parallel_axes", "scalar"]
 
 Array = npt.NDArray[Any]
 
@@ -70,18 +70,33 @@ ELEMENTS_OF_A_STEP = 2000
 """Elements that take as long as the step that computes them."""
 
 
+STEP = 0.3
+"""Time of a step of a recurrence, as a part of that of a statement."""
+
+
 class _Traced(Interpreter):
     """An execution that takes limited work and knows the elements that it has written."""
 
     def __init__(
-        self, plan: Plan, buffers: dict[int, Array], variables: Mapping[str, int], work: float
+        self,
+        plan: Plan,
+        buffers: dict[int, Array],
+        variables: Mapping[str, int],
+        work: float,
+        iterations: Mapping[int, Array],
     ) -> None:
         super().__init__(plan, buffers, variables)
         self.left = work
+        self.chosen = iterations
         self.written: dict[int, Array] = {}
 
     def tick(self) -> None:
         self.left -= 1 + math.prod(self.shape) / ELEMENTS_OF_A_STEP
+        if self.left < 0:
+            raise TooMuchWork
+
+    def tick_step(self) -> None:
+        self.left -= STEP
         if self.left < 0:
             raise TooMuchWork
 
@@ -119,18 +134,38 @@ def evaluate_within(
     *,
     target: str = "generic",
     units: Mapping[str, str | Sequence[str]] | None = None,
+    iterations: Mapping[int, Array] | None = None,
 ) -> Trace:
     """Evaluate a kernel with limited work, the same on every machine; the other parameters are those of `evaluate`.
+
+    Parameters
+    ----------
+    iterations : mapping of int to ndarray, optional
+        Values of the counters of some axes, in increasing order: the loops run these iterations only.
 
     Raises
     ------
     TooMuchWork
         When it takes more.
     """
-    traced = partial(_Traced, work=work)
+    traced = partial(_Traced, work=work, iterations=iterations or {})
     results, machine = _evaluated(traced, kernel, buffers, variables, target, units)
     nowhere = {idx: np.zeros(array.size, np.bool_) for idx, array in results.items()}
     return Trace(results, nowhere | machine.written, work - machine.left)
+
+
+def parallel_axes(
+    kernel: KernelIR,
+    variables: Mapping[str, int],
+    *,
+    target: str = "generic",
+    units: Mapping[str, str | Sequence[str]] | None = None,
+) -> set[int]:
+    """Axes of the loops whose iterations surely do not depend on each other; parameters as of `evaluate`."""
+    plan = _plan(kernel, _variables(kernel, variables), target, units)
+    loops = [loop for loop in plan.kernel.loop_tree.walk() if loop.counter is not None]
+    carried = {loop.counter.axis for loop in loops if not plan.dependence.parallel(loop) and loop.counter}
+    return {loop.counter.axis for loop in loops if loop.counter is not None} - carried
 
 
 _Machine = TypeVar("_Machine", bound=Interpreter)
@@ -170,6 +205,7 @@ def _plan(
                 if loop.counter is not None
             }
 
+            @cache
             def select(op: str, operands: tuple[DType, ...], result: DType) -> Any:
                 return known.evaluation(op, operands, result, target=target, explicit=units)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from tg2hdl_ir.analysis.axes import is_injective
 from tg2hdl_ir.analysis.dependence import Dependence
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import IRVerificationError
 from tg2hdl_ir.golden.interchange import interchanged
 from tg2hdl_ir.nodes import (
@@ -26,12 +30,23 @@ from tg2hdl_ir.nodes import (
     operands,
 )
 
-__all__ = ["Plan", "Selector"]
+__all__ = ["Plan", "Selector", "Step", "ops_first"]
 
+Array = npt.NDArray[Any]
 Selector: TypeAlias = Callable[..., Callable[..., Any]]
 
 _POINTS = 1 << 24
 _MOST, _LEAST = 1 << 18, 1 << 12
+
+
+class Step(NamedTuple):
+    """An op with its golden evaluation and the frames of its result and of its operands."""
+
+    op: IROp
+    home: int
+    function: Callable[..., Any]
+    types: tuple[DType, ...]
+    sources: tuple[tuple[IRValue, int], ...]
 
 
 @dataclass
@@ -42,6 +57,10 @@ class Plan:
     ----------
     home : mapping of value to int
         Frame that holds a value: that of the innermost loop that it depends on, 1 for an outermost one; 0 outside.
+    constants : mapping of value to ndarray
+        Literals.
+    orders : mapping of value to tuple of steps
+        Ops that a value is made of, operands first.
     width : mapping of loop to int
         Iterations that run at once inside one iteration of a loop.
     limit : int
@@ -52,10 +71,11 @@ class Plan:
     dependence: Dependence
     select: Selector
     home: dict[IRValue, int] = field(default_factory=dict)
+    constants: dict[IRValue, Array] = field(default_factory=dict)
+    orders: dict[IRValue, tuple[Step, ...]] = field(default_factory=dict)
     width: dict[LoopIR, int] = field(default_factory=dict)
     unique: set[IRBufStore] = field(default_factory=set)
     dynamic: frozenset[int] = frozenset()
-    functions: dict[IROp, Callable[..., Any]] = field(default_factory=dict)
     limit: int = _MOST
     recurrences: dict[LoopIR, Any] = field(default_factory=dict)
 
@@ -77,11 +97,19 @@ class Plan:
         plan.limit = max(_LEAST, min(_MOST, _POINTS // max(1, len(plan.home))))
         return plan
 
-    def function(self, op: IROp) -> Callable[..., Any]:
+    def step(self, op: IROp) -> Step:
         """Golden evaluation of an op."""
-        if op not in self.functions:
-            self.functions[op] = self.select(op.op, tuple(s.dtype for s in op.srcs), op.dtype)
-        return self.functions[op]
+        types = tuple(s.dtype for s in op.srcs)
+        sources = tuple((s, self.home[s]) for s in op.srcs)
+        return Step(op, self.home[op], self.select(op.op, types, op.dtype), types, sources)
+
+    def order(self, value: IRValue) -> tuple[Step, ...]:
+        """Ops that a value is made of, up to what statements load, operands first."""
+        found = self.orders.get(value)
+        if found is None:
+            ops = (node for node in ops_first([value]) if isinstance(node, IROp))
+            found = self.orders[value] = tuple(map(self.step, ops))
+        return found
 
     def _place(self, loop: LoopIR, depth: int) -> None:
         if loop.counter is not None:
@@ -111,6 +139,8 @@ class Plan:
                     self.home[node] = max((self.home[s] for s in node.srcs), default=0)
                 case IRConst() | IRVariable():
                     self.home[node] = 0
+                    if isinstance(node, IRConst):
+                        self.constants[node] = constant(node)
                 case _:
                     raise IRVerificationError(
                         f"{type(node).__name__} is used before the loop in which it executes",
@@ -138,3 +168,25 @@ class Plan:
             present = {s for s, _ in form.terms if isinstance(s, IRCounter)}
             if all(one.counter in present for one in access.loops if one.counter is not None):
                 self.unique.add(store)
+
+
+def constant(node: IRConst) -> Array:
+    """Literal as an array without dimensions."""
+    bits = np.array(node.dtype.const_to_bits(node.value), dtype=np.uint64)
+    return np.asarray(node.dtype.bits_to_array(bits))
+
+
+def ops_first(roots: Sequence[IRValue]) -> Iterator[IRValue]:
+    """Values below some others, operands first; what a load reads is not below an op of it."""
+    seen: set[IRValue] = set()
+    for root in roots:
+        stack: list[tuple[IRValue, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                yield node
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                if isinstance(node, IROp):
+                    stack.extend((s, False) for s in reversed(node.srcs))

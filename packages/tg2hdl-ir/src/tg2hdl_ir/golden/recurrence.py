@@ -68,7 +68,7 @@ class Recurrence:
 
     def run(self, evaluation: Evaluation) -> None:
         """Execute all iterations of the nest."""
-        bounds = tuple(evaluation.plan.dependence.bound(loop) for loop in self.nest)
+        bounds = tuple(len(evaluation.counts(loop)) for loop in self.nest)
         total = int(np.prod(bounds))
         chunk = max(1, min(total, evaluation.room()))
         for start in range(0, total, chunk):
@@ -76,9 +76,10 @@ class Recurrence:
 
     def _chunk(self, evaluation: Evaluation, bounds: tuple[int, ...], start: int, stop: int) -> None:
         evaluation.enter(self.nest, stop - start)
-        counts = np.unravel_index(np.arange(start, stop), bounds)
-        for loop, values in zip(self.nest, counts, strict=True):
+        numbers = np.unravel_index(np.arange(start, stop), bounds)
+        for loop, places in zip(self.nest, numbers, strict=True):
             assert loop.counter is not None, "the root is not part of a nest"
+            values = evaluation.counts(loop)[places]
             evaluation.frames[-1][loop.counter] = evaluation.axis(values, loop.counter.dtype)
         for statement in self.early:
             evaluation.statement(statement)
@@ -113,6 +114,7 @@ class Recurrence:
         recorded = [s for s in self.core if isinstance(s, IRRegLoad) and self.late]
         record: dict[IRValue, Array] = {s: np.empty((size, *shape), s.dtype.numpy()) for s in recorded}
         for n in range(size):
+            evaluation.tick_step()
             for value, array in stepped:
                 values[value] = array[n]
             for statement, key, ops in work:
@@ -144,7 +146,8 @@ class Recurrence:
                 needed = [v for v in (statement.value, statement.gate) if isinstance(v, IROp)]
                 while not done.issuperset(needed):
                     op = next(pending)
-                    ops.append((op, evaluation.plan.function(op), tuple(s.dtype for s in op.srcs)))
+                    step = evaluation.plan.step(op)
+                    ops.append((op, step.function, step.types))
                     done.add(op)
             work.append((statement, element(statement), ops))
         return work

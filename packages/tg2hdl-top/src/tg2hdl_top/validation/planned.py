@@ -16,7 +16,7 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule, WrongResult, difference
-from tg2hdl_top.validation.slices import sliced, stores_of
+from tg2hdl_top.validation.slices import few_iterations, iterations_at, places_kernel
 from tg2hdl_top.validation.states import State, rule_for
 
 __all__ = ["PlannedKernels", "named_slots"]
@@ -27,8 +27,8 @@ WORK = 12.0
 LEAST_WORK = 1_000.0
 """Steps for any design."""
 
-WHOLE = 0.25
-"""Share of the work in which a whole kernel must be evaluated, before a few iterations of it are."""
+EXECUTIONS = 4_000
+"""Executions of a statement in the evaluation of a planned kernel: above, a few iterations of it are evaluated."""
 
 FULL_WORK = 50_000.0
 """Steps in which a whole kernel must be evaluated, where there is no limit for a few iterations."""
@@ -60,6 +60,7 @@ class PlannedKernels:
         self.found: dict[Pair, str] = {}
         self.needed: dict[Pair, float] = {}
         self.runs: Counter[Pair] = Counter()
+        self.results: dict[KernelIR, dict[int, Array]] = {}
 
     def how(self) -> list[str]:
         """How each pair was compared: ``whole``, ``sliced``, or not (empty)."""
@@ -67,7 +68,7 @@ class PlannedKernels:
         return [self.found.get(pair, "whole" if pair[0] is pair[1] else "") for pair in dict.fromkeys(pairs)]
 
     def compare(self, label: str, number: int, run: CallRun) -> None:
-        """Compare the kernel of a call.
+        """Compare the kernel of a call that was evaluated.
 
         Raises
         ------
@@ -75,15 +76,7 @@ class PlannedKernels:
             Where its results differ.
         """
         source, plan = self.design.sources[number], self.design.kernels[number]
-        pair = source, plan.kernel
-        if source is plan.kernel:
-            return
-        self.runs[pair] += 1
-        if self.runs[pair] > FEW and not self.is_full:
-            return
-        if pair not in self.needed:
-            self.left += WORK * len(plan.nodes)
-        elif self.needed[pair] > (math.inf if self.is_full else self.left):
+        if source is plan.kernel or not self._is_wanted(number):
             return
         state, rule, expected = (
             State(label, run.before, run.variables),
@@ -94,8 +87,87 @@ class PlannedKernels:
             state = state.with_whole_numbers()
             expected = state.run(source, self.options).results
         before = self.left
-        how = self._compared(state, *pair, expected, rule)
-        self.needed[pair] = before - self.left if how else math.inf
+        how = self._compared(state, source, plan.kernel, expected, rule)
+        self._note(number, how, before - self.left)
+
+    def sample(self, state: State, number: int, first: KernelIR, given: State) -> dict[int, Array]:
+        """Compare some elements that the kernel of a call writes with those of the one that it was made of.
+
+        Parameters
+        ----------
+        state : State
+            What the planned kernel is given.
+        first : KernelIR
+            The one that it was made of.
+        given : State
+            What that one is given.
+
+        Returns
+        -------
+        dict of int to ndarray
+            Results of `first` by slot: the elements that were not evaluated have values of others.
+
+        Raises
+        ------
+        WrongResult
+            Where results differ.
+        """
+        planned, made, how = self.design.kernels[number].kernel, None, ""
+        is_wanted = self._is_wanted(number)
+        if not is_wanted and first in self.results:
+            return self.results[first]
+        rule, before = rule_for(self.options, first), self.left
+        if rule is not Rule.BITS:
+            state, given = state.with_whole_numbers(), given.with_whole_numbers()
+        few = some = few_iterations(planned, EXECUTIONS)
+        if is_wanted:
+            made = self._within(self.left, state, planned, few)
+        if made is None:
+            some = few_iterations(first, EXECUTIONS)
+        elif few:
+            some = iterations_at(first, made.written)
+        if not given.separate(first, self.options, some):
+            some = {}
+        expected = given.run(first, self.options, iterations=some)
+        if made is not None:
+            how = "sliced" if few else "whole"
+            places = {slot: wrote & made.written.get(slot, False) for slot, wrote in expected.written.items()}
+            found = _first(first, expected.results, made.results, rule, places if few or some else None)
+            if found is not None or (few and self._same_places(state, first, planned) is False):
+                # Iterations that read what others wrote are not separate: only whole kernels tell.
+                whole = given.run(first, self.options).results
+                found = _first(first, whole, state.run(planned, self.options).results, rule)
+            if found is not None:
+                what = f"kernel {first.name} as planned, {found}"
+                raise WrongResult(what, state.inputs, (first,), (planned,), named_slots(state.contents))
+            if not all(wrote.any() for wrote in places.values()):
+                how = ""
+        if is_wanted:
+            self._note(number, how, before - self.left)
+        self.results[first] = {
+            slot: _filled(array, expected.written[slot]) if some else array
+            for slot, array in expected.results.items()
+        }
+        return self.results[first]
+
+    def _pair(self, number: int) -> Pair:
+        return self.design.sources[number], self.design.kernels[number].kernel
+
+    def _is_wanted(self, number: int) -> bool:
+        """Whether the kernel of a call is to be compared once more."""
+        pair = self._pair(number)
+        self.runs[pair] += 1
+        if self.runs[pair] > FEW and not self.is_full:
+            return False
+        if pair not in self.needed:
+            self.left += WORK * len(self.design.kernels[number].nodes)
+            return True
+        return self.needed[pair] <= (math.inf if self.is_full else self.left)
+
+    def _note(self, number: int, how: str, work: float) -> None:
+        """Note how the kernel of a call was compared, and the work that took."""
+        pair = self._pair(number)
+        self.needed[pair] = work if how else math.inf
         if how and self.found.get(pair) != "whole":
             self.found[pair] = how
 
@@ -108,13 +180,13 @@ class PlannedKernels:
         rule: Rule,
     ) -> str:
         """How a kernel was compared; empty where that takes too long."""
-        few = sliced(planned)
-        limit = MOST_WORK if few is None else FULL_WORK
-        if not self.is_full:
-            limit = self.left * (1 if few is None else WHOLE)
-        how, trace = "whole", self._within(limit, state, planned)
-        if trace is None and few is not None:
-            how, trace = "sliced", self._within(MOST_WORK if self.is_full else self.left, state, few)
+        few = few_iterations(planned, EXECUTIONS)
+        trace, how = None, "sliced" if few else "whole"
+        if self.is_full and few:
+            trace = self._within(FULL_WORK, state, planned)
+            how = "sliced" if trace is None else "whole"
+        if trace is None:
+            trace = self._within(MOST_WORK if self.is_full else self.left, state, planned, few)
         if trace is None:
             return ""
         places = None if how == "whole" else trace.written
@@ -134,16 +206,18 @@ class PlannedKernels:
     def _same_places(self, state: State, source: KernelIR, planned: KernelIR) -> bool | None:
         """Whether two kernels write the same elements; None where that takes too long to know."""
         limit = MOST_WORK if self.is_full else self.left
-        stores = [stores_of(kernel) for kernel in (source, planned)]
-        one, two = (None if k is None else self._within(limit, state, k) for k in stores)
+        found = [places_kernel(kernel) for kernel in (source, planned)]
+        one, two = (None if made is None else self._within(limit, state, *made) for made in found)
         if one is None or two is None:
             return None
         return all(np.array_equal(places, two.written.get(slot, ())) for slot, places in one.written.items())
 
-    def _within(self, work: float, state: State, kernel: KernelIR) -> Trace | None:
+    def _within(
+        self, work: float, state: State, kernel: KernelIR, iterations: Mapping[int, Array] | None = None
+    ) -> Trace | None:
         """Evaluate a kernel with so much work; None where it takes more."""
         try:
-            trace = state.run(kernel, self.options, work)
+            trace = state.run(kernel, self.options, work, iterations)
         except TooMuchWork:
             self.left -= work
             return None
@@ -154,6 +228,15 @@ class PlannedKernels:
 def named_slots(contents: Mapping[int, Array]) -> dict[str, Array]:
     """Contents of slots by name."""
     return {f"b{slot}": array for slot, array in contents.items()}
+
+
+def _filled(array: Array, known: npt.NDArray[np.bool_]) -> Array:
+    """Contents whose unknown elements have values of the known ones."""
+    found = array[known]
+    if len(found):
+        places = np.random.default_rng(array.size).integers(0, len(found), array.size)
+        return np.where(known, array, found[places])
+    return array
 
 
 def _first(

@@ -24,7 +24,7 @@ from tg2hdl_top.validation.inputs import (
     telling_inputs,
     variable_values,
 )
-from tg2hdl_top.validation.slices import sliced
+from tg2hdl_top.validation.slices import few_iterations
 from tg2hdl_top.validation.states import State, rule_for
 
 __all__ = ["OutOfTime", "RewriteCheck"]
@@ -34,6 +34,9 @@ SEEN = ("distinct", "negative", "corners")
 
 WORK = 20_000.0
 """Steps of the evaluation of a kernel, above which a few iterations of it are evaluated."""
+
+EXECUTIONS = 20_000
+"""Executions of a statement in these iterations."""
 
 ROUNDING = frozenset({"fold-scales"})
 """Rewrites after which sums are rounded elsewhere."""
@@ -139,11 +142,11 @@ class RewriteCheck:
             try:
                 trace = one.run(kernel, self.options, WORK)
             except TooMuchWork:
-                few = sliced(kernel)
-                if few is None or len(made) > 1:
+                few = few_iterations(kernel, EXECUTIONS)
+                if not few or len(made) > 1:
                     return None, {}
                 try:
-                    trace = one.run(few, self.options, WORK)
+                    trace = one.run(kernel, self.options, WORK, few)
                 except TooMuchWork:
                     return None, {}
                 places = trace.written

@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tg2hdl_ir.analysis.ranges import RangeAnalysis
-from tg2hdl_ir.golden.kernel import Trace, evaluate_within
+from tg2hdl_ir.golden.kernel import Trace, evaluate_within, parallel_axes
 from tg2hdl_ir.nodes import IRConst, IROp, KernelIR, LoopIR, operands, values_below
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.validation.compare import Rule
@@ -56,11 +56,30 @@ class State:
         """Whether it has a value for each variable of a kernel."""
         return all(v.name in self.variables for v in kernel.variables)
 
-    def run(self, kernel: KernelIR, options: CompileOptions, work: float = math.inf) -> Trace:
-        """Evaluate a kernel."""
+    def run(
+        self,
+        kernel: KernelIR,
+        options: CompileOptions,
+        work: float = math.inf,
+        iterations: Mapping[int, Array] | None = None,
+    ) -> Trace:
+        """Evaluate a kernel, or some of its iterations."""
         buffers = {m.idx: self.contents[m.idx] for m in kernel.buffers if m.idx in self.contents}
         values = {v.name: self.variables[v.name] for v in kernel.variables}
-        return evaluate_within(work, kernel, buffers, values, target=options.target, units=options.units)
+        return evaluate_within(
+            work,
+            kernel,
+            buffers,
+            values,
+            target=options.target,
+            units=options.units,
+            iterations=iterations,
+        )
+
+    def separate(self, kernel: KernelIR, options: CompileOptions, axes: Mapping[int, Array]) -> bool:
+        """Whether the iterations of some axes of a kernel surely do not depend on each other."""
+        values = {v.name: self.variables[v.name] for v in kernel.variables}
+        return axes.keys() <= parallel_axes(kernel, values, target=options.target, units=options.units)
 
 
 def rule_for(options: CompileOptions, kernel: KernelIR) -> Rule:

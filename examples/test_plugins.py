@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,14 @@ X = np.arange(-8, 8, dtype=np.int8)
 @pytest.fixture
 def plugin(request):
     """The module of an example, registered."""
-    spec = importlib.util.spec_from_file_location(f"plugin_{request.param}", FOLDER / f"{request.param}.py")
+    with registered(request.param) as module:
+        yield module
+
+
+@contextmanager
+def registered(name):
+    """Register an example."""
+    spec = importlib.util.spec_from_file_location(f"plugin_{name}", FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses and pickles look modules up
     spec.loader.exec_module(module)
@@ -153,6 +161,27 @@ def test_trimmed_range(plugin):
     exact = samples[0] @ weight.numpy()
     codes = tg2hdl.compile(model, samples[0]).golden(samples[0])
     assert np.corrcoef(codes.ravel(), exact.ravel())[0, 1] > 0.99
+
+
+def test_native_division():
+    rng = np.random.default_rng(0)
+    x, y = (rng.uniform(1, 2, 64).astype(np.float32) for _ in range(2))
+
+    def model(x, y):
+        return x / y
+
+    before = tg2hdl.compile(model, x, y)
+    assert (before.golden(x, y) != x / y).any(), "a product with the reciprocal is rounded twice"
+    with registered("native_division"):
+        accelerator = tg2hdl.compile(model, x, y)
+        result = accelerator.simulate(x, y)
+        assert (result.output == x / y).all()
+        assert result.cycles.compute == accelerator.predicted_cycles
+        assert (
+            Tensor(x, device="HDL::engine=golden") / Tensor(y, device="HDL::engine=golden")
+        ).numpy().tolist() == (x / y).tolist()
+    again = tg2hdl.compile(model, x, y)
+    assert (again.golden(x, y) == before.golden(x, y)).all()
 
 
 @example("late_rounding")

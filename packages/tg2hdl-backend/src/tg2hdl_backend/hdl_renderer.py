@@ -6,7 +6,7 @@ from typing import Any
 
 from tg2hdl_backend.device_options import DeviceOptions
 from tg2hdl_backend.kernel_runner import KernelRunner
-from tg2hdl_backend.tinygrad_adapter.renderer import SequentialCompiler, SequentialRenderer
+from tg2hdl_backend.tinygrad_adapter.renderer import MappedRenderer, SequentialCompiler
 from tg2hdl_backend.tinygrad_adapter.uop_to_ir import uops_to_kernel_ir
 
 __all__ = ["HDLCompiler", "HDLRenderer"]
@@ -21,7 +21,7 @@ class HDLCompiler(SequentialCompiler):
         return src.encode()
 
 
-class HDLRenderer(SequentialRenderer):
+class HDLRenderer(MappedRenderer):
     """Renders linearized UOps as printed kernel IR.
 
     Parameters

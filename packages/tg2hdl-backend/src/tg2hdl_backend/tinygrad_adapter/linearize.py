@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tinygrad.codegen import to_program
-from tinygrad.helpers import Target
 from tinygrad.uop.ops import Ops, UOp
 
-from tg2hdl_backend.tinygrad_adapter.renderer import SequentialRenderer
+from tg2hdl_backend.tinygrad_adapter.renderer import mapped_renderer
 from tg2hdl_ir.errors import Tg2hdlError, UnsupportedError
 
 __all__ = ["linearize", "program_uops"]
@@ -26,7 +25,7 @@ def linearize(ast: UOp, opts: Sequence[Any] = ()) -> list[UOp]:
     """
     ast = ast.replace(arg=replace(ast.arg, opts_to_apply=tuple(opts)))
     try:
-        return program_uops(to_program(ast, SequentialRenderer(Target("HDL"))))
+        return program_uops(to_program(ast, mapped_renderer()))
     except Tg2hdlError:
         raise
     except Exception as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from tinygrad.uop import GroupOp
 from tinygrad.uop.ops import Ops
 
-__all__ = ["IR_OPERATIONS", "NATIVE_OPERATIONS"]
+from tg2hdl_ir.plugins.registry import registry
+
+__all__ = ["IR_OPERATIONS", "NATIVE_OPERATIONS", "mapped_operations"]
 
 IR_OPERATIONS: dict[Ops, str] = {
     Ops.ADD: "add",
@@ -40,3 +43,22 @@ Left to tinygrad's decomposition: MULACC (fusing would skip the rounding of the 
 index arithmetic), FDIV (multiplication by the reciprocal, as tinygrad's own interpreter computes it), POW,
 THREEFRY, FLOORDIV and FLOORMOD.
 """
+
+
+def mapped_operations() -> dict[Ops, str]:
+    """Operations that plugins map to those of the IR.
+
+    Raises
+    ------
+    PluginError
+        For one that tinygrad lacks, or that hardware has without the plugin.
+    """
+    found = {}
+    for definition in registry().tinygrad_ops():
+        op = getattr(Ops, definition.name, None)
+        if op not in GroupOp.ALU:
+            raise registry().fault(definition, ": tinygrad has no scalar operation of this name")
+        if op in NATIVE_OPERATIONS:
+            raise registry().fault(definition, f": it is {IR_OPERATIONS[op]!r} of the IR already")
+        found[op] = definition.op
+    return found

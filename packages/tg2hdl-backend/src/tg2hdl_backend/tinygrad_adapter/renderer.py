@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tinygrad.device import Compiler
@@ -11,11 +12,11 @@ from tinygrad.helpers import Target
 from tinygrad.renderer import Renderer
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS
+from tg2hdl_backend.tinygrad_adapter.operations import NATIVE_OPERATIONS, mapped_operations
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 
-__all__ = ["SequentialCompiler", "SequentialRenderer"]
+__all__ = ["MappedRenderer", "SequentialCompiler", "SequentialRenderer", "mapped_renderer"]
 
 SequentialCompiler = Compiler
 """Base class of compilers; tinygrad's own one returns the text."""
@@ -71,6 +72,27 @@ class SequentialRenderer(Renderer):
     def render(self, uops: list[UOp]) -> str:
         """Nothing."""
         return ""
+
+
+class MappedRenderer(SequentialRenderer):
+    """Asks also for the operations that plugins map."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        super().__init__(target)
+        self.code_for_op = dict.fromkeys((*NATIVE_OPERATIONS, *mapped_operations()), _never_called)
+
+
+def mapped_renderer() -> SequentialRenderer:
+    """A `MappedRenderer` for linearized UOps alone, of a class for each set of operations.
+
+    tinygrad keeps kernels by the class of the renderer.
+    """
+    return _renderer_class(frozenset(mapped_operations()))()
+
+
+@cache
+def _renderer_class(operations: frozenset[Ops]) -> type[MappedRenderer]:
+    return type("MappedRenderer", (MappedRenderer,), {})
 
 
 def _has_counterpart(dtype: TinygradDType) -> bool:

@@ -12,7 +12,7 @@ from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from tg2hdl_backend.tinygrad_adapter.buffer_info import BufferInfo, buffer_metas
 from tg2hdl_backend.tinygrad_adapter.dialect import Storage, scalar_dtype, storage_of, variable_of
-from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS
+from tg2hdl_backend.tinygrad_adapter.operations import IR_OPERATIONS, mapped_operations
 from tg2hdl_backend.tinygrad_adapter.reinterpret import load_as, storage_bits
 from tg2hdl_ir import verify
 from tg2hdl_ir.dtype import DType
@@ -131,6 +131,7 @@ class _Converter:
         self.held = {m.idx: m.dtype for m in buffers}
         self.offsets = offsets
         self.source = source
+        self.operations = {**IR_OPERATIONS, **mapped_operations()}
         self.values: dict[UOp, Any] = {}
         self.registers: dict[int, RegisterMeta] = {}
         self.variables: dict[str, tuple[tuple[Any, ...], IRVariable]] = {}
@@ -161,8 +162,8 @@ class _Converter:
             dtype = self.dtype(variable.dtype, uop)
             node = IRVariable(variable.name, variable.low, variable.high, dtype)
             self.values[uop] = self.variables.setdefault(variable.name, (variable.order, node))[1]
-        elif uop.op in IR_OPERATIONS:
-            self.values[uop] = self.operation(uop, IR_OPERATIONS[uop.op])
+        elif uop.op in self.operations:
+            self.values[uop] = self.operation(uop, self.operations[uop.op])
         elif (handler := _HANDLERS.get(uop.op)) is not None:
             handler(self, uop)
         elif uop.op not in _ORDERING:

@@ -30,6 +30,7 @@ KINDS = {
         Kind("tg2hdl_ops", "op", d.OpDef),
         Kind("tg2hdl_op_lowerings", "op lowering", d.OpLowering),
         Kind("tg2hdl_arithmetic_units", "arithmetic unit", d.ArithmeticUnit),
+        Kind("tg2hdl_tinygrad_ops", "tinygrad op", d.TinygradOpDef),
         Kind("tg2hdl_passes", "pass", d.PassDef),
         Kind("tg2hdl_simulators", "simulator", d.SimulatorDef),
         Kind("tg2hdl_targets", "target", d.TargetDef),
@@ -163,8 +164,8 @@ class Catalog:
         return fault is None
 
     def _unknown_op(self, hook: str, descriptor: Any) -> tuple[str, str] | None:
-        """A unit or a lowering for an op that no plugin has."""
-        if hook not in ("tg2hdl_arithmetic_units", "tg2hdl_op_lowerings"):
+        """A unit, a lowering or an operation of tinygrad for an op that no plugin has."""
+        if hook not in ("tg2hdl_arithmetic_units", "tg2hdl_op_lowerings", "tg2hdl_tinygrad_ops"):
             return None
         ops = self._table("tg2hdl_ops")
         # Without any op, as in a registry of units alone, there is nothing to compare with.

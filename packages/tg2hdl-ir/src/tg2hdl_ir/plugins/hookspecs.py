@@ -33,6 +33,7 @@ from tg2hdl_ir.plugins.descriptors import (
     SequencerDef,
     SimulatorDef,
     TargetDef,
+    TinygradOpDef,
 )
 
 __all__ = ["API_ATTRIBUTE", "ENTRY_POINT_GROUP", "HOOK_API", "OLDEST_HOOK_API", "hookimpl", "hookspec"]
@@ -57,6 +58,11 @@ def tg2hdl_op_lowerings() -> list[OpLowering]:  # type: ignore[empty-body]
 @hookspec
 def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:  # type: ignore[empty-body]
     """Pipelined arithmetic units."""
+
+
+@hookspec
+def tg2hdl_tinygrad_ops() -> list[TinygradOpDef]:  # type: ignore[empty-body]
+    """Scalar operations of tinygrad that hardware has."""
 
 
 @hookspec

@@ -23,6 +23,7 @@ from tg2hdl_ir.plugins.descriptors import (
     SequencerDef,
     SimulatorDef,
     TargetDef,
+    TinygradOpDef,
     resolve,
 )
 
@@ -35,6 +36,10 @@ class Registry(ArithmeticSet):
     def passes(self) -> tuple[PassDef, ...]:
         """Passes of plugins, by order and name."""
         return self._all("tg2hdl_passes", PassDef, lambda d: (d.order, d.name))
+
+    def tinygrad_ops(self) -> tuple[TinygradOpDef, ...]:
+        """Operations of tinygrad that plugins map, by name."""
+        return self._all("tg2hdl_tinygrad_ops", TinygradOpDef, lambda d: d.name)
 
     def simulators(self) -> tuple[SimulatorDef, ...]:
         """Simulation engines, highest priority first."""

@@ -18,6 +18,7 @@ __all__ = ["plugins"]
 
 _WORDS = {hook: kind.label.split()[-1] for hook, kind in KINDS.items()} | {
     "tg2hdl_frontends": "front-end",
+    "tg2hdl_tinygrad_ops": "tinygrad-op",
     "tg2hdl_memory_kinds": "memory",
     "tg2hdl_memory_ports": "memory-port",
     "tg2hdl_report_sections": "section",

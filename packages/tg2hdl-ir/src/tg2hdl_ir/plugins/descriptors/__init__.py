@@ -13,6 +13,7 @@ from tg2hdl_ir.plugins.descriptors.compute import (
     PassDef,
     QuantizerDef,
     RoundingDef,
+    TinygradOpDef,
 )
 from tg2hdl_ir.plugins.descriptors.design import HostPortDef, MemoryKindDef, MemoryPortDef, SequencerDef
 from tg2hdl_ir.plugins.descriptors.factory import Factory, resolve
@@ -42,5 +43,6 @@ __all__ = [
     "SequencerDef",
     "SimulatorDef",
     "TargetDef",
+    "TinygradOpDef",
     "resolve",
 ]

@@ -16,6 +16,7 @@ __all__ = [
     "PassDef",
     "QuantizerDef",
     "RoundingDef",
+    "TinygradOpDef",
 ]
 
 
@@ -132,6 +133,22 @@ class ArithmeticUnit:
     accuracy: str = "exact"
     golden: Factory | None = None
     constant: Factory | None = None
+
+
+@dataclass(frozen=True)
+class TinygradOpDef:
+    """A scalar operation of tinygrad that hardware has; without it tinygrad decomposes it, or it is refused.
+
+    Parameters
+    ----------
+    name : str
+        Of a member of tinygrad's `Ops`, e.g. ``FDIV`` or ``MULACC``.
+    op : str
+        The op of the IR that it becomes, with the same operands, for all types.
+    """
+
+    name: str
+    op: str
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import Store
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan, PortRegisters
-from tg2hdl_lower.plan.operations import Product, UnitOp, UnitProduct
+from tg2hdl_lower.plan.operations import DesignProduct, UnitOp
 from tg2hdl_lower.plan.placement import Schedule
 from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
@@ -50,6 +50,7 @@ from tg2hdl_lower.sharing.multipliers import (
     bind_constant_products,
     bind_products,
     bind_unit_products,
+    bind_wide_products,
     product_slots,
 )
 from tg2hdl_lower.sharing.units import bind_shared_units, unit_slots
@@ -294,6 +295,7 @@ class Planning:
         flow = build_dataflow(kernel, self.memories, known, Binder(options, kernel.where))
         flow = bind_products(replay_loads(flow), options.timing.product_latency)
         flow = bind_constant_products(flow)
+        flow = flow if "mul" in options.units else bind_wide_products(flow)
         return kernel, flow if options.multipliers is None else bind_unit_products(flow)
 
     def _scheduled(
@@ -304,7 +306,7 @@ class Planning:
         lined, lines = with_delay_lines(flow, single=self.chained)
         found = schedule(lined, options, ports, delays, lines, interval, chained=self.chained)
         least = least_ii(lined, ports)
-        slots = {found.placements[n.number].port for n in lined.all(Product, UnitProduct)}
+        slots = {found.placements[n.number].port for n in lined.all(DesignProduct)}
         if limit is None or len(slots) + MultiplierBudget.of(lined, limit).private <= limit:
             return lined, lines, found, least
         flow = bind_shared_units(flow, {n.unit.name for n in flow.all(UnitOp) if n.unit.latency >= LONG})

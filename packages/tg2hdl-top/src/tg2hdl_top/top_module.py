@@ -27,7 +27,7 @@ from tg2hdl_top.ports import HostPort, build_port
 from tg2hdl_top.repeats.connect import Banks, MemoryRuns
 from tg2hdl_top.repeats.run_table import RunTable
 from tg2hdl_top.sequencer import SequencerComponent, sequencer_named
-from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, read_use, write_use
+from tg2hdl_top.sequencer.plan import read_use, write_use
 
 __all__ = ["TopModule"]
 
@@ -181,8 +181,7 @@ class TopModule(Component):
             self.cores,
             share_multipliers=sharing.multipliers,
             held_operands=sharing.held_operands,
-            products=[self._selects(sequencer, n, PRODUCTS) for n in range(len(self.cores))],
-            units=[self._selects(sequencer, n, UNITS) for n in range(len(self.cores))],
+            selects=partial(self._selects, sequencer),
         )
         banks = self._add_banks(m, sequencer)
         streams = self._add_stream(m, sequencer)

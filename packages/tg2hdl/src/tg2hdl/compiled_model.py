@@ -13,6 +13,7 @@ from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.loadable_weights import check_weights, loaded_buffers
 from tg2hdl.memory_map import MemoryMap
 from tg2hdl.model_tensor import ModelTensor, model_tensors
+from tg2hdl.multiplier_map import MultiplierMap
 from tg2hdl.progress import shows_progress, step
 from tg2hdl.quantized_model import QuantizedModel
 from tg2hdl.results import KernelSummary, SimulationResult
@@ -279,6 +280,11 @@ class CompiledModel:
     def memory(self) -> MemoryMap:
         """The memories: bits, words, ports and layouts; prints as a table."""
         return MemoryMap(self.design)
+
+    @property
+    def multipliers(self) -> MultiplierMap:
+        """The hardware multipliers: of which products, how many blocks, and for which kernels; prints as a table."""
+        return MultiplierMap(self.design)
 
     def pack(self, name: str, array: Any) -> np.ndarray:
         """Words of a memory (Python integers) for an array of the model; see `MemoryMap.pack`."""

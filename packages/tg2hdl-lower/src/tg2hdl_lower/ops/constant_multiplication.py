@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower.ops.arithmetic import sum_of_pairs, terms_by_constant
-from tg2hdl_lower.ops.multiplication import Multiplier
+from tg2hdl_lower.ops.multiplication import Multiplier, pieces_of
 
 __all__ = ["ConstantMultiplier"]
 
@@ -38,7 +38,7 @@ class ConstantMultiplier(wiring.Component):
     def __init__(self, width: int, is_signed: bool, constant: int) -> None:
         self.width = width
         self.constant = constant
-        self.latency = Multiplier.latency_of(width)
+        self.latency = Multiplier.latency_of(*(pieces_of(width),) * 2)
         shape = signed(width) if is_signed else unsigned(width)
         super().__init__({"a": In(shape), "result": Out(shape), "en": In(1)})
 

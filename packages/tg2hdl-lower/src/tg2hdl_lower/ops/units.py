@@ -27,11 +27,11 @@ class IntegerUnit:
     def __call__(self) -> Component:
         """Build the component."""
         from tg2hdl_lower.ops.division import Divider
-        from tg2hdl_lower.ops.multiplication import Multiplier
+        from tg2hdl_lower.ops.multiplication import Multiplier, pieces_of
 
         width, is_signed = self.dtype.bit_width, self.dtype.is_signed
         if self.op == "mul":
-            return Multiplier(width, is_signed)
+            return Multiplier((width, width), (pieces_of(width),) * 2, width)
         return Divider(width, is_signed, self.op == "mod")
 
 

@@ -18,7 +18,7 @@ from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_lower.plan.placement import Placement, Schedule
 from tg2hdl_lower.plan.registers import Accumulator
-from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, SharedUnit, UnitMultiplier
+from tg2hdl_lower.plan.resources import SharedResource, SharedUnit
 
 __all__ = ["HardwarePlan", "MemoryPort", "PortRegisters"]
 
@@ -108,7 +108,7 @@ class HardwarePlan(NodeGraph):
     multipliers: int = 0
     notes: tuple[str, ...] = ()
     regrouped: bool = False
-    products: tuple[SharedMultiplier | UnitMultiplier, ...] = ()
+    products: tuple[SharedResource, ...] = ()
     shared_units: tuple[SharedUnit, ...] = ()
     port_registers: PortRegisters = PortRegisters(frozenset(), frozenset())
     control_registers: ControlRegisters = field(default_factory=ControlRegisters)

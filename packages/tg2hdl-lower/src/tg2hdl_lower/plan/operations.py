@@ -9,6 +9,7 @@ from amaranth.hdl import Value
 
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpLowering
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_lower.ops.multiplication import Multiplier
 from tg2hdl_lower.ops.unit_component import build_constant_unit, build_unit
 from tg2hdl_lower.plan.emission import Emission
 from tg2hdl_lower.plan.node import Node
@@ -16,6 +17,7 @@ from tg2hdl_lower.plan.placement import Placement, Ready, StageRules
 
 __all__ = [
     "ConstantProduct",
+    "DesignProduct",
     "Op",
     "Operation",
     "Product",
@@ -23,6 +25,7 @@ __all__ = [
     "SharedUnitOp",
     "UnitOp",
     "UnitProduct",
+    "WideProduct",
 ]
 
 
@@ -150,10 +153,25 @@ class ConstantProduct(UnitOp):
 
 
 @dataclass(frozen=True, eq=False)
-class UnitProduct(SharedOperation, UnitOp):
-    """A product of a unit of its format, which is a multiplier of the design."""
+class DesignProduct(SharedOperation):
+    """A product on a multiplier of the design."""
 
     label: ClassVar[str] = "product"
+
+    @property
+    def key(self) -> str:
+        """The same for products that may take turns on one multiplier."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class UnitProduct(DesignProduct, UnitOp):
+    """A product of a unit of its format, which is a multiplier of the design."""
+
+    @property
+    def key(self) -> str:
+        # Only units with II = 1 can be time-shared.
+        return self.unit.name if self.unit.ii == 1 else f"{self.unit.name} {self.number}"
 
     @property
     def detail(self) -> str:
@@ -161,11 +179,44 @@ class UnitProduct(SharedOperation, UnitOp):
 
 
 @dataclass(frozen=True, eq=False)
-class Product(SharedOperation):
+class WideProduct(DesignProduct):
+    """A product of integers on several hardware multipliers and a tree of additions.
+
+    Parameters
+    ----------
+    limbs : (int, int)
+        Pieces of the operands, of which each pair has a multiplier.
+    """
+
+    limbs: tuple[int, int]
+
+    @property
+    def latency(self) -> int:
+        """Cycles from operands to result."""
+        return Multiplier.latency_of(*self.limbs)
+
+    @property
+    def key(self) -> str:
+        return "{} x {} pieces".format(*self.limbs)
+
+    @property
+    def detail(self) -> str:
+        return "m{port} of " + self.key
+
+    def place(self, ready: Ready, rules: StageRules) -> Placement:
+        issue = ready.stage + (1 if ready.level else 0)
+        return Placement(issue, issue + self.latency, rules.levels)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(DesignProduct):
     """A product on a hardware multiplier."""
 
     latency: int
-    label: ClassVar[str] = "product"
+
+    @property
+    def key(self) -> str:
+        return "18 bits"
 
     @property
     def detail(self) -> str:

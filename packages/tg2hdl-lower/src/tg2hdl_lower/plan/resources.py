@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
+from tg2hdl_lower.ops.multiplication import Multiplier
 
-__all__ = ["Pool", "SharedMultiplier", "SharedResource", "SharedUnit", "UnitMultiplier", "Word", "pools"]
+__all__ = [
+    "Pool",
+    "SharedMultiplier",
+    "SharedResource",
+    "SharedUnit",
+    "UnitMultiplier",
+    "WideMultiplier",
+    "Word",
+    "pools",
+]
 
 
 class Word(NamedTuple):
@@ -31,8 +41,18 @@ class SharedResource:
         raise NotImplementedError
 
     @property
+    def pool(self) -> str:
+        """What kernels that run at the same time take in turns: all resources of one kind of product, or all units."""
+        raise NotImplementedError
+
+    @property
     def latency(self) -> int:
         """Cycles, with those of the arbiter."""
+        raise NotImplementedError
+
+    @property
+    def blocks(self) -> int:
+        """Hardware multipliers of 18 x 18 bits in it."""
         raise NotImplementedError
 
     @property
@@ -67,8 +87,16 @@ class SharedMultiplier(SharedResource):
         return "multiplier"
 
     @property
+    def pool(self) -> str:
+        return "products"
+
+    @property
     def latency(self) -> int:
         return self.cycles
+
+    @property
+    def blocks(self) -> int:
+        return 1
 
     @property
     def operands(self) -> Mapping[str, Word]:
@@ -91,6 +119,59 @@ class SharedMultiplier(SharedResource):
 
 
 @dataclass(frozen=True)
+class WideMultiplier(SharedResource):
+    """A multiplier for signed operands of `widths` bits, cut into pieces, and the low bits of their product.
+
+    Parameters
+    ----------
+    limbs, widths : (int, int)
+        Pieces and bits of the operands.
+    bits : int
+        Bits of the result.
+    """
+
+    limbs: tuple[int, int]
+    widths: tuple[int, int]
+    bits: int
+    port: ClassVar[str] = "product"
+
+    @property
+    def key(self) -> Hashable:
+        return self.limbs
+
+    @property
+    def pool(self) -> str:
+        return "products of {} x {} pieces".format(*self.limbs)
+
+    @property
+    def latency(self) -> int:
+        return Multiplier.latency_of(*self.limbs)
+
+    @property
+    def blocks(self) -> int:
+        return self.limbs[0] * self.limbs[1]
+
+    @property
+    def operands(self) -> Mapping[str, Word]:
+        return {name: Word(width, True) for name, width in zip("ab", self.widths, strict=True)}
+
+    @property
+    def result(self) -> Word:
+        return Word(self.bits, True)
+
+    def instance(self, number: int) -> str:
+        return f"m{number}_wide"
+
+    def __str__(self) -> str:
+        return "{} x {} bits on {} multipliers, {} cycles".format(*self.widths, self.blocks, self.latency)
+
+    def merged(self, other: SharedResource) -> WideMultiplier:
+        assert isinstance(other, WideMultiplier), "slots of one key"
+        a, b = (max(pair) for pair in zip(self.widths, other.widths, strict=True))
+        return WideMultiplier(self.limbs, (a, b), max(self.bits, other.bits))
+
+
+@dataclass(frozen=True)
 class SharedUnit(SharedResource):
     """An arithmetic unit after a register for each of its operands."""
 
@@ -102,8 +183,16 @@ class SharedUnit(SharedResource):
         return self.unit.name
 
     @property
+    def pool(self) -> str:
+        return "units"
+
+    @property
     def latency(self) -> int:
         return self.unit.latency + 1
+
+    @property
+    def blocks(self) -> int:
+        return self.unit.area.dsp
 
     @property
     def operands(self) -> Mapping[str, Word]:
@@ -126,6 +215,10 @@ class UnitMultiplier(SharedUnit):
     """A unit for products that a design counts as a multiplier, straight at the arbiter."""
 
     port: ClassVar[str] = "product"
+
+    @property
+    def pool(self) -> str:
+        return f"products of {self.unit.name}"
 
     @property
     def latency(self) -> int:

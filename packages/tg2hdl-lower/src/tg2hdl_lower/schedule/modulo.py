@@ -15,7 +15,7 @@ from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.plan.accesses import FixedLane, Load, PickedLane, Store
 from tg2hdl_lower.plan.hardware_plan import PortRegisters
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Product, SharedUnitOp, UnitOp, UnitProduct
+from tg2hdl_lower.plan.operations import DesignProduct, SharedUnitOp, UnitOp
 from tg2hdl_lower.plan.placement import Placement, Ready, Schedule, StageRules
 from tg2hdl_lower.schedule.dependences import (
     LOGIC_AND_UNITS,
@@ -27,7 +27,7 @@ from tg2hdl_lower.schedule.dependences import (
 from tg2hdl_lower.schedule.late_loads import sink_loads
 from tg2hdl_lower.schedule.ports import least_ii
 from tg2hdl_lower.schedule.turns import Turns
-from tg2hdl_lower.sharing.budget import MultiplierBudget, product_key
+from tg2hdl_lower.sharing.budget import MultiplierBudget
 
 __all__ = ["schedule"]
 
@@ -140,7 +140,7 @@ class _Attempt:
             self.turns.clear()
         for node in self.live:
             at = node.place(self._ready(node), self.rules)
-            if self.turns is not None and isinstance(node, Product | UnitProduct):
+            if self.turns is not None and isinstance(node, DesignProduct):
                 at = self.turns.take(node, at)
             self.placed[node.number] = at
 
@@ -196,10 +196,10 @@ class _Attempt:
         """Give every product a multiplier; products that never start in the same cycle have the same."""
         if self.turns is not None:
             return
-        by_key: dict[str, list[Product | UnitProduct]] = {}
+        by_key: dict[str, list[DesignProduct]] = {}
         for node in self.live:
-            if isinstance(node, Product | UnitProduct):
-                by_key.setdefault(product_key(node), []).append(node)
+            if isinstance(node, DesignProduct):
+                by_key.setdefault(node.key, []).append(node)
         first = 0
         for key in sorted(by_key):
             found = by_key[key]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tg2hdl_lower.plan.operations import Product, UnitProduct
+from tg2hdl_lower.plan.operations import DesignProduct
 from tg2hdl_lower.plan.placement import Placement
-from tg2hdl_lower.sharing.budget import product_key
 
 __all__ = ["Turns"]
 
@@ -29,7 +28,7 @@ class Turns:
     ii : int
         Cycles from step to step.
     multipliers : mapping of str to int
-        Multipliers by `product_key`; those of a key have consecutive ports.
+        Multipliers by the keys of products; those of a key have consecutive ports.
     """
 
     def __init__(self, ii: int, multipliers: Mapping[str, int]) -> None:
@@ -48,9 +47,9 @@ class Turns:
         self.late = {}
         self._turns = {}
 
-    def take(self, node: Product | UnitProduct, earliest: Placement) -> Placement:
+    def take(self, node: DesignProduct, earliest: Placement) -> Placement:
         """The first free turn of a multiplier for this product."""
-        ports = self.ports[product_key(node)]
+        ports = self.ports[node.key]
         for issue in range(earliest.issue, earliest.issue + self.ii):
             for port in ports:
                 turn = self._turns.setdefault((port, issue % self.ii), _Turn(issue))
@@ -61,7 +60,7 @@ class Turns:
                     return earliest._replace(issue=issue, stage=earliest.stage + wait, port=port)
         return self._delay_others(node, earliest, ports)
 
-    def _delay_others(self, node: Product | UnitProduct, earliest: Placement, ports: range) -> Placement:
+    def _delay_others(self, node: DesignProduct, earliest: Placement, ports: range) -> Placement:
         """Ask the products of other leaves that started earlier to wait; steps of two leaves are never the same."""
         for (port, _), turn in self._turns.items():
             if port in ports and node.leaf not in turn.products:

@@ -9,18 +9,10 @@ from dataclasses import dataclass
 from tg2hdl_lower.memory.demand import Interval
 from tg2hdl_lower.plan.graph import NodeGraph
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import ConstantProduct, Operation, Product, UnitProduct
+from tg2hdl_lower.plan.operations import ConstantProduct, DesignProduct, Operation
 from tg2hdl_lower.plan.values import Constant
 
-__all__ = ["MultiplierBudget", "product_key"]
-
-
-def product_key(node: Product | UnitProduct) -> str:
-    """The same for products that may take turns on one multiplier."""
-    if isinstance(node, Product):
-        return "18 bits"
-    # Only units with II = 1 can be time-shared.
-    return node.unit.name if node.unit.ii == 1 else f"{node.unit.name} {node.number}"
+__all__ = ["MultiplierBudget"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +24,7 @@ class MultiplierBudget:
     limit : int
         Multipliers.
     products : mapping of str to int
-        Products of a step of the busiest leaf, by `product_key`.
+        Products of a step of the busiest leaf, by their keys.
     private : int
         Multipliers of single products: of a recurrence without registers.
     """
@@ -44,7 +36,7 @@ class MultiplierBudget:
     @classmethod
     def of(cls, flow: NodeGraph, limit: int) -> MultiplierBudget:
         """Budget of a kernel's nodes."""
-        leaves = Counter((n.leaf, product_key(n)) for n in flow.all(Product, UnitProduct))
+        leaves = Counter((n.leaf, n.key) for n in flow.all(DesignProduct))
         products: dict[str, int] = {}
         for (_, key), count in leaves.items():
             products[key] = max(products.get(key, 0), count)
@@ -72,7 +64,7 @@ class MultiplierBudget:
 
 def _is_private(node: Operation, nodes: Mapping[int, Node]) -> bool:
     """Whether a product has a multiplier of its own; one by a constant or by two bits is a few additions."""
-    if node.op != "mul" or node.dtype.is_bool or isinstance(node, Product | UnitProduct | ConstantProduct):
+    if node.op != "mul" or node.dtype.is_bool or isinstance(node, DesignProduct | ConstantProduct):
         return False
     factors = [nodes[n] for n in node.sources]
     narrow = not node.dtype.is_float and min(f.width for f in factors) <= 2

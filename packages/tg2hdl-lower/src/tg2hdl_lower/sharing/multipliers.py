@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth import Module, Signal, signed
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.dataflow.dataflow import Dataflow
+from tg2hdl_lower.ops.multiplication import pieces_of
+from tg2hdl_lower.ops.units import IntegerUnit
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import ConstantProduct, Op, Product, UnitOp, UnitProduct
+from tg2hdl_lower.plan.operations import (
+    ConstantProduct,
+    DesignProduct,
+    Op,
+    Product,
+    UnitOp,
+    UnitProduct,
+    WideProduct,
+)
 from tg2hdl_lower.plan.placement import Schedule
-from tg2hdl_lower.plan.resources import SharedMultiplier, UnitMultiplier
+from tg2hdl_lower.plan.resources import SharedMultiplier, SharedResource, UnitMultiplier, WideMultiplier
 from tg2hdl_lower.plan.values import Constant
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
 
-__all__ = ["Multiplier18", "bind_constant_products", "bind_products", "bind_unit_products", "product_slots"]
+__all__ = [
+    "Multiplier18",
+    "bind_constant_products",
+    "bind_products",
+    "bind_unit_products",
+    "bind_wide_products",
+    "product_slots",
+]
 
 _WIDEST = 18
 _NARROWEST = 3
@@ -67,6 +82,21 @@ def bind_constant_products(flow: Dataflow) -> Dataflow:
     return flow.with_nodes(changed)
 
 
+def bind_wide_products(flow: Dataflow) -> Dataflow:
+    """The same with a `WideProduct` for each product of integers whose ranges need fewer multipliers than its type."""
+    recurrent = recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)
+    changed: dict[int, Node] = {}
+    for n in flow.all(UnitOp):
+        if type(n) is not UnitOp or not isinstance(n.unit.factory, IntegerUnit) or n.op != "mul":
+            continue
+        first, second = sorted(n.sources, key=lambda source: _signed_width(flow.nodes[source]))
+        limbs = pieces_of(_signed_width(flow.nodes[first])), pieces_of(_signed_width(flow.nodes[second]))
+        product = WideProduct(n.number, n.leaf, n.dtype, n.interval, n.op, (first, second), limbs)
+        if n.number not in recurrent and limbs[0] * limbs[1] < n.unit.area.dsp:
+            changed[n.number] = product
+    return flow.with_nodes(changed)
+
+
 def bind_unit_products(flow: Dataflow, *, recurrent: bool = False) -> Dataflow:
     """The same with a `UnitProduct` for each product of a unit, those of recurrences only where `recurrent` says so."""
     circular = () if recurrent else recurrent_nodes(flow.nodes.values(), LOGIC_AND_UNITS)
@@ -79,19 +109,24 @@ def bind_unit_products(flow: Dataflow, *, recurrent: bool = False) -> Dataflow:
     )
 
 
-def product_slots(
-    flow: Dataflow, schedule: Schedule, latency: int
-) -> tuple[SharedMultiplier | UnitMultiplier, ...]:
+def product_slots(flow: Dataflow, schedule: Schedule, latency: int) -> tuple[SharedResource, ...]:
     """Multipliers of a scheduled kernel, in the order of the nodes' ports."""
-    slots: dict[int, Any] = {
-        schedule.placements[n.number].port: UnitMultiplier(n.unit) for n in flow.all(UnitProduct)
-    }
-    for node in flow.all(Product):
-        a, b = (_signed_width(flow.nodes[n]) for n in node.sources)
+    slots: dict[int, SharedResource] = {}
+    for node in flow.all(DesignProduct):
         port = schedule.placements[node.number].port
-        multiplier = SharedMultiplier((a, b), latency)
+        multiplier = _multiplier(node, flow, latency)
         slots[port] = slots.get(port, multiplier).merged(multiplier)
     return tuple(slots[n] for n in sorted(slots))
+
+
+def _multiplier(node: DesignProduct, flow: Dataflow, latency: int) -> SharedResource:
+    """What a product needs."""
+    if isinstance(node, UnitProduct):
+        return UnitMultiplier(node.unit)
+    a, b = (_signed_width(flow.nodes[n]) for n in node.sources)
+    if isinstance(node, WideProduct):
+        return WideMultiplier(node.limbs, (a, b), min(node.width, a + b))
+    return SharedMultiplier((a, b), latency)
 
 
 class Multiplier18(Component):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tg2hdl_lower.plan import HardwarePlan, LeafPlan
 from tg2hdl_lower.plan.accesses import Load, Replay, Store
 from tg2hdl_lower.plan.node import Node
-from tg2hdl_lower.plan.operations import Product, SharedUnitOp, UnitProduct
+from tg2hdl_lower.plan.operations import DesignProduct, SharedUnitOp
 from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_top.sequencer.step_values import StepValues, steps_of
 
@@ -85,8 +85,8 @@ class AccessTimes:
     read_ports : dict of (buffer, port) to Interval
         From the first to the last address at a port; for a word that no register keeps, the whole run.
     write_ports : dict of int to Interval
-    products, units : Interval, optional
-        From the first to the last operand of multipliers and of arithmetic units that kernels share.
+    shared : dict of str to Interval
+        From the first to the last operand, by pools of multipliers and of arithmetic units that kernels share.
     """
 
     cycles: int
@@ -94,8 +94,7 @@ class AccessTimes:
     writes: dict[int, WordTimes] = field(default_factory=dict)
     read_ports: dict[tuple[int, int], Interval] = field(default_factory=dict)
     write_ports: dict[int, Interval] = field(default_factory=dict)
-    products: Interval | None = None
-    units: Interval | None = None
+    shared: dict[str, Interval] = field(default_factory=dict)
 
 
 def access_times(plan: HardwarePlan, sampled: Mapping[int, Interval]) -> AccessTimes:
@@ -120,8 +119,7 @@ class _Enumeration:
         self.writes = {b: WordTimes.none(words[b]) for b in sorted(stores)}
         self.ports: dict[tuple[int, int], Interval] = {}
         self.write_ports: dict[int, Interval] = {}
-        self.products: Interval | None = None
-        self.units: Interval | None = None
+        self.shared: dict[str, Interval] = {}
 
     def run(self) -> AccessTimes:
         for leaf in self.plan.leaves:
@@ -137,8 +135,7 @@ class _Enumeration:
             self.writes,
             self.ports,
             self.write_ports,
-            self.products,
-            self.units,
+            self.shared,
         )
 
     def _leaf(self, leaf: LeafPlan, steps: StepValues) -> None:
@@ -152,13 +149,14 @@ class _Enumeration:
                     self._load(node, steps, began + at.issue + plan.port_registers.delay(node))
                 case Store():
                     self._store(node, steps, began + at.issue + plan.port_registers.delay(node))
-                case Product() | UnitProduct():
-                    self.products = _joined(self.products, span.after(at.issue))
+                case DesignProduct():
+                    pool = plan.products[at.port].pool
+                    self.shared[pool] = _joined(self.shared.get(pool), span.after(at.issue))
                 case SharedUnitOp():
+                    pool = plan.shared_units[at.port].pool
                     operands = span.after(at.issue)
-                    self.units = _joined(
-                        self.units, Interval(operands.first, operands.last + node.unit.ii - 1)
-                    )
+                    busy = Interval(operands.first, operands.last + node.unit.ii - 1)
+                    self.shared[pool] = _joined(self.shared.get(pool), busy)
 
     def _load(self, node: Load, steps: StepValues, times: _Array) -> None:
         port = node.buffer, self.plan.placement(node.number).port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -24,14 +25,14 @@ class AutomaticSequencer(OverlapSequencer):
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:
-        """Fixed starts if they save one of 200 cycles; only sought where kernels drain for as long."""
+        """Fixed starts if they save one of 200 cycles; only sought where that may be: see `_beside`."""
         serial = Arrangement(SequencerPlan("serial"), tuple(memories))
         if sharing.cores or any(plan.kernel.variables for plan in plans):
             return serial
         total = sum(plan.cycles() for plan in plans)
         least = most_cycles("fixed starts", total)
         # Registers that hold the operands of idle kernels are the longest paths of a design; windows would add to them.
-        if sharing.held_operands or total - sum(plan.drain for plan in plans[1:]) > least:
+        if sharing.held_operands or total - _beside(plans, sharing) > least:
             return serial
         found = super().arrange("overlap", plans, memories, sharing)
         if not found.plan.latency:
@@ -49,3 +50,18 @@ class AutomaticSequencer(OverlapSequencer):
     ) -> list[HardwarePlan]:
         """The orders of each kernel alone."""
         return Sequencer.choose(self, plans, orders, arrange)
+
+
+def _beside(plans: Sequence[HardwarePlan], sharing: Sharing) -> int:
+    """Most cycles that overlap may save: kernels drain, and those with multipliers of their own run beside others."""
+    used: Counter[str] = Counter()
+    for plan in plans:
+        used.update({pool: plan.cycles() for pool in _pools(plan, sharing)})
+    busiest = max(used, key=lambda pool: used[pool], default="")
+    apart = (plan for plan in plans[1:] if busiest not in (found := _pools(plan, sharing)) and found)
+    return sum(plan.drain for plan in plans[1:]) + sum(plan.cycles() - plan.drain for plan in apart)
+
+
+def _pools(plan: HardwarePlan, sharing: Sharing) -> set[str]:
+    """Pools of multipliers that a kernel shares with others."""
+    return {resource.pool for resource in plan.products} if sharing.multipliers else set()

@@ -12,7 +12,7 @@ from tg2hdl_top.sequencer.access_times import AccessTimes
 from tg2hdl_top.sequencer.banks import least_banks
 from tg2hdl_top.sequencer.base import Timeline, sequencer_named
 from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_of
-from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, SequencerPlan, Sharing, read_use, write_use
+from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, read_use, write_use
 
 __all__ = ["check_timeline"]
 
@@ -113,8 +113,8 @@ def _uses(
     """Shared hardware that each kernel needs, and when."""
     uses = []
     for kernel, (start, mine) in enumerate(zip(timeline.starts, times, strict=True)):
-        shared = {PRODUCTS: mine.products if sharing.multipliers else None, UNITS: mine.units}
-        uses += [Use(kernel, name, span.after(start)) for name, span in shared.items() if span is not None]
+        shared = sharing.of(mine.shared)
+        uses += [Use(kernel, name, span.after(start)) for name, span in shared.items()]
     for memory in memories:
         for kernel, buffer in memory.slots:
             start, mine = timeline.starts[kernel], times[kernel]

@@ -6,6 +6,7 @@ runs always have the same distance, and what was planned for one distance holds 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -86,10 +87,11 @@ def _smallest_interval(
     latency: int,
 ) -> tuple[Offsets | None, int]:
     # A kernel starts again when it is done at the earliest, and shared hardware serves one at a time.
-    products = [each.products for each in times if each.products and sharing.multipliers]
-    units = [each.units for each in times if each.units]
-    used = [sum(last - first + 1 for first, last in uses) for uses in (products, units)]
-    for interval in range(max(*used, *(each.cycles for each in times)), latency):
+    used: Counter[str] = Counter()
+    for each in times:
+        for pool, (first, last) in sharing.of(each.shared).items():
+            used[pool] += last - first + 1
+    for interval in range(max(*used.values(), *(each.cycles for each in times)), latency):
         try:
             return smallest_offsets(times, memories, sharing, family, interval), interval
         except NoRoomError:

@@ -13,7 +13,7 @@ from tg2hdl_lower.memory.choose import with_ports
 from tg2hdl_lower.memory.kind import kind_named
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.sequencer.access_times import NEVER, AccessTimes, Interval, WordTimes, access_times
-from tg2hdl_top.sequencer.plan import PRODUCTS, UNITS, Sharing, read_use, write_use
+from tg2hdl_top.sequencer.plan import Sharing, read_use, write_use
 
 __all__ = ["NoRoomError", "Offsets", "Use", "least_distance", "meet", "smallest_offsets", "times_of"]
 
@@ -168,11 +168,8 @@ class _Search:
     def _uses_at(self, kernel: int, start: int) -> tuple[list[Use], int]:
         """Uses of a kernel that starts then, and the next start to try: the same one if there is no conflict."""
         mine = self.times[kernel]
-        uses: list[Use] = []
-        shared = {PRODUCTS: mine.products if self.sharing.multipliers else None, UNITS: mine.units}
-        for name, interval in shared.items():
-            if interval is not None:
-                uses.append(Use(kernel, name, interval.after(start)))
+        shared = self.sharing.of(mine.shared)
+        uses = [Use(kernel, name, interval.after(start)) for name, interval in shared.items()]
         for buffer, interval in mine.write_ports.items():
             memory = self.memories[self.slots[kernel][buffer]]
             uses.append(Use(kernel, write_use(memory.name), interval.after(start)))

@@ -15,7 +15,7 @@ from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
 from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
-from tg2hdl_top.sequencer.plan import PRODUCTS, SequencerPlan, Sharing, Window
+from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
 
 __all__ = ["OverlapSequencer", "windows_of"]
 
@@ -88,7 +88,7 @@ def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing
         busy = [runs[use.kernel] for use in users]
         if all(a[1] <= b[0] or b[1] <= a[0] for a, b in combinations(busy, 2)):
             continue
-        lead = HeldOperands.LEAD if name == PRODUCTS and sharing.held_operands else 0
+        lead = HeldOperands.LEAD if sharing.held_operands and name == "products" else 0
         windows += [
             Window(use.kernel, name, use.interval.first - lead, use.interval.last - lead) for use in users
         ]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-__all__ = ["PRODUCTS", "UNITS", "SequencerPlan", "Sharing", "Window", "read_use", "write_use"]
+__all__ = ["SequencerPlan", "Sharing", "Window", "read_use", "write_use"]
 
-PRODUCTS = "products"
-"""Use of the shared multipliers."""
-
-UNITS = "units"
-"""Use of the shared arithmetic units."""
+_T = TypeVar("_T")
 
 
 def read_use(memory: str, port: int) -> str:
@@ -42,6 +39,10 @@ class Sharing:
     held_operands: bool
     cores: bool = False
 
+    def of(self, uses: Mapping[str, _T]) -> dict[str, _T]:
+        """Those uses of pools that kernels share."""
+        return {pool: use for pool, use in uses.items() if self.multipliers or pool == "units"}
+
 
 @dataclass(frozen=True)
 class Window:
@@ -51,7 +52,7 @@ class Window:
     ----------
     kernel : int
     use : str
-        `PRODUCTS`, `UNITS`, or a port of a memory.
+        A pool of multipliers or units (`SharedResource.pool`), or a port of a memory.
     first, last : int
         Cycles after `start` in which its flag is high.
     """

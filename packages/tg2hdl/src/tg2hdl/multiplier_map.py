@@ -1,0 +1,93 @@
+"""The hardware multipliers of a design as its user sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tg2hdl_lower import HardwarePlan
+from tg2hdl_lower.plan.operations import ConstantProduct, SharedOperation, UnitOp
+from tg2hdl_lower.plan.resources import SharedResource, pools
+from tg2hdl_top import Design
+
+__all__ = ["MultiplierEntry", "MultiplierMap"]
+
+
+@dataclass(frozen=True)
+class MultiplierEntry:
+    """Resources of one kind that serve the same kernels.
+
+    Parameters
+    ----------
+    name : str
+        Widths of the operands, or the arithmetic unit.
+    count : int
+    blocks : int
+        Multipliers of 18 x 18 bits in all of them, before synthesis builds small ones of LUTs.
+    kernels : tuple of str
+        Kernels that use them, one at a time where there are several.
+    """
+
+    name: str
+    count: int
+    blocks: int
+    kernels: tuple[str, ...]
+
+
+class MultiplierMap(Sequence[MultiplierEntry]):
+    """All hardware multipliers of a design; prints as a table.
+
+    Products by constants and combinational products in a recurrence that fit no multiplier's registers are not in it.
+    """
+
+    def __init__(self, design: Design) -> None:
+        found: dict[tuple[str, int, tuple[str, ...]], int] = {}
+        for name, blocks, kernels in _resources(design):
+            if blocks:
+                found[name, blocks, kernels] = found.get((name, blocks, kernels), 0) + 1
+        self._entries = tuple(
+            MultiplierEntry(name, count, count * blocks, kernels)
+            for (name, blocks, kernels), count in found.items()
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._entries[index]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def blocks(self) -> int:
+        """Multipliers of 18 x 18 bits of the whole design."""
+        return sum(e.blocks for e in self._entries)
+
+    def __repr__(self) -> str:
+        rows = [("product", "count", "blocks", "kernels")]
+        rows += [(e.name, str(e.count), str(e.blocks), ", ".join(e.kernels)) for e in self._entries]
+        widths = [max(len(row[n]) for row in rows) for n in range(4)]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+        return "\n".join([*lines, f"{self.blocks} multipliers of 18 x 18 bits"])
+
+
+def _resources(design: Design) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """What has multipliers: its name, its blocks, and the kernels that use it."""
+    plans = design.core_plans
+    yield from _pooled(plans, [p.products for p in plans], design.sharing.multipliers)
+    yield from _pooled(plans, [p.shared_units for p in plans], shared=True)
+    for plan in plans:
+        for node in plan.all(UnitOp):
+            if not isinstance(node, SharedOperation | ConstantProduct):
+                yield node.unit.name, node.unit.area.dsp, (plan.kernel.name,)
+
+
+def _pooled(
+    plans: Sequence[HardwarePlan], slots: Sequence[Sequence[SharedResource]], shared: bool
+) -> Iterable[tuple[str, int, tuple[str, ...]]]:
+    groups = [list(range(len(plans)))] if shared else [[n] for n in range(len(plans))]
+    for group in groups:
+        for pool in pools(slots[n] for n in group):
+            users = dict.fromkeys(plans[group[kernel]].kernel.name for kernel, _ in pool.users)
+            yield str(pool.resource), pool.resource.blocks, tuple(users)

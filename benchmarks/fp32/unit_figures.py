@@ -16,7 +16,7 @@ from amaranth.back import rtlil
 
 from tg2hdl_fp32.catalog import CATALOG, CatalogEntry
 from tg2hdl_synth import part_named
-from tg2hdl_synth.estimate import estimate_area
+from tg2hdl_synth.families.ecp5.estimate import estimate_area
 
 HERE = Path(__file__).parent
 FILE = HERE.parents[1] / "packages/tg2hdl-fp32/src/tg2hdl_fp32/figures.json"

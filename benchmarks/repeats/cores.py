@@ -25,7 +25,8 @@ Row = tuple[str, int, int, Any]
 
 def cells(component: Any) -> int:
     """LUTs and flip-flops of a component, or of RTLIL."""
-    from tg2hdl_synth.estimate import convert, estimate_area
+    from tg2hdl_synth.estimate import convert
+    from tg2hdl_synth.families.ecp5.estimate import estimate_area
 
     area = estimate_area(component if isinstance(component, str) else convert(component), 156)
     return area.lut + area.ff

@@ -100,7 +100,7 @@ def measure(name: str, alone: bool) -> dict[str, Any]:
     """One row, in this process."""
     import tg2hdl
     from tg2hdl.bench import versions
-    from tg2hdl_synth.flows.ecp5 import Ecp5Flow
+    from tg2hdl_synth.families.ecp5.tools import Ecp5
     from tg2hdl_synth.parts import part_named
 
     make, multipliers = CASES[name]
@@ -120,7 +120,7 @@ def measure(name: str, alone: bool) -> dict[str, Any]:
         if not np.array_equal(result.output, golden) or simulated != accelerator.predicted_cycles:
             sys.exit(f"{name}: simulated and golden results or cycles differ")
     text = accelerator.rtlil()
-    cells = Ecp5Flow().synthesize(text, part_named("ecp5-85k"), progress=lambda message: None).total
+    cells = Ecp5().synthesize(text, part_named("ecp5-85k"), progress=lambda message: None).total
     return {
         "model": name,
         "alone": alone,

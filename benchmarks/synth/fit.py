@@ -2,9 +2,9 @@
 
     python benchmarks/synth/fit.py
 
-Fill the cache with `tg2hdl bench --synth` first. Prints the costs, for `LUTS` in tg2hdl_synth.estimate, and how far the
-estimate of each module is off. Bounds keep a kind from standing in for another that comes along with it. The error is
-also given for designs that are left out of the fit.
+Fill the cache with `tg2hdl bench --synth` first. Prints the costs, for `LUTS` in tg2hdl_synth.families.ecp5.estimate,
+and how far the estimate of each module is off. Bounds keep a kind from standing in for another that comes along with
+it. The error is also given for designs that are left out of the fit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from tg2hdl_ir.content_cache import cache_root
-from tg2hdl_synth.estimate import LUTS, memory_area
+from tg2hdl_synth.families.ecp5.estimate import LUTS, memory_area
 from tg2hdl_synth.rtlil import read_rtlil, top_name
 from tg2hdl_synth.words import Words, count_words
 

@@ -4,8 +4,8 @@
     python benchmarks/synth/fit_table.py --update    print, and put the estimates of this state into the table
 
 Every row of benchmarks/table that was placed and routed is compiled again, which takes some minutes. Prints the
-costs, for `LUTS` in tg2hdl_synth.estimate, the error of LUTs for workloads that are left out of the fit, and the
-errors of block RAMs and of the clock.
+costs, for `LUTS` in tg2hdl_synth.families.ecp5.estimate, the error of LUTs for workloads that are left out of the fit,
+and the errors of block RAMs and of the clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import tg2hdl
 from tg2hdl.bench import load_workloads
 from tg2hdl.bench.table import markdown
 from tg2hdl_synth import estimate_design, part_named
-from tg2hdl_synth.estimate import LUTS, convert, memory_area
+from tg2hdl_synth.estimate import convert
+from tg2hdl_synth.families.ecp5.estimate import LUTS, memory_area
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import count_words

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import FamilyDef, FlowDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import FamilyDef, TargetDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
-from tg2hdl_synth.flows import SynthesisFlow
+from tg2hdl_synth.families import Family
 from tg2hdl_synth.netlist import Cost, Netlist, yosys_netlist
 from tg2hdl_synth.rtlil import read_rtlil, top_name
 from tg2hdl_synth.tools import Progress, tool_versions
@@ -20,7 +20,7 @@ COSTS = {
 }
 
 
-class NexusFlow(SynthesisFlow):
+class Nexus(Family):
     """Cells by Yosys; `place` is left out, so that asking for it is an error that says so."""
 
     def versions(self) -> dict[str, str]:
@@ -39,22 +39,19 @@ def cost(cell: str) -> Cost:
 
 
 @hookimpl
-def tg2hdl_flows() -> list[FlowDef]:
-    """The tools of the family."""
-    return [FlowDef("nexus", "Yosys, for the cells alone", NexusFlow)]
-
-
-@hookimpl
-def tg2hdl_targets() -> list[TargetDef]:
-    """A part of the family: LUTs, flip-flops, multipliers, block RAMs and the bits of one."""
+def tg2hdl_families() -> list[FamilyDef]:
+    """Figures for planning (logic levels in a cycle, cycles of a memory and of a product), parts and tools."""
+    part = TargetDef(
+        "nexus-40k", "nexus", "Lattice LIFCL-40", lut=32256, ff=32256, dsp=0, bram=84, bram_bits=18432
+    )
     return [
-        TargetDef(
-            "nexus-40k", "nexus", "Lattice LIFCL-40", lut=32256, ff=32256, dsp=0, bram=84, bram_bits=18432
+        FamilyDef(
+            "nexus",
+            "Lattice Nexus",
+            stage_levels=3,
+            read_latency=2,
+            product_latency=3,
+            parts=(part,),
+            tools=Nexus,
         )
     ]
-
-
-@hookimpl
-def tg2hdl_families() -> list[FamilyDef]:
-    """Figures for planning: logic levels in a cycle, cycles of a memory and of a product."""
-    return [FamilyDef("nexus", "Lattice Nexus", stage_levels=3, read_latency=2, product_latency=3)]

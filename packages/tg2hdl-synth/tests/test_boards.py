@@ -17,19 +17,20 @@ from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_sim.yosys import run_yosys
-from tg2hdl_synth.boards.definitions import BOARDS
 from tg2hdl_synth.boards.pll import pll_settings
-from tg2hdl_synth.parts import part_named
+from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.parts import FAMILIES, part_named
 
 pytest.importorskip("amaranth_boards")
 
 from tg2hdl_synth.boards import bitstream
-from tg2hdl_synth.boards.memory_pins import REGISTERS_IN_PADS
 from tg2hdl_synth.boards.usage import limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.fits import Fit
 from tg2hdl_top import CompileOptions, SdramModel, compile_program
 from tg2hdl_top.testing import I8, buffer, gemv, layer
+
+BOARDS = [board for family in FAMILIES for board in family.boards]
 
 
 @pytest.mark.parametrize("wanted", np.linspace(12, 220, 60))
@@ -293,7 +294,7 @@ def test_a_component_with_a_serial_line_goes_on_a_board(tmp_path):
 
     platform = resolve(registry().board("ulx3s-12f").platform)()
     with bitstream.tool_environment("ecp5", tmp_path):
-        top = bitstream._OnBoard(Echo(), pll_settings("ecp5", 25.0, 100.0), 50)
+        top = bitstream._OnBoard(Echo(), tools_of("ecp5"), pll_settings("ecp5", 25.0, 100.0), 50)
         plan = platform.prepare(top, name="top")
     assert re.search(r'LOCATE COMP "uart_0__rx__io" SITE "M1"', plan.files["top.lpf"])
     subject = bitstream.BoardComponent("echo", Echo, {"core": "tensor core"}, "smaller")
@@ -366,7 +367,9 @@ class Products(Elaboratable):
     ],
 )
 def test_products_beyond_the_multipliers_are_made_of_luts(part, widths, soft):
-    commands = bitstream._excess_products(Products(*widths).rtlil(), part_named(part)).split()
+    commands = (
+        tools_of(part_named(part).family).soft_products(Products(*widths).rtlil(), part_named(part)).split()
+    )
     assert commands[:2] == ["proc", "booth"][: 2 * bool(soft)]
     assert len(set(commands[2:])) == soft
 
@@ -374,7 +377,7 @@ def test_products_beyond_the_multipliers_are_made_of_luts(part, widths, soft):
 def test_products_of_luts_are_products(tmp_path):
     """Proved by Yosys for all factors."""
     (tmp_path / "top.il").write_text(Products((5, 5), (6, 4)).rtlil())
-    commands = bitstream._excess_products(
+    commands = tools_of("gowin").soft_products(
         (tmp_path / "top.il").read_text(), replace(part_named("gw1nr-9c"), dsp=0)
     )
     assert len(commands.split()) == 4
@@ -443,8 +446,10 @@ def test_the_pins_of_an_sdram(tmp_path):
     """The sites of the manufacturer's constraints for the ULX3S; no register or inverter between port and pad."""
     platform, made = resolve(registry().board("ulx3s-12f").platform)(), with_external_weights()
     with bitstream.tool_environment("ecp5", tmp_path):
-        top = bitstream._OnBoard(bitstream.TopModule(made), pll_settings("ecp5", 25.0, 100.0), 50)
-        plan = platform.prepare(top, name="top", script_after_synth=REGISTERS_IN_PADS)
+        top = bitstream._OnBoard(
+            bitstream.TopModule(made), tools_of("ecp5"), pll_settings("ecp5", 25.0, 100.0), 50
+        )
+        plan = platform.prepare(top, name="top", script_after_synth=tools_of("ecp5").registers_in_pads)
     sites = dict(re.findall(r'LOCATE COMP "(sdram_0__[^"]+)" SITE "(\w+)"', plan.files["top.lpf"]))
     assert len(sites) == 1 + 1 + 4 + 2 + 13 + 16 + 2
     expected = {"clk": "F19", "cs": "P20", "ba[1]": "N20", "a[10]": "N19", "dq[0]": "J16", "dq[15]": "J17"}

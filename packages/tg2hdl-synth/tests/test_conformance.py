@@ -5,27 +5,28 @@ from dataclasses import replace
 import pytest
 
 from tg2hdl_ir.errors import InputError, PluginError, ToolMissingError
-from tg2hdl_ir.plugins.descriptors import FlowDef
+from tg2hdl_ir.plugins.descriptors import FamilyDef, FlowDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth import part_named, synthesize
+from tg2hdl_synth.families import Family
+from tg2hdl_synth.families.ice40.tools import Ice40
 from tg2hdl_synth.flows import SynthesisFlow
-from tg2hdl_synth.flows.ice40 import Ice40Flow
 from tg2hdl_synth.place import PathStep, PlaceAndRoute
-from tg2hdl_synth.plugin import tg2hdl_flows, tg2hdl_targets
+from tg2hdl_synth.plugin import tg2hdl_families
 from tg2hdl_synth.testing import _Sample, check_flow, check_target
 
-FLOWS = {flow.name: flow for flow in tg2hdl_flows()}
+FAMILIES = {family.name: family for family in tg2hdl_families()}
 TOY = replace(part_named("ice40-hx8k"), name="toy-1", family="toy")
 
 
-class Toy(Ice40Flow):
+class Toy(Ice40):
     """A family of its own, with the cells of another."""
 
     def versions(self):
         return {"toy": "1"}
 
-    place = SynthesisFlow.place
+    place = Family.place
 
 
 class Placed(Toy):
@@ -57,30 +58,31 @@ class Flat(Toy):
         return replace(netlist, modules={"": netlist.total})
 
 
-def plugin(flow, *targets):
+def family(tools, *parts):
+    return FamilyDef("toy", "of a test", 4, 2, 2, parts=parts, tools=tools)
+
+
+def plugin(tools, *parts):
     class Plugin:
-        tg2hdl_flows = staticmethod(hookimpl(lambda: [FlowDef("toy", "of a test", flow)]))
-        tg2hdl_targets = staticmethod(hookimpl(lambda: list(targets)))
+        tg2hdl_families = staticmethod(hookimpl(lambda: [family(tools, *parts)]))
 
     return Plugin
 
 
-@pytest.mark.parametrize("target", tg2hdl_targets(), ids=lambda t: t.name)
+@pytest.mark.parametrize("target", [p for f in FAMILIES.values() for p in f.parts], ids=lambda t: t.name)
 def test_parts_of_this_package(target):
     check_target(target)
-    # Gowin's parts are placed and routed for their boards only.
-    assert (target.family in FLOWS) == (target.family != "gowin")
 
 
 def test_flows_of_this_package():
     # Both are placed and routed in test_flow.py and test_ice40.py, where the netlist of the second is simulated.
-    check_flow(FLOWS["ecp5"], part_named("ecp5-25k"), place=False)
+    check_flow(FAMILIES["ecp5"], part_named("ecp5-25k"), place=False)
 
 
 def test_a_family_of_a_plugin():
-    check_flow(FLOWS["ice40"], part_named("ice40-hx8k"), place=False, simulate=False)
+    check_flow(FAMILIES["ice40"], part_named("ice40-hx8k"), place=False, simulate=False)
     with registry().extended(plugin(Toy, TOY)):
-        check_flow(FlowDef("toy", "", Toy), TOY, place=False, simulate=False)
+        check_flow(family(Toy), TOY, place=False, simulate=False)
         result = synthesize(_Sample(), "toy-1", place=False)
         assert (result.part, result.versions, result.speed) == ("toy-1", {"toy": "1"}, None)
         with pytest.raises(ToolMissingError) as caught:
@@ -103,12 +105,12 @@ def test_a_family_of_a_plugin():
 )
 def test_faults_are_found(flow, message):
     with registry().extended(plugin(flow, TOY)), pytest.raises(AssertionError, match=message):
-        check_flow(FlowDef("toy", "", flow), TOY, simulate=False)
+        check_flow(family(flow), TOY, simulate=False)
 
 
 def test_place_and_route_of_a_plugin():
     with registry().extended(plugin(Placed, TOY)):
-        check_flow(FlowDef("toy", "", Placed), TOY, simulate=False)
+        check_flow(family(Placed), TOY, simulate=False)
 
 
 def test_a_flow_that_is_none_is_named():
@@ -123,9 +125,28 @@ def test_a_family_that_two_plugins_claim():
     with (
         registry().extended(plugin(Toy, TOY), distribution="one"),
         registry().extended(plugin(Toy), distribution="two"),
-        pytest.raises(PluginError, match="synthesis flow 'toy' is registered twice"),
+        pytest.raises(
+            InputError, match=r"part 'toy-1' is unknown(.|\n)*family 'toy' is registered by one too"
+        ),
     ):
         synthesize(_Sample(), "toy-1")
+
+
+class FirstForm:
+    """A plugin from before families had parts and tools."""
+
+    tg2hdl_families = staticmethod(hookimpl(lambda: [FamilyDef("toy", "of a test", 4, 2, 2)]))
+    tg2hdl_flows = staticmethod(hookimpl(lambda: [FlowDef("toy", "of a test", Toy)]))
+    tg2hdl_targets = staticmethod(hookimpl(lambda: [TOY]))
+
+
+def test_a_plugin_of_the_first_form():
+    assert SynthesisFlow is Family
+    with registry().extended(FirstForm):
+        check_flow(FlowDef("toy", "", Toy), TOY, place=False, simulate=False)
+        assert synthesize(_Sample(), "toy-1", place=False).versions == {"toy": "1"}
+        with pytest.raises(InputError, match="families with a flow: ecp5, ice40, toy"):
+            synthesize(_Sample(), replace(TOY, family="none"))
 
 
 def test_wrong_figures_of_a_part():

@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth import place, synthesize
+from tg2hdl_synth.families.ecp5 import tools as ecp5
 from tg2hdl_synth.flat_netlist import top_module
 from tg2hdl_synth.floorplan import anchor, sites
-from tg2hdl_synth.flows import ecp5
 
 
 class Lanes(wiring.Component):

@@ -71,7 +71,7 @@ def test_registers_move_into_the_blocks(packed):
 def test_netlist_computes_what_the_design_says(packing):
     result = synthesize(Product(), place=False, pack_registers=packing)
     rng = np.random.default_rng(0)
-    with open_netlist(result.folder) as simulation:
+    with open_netlist(result) as simulation:
         for _ in range(20):
             address, x = int(rng.integers(600)), int(rng.integers(256))
             simulation.set("addr", address)
@@ -111,7 +111,7 @@ def test_too_large_keeps_the_utilization():
 
 
 def test_failed_route_keeps_the_netlist_report(monkeypatch):
-    from tg2hdl_synth.flows import ecp5
+    from tg2hdl_synth.families.ecp5 import tools as ecp5
 
     def fail(*arguments, **options):
         raise SynthesisError("nextpnr-ecp5 failed with exit status 1", notes=("ERROR: no route",))

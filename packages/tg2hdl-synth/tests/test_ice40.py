@@ -8,9 +8,10 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import DesignTooLargeError, synthesize
+from tg2hdl_synth.families.ice40.tools import join_ports
 from tg2hdl_synth.naming import describe
 from tg2hdl_synth.netlist_simulation import open_netlist
-from tg2hdl_synth.port_chain import chain_ports, chained_bits
+from tg2hdl_synth.port_chain import chained_bits
 
 CONTENTS = [(29 * n * n + 5 * n) % 256 for n in range(300)]
 
@@ -48,7 +49,7 @@ def test_design_with_more_ports_than_pins_is_placed(target, dsp):
 
 @pytest.mark.parametrize("target", ["ice40-up5k", "ice40-hx8k"])
 def test_netlist_computes_what_the_design_says(target):
-    with open_netlist(synthesize(Product(), target, place=False).folder) as simulation:
+    with open_netlist(synthesize(Product(), target, place=False)) as simulation:
         for address, x in ((0, 255), (299, 200), (17, 3), (255, 128)):
             simulation.set("addr", address)
             simulation.set("x", x)
@@ -63,7 +64,7 @@ def test_every_port_bit_is_in_the_chain():
     (module,) = [m for m in netlist["modules"].values() if int(m["attributes"].get("top", "0"), 2)]
     ports = {name: list(port["bits"]) for name, port in module["ports"].items()}
     count = chained_bits(netlist)
-    chain_ports(netlist)
+    join_ports(netlist)
     cells = module["cells"]
     registers = [
         c["connections"] for name, c in cells.items() if name.startswith("ports.") and "Q" in c["connections"]

@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import synthesize
-from tg2hdl_synth.inverting_adders import ATTRIBUTE, with_inverting_adders
+from tg2hdl_synth.families.ecp5.inverting_adders import ATTRIBUTE, with_inverting_adders
 from tg2hdl_synth.netlist_simulation import open_netlist
 
 WIDTH = 16
@@ -36,7 +36,7 @@ def test_marked_sums_compute_the_same_with_fewer_cells() -> None:
     plain, marked = (synthesize(Sums(marked=m), "ecp5-45k", place=False) for m in (False, True))
     assert marked.cells["comb"] <= plain.cells["comb"] - WIDTH + 2
     rng = random.Random(1)
-    with open_netlist(marked.folder) as simulation:
+    with open_netlist(marked) as simulation:
         for _ in range(200):
             a, b = (rng.choice((0, 1, (1 << WIDTH) - 1, rng.getrandbits(WIDTH))) for _ in "ab")
             s, c = rng.getrandbits(1), rng.getrandbits(1)

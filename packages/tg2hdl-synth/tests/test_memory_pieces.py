@@ -10,7 +10,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import synthesize
-from tg2hdl_synth.memory_pieces import pieces
+from tg2hdl_synth.families.ecp5.memory_pieces import pieces
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.parts import part_named
 
@@ -65,7 +65,7 @@ def test_pieces_hold_the_words_in_the_blocks_of_the_part() -> None:
     # 4, 2 and 1 blocks, and a multiplexer of three words.
     assert result.cells["bram"] == 4 + 2 + 1
     assert result.cells["comb"] <= 2 * WIDTH
-    with open_netlist(result.folder) as simulation:
+    with open_netlist(result) as simulation:
         for n in [*range(0, DEPTH, 37), 2047, 2048, 3071, 3072, DEPTH - 1]:
             simulation.set("address", n)
             simulation.step(3)

@@ -63,7 +63,7 @@ def test_the_register_of_a_port_of_36_bits_is_part_of_the_block_if_asked_for(pac
     assert (result.cells["bram"], absorbed["ports"], absorbed["flip_flops"]) == (1, ports, 36 * ports)
     rng = np.random.default_rng(0)
     words, shown, late, other = dict.fromkeys(range(512), 0), 0, 0, 0
-    with open_netlist(result.folder) as simulation:
+    with open_netlist(result) as simulation:
         for _ in range(400):
             at, to, enable = int(rng.integers(8)), int(rng.integers(8)), int(rng.integers(16))
             word = int(rng.integers(1 << 36))

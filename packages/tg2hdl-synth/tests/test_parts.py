@@ -19,10 +19,10 @@ from tg2hdl_lower import CompiledKernel, plan_kernel
 from tg2hdl_lower.plan.values import LastFlag
 from tg2hdl_synth import part_named, show_hardware
 from tg2hdl_synth.estimate import convert
-from tg2hdl_synth.flows.ecp5 import Ecp5Flow, suitable_placers
-from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_memories
+from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory, sliced_memories
+from tg2hdl_synth.families.ecp5.tools import Ecp5, suitable_placers
 from tg2hdl_synth.naming import describe
-from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_targets
+from tg2hdl_synth.plugin import tg2hdl_commands, tg2hdl_families
 from tg2hdl_synth.rtlil import read_rtlil
 
 
@@ -128,7 +128,7 @@ def test_plugin_is_light_and_registered():
     points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     assert "tg2hdl_synth.plugin" in {p.value for p in points}
     assert [c.name for c in tg2hdl_commands()] == ["synth", "bench"]
-    assert len(tg2hdl_targets()) == 7
+    assert sum(len(family.parts) for family in tg2hdl_families()) == 7
 
 
 def test_names_in_a_kernel():
@@ -151,7 +151,7 @@ def test_full_parts_are_placed_by_static():
 @pytest.mark.parametrize(("lut", "wide"), [(1000, 16), (40, 0)])
 def test_full_parts_have_no_wide_multiplexers(lut, wide):
     part = replace(part_named("ecp5-45k"), lut=lut)
-    netlist = Ecp5Flow().synthesize(convert(Choice(), "top"), part, progress=lambda message: None)
+    netlist = Ecp5().synthesize(convert(Choice(), "top"), part, progress=lambda message: None)
     cells = json.loads((netlist.folder / "netlist.json").read_text())["modules"]["top"]["cells"].values()
     types = Counter(cell["type"] for cell in cells)
     assert (types["PFUMX"], types["LUT4"], types["TRELLIS_FF"]) == (wide, 32, 16)

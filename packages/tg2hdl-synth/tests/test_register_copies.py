@@ -8,9 +8,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import place, synthesize
-from tg2hdl_synth.flows import ecp5
+from tg2hdl_synth.families.ecp5 import tools as ecp5
+from tg2hdl_synth.families.ecp5.register_copies import copy_registers
 from tg2hdl_synth.parts import part_named
-from tg2hdl_synth.register_copies import copy_registers
 
 LANES = 50
 

@@ -14,11 +14,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tg2hdl_synth import synthesize
+from tg2hdl_synth.families.ecp5.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.netlist_simulation import open_netlist
 from tg2hdl_synth.parts import part_named
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import products, soft_products
-from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
 
 
 class Products(wiring.Component):
@@ -99,7 +99,7 @@ def test_products_of_luts_are_right() -> None:
     assert result.cells["dsp"] == 0
     # A product of two bytes takes less than 100 LUTs.
     assert result.cells["comb"] < 1.25 * sum(a.width * b.width for a, b in Pairs.SHAPES)
-    with open_netlist(result.folder) as netlist:
+    with open_netlist(result) as netlist:
         for turn in range(200):
             expected = {}
             for n, (a, b) in enumerate(Pairs.SHAPES):
@@ -166,7 +166,7 @@ def test_registers_move_between_the_sums(shapes: tuple[Shape, Shape]) -> None:
     a, b = shapes
     mask = (1 << a.width + b.width) - 1
     pairs = []
-    with open_netlist(result.folder) as netlist:
+    with open_netlist(result) as netlist:
         for _ in range(100):
             factors = []
             for port, shape in zip("ab", shapes, strict=True):

@@ -79,7 +79,7 @@ def test_a_failed_route_prints_the_netlist_report(folder, monkeypatch):
     from click.testing import CliRunner
 
     from tg2hdl.cli import cli
-    from tg2hdl_synth.flows import ecp5
+    from tg2hdl_synth.families.ecp5 import tools as ecp5
 
     def fail(*arguments, **options):
         raise SynthesisError("nextpnr-ecp5 failed with exit status 1", notes=("ERROR: no route",))

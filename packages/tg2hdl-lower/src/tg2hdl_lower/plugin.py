@@ -26,10 +26,10 @@ def tg2hdl_arithmetic_units() -> list[ArithmeticUnit]:
 
 @hookimpl
 def tg2hdl_families() -> list[FamilyDef]:
-    """Generic figures, and those of the families with open tools."""
-    from tg2hdl_lower.families import FAMILIES
+    """Figures that suit any part."""
+    from tg2hdl_lower.families import GENERIC
 
-    return list(FAMILIES)
+    return [GENERIC]
 
 
 @hookimpl

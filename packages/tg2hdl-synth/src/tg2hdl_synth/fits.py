@@ -10,9 +10,10 @@ import numpy as np
 from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
-from tg2hdl_lower.families import ECP5
-from tg2hdl_synth.estimate import ERRORS, convert, estimate_design, memory_area
-from tg2hdl_synth.parts import PARTS, part_named
+from tg2hdl_lower.families import family_named
+from tg2hdl_synth.estimate import convert, estimate_design
+from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.parts import known_parts, part_named
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.words import WordMemory
 from tg2hdl_top import TopModule
@@ -87,7 +88,8 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
 def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     """What a compiled program needs of a part: block RAMs by the plan, then the rest by the words of the RTLIL.
 
-    The second step is left out where the block RAMs are too many, or the family is not `ecp5`.
+    The second step is left out where the block RAMs are too many.  Of a family without estimates only the bits of
+    memory are compared.
 
     Parameters
     ----------
@@ -96,11 +98,11 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
         Whether registers will be moved into block RAMs, which then have half the width.
     """
     chosen = part_named(part)
-    blocks = memory_blocks(design, pack_registers=pack_registers) if chosen.family == "ecp5" else {}
+    blocks = memory_blocks(design, part, pack_registers=pack_registers)
     needs, has = {"bram": sum(blocks.values())}, {"bram": chosen.bram}
     most = ", ".join(f"{n} {b}" for n, b in sorted(blocks.items(), key=lambda i: -i[1])[:3] if b)
     lines = [f"block RAMs: {needs['bram']} of {chosen.bram}" + (f" ({most})" if most else "")]
-    if chosen.family != "ecp5":
+    if not blocks:
         bits = sum(m.depth * m.word_width for m in design.built_memories)
         lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
         enough = bits <= _capacity(chosen)
@@ -109,15 +111,16 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
         return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(design, chosen, needs["bram"]))
     top = TopModule(design)
     estimate = estimate_design(top, chosen, convert(top), pack_registers=pack_registers)
-    assert estimate is not None, "a compiled program has plans"
+    assert estimate is not None, "a compiled program has plans, and the family knows its block RAMs"
+    errors = tools_of(chosen.family).estimate_errors
     needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp, "bram": estimate.bram}
     has |= {"lut": chosen.lut, "ff": chosen.ff, "dsp": chosen.dsp}
     lines[0] = f"block RAMs: {estimate.bram} of {chosen.bram}" + (f" ({most})" if most else "")
     lines += [
         f"multipliers: {estimate.dsp} of {chosen.dsp}",
-        f"LUTs: {estimate.comb:,} of {chosen.lut:,} (median error {ERRORS['lut']:.0%})",
-        f"flip-flops: {estimate.ff:,} of {chosen.ff:,} (median error {ERRORS['ff']:.0%})",
-        f"clock: {estimate.fmax:.0f} MHz (median error {ERRORS['fmax']:.0%})",
+        f"LUTs: {estimate.comb:,} of {chosen.lut:,} (median error {errors['lut']:.0%})",
+        f"flip-flops: {estimate.ff:,} of {chosen.ff:,} (median error {errors['ff']:.0%})",
+        f"clock: {estimate.fmax:.0f} MHz (median error {errors['fmax']:.0%})",
     ]
     hint = ""
     if estimate.bram > chosen.bram:
@@ -127,18 +130,21 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
 
 
-def memory_blocks(design: Any, *, pack_registers: bool = False) -> dict[str, int]:
-    """Block RAMs of each memory of a design on an ECP5, by the plan."""
-    return {memory.name: _blocks(memory, pack_registers) for memory in design.built_memories}
-
-
-def _blocks(memory: Any, packed: bool) -> int:
-    words, figures = memory.layout.words, ECP5.memory
-    large = memory.word_width * words > figures.lut_bits and words > figures.lut_words
-    shape = WordMemory(memory.word_width, words, "block" if large else "distributed")
-    shape.reads = len(memory.ports)
-    shape.written = memory.role.written or memory.role.host_writes or memory.role.streamed
-    return memory_area(shape, pack_registers=packed).bram
+def memory_blocks(design: Any, part: str = "ecp5-45k", *, pack_registers: bool = False) -> dict[str, int]:
+    """Block RAMs of each memory of a design by the plan; empty for a part of a family without estimates."""
+    family = part_named(part).family
+    tools, figures = tools_of(family), family_named(family).memory
+    found = {}
+    for memory in design.built_memories:
+        words = memory.layout.words
+        large = memory.word_width * words > figures.lut_bits and words > figures.lut_words
+        shape = WordMemory(memory.word_width, words, "block" if large else "distributed")
+        shape.reads = len(memory.ports)
+        shape.written = memory.role.written or memory.role.host_writes or memory.role.streamed
+        blocks = tools.block_rams(shape, pack_registers=pack_registers)
+        if blocks is not None:
+            found[memory.name] = blocks
+    return found
 
 
 def _weights(program: ProgramIR) -> list[ProgramBuffer]:
@@ -164,11 +170,11 @@ def _capacity(part: TargetDef) -> int:
 
 
 def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
-    larger = [p.name for p in PARTS if p.family == part.family and _capacity(p) >= bits]
+    larger = [p.name for p in known_parts() if p.family == part.family and _capacity(p) >= bits]
     if larger:
         return f"choose a larger part: {larger[0]}"
     quarter = sum(b.depth * min(8, b.dtype.bit_width) for b in _weights(program))
-    fitting = [p.name for p in (part, *PARTS) if _capacity(p) >= quarter]
+    fitting = [p.name for p in (part, *known_parts()) if _capacity(p) >= quarter]
     if quarter < bits and fitting:
         return f"weights of 8 bits would take {quarter:,} bits, which {fitting[0]} has: quantize the model"
     ways = "keep them outside the chip (weights='external')"
@@ -184,7 +190,7 @@ def _hint_for_memory(design: Any, part: TargetDef, blocks: int) -> str:
     total = sum(m.depth * m.word_width for m in design.built_memories)
     if total <= part.bram * part.bram_bits * 0.8:
         return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"
-    same = [p for p in PARTS if p.family == part.family]
+    same = [p for p in known_parts() if p.family == part.family]
     larger = [p.name for p in same if p.bram >= blocks and _capacity(p) >= total and p.bram > part.bram]
     ways = [f"choose {larger[0]}"] if larger else []
     if any(design.program.buffers[n].dtype.bit_width > 8 for n in weights):

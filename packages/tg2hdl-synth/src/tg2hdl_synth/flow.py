@@ -10,8 +10,8 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import Estimate, convert, estimate_design
+from tg2hdl_synth.families import Family, tools_of
 from tg2hdl_synth.floorplan import Floorplan, check_floorplan
-from tg2hdl_synth.flows import SynthesisFlow, flow_of
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist
 from tg2hdl_synth.parts import part_named
@@ -47,7 +47,7 @@ def synthesize(
     part : str or TargetDef
         A name from ``tg2hdl plugins list``, e.g. ``ecp5-25k``, ``ecp5-45k``, ``ecp5-85k``, ``ice40-up5k``.
     speed : int
-        Speed grade of an ECP5: 6, 7 or 8.
+        Speed grade, where the family has some: 6, 7 or 8 of an ECP5.
     seeds : int
         Runs of place and route.
     frequency : float
@@ -78,25 +78,25 @@ def synthesize(
     """
     part = part if target is None else target
     part = part if isinstance(part, TargetDef) else part_named(part)
-    flow = flow_of(part)
-    _check(flow, part, speed, seeds if place else 1, frequency)
+    tools = tools_of(part.family)
+    _check(tools, part, speed, seeds if place else 1, frequency)
     more: dict[str, Any] = {"floorplan": floorplan} if floorplan else {}
     if floorplan:
         check_floorplan(floorplan)
-        if not flow.takes_floorplan:
+        if not tools.takes_floorplan:
             raise InputError(f"{part.name} takes no floorplan", hint="leave floorplan out")
     report = progress or (lambda message: None)
     rtlil = top if isinstance(top, str) else convert(top, name)
-    packing = pack_registers if flow.packs_registers else False
-    netlist = flow.synthesize(rtlil, part, pack_registers=packing, progress=report)
+    packing = pack_registers if tools.packs_registers else False
+    netlist = tools.synthesize(rtlil, part, pack_registers=packing, progress=report)
     estimate = estimate_design(top, part, rtlil, pack_registers=bool(packing))
-    result = _netlist_result(netlist, flow, part, speed, top, rtlil, estimate)
+    result = _netlist_result(netlist, tools, part, speed, top, rtlil, estimate)
     _check_size(result, part)
     if not place:
         return result
     for seed in range(1, seeds + 1):
         try:
-            run = flow.place(
+            run = tools.place(
                 netlist, part, speed=speed, seed=seed, frequency=frequency, progress=report, **more
             )
         except (SynthesisError, DesignTooLargeError) as error:
@@ -106,9 +106,9 @@ def synthesize(
     return result
 
 
-def _check(flow: SynthesisFlow, part: TargetDef, speed: int, seeds: int, frequency: float) -> None:
-    if flow.speeds and speed not in flow.speeds:
-        grades = ", ".join(map(str, flow.speeds))
+def _check(tools: Family, part: TargetDef, speed: int, seeds: int, frequency: float) -> None:
+    if tools.speeds and speed not in tools.speeds:
+        grades = ", ".join(map(str, tools.speeds))
         raise InputError(f"speed grade {speed!r} is unknown", hint=f"{part.name} has {grades}")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise InputError(f"seeds={seeds!r} is not a positive integer", hint="give seeds=1 or more")
@@ -118,7 +118,7 @@ def _check(flow: SynthesisFlow, part: TargetDef, speed: int, seeds: int, frequen
 
 def _netlist_result(
     netlist: Netlist,
-    flow: SynthesisFlow,
+    tools: Family,
     part: TargetDef,
     speed: int,
     top: Any,
@@ -131,16 +131,17 @@ def _netlist_result(
     return SynthesisResult(
         design=netlist.top,
         part=part.name,
-        speed=speed if flow.speeds else None,
+        family=part.family,
+        speed=speed if tools.speeds else None,
         cells=netlist.total,
         by_kernel=kernels | {"shared": netlist.modules[""]},
         by_memory={n.removeprefix("memory_"): count for n, count in sorted(netlist.memories.items())},
         runs=(),
         critical_path=(),
-        versions=flow.versions(),
+        versions=tools.versions(),
         folder=netlist.folder,
         estimate=estimate,
-        notes=flow.notes(netlist, part, rtlil),
+        notes=tools.notes(netlist, part, rtlil),
     )
 
 

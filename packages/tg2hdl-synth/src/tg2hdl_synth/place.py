@@ -14,7 +14,7 @@ from tg2hdl_ir.content_cache import content_key
 from tg2hdl_synth.cache import run_cached
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.router_progress import RouterProgress
-from tg2hdl_synth.tools import Progress, run_tool, tool_versions
+from tg2hdl_synth.tools import Progress, Tool, run_tool, tool_versions
 
 __all__ = ["FREQUENCY", "PathStep", "PlaceAndRoute", "changed", "fastest"]
 
@@ -62,7 +62,7 @@ class PlaceAndRoute:
 
 
 def fastest(
-    tool: str,
+    tool: str | Tool,
     placers: Sequence[str],
     arguments: Sequence[str],
     netlist: str,
@@ -74,7 +74,7 @@ def fastest(
 
     Parameters
     ----------
-    tool : str
+    tool : str or Tool
         nextpnr of a family, e.g. ``nextpnr-ecp5``.
     netlist : str
         JSON of yosys.
@@ -105,7 +105,7 @@ def fastest(
 
 
 def _place_and_route(
-    placer: str, arguments: list[str], text: str, tool: str, seed: int, progress: Progress
+    placer: str, arguments: list[str], text: str, tool: str | Tool, seed: int, progress: Progress
 ) -> PlaceAndRoute:
     arguments = [*arguments, *_PLACERS[placer], "--timing-allow-fail", "--report", "report.json"]
     key = content_key("place 1", repr(tool_versions(tool)), repr(arguments), text)
@@ -130,11 +130,13 @@ def changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
     return json.dumps(netlist)
 
 
-def _run(tool: str, arguments: list[str], netlist: str, label: str, progress: Progress, folder: Path) -> None:
+def _run(
+    tool: str | Tool, arguments: list[str], netlist: str, label: str, progress: Progress, folder: Path
+) -> None:
     (folder / "netlist.json").write_text(netlist)
 
     reported: set[str] = set()
-    router = RouterProgress(tool)
+    router = RouterProgress(str(tool))
 
     def report(line: str) -> None:
         router.follow(line)
@@ -150,7 +152,7 @@ def _run(tool: str, arguments: list[str], netlist: str, label: str, progress: Pr
         if any(_TOO_LARGE.search(note) for note in error.notes):
             raise DesignTooLargeError(
                 "the design does not fit the part",
-                where=tool,
+                where=str(tool),
                 notes=error.notes,
                 hint="take a larger part, or compile with fewer multipliers",
             ) from None

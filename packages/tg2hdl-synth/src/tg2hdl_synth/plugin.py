@@ -1,36 +1,19 @@
-"""Registers the parts of this package; imports nothing heavy."""
+"""Registers the families and commands of this package; imports nothing heavy."""
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, CommandDef, FlowDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import CommandDef, FamilyDef
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_boards", "tg2hdl_commands", "tg2hdl_flows", "tg2hdl_targets"]
+__all__ = ["tg2hdl_commands", "tg2hdl_families"]
 
 
 @hookimpl
-def tg2hdl_targets() -> list[TargetDef]:
-    """ECP5 and iCE40 parts."""
-    from tg2hdl_synth.parts import PARTS
+def tg2hdl_families() -> list[FamilyDef]:
+    """ECP5, iCE40 and Gowin, with their parts, boards and tools."""
+    from tg2hdl_synth.parts import FAMILIES
 
-    return list(PARTS)
-
-
-@hookimpl
-def tg2hdl_flows() -> list[FlowDef]:
-    """Yosys and nextpnr for both families."""
-    return [
-        FlowDef("ecp5", "Yosys and nextpnr-ecp5, from wheels", "tg2hdl_synth.flows.ecp5:Ecp5Flow"),
-        FlowDef("ice40", "Yosys and nextpnr-ice40, from wheels", "tg2hdl_synth.flows.ice40:Ice40Flow"),
-    ]
-
-
-@hookimpl
-def tg2hdl_boards() -> list[BoardDef]:
-    """Boards of ECP5 and iCE40."""
-    from tg2hdl_synth.boards.definitions import BOARDS
-
-    return list(BOARDS)
+    return list(FAMILIES)
 
 
 @hookimpl

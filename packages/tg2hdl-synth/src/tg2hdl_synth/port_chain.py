@@ -1,15 +1,16 @@
-"""A chain of registers that connects the ports of an iCE40 netlist to two pins: nextpnr-ice40 needs a pin per port."""
+"""A chain of registers that connects the ports of a netlist to two pins, for a nextpnr that needs a pin per port."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tg2hdl_synth.flat_netlist import top_module
 
-__all__ = ["CLOCK", "chain_ports", "chained_bits"]
+__all__ = ["CHAIN", "CLOCK", "cell", "chain_ports", "chained_bits"]
 
-CLOCK = "clk"
-_XOR = f"{0x6666:016b}"
+CLOCK, CHAIN = "clk", ("chain_in", "chain_out")
+"""Ports that a netlist has afterwards."""
 
 Module = dict[str, Any]
 
@@ -19,11 +20,21 @@ def chained_bits(netlist: dict[str, Any]) -> int:
     return sum(len(_joined(port)) for name, port in top_module(netlist)["ports"].items() if name != CLOCK)
 
 
-def chain_ports(netlist: dict[str, Any]) -> None:
+def chain_ports(
+    netlist: dict[str, Any],
+    register: Callable[[int, int, int], Module],
+    mix: Callable[[int, int, int], Module],
+) -> None:
     """Change a netlist of yosys' JSON in place.
 
     Each input bit gets a register that is fed by the one before; each output bit is mixed into the register after it.
     Paths from and to ports are thus timed from register to register.
+
+    Parameters
+    ----------
+    register, mix : callable
+        Make cells of the family as `cell` does: a flip-flop from the numbers of the nets of its clock, data and
+        output, an exclusive or from those of its inputs and output.
     """
     module = top_module(netlist)
     ports: dict[str, Module] = module["ports"]
@@ -48,19 +59,19 @@ def chain_ports(netlist: dict[str, Any]) -> None:
             if name == CLOCK or port["direction"] != direction:
                 continue
             for number, bit in enumerate(_joined(port)):
-                cell = f"ports.{name}.{number}"
+                label = f"ports.{name}.{number}"
                 if direction == "input":
-                    module["cells"][cell] = _register(clock, last, bit)
+                    module["cells"][label] = register(clock, last, bit)
                     last = bit
                     continue
-                module["cells"][f"{cell}.mix"] = _mix(last, bit, free)
-                module["cells"][cell] = _register(clock, free, free + 1)
+                module["cells"][f"{label}.mix"] = mix(last, bit, free)
+                module["cells"][label] = register(clock, free, free + 1)
                 last = free + 1
                 free += 2
     module["ports"] = {
         CLOCK: ports[CLOCK],
-        "chain_in": {"direction": "input", "bits": [first]},
-        "chain_out": {"direction": "output", "bits": [last]},
+        CHAIN[0]: {"direction": "input", "bits": [first]},
+        CHAIN[1]: {"direction": "output", "bits": [last]},
     }
 
 
@@ -68,15 +79,8 @@ def _joined(port: Module) -> list[int]:
     return [bit for bit in port["bits"] if isinstance(bit, int)]
 
 
-def _register(clock: int, data: int, output: int) -> Module:
-    return _cell("SB_DFF", {}, {"C": clock, "D": data}, {"Q": output})
-
-
-def _mix(a: int, b: int, output: int) -> Module:
-    return _cell("SB_LUT4", {"LUT_INIT": _XOR}, {"I0": a, "I1": b, "I2": "0", "I3": "0"}, {"O": output})
-
-
-def _cell(kind: str, parameters: dict[str, str], inputs: dict[str, Any], outputs: dict[str, int]) -> Module:
+def cell(kind: str, parameters: dict[str, str], inputs: dict[str, Any], outputs: dict[str, int]) -> Module:
+    """Cell of yosys' JSON, with the numbers of the nets or the constants at its pins of one bit."""
     return {
         "hide_name": 0,
         "type": kind,

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tg2hdl_synth.estimate import Estimate
+from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.netlist import KINDS
 from tg2hdl_synth.place import PlaceAndRoute
 
 __all__ = ["CriticalStep", "SynthesisResult"]
-
-_PARTS = {
-    "comb": ("TRELLIS_COMB", "ICESTORM_LC"),
-    "ff": ("TRELLIS_FF",),
-    "dsp": ("MULT18X18D", "ICESTORM_DSP"),
-    "bram": ("DP16KD", "ICESTORM_RAM"),
-}
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class SynthesisResult:
     Parameters
     ----------
     speed : int or None
-        Speed grade of an ECP5.
+        Speed grade; None for a family without.
     cells : dict of str to int
         Cells by kind before place and route: ``comb`` (LUT sites with carries), ``ff``, ``dsp``, ``bram``.
     by_kernel : dict of str to dict
@@ -50,6 +45,7 @@ class SynthesisResult:
 
     design: str
     part: str
+    family: str
     speed: int | None
     cells: dict[str, int]
     by_kernel: dict[str, dict[str, int]]
@@ -79,10 +75,10 @@ class SynthesisResult:
 
     def used(self, kind: str) -> int:
         """Cells of ``comb``, ``ff``, ``dsp`` or ``bram``, after place and route when it ran."""
-        for part in _PARTS[kind]:
-            if part in self.utilization:
-                return self.utilization[part][0]
-        return 0 if self.runs and kind != "ff" else self.cells[kind]
+        pattern = tools_of(self.family).cells.get(kind)
+        if not self.runs or pattern is None:
+            return self.cells[kind]
+        return sum(n for name, (n, _) in self.utilization.items() if re.fullmatch(pattern, name))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 from tg2hdl_synth.rtlil import Module
 
-__all__ = ["Product", "products", "soft_multiplier", "soft_products"]
+__all__ = ["Product", "products", "soft_products"]
 
 _FACTOR = 18
 _HARD = "MULT18X18D"
@@ -59,8 +58,3 @@ def soft_products(modules: Mapping[str, Module], blocks: int) -> list[Product]:
         chosen.append(product)
         excess -= product.blocks
     return chosen
-
-
-def soft_multiplier() -> str:
-    """Verilog that replaces a product on an ECP5."""
-    return (files("tg2hdl_synth") / "soft_multiplier.v").read_text()

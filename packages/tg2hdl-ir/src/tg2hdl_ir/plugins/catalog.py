@@ -17,11 +17,12 @@ __all__ = ["KINDS", "Catalog", "Kind"]
 
 @dataclass(frozen=True)
 class Kind:
-    """What a hook contributes."""
+    """What a hook contributes; families contribute it too where one of their fields has such descriptors."""
 
     hook: str
     label: str
     descriptor: type[Any]
+    of_families: str = ""
 
 
 KINDS = {
@@ -33,13 +34,13 @@ KINDS = {
         Kind("tg2hdl_tinygrad_ops", "tinygrad op", d.TinygradOpDef),
         Kind("tg2hdl_passes", "pass", d.PassDef),
         Kind("tg2hdl_simulators", "simulator", d.SimulatorDef),
-        Kind("tg2hdl_targets", "target", d.TargetDef),
-        Kind("tg2hdl_flows", "synthesis flow", d.FlowDef),
+        Kind("tg2hdl_targets", "target", d.TargetDef, "parts"),
+        Kind("tg2hdl_flows", "synthesis flow", d.FlowDef, "flows"),
         Kind("tg2hdl_families", "family", d.FamilyDef),
         Kind("tg2hdl_memory_kinds", "memory kind", d.MemoryKindDef),
         Kind("tg2hdl_ports", "host port", d.HostPortDef),
         Kind("tg2hdl_memory_ports", "memory port", d.MemoryPortDef),
-        Kind("tg2hdl_boards", "board", d.BoardDef),
+        Kind("tg2hdl_boards", "board", d.BoardDef, "boards"),
         Kind("tg2hdl_sequencers", "sequencer", d.SequencerDef),
         Kind("tg2hdl_quantizers", "quantizer", d.QuantizerDef),
         Kind("tg2hdl_roundings", "rounding", d.RoundingDef),
@@ -155,6 +156,11 @@ class Catalog:
             except BaseException as error:  # SystemExit too: a plugin must not end the program
                 reason = f"it raised {type(error).__name__}: {'; '.join(str(error).splitlines())}"
                 self._loader.report(plugin, reason, self._loader.remedy(plugin), hook)
+        if within := KINDS[hook].of_families:
+            families = self._table("tg2hdl_families").by_name.values()
+            found += [
+                (plugin, descriptor) for family, plugin in families for descriptor in getattr(family, within)
+            ]
         return found
 
     def _fits(self, hook: str, plugin: str, descriptor: Any) -> bool:

@@ -77,17 +77,17 @@ def tg2hdl_simulators() -> list[SimulatorDef]:  # type: ignore[empty-body]
 
 @hookspec
 def tg2hdl_targets() -> list[TargetDef]:  # type: ignore[empty-body]
-    """FPGA parts for synthesis and area limits."""
+    """FPGA parts, in addition to those of `FamilyDef.parts`."""
 
 
 @hookspec
 def tg2hdl_flows() -> list[FlowDef]:  # type: ignore[empty-body]
-    """Synthesis flows: the tools of an FPGA family."""
+    """Tools of an FPGA family whose `FamilyDef` has none; superseded by `FamilyDef.tools`."""
 
 
 @hookspec
 def tg2hdl_families() -> list[FamilyDef]:  # type: ignore[empty-body]
-    """FPGA families that designs can be planned for."""
+    """FPGA families: figures for the planner, parts, boards and tools."""
 
 
 @hookspec
@@ -107,7 +107,7 @@ def tg2hdl_memory_ports() -> list[MemoryPortDef]:  # type: ignore[empty-body]
 
 @hookspec
 def tg2hdl_boards() -> list[BoardDef]:  # type: ignore[empty-body]
-    """Boards that designs can be built for."""
+    """Boards that designs can be built for, in addition to those of `FamilyDef.boards`."""
 
 
 @hookspec

@@ -53,6 +53,21 @@ class Registry(ArithmeticSet):
         """FPGA families, by name."""
         return self._all("tg2hdl_families", FamilyDef, lambda d: d.name)
 
+    def family(self, name: str) -> FamilyDef | None:
+        """FPGA family of a name; None for one that nothing describes.
+
+        Raises
+        ------
+        PluginError
+            When two plugins claim it.
+        """
+        self._load()
+        return self._catalog.get("tg2hdl_families", name)
+
+    def flows(self) -> tuple[FlowDef, ...]:
+        """Tools of families, by the families' names."""
+        return self._all("tg2hdl_flows", FlowDef, lambda d: d.name)
+
     def memory_kinds(self) -> tuple[MemoryKindDef, ...]:
         """Kinds of memory, highest priority first."""
         return self._all("tg2hdl_memory_kinds", MemoryKindDef, lambda d: (-d.priority, d.name))
@@ -104,9 +119,16 @@ class Registry(ArithmeticSet):
         """Return the target of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_targets", TargetDef, name)
 
-    def flow(self, family: str) -> FlowDef:
-        """Return the synthesis flow of a family; others are a PluginError that lists the known ones."""
-        return self._one("tg2hdl_flows", FlowDef, family)
+    def flow(self, family: str) -> FlowDef | None:
+        """Tools of a family, as `FamilyDef.tools` or the hook ``tg2hdl_flows`` gives them; None without tools.
+
+        Raises
+        ------
+        PluginError
+            When two plugins claim them.
+        """
+        self._load()
+        return self._catalog.get("tg2hdl_flows", family)
 
     def memory_kind(self, name: str) -> MemoryKindDef:
         """Return the kind of memory of a name; others are a PluginError that lists the known ones."""

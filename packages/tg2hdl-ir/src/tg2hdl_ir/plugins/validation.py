@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, OpDef
+from tg2hdl_ir.plugins.descriptors import ArithmeticUnit, BoardDef, FamilyDef, OpDef, TargetDef
 
 __all__ = ["find_fault"]
 
@@ -25,20 +25,20 @@ def _is_factory(value: Any) -> bool:
     return callable(value) or (isinstance(value, str) and _FACTORY.match(value) is not None)
 
 
+def _is_tuple(kind: type[Any]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple) and all(isinstance(v, kind) for v in value)
+
+
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "str": (lambda v: isinstance(v, str), "a string"),
     "int": (_is_int, "an integer"),
     "float": (lambda v: _is_int(v) or isinstance(v, float), "a number"),
     "bool": (lambda v: isinstance(v, bool), "True or False"),
     "DType": (lambda v: isinstance(v, DType), "a DType, e.g. DType.FP32"),
-    "tuple[DType, ...]": (
-        lambda v: isinstance(v, tuple) and all(isinstance(d, DType) for d in v),
-        "a tuple of DType, e.g. (DType.FP32, DType.FP32)",
-    ),
-    "tuple[str, ...]": (
-        lambda v: isinstance(v, tuple) and all(isinstance(s, str) for s in v),
-        "a tuple of strings",
-    ),
+    "tuple[str, ...]": (_is_tuple(str), "a tuple of strings"),
+    "tuple[DType, ...]": (_is_tuple(DType), "a tuple of DType, e.g. (DType.FP32, DType.FP32)"),
+    "tuple[TargetDef, ...]": (_is_tuple(TargetDef), "a tuple of TargetDef"),
+    "tuple[BoardDef, ...]": (_is_tuple(BoardDef), "a tuple of BoardDef"),
     "Factory": (_is_factory, 'a callable or "module:attribute"'),
     "Factory | None": (lambda v: v is None or _is_factory(v), 'a callable, "module:attribute" or None'),
 }
@@ -65,4 +65,8 @@ def find_fault(descriptor: Any, kind: type[Any]) -> tuple[str, str] | None:
         return f"{label} has no usable name", "use letters, digits and . _ - + : /"
     if isinstance(descriptor, ArithmeticUnit) and not 1 <= len(descriptor.operands) <= 3:
         return f"{label} has {len(descriptor.operands)} operands", "give one to three"
+    if isinstance(descriptor, FamilyDef):
+        for part in descriptor.parts:
+            if part.family != descriptor.name:
+                return f"{label} has a part of the family {part.family!r}", f"give family={descriptor.name!r}"
     return None

@@ -18,15 +18,14 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
-from tg2hdl_synth.boards.memory_pins import REGISTERS_IN_PADS, check_memory, connect_memory
+from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory
 from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
 from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import convert
+from tg2hdl_synth.families import Family, tools_of
 from tg2hdl_synth.fits import component_fits, design_fits
 from tg2hdl_synth.parts import part_named
-from tg2hdl_synth.rtlil import read_rtlil
-from tg2hdl_synth.soft_multipliers import products, soft_products
 from tg2hdl_top import Design, TopModule
 
 __all__ = ["Bitstream", "BoardComponent", "baud_for", "build_bitstream", "check_board"]
@@ -37,10 +36,12 @@ _TOO_LARGE = re.compile(
     r"no (?:more )?BELs remaining|Unable to find legal placement|Failed to expand region|too many"
 )
 _UTILIZATION = re.compile(r"\d+/ *\d+ +\d+%")
-_NO_LUT_RAM = "setattr -unset ram_style a:ram_style=distributed"
-_DSP_OF_ICE40 = " -dsp -device u"
-_NEXTPNR = "--report top.report.json --write top.pnr.json --timing-allow-fail"
-_SUFFIXES = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
+_OPTIONS = {
+    "nextpnr_opts": "--report top.report.json --write top.pnr.json --timing-allow-fail",
+    "script_after_read": "",
+    "script_after_synth": "",
+}
+"""Overrides for the build script of Amaranth's platforms; a family adds its own."""
 _RUNS = 4
 _SURELY = 1.5
 """Factor of the cells of a part above which an estimate says that place and route would fail."""
@@ -244,15 +245,6 @@ def _check_fits(design: Design | BoardComponent, board: BoardDef, progress: Call
         )
 
 
-def _excess_products(rtlil: str, part: TargetDef) -> str:
-    """Commands of Yosys that build products of LUTs, so that the rest fits the part's multipliers."""
-    modules = read_rtlil(rtlil)
-    narrow = all(max(product.widths) <= 9 for product in products(modules))
-    blocks = 2 * part.dsp if part.family == "gowin" and narrow else part.dsp
-    soft = [f"{p.module}/{p.name}" for p in soft_products(modules, blocks)]
-    return f"proc\nbooth {' '.join(soft)}\n" if soft else ""
-
-
 def _run(
     design: Design | BoardComponent,
     board: BoardDef,
@@ -262,23 +254,24 @@ def _run(
     wanted_baud: int | None,
     work: Path,
 ) -> Bitstream:
-    family = part.family
+    tools = tools_of(part.family)
+    options = tools.build_options(part, settings.frequency)
+    options |= {name: f"{text} {options.get(name, '')}".strip() for name, text in _OPTIONS.items()}
+    if isinstance(design, Design) and design.streams_weights:
+        options["script_after_synth"] = tools.registers_in_pads
     baud, divisor = baud_for(settings.frequency, wanted_baud)
     shutil.rmtree(work, ignore_errors=True)
-    with tool_environment(family, work / "tools") as environment:
+    with tool_environment(part.family, work / "tools") as environment:
         plan = platform.prepare(
-            _OnBoard(TopModule(design) if isinstance(design, Design) else design.make(), settings, divisor),
+            _OnBoard(
+                TopModule(design) if isinstance(design, Design) else design.make(), tools, settings, divisor
+            ),
             name="top",
-            synth_opts="-no-rw-check" + (_DSP_OF_ICE40 if family == "ice40" and part.dsp else ""),
-            script_after_read=_NO_LUT_RAM if family == "ice40" else "",
-            script_after_synth=REGISTERS_IN_PADS
-            if isinstance(design, Design) and design.streams_weights
-            else "",
-            nextpnr_opts=f"{_NEXTPNR} --freq {settings.frequency:g}" if family == "gowin" else _NEXTPNR,
+            **options,
         )
         reading = "read_rtlil top.il\n"
         plan.files["top.ys"] = plan.files["top.ys"].replace(
-            reading, reading + _excess_products(plan.files["top.il"], part)
+            reading, reading + tools.soft_products(plan.files["top.il"], part)
         )
         plan.extract(str(work)) if hasattr(plan, "extract") else plan.execute_local(
             str(work), run_script=False
@@ -294,14 +287,14 @@ def _run(
     report = json.loads((work / "top.report.json").read_text())
     placed = json.loads((work / "top.pnr.json").read_text())
     return Bitstream(
-        work / f"top.{_SUFFIXES[family]}",
+        work / f"top.{tools.suffix}",
         board.name,
         settings.frequency,
         min(entry["achieved"] for entry in report["fmax"].values()),
         baud,
         divisor,
         {kind: (u["used"], u["available"]) for kind, u in report["utilization"].items() if u["used"]},
-        usage_by_part(placed, family, design),
+        usage_by_part(placed, part.family, design),
         limiting_part(report, placed, design),
     )
 
@@ -324,12 +317,12 @@ def _failure(log: Path, work: Path, board: BoardDef, hint: str = "") -> Synthesi
 class _OnBoard(Elaboratable):
     """A design with the clock and the serial line of a board."""
 
-    def __init__(self, top: Any, settings: PllSettings, divisor: int) -> None:
-        self._top, self._settings, self._divisor = top, settings, divisor
+    def __init__(self, top: Any, tools: Family, settings: PllSettings, divisor: int) -> None:
+        self._top, self._tools, self._settings, self._divisor = top, tools, settings, divisor
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        add_clock(m, platform, self._settings)
+        add_clock(m, platform, self._tools, self._settings)
         m.submodules.design = top = self._top
         pads = {pad.name: "-" for pad in platform.lookup("uart", 0).ios}
         line = platform.request("uart", 0, dir=pads)

@@ -11,18 +11,11 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import BoardDef
 from tg2hdl_top import Design, TopModule
 
-__all__ = ["REGISTERS_IN_PADS", "check_memory", "connect_memory"]
+__all__ = ["check_memory", "connect_memory"]
 
 _SIGNALS = {"clk_en": "cke", "cs": "cs_n", "we": "we_n", "ras": "ras_n", "cas": "cas_n", "ba": "ba", "a": "a"}
 _SIGNALS |= {"dqm": "dqm"}
 """Signals of a board's chip that a design drives, and their names at the port."""
-REGISTERS_IN_PADS = """
-select -set pads c:memory_pins.* t:TRELLIS_IO %i
-select -set outputs @pads %ci1:+TRELLIS_IO[I] w:* %i %ci1:+TRELLIS_FF[Q] t:TRELLIS_FF %i
-select -set inputs @pads %co1:+TRELLIS_IO[O] w:* %i %co1:+TRELLIS_FF[DI] t:TRELLIS_FF %i
-setattr -set syn_useioff 1 @outputs @inputs
-"""
-"""Commands of Yosys after synthesis for an ECP5: the registers at the pins go into the pads."""
 
 
 def check_memory(design: Design, board: BoardDef, platform: Any) -> float | None:

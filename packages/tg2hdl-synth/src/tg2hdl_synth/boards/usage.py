@@ -8,17 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.netlist import KINDS
 from tg2hdl_top import Design
 
 __all__ = ["COLUMNS", "BoardComponent", "limiting_part", "usage_by_part"]
 
 COLUMNS = ("LUT", "FF", "DSP", "RAM")
-"""LUT sites (also those of carries and LUT RAM), flip-flops, multipliers, block RAMs."""
-_CELLS = {
-    "ecp5": {"LUT": "TRELLIS_COMB", "FF": "TRELLIS_FF", "DSP": "MULT18X18D", "RAM": "DP16KD"},
-    "ice40": {"LUT": "ICESTORM_LC", "FF": "", "DSP": "ICESTORM_DSP", "RAM": "ICESTORM_RAM"},
-    "gowin": {"LUT": "LUT[1-4]|ALU", "FF": "DFF.*", "DSP": "MULT.*", "RAM": "SP|SDPB?|DPB?|p?ROM|BSRAM.*"},
-}
+"""LUT sites (also those of carries and LUT RAM), flip-flops, multipliers, block RAMs: `KINDS` of cells."""
 _NO_MODULE = "clock and pins"
 _REST = "memories and control"
 
@@ -55,15 +52,13 @@ def usage_by_part(
         JSON that nextpnr wrote, of a design in the instance ``design``.
     """
     cells = netlist["modules"]["top"]["cells"]
-    patterns = {column: re.compile(pattern) for column, pattern in _CELLS[family].items()}
+    tools = tools_of(family)
     modules = _modules(cells)
     found: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0))
     for name, cell in cells.items():
         counts = found[_title(modules.get(name, ""), design)]
-        for column, pattern in patterns.items():
-            counts[column] += bool(pattern.fullmatch(cell["type"]))
-        if family == "ice40":  # a logic cell holds a LUT, a flip-flop, or both
-            counts["FF"] += int(str(cell["parameters"].get("DFF_ENABLE", 0)), 2)
+        for kind, number in tools.counts(cell).items():
+            counts[COLUMNS[KINDS.index(kind)]] += number
     return {name: dict(found[name]) for name in sorted(found, key=_order) if any(found[name].values())}
 
 

@@ -30,7 +30,7 @@ Examples:
     type=PART,
     help="FPGA part; `tg2hdl plugins list` has all.  [default: ecp5-45k, or the first of --family]",
 )
-@click.option("--speed", default=6, show_default=True, help="Speed grade of an ECP5.")
+@click.option("--speed", default=6, show_default=True, help="Speed grade, where the family has some.")
 @click.option(
     "--seeds",
     type=click.IntRange(0),
@@ -67,16 +67,16 @@ def synth(
     part = part_for(model_options["family"], part)
     with stage(progress, f"compiling {model_options['model']}"):
         _, _, accelerator = compile_file(**model_options, part=part)
-    packing = pack_registers or model_options["family"] == "ecp5"
+    packing: dict[str, Any] = {"pack_registers": True} if pack_registers else {}
     try:
         with stage(progress, f"synthesizing {accelerator.name} for {part}") as report:
             result = accelerator.synthesize(
                 part,
                 speed,
                 seeds,
-                pack_registers=packing,
                 place=seeds > 0,
                 progress=report,
+                **packing,
             )
     except Tg2hdlError as error:
         partial = getattr(error, "partial", None)

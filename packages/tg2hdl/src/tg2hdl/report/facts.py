@@ -169,7 +169,7 @@ def _tensor(spec: Any) -> dict[str, Any]:
 
 def _memories(accelerator: CompiledModel) -> list[dict[str, Any]]:
     design = accelerator.design
-    blocks = memory_blocks(design, pack_registers=accelerator.options.target == "ecp5")
+    blocks = memory_blocks(design, pack_registers=accelerator.options.family.pack_registers)
     found = []
     for entry, memory in zip(accelerator.memory, accelerator.memory.plans, strict=True):
         found.append(

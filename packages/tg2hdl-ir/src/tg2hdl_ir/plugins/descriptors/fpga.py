@@ -18,7 +18,7 @@ class TargetDef:
     name : str
         Name of the part for ``--part``, e.g. ``ecp5-45k``.
     family : str
-        Its series, e.g. ``ecp5``: the name of a `FlowDef` with the tools, and of the units and figures for it.
+        Its series, e.g. ``ecp5``: the name of a `FamilyDef`, and of the units for it.
     lut, ff, dsp, bram : int
         What the part has of LUTs, flip-flops, multipliers and block RAMs.
     bram_bits : int
@@ -40,14 +40,14 @@ class TargetDef:
 
 @dataclass(frozen=True)
 class FlowDef:
-    """Synthesis, and place and route, of an FPGA family.
+    """Tools of an FPGA family whose `FamilyDef` has none.
 
     Parameters
     ----------
     name : str
         The family, as in `TargetDef.family`.
     flow : Factory
-        ``() -> tg2hdl_synth.flows.SynthesisFlow``.
+        As `FamilyDef.tools`.
     """
 
     name: str
@@ -92,27 +92,6 @@ class MemoryFigures:
 
 
 @dataclass(frozen=True)
-class FamilyDef:
-    """An FPGA family: the figures that the planner uses before a part is known.
-
-    Parameters
-    ----------
-    stage_levels : int
-        Logic levels in a clock cycle.
-    read_latency, product_latency : int
-        Cycles of a memory read and of a hardware multiplier, with the registers inside the family's blocks.
-    memory : MemoryFigures
-    """
-
-    name: str
-    description: str
-    stage_levels: int
-    read_latency: int
-    product_latency: int
-    memory: MemoryFigures = field(default_factory=MemoryFigures)
-
-
-@dataclass(frozen=True)
 class BoardDef:
     """A board that a design can be built for, with a serial line to its host.
 
@@ -134,3 +113,40 @@ class BoardDef:
     platform: Factory
     loader: str
     first_clock: float = 100.0
+
+
+@dataclass(frozen=True)
+class FamilyDef:
+    """An FPGA family: figures for the planner, parts, boards and tools.
+
+    Parameters
+    ----------
+    stage_levels : int
+        Logic levels in a clock cycle.
+    read_latency, product_latency : int
+        Cycles of a memory read and of a hardware multiplier, with the registers inside the family's blocks.
+    memory : MemoryFigures
+    parts : tuple of TargetDef
+        Each names this family.
+    boards : tuple of BoardDef
+    pack_registers : bool
+        Option of `tg2hdl_synth.synthesize` for designs that are planned for the family.
+    tools : Factory, optional
+        ``() -> tg2hdl_synth.families.Family``: synthesis, place and route, bitstreams.
+    """
+
+    name: str
+    description: str
+    stage_levels: int
+    read_latency: int
+    product_latency: int
+    memory: MemoryFigures = field(default_factory=MemoryFigures)
+    parts: tuple[TargetDef, ...] = field(default=(), hash=False)  # planning looks families up by hash
+    boards: tuple[BoardDef, ...] = field(default=(), hash=False)
+    pack_registers: bool = False
+    tools: Factory | None = field(default=None, hash=False)
+
+    @property
+    def flows(self) -> tuple[FlowDef, ...]:
+        """The tools as their own descriptor; empty without tools."""
+        return () if self.tools is None else (FlowDef(self.name, self.description, self.tools),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tg2hdl_synth.memory_shapes import SlicedMemory
+from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory
 from tg2hdl_synth.rtlil import Cell, Memory, Module, edited, read_rtlil, top_name
 
 __all__ = ["pieces", "with_pieces"]

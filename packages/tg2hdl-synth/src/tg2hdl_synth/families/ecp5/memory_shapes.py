@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tg2hdl_lower.families import ECP5
+from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.rtlil import Module
 from tg2hdl_synth.tools import yosys_share
 

@@ -1,32 +1,43 @@
-"""Lattice ECP5: deep memories in slices, soft products, two placers."""
+"""Tools of Lattice ECP5: deep memories in slices, soft products, two placers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from amaranth import Module as Hardware
+from amaranth import Signal
+
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_synth.boards.pll import PllSettings
+from tg2hdl_synth.estimate import Estimate
+from tg2hdl_synth.families.base import Family
+from tg2hdl_synth.families.ecp5.cell_models import bind_models
+from tg2hdl_synth.families.ecp5.estimate import ERRORS, estimated, memory_area
+from tg2hdl_synth.families.ecp5.hard_registers import absorb_registers
+from tg2hdl_synth.families.ecp5.inverting_adders import with_inverting_adders
+from tg2hdl_synth.families.ecp5.memory_pieces import with_pieces
+from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory, sliced_library, sliced_memories
+from tg2hdl_synth.families.ecp5.pll import pll, plls
+from tg2hdl_synth.families.ecp5.register_copies import copy_registers
+from tg2hdl_synth.families.ecp5.register_pairs import keep_feedback_close
+from tg2hdl_synth.families.ecp5.soft_pipelines import SOFT_PRODUCT, with_soft_products
 from tg2hdl_synth.flat_netlist import top_module
 from tg2hdl_synth.floorplan import Floorplan, anchor, sites
-from tg2hdl_synth.flows.base import SynthesisFlow
-from tg2hdl_synth.hard_registers import absorb_registers
-from tg2hdl_synth.inverting_adders import with_inverting_adders
-from tg2hdl_synth.memory_pieces import with_pieces
-from tg2hdl_synth.memory_shapes import SlicedMemory, sliced_library, sliced_memories
 from tg2hdl_synth.netlist import Cost, Netlist, free_collisions, yosys_netlist
-from tg2hdl_synth.parts import is_full
 from tg2hdl_synth.place import FREQUENCY, PlaceAndRoute, changed, fastest
-from tg2hdl_synth.register_copies import copy_registers
-from tg2hdl_synth.register_pairs import keep_feedback_close
 from tg2hdl_synth.rtlil import Module, read_rtlil, top_name
-from tg2hdl_synth.soft_multipliers import soft_multiplier, soft_products
-from tg2hdl_synth.soft_pipelines import SOFT_PRODUCT, with_soft_products
-from tg2hdl_synth.tools import Progress, tool_versions
+from tg2hdl_synth.soft_multipliers import soft_products
+from tg2hdl_synth.tools import Progress, tool_versions, yowasp
+from tg2hdl_synth.words import WordMemory
 
-__all__ = ["Ecp5Flow", "suitable_placers"]
+__all__ = ["Ecp5", "suitable_placers"]
 
+_FULL = 0.5
+"""Share of the LUTs or flip-flops above which a placement by ``heap`` may be unroutable."""
 _COSTS = {
     "LUT4": ("comb", 1),
     "CCU2C": ("comb", 2),
@@ -48,12 +59,34 @@ _ROUTER = {"router2/currCongWeightMult": "0.5"}
 comes near to an end and then gets worse: soon nothing else counts, and nets change places over and over."""
 
 
-class Ecp5Flow(SynthesisFlow):
+_REGISTERS_IN_PADS = """
+select -set pads c:memory_pins.* t:TRELLIS_IO %i
+select -set outputs @pads %ci1:+TRELLIS_IO[I] w:* %i %ci1:+TRELLIS_FF[Q] t:TRELLIS_FF %i
+select -set inputs @pads %co1:+TRELLIS_IO[O] w:* %i %co1:+TRELLIS_FF[DI] t:TRELLIS_FF %i
+setattr -set syn_useioff 1 @outputs @inputs
+"""
+
+
+class Ecp5(Family):
     """Yosys and nextpnr-ecp5."""
 
     speeds = (6, 7, 8)
     packs_registers = True
     takes_floorplan = True
+    cells = {"comb": "TRELLIS_COMB", "ff": "TRELLIS_FF", "dsp": "MULT18X18D", "bram": "DP16KD"}
+    estimate_errors = ERRORS
+    board_tools = (yowasp("yosys"), yowasp("nextpnr-ecp5"), yowasp("ecppack", "nextpnr-ecp5"))
+    registers_in_pads = _REGISTERS_IN_PADS
+
+    def estimate(
+        self, plans: Sequence[Any], rtlil: str, part: TargetDef, *, pack_registers: bool
+    ) -> Estimate:
+        """Cells and Fmax on speed grade 6."""
+        return estimated(plans, rtlil, part.dsp, pack_registers)
+
+    def block_rams(self, memory: WordMemory, *, pack_registers: bool) -> int:
+        """Block RAMs of a memory in slices."""
+        return memory_area(memory, pack_registers=pack_registers).bram
 
     def versions(self) -> dict[str, str]:
         """Versions of the wheels."""
@@ -129,6 +162,26 @@ class Ecp5Flow(SynthesisFlow):
         soft = len(soft_products(read_rtlil(rtlil), part.dsp))
         return (f"{soft} products are made of LUTs: the part has {part.dsp} multipliers",) if soft else ()
 
+    def simulation_models(self, module: dict[str, Any], folder: Path) -> tuple[str, str]:
+        """Yosys' models, and ours of block RAMs and multipliers."""
+        return "+/lattice/cells_sim_ecp5.v", bind_models(module)
+
+    def plls(self, source: float, wanted: float) -> Iterator[PllSettings]:
+        """Feedback is from the output of the PLL."""
+        return plls(source, wanted)
+
+    def add_pll(
+        self, m: Hardware, platform: Any, settings: PllSettings, clock: Signal, locked: Signal
+    ) -> None:
+        """Add an EHXPLLL behind the clock's pin."""
+        source = platform.default_clk_frequency / 1e6
+        m.submodules.pll = pll(source, self.clock_input(m, platform), settings, clock, locked)
+
+
+def is_full(cells: Mapping[str, int], part: TargetDef) -> bool:
+    """Whether a netlist fills so much of a part that it is spread over all of it."""
+    return max(cells["comb"] / part.lut, cells["ff"] / part.ff) > _FULL
+
 
 def suitable_placers(cells: Mapping[str, int], part: TargetDef) -> tuple[str, ...]:
     """Placers of nextpnr for a netlist.
@@ -163,7 +216,8 @@ def _commands(
     if any(cell.kind == SOFT_PRODUCT for module in modules.values() for cell in module.cells):
         # Before the first command that needs a module for them.
         lines += ["proc", "techmap -map soft_multiplier.v"]
-        libraries["soft_multiplier.v"] = soft_multiplier()
+        library = files("tg2hdl_synth.families.ecp5") / "soft_multiplier.v"
+        libraries["soft_multiplier.v"] = library.read_text()
     command = f"synth_ecp5 -no-rw-check{'' if wide else ' -nowidelut'} -top {top}"
     lines += [f"{command} -run begin:coarse", f"{command} -run coarse:map_ram"]
     for width in sorted({memory.slice_width for memory in deep}):

@@ -11,9 +11,11 @@ from typing import Any
 
 from tg2hdl_ir.errors import UnsupportedError
 
-__all__ = ["MULTIPLIER", "memory_model"]
+__all__ = ["bind_models"]
 
-MULTIPLIER = """\
+_VECTORS = {"DI": 18, "AD": 14, "DO": 18, "CS": 3}
+_PINS = ("CE", "OCE", "CLK", "WE", "RST")
+_MULTIPLIER = """\
 module multiplier_model(input CLK0, input [17:0] A, input [17:0] B, input SIGNEDA, SIGNEDB, output [35:0] P);
   parameter REGISTERED = 0;
   wire signed [35:0] product;
@@ -39,7 +41,7 @@ endmodule
 _SHIFT = {1: 0, 2: 1, 4: 2, 9: 3, 18: 4, 36: 5}
 
 
-def memory_model(name: str, cell: dict[str, Any]) -> str:
+def _memory_model(name: str, cell: dict[str, Any]) -> str:
     """Verilog of a module with the ports of a DP16KD that behaves as one cell of a netlist.
 
     Raises
@@ -101,7 +103,7 @@ def _port(cell: dict[str, Any], port: str, width: int) -> list[str]:
     lines = [f"  reg [{width - 1}:0] read{port} = 0;", f"  always @(posedge CLK{port}) if (CE{port}) begin"]
     if width >= 18:
         lines += [
-            f"    if (WE{port} & AD{port}[{n}]) mem[{address}][{9 * n + 8}:{9 * n}] <= {data_part(data, port, n)};"
+            f"    if (WE{port} & AD{port}[{n}]) mem[{address}][{9 * n + 8}:{9 * n}] <= {_data_part(data, port, n)};"
             for n in range(width // 9)
         ]
     else:
@@ -121,8 +123,43 @@ def _port(cell: dict[str, Any], port: str, width: int) -> list[str]:
     return lines
 
 
-def data_part(data: str, port: str, group: int) -> str:
+def _data_part(data: str, port: str, group: int) -> str:
     """The 9 bits of write data that an enable covers."""
     if data.startswith("{"):
         return f"DI{'AB'[group // 2]}[{9 * (group % 2) + 8}:{9 * (group % 2)}]"
     return f"DI{port}[{9 * group + 8}:{9 * group}]"
+
+
+def bind_models(module: dict[str, Any]) -> str:
+    """Give multipliers and memories modules with behaviour; returns their Verilog."""
+    models = [_MULTIPLIER]
+    for number, cell in enumerate(module["cells"].values()):
+        if cell["type"] == "DP16KD":
+            kind = f"memory_model{number}"
+            models.append(_memory_model(kind, cell))
+            _join(cell, {f"{pin}{side}": width for side in "AB" for pin, width in _VECTORS.items()})
+            _keep(cell, [f"{pin}{side}" for side in "AB" for pin in (*_VECTORS, *_PINS)])
+            cell["type"], cell["parameters"] = kind, {}
+        elif cell["type"] == "MULT18X18D":
+            registered = cell["parameters"].get("REG_OUTPUT_CLK", "NONE") == "CLK0"
+            _join(cell, {"A": 18, "B": 18, "P": 36})
+            _keep(cell, ["CLK0", "A", "B", "SIGNEDA", "SIGNEDB", "P"])
+            cell["type"], cell["parameters"] = "multiplier_model", {"REGISTERED": f"{int(registered):032b}"}
+    return "".join(models)
+
+
+def _join(cell: dict[str, Any], vectors: dict[str, int]) -> None:
+    """Collect pins with numbers into vectors; unconnected inputs are 0."""
+    pins, directions = cell["connections"], cell["port_directions"]
+    for vector, width in vectors.items():
+        bits = [(pins.pop(f"{vector}{n}", None) or ["x"])[0] for n in range(width)]
+        for n in range(width):
+            direction = directions.pop(f"{vector}{n}", "input")
+        if direction == "input":
+            bits = ["0" if bit == "x" else bit for bit in bits]
+        pins[vector], directions[vector] = bits, direction
+
+
+def _keep(cell: dict[str, Any], names: list[str]) -> None:
+    for table in ("connections", "port_directions"):
+        cell[table] = {pin: value for pin, value in cell[table].items() if pin in names}

@@ -1,0 +1,46 @@
+"""Lattice iCE40: figures, parts and boards."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, MemoryFigures, TargetDef
+
+__all__ = ["ICE40"]
+
+
+def _part(device: str, package: str, part: str, lut: int, dsp: int, bram: int) -> TargetDef:
+    return TargetDef(
+        name=f"ice40-{device}",
+        family="ice40",
+        description=f"Lattice {part}, {package}",
+        lut=lut,
+        ff=lut,
+        dsp=dsp,
+        bram=bram,
+        bram_bits=4096,
+        options=(("device", device), ("package", package)),
+    )
+
+
+ICE40 = FamilyDef(
+    "ice40",
+    "Lattice iCE40",
+    stage_levels=4,
+    read_latency=2,
+    product_latency=2,
+    memory=MemoryFigures(block_bits=4096, block_words=2048),
+    parts=(
+        _part("up5k", "sg48", "iCE40UP5K", 5280, 8, 30),
+        _part("hx8k", "ct256", "iCE40HX8K", 7680, 0, 32),
+    ),
+    boards=(
+        BoardDef(
+            "icebreaker-up5k",
+            "1BitSquared iCEBreaker, iCE40UP5K",
+            "ice40-up5k",
+            "amaranth_boards.icebreaker:ICEBreakerPlatform",
+            "ice40_generic",
+            24.0,
+        ),
+    ),
+    tools="tg2hdl_synth.families.ice40.tools:Ice40",
+)

@@ -145,6 +145,7 @@ NEEDS = {
     "packages/tg2hdl-quant/README.md": "tg2hdl[quantize]",
     "packages/tg2hdl-synth/README.md python": "tg2hdl[synth]",
     "packages/tg2hdl-synth/README.md console": "tg2hdl[boards]",
+    "packages/tg2hdl-tflite/README.md": "tg2hdl[tflite]",
     "packages/tg2hdl-top/README.md": "tg2hdl",
     "packages/tg2hdl-tpu/README.md": "tg2hdl-tpu[board]",
 }

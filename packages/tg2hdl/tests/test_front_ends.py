@@ -57,12 +57,14 @@ def refused(kind: type[Exception], call, *arguments, **options) -> str:
 
 
 def test_a_file_that_nothing_reads_lists_the_front_ends(folder: Path) -> None:
+    installed = any(".tflite" in f.suffixes for f in registry().front_ends())
     assert refused(InputError, tg2hdl.compile, "net.mine") == (
         "bad input: no front end reads net.mine\n  at: net.mine\n"
         "  note: .npz: models of tg2hdl quantize\n"
         '  note: .onnx: ONNX files; pip install "tg2hdl[onnx]"\n'
         "  note: .py: Python files\n"
-        '  note: .tflite: pip install "tg2hdl[tflite]"\n'
+        f"  note: .tflite: {'TFLite files; ' if installed else ''}"
+        'pip install "tg2hdl[tflite]"\n'
         "  hint: give a file of one of these, or install a plugin that reads it"
     )
 

@@ -92,9 +92,10 @@ def quantize(
         model = load_model_file(fspath(model), first_samples(given, batched), True, **of_file).model
     else:
         check_no_file_options(of_file)
-    if isinstance(model, QuantizedModel):
+    if isinstance(model, QuantizedModel) or getattr(model, "is_integer", False):
         raise InputError(
-            f"model {model.__name__} is quantized already", hint="compile it, or quantize the float model"
+            f"model {getattr(model, '__name__', 'model')} is quantized already",
+            hint="compile it, or quantize the float model",
         )
     arrays = (
         list(in_input_order(given, parameter_names(model, given), "the dict of samples"))

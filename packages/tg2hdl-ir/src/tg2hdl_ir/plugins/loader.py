@@ -29,6 +29,7 @@ BUILT_IN = (
     "tg2hdl-quant",
     "tg2hdl-sim",
     "tg2hdl-synth",
+    "tg2hdl-tflite",
     "tg2hdl-top",
     "tg2hdl-tpu",
 )

@@ -1,0 +1,239 @@
+"""The integer arithmetic of TensorFlow Lite Micro, in numpy: the definition that hardware is proven against.
+
+Codes and sums are int64 arrays; a scale is a float32 of the file.  A factor becomes a pair: an integer of 31 bits and a
+left shift, negative for the right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "activation_limits",
+    "clip",
+    "divided",
+    "exponential",
+    "half_away",
+    "hard_swish",
+    "high",
+    "logistic",
+    "mean_pair",
+    "multiplier",
+    "multipliers",
+    "quantized",
+    "reciprocal",
+    "scaled",
+    "softmax_exponentials",
+    "softmax_scale",
+    "tanh",
+]
+
+Array = npt.NDArray[Any]
+Pair: TypeAlias = tuple[Any, Any]
+_TWO31 = 1 << 31
+
+
+def multiplier(real: float) -> tuple[int, int]:
+    """A positive factor as an integer of 31 bits and a left shift; 0 below 2^-32."""
+    if real == 0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    integer = math.floor(abs(fraction) * _TWO31 + 0.5)
+    integer = integer if fraction > 0 else -integer
+    if abs(integer) == _TWO31:
+        integer, shift = integer // 2, shift + 1
+    return (integer, shift) if shift >= -31 else (0, 0)
+
+
+def multipliers(reals: npt.ArrayLike) -> tuple[Array, Array]:
+    """`multiplier` of each element."""
+    found = [multiplier(float(real)) for real in np.asarray(reals, np.float64).reshape(-1)]
+    shape = np.shape(reals)
+    return tuple(np.array([pair[n] for pair in found], np.int64).reshape(shape) for n in (0, 1))  # type: ignore[return-value]
+
+
+def high(a: Any, b: Any) -> Array:
+    """``a * b / 2^31``, halves upward; saturated at the top."""
+    return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, _TWO31 - 1))
+
+
+def clip(x: Any, low: Any, high: Any) -> Array:
+    """Within bounds."""
+    return np.asarray(np.clip(x, low, high))
+
+
+def half_away(x: Any, bits: Any) -> Array:
+    """``x / 2^bits``, halves away from zero."""
+    x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
+    half = np.where(bits > 0, np.int64(1) << np.maximum(bits - 1, 0), 0)
+    return np.asarray(np.where(x >= 0, (x + half) >> bits, -((-x + half) >> bits)))
+
+
+def wrapped(x: Any) -> Array:
+    """The low 32 bits, signed."""
+    return np.asarray(((np.asarray(x, np.int64) + _TWO31) & (2 * _TWO31 - 1)) - _TWO31)
+
+
+def scaled(x: Any, pair: Pair) -> Array:
+    """`x` times a factor, rounded at 31 bits and again after the right shift."""
+    factor, shift = (np.asarray(v, np.int64) for v in pair)
+    moved = wrapped(np.asarray(x, np.int64) << np.maximum(shift, 0))
+    return half_away(high(moved, factor), np.maximum(-shift, 0))
+
+
+def quantized(x: Any, scale: Any, zero: int, low: int = -128, high: int = 127) -> Array:
+    """Codes of float32 numbers: divided in float32, halves away from zero."""
+    value = np.asarray(x, np.float32) / np.float32(scale)
+    return clip(np.trunc(value + np.copysign(np.float32(0.5), value)).astype(np.int64) + zero, low, high)
+
+
+def activation_limits(activation: str, scale: float, zero: int, low: int, high: int) -> tuple[int, int]:
+    """Codes that a fused activation allows."""
+    bounds: dict[str, tuple[float | None, float | None]] = {
+        "NONE": (None, None),
+        "RELU": (0, None),
+        "RELU6": (0, 6),
+        "RELU_N1_TO_1": (-1, 1),
+    }
+    least, most = bounds[activation]
+
+    def code(value: float) -> int:
+        real = float(np.float32(value) / np.float32(scale))
+        return zero + int(math.copysign(math.floor(abs(real) + 0.5), real))
+
+    if least is not None:
+        low = max(low, code(least))
+    if most is not None:
+        high = min(high, code(most))
+    return low, high
+
+
+def divided(total: Any, count: Any) -> Array:
+    """``total / count``, halves away from zero; the half of the count is cut to an integer first."""
+    half = np.asarray(count) // 2
+    return np.asarray(
+        np.where(np.asarray(total) > 0, (total + half) // count, -((-np.asarray(total) + half) // count))
+    )
+
+
+def mean_pair(real: float, count: int) -> tuple[int, int]:
+    """One factor for the scales and the count of a mean."""
+    factor, shift = multiplier(real)
+    extra = min(count.bit_length() - 1, 32, 31 + shift)
+    return (factor << extra) // count, shift - extra
+
+
+# Exponentials in fixed point: `bits` are the integer bits of a 32-bit argument.
+
+
+def _constant(value: float, bits: int = 0) -> int:
+    return math.floor(value * 2.0 ** (31 - bits) + 0.5)
+
+
+def _saturated(x: Any, bits: int) -> Array:
+    return clip(np.asarray(x, np.int64) << bits, -_TWO31, _TWO31 - 1)
+
+
+def exponential(a: Array, bits: int) -> Array:
+    """exp(a) of a <= 0 in Q0.31: a polynomial on [-1/4, 0), then a factor for each bit above."""
+    quarter = 1 << (29 - bits)
+    part = (a & (quarter - 1)) - quarter
+    x = _saturated(part, bits) + (1 << 28)
+    x2 = high(x, x)
+    x3, x4 = high(x2, x), high(x2, x2)
+    series = half_away(high(half_away(x4, 2) + x3, _constant(1 / 3)) + x2, 1)
+    eighth = _constant(math.exp(-1 / 8))
+    result = eighth + high(eighth, x + series)
+    rest = part - a
+    for power in range(-2, bits):
+        with_factor = high(result, _constant(math.exp(-(2.0**power))))
+        result = np.where(rest & (1 << (31 - bits + power)), with_factor, result)
+    return np.asarray(np.where(a == 0, _TWO31 - 1, result))
+
+
+def _newton(a: Array) -> Array:
+    """1 / ((1 + a) / 2) of a in [0, 1), in Q2.29, by three steps."""
+    half = (a + _TWO31) // 2
+    x = _constant(48 / 17, 2) + high(half, _constant(-32 / 17, 2))
+    for _ in range(3):
+        x = x + _saturated(high(x, (1 << 29) - high(half, x)), 2)
+    return x
+
+
+def reciprocal(a: Array) -> Array:
+    """1 / (1 + a) in Q0.31."""
+    return _saturated(_newton(a), 1)
+
+
+def softmax_scale(scale: Any, beta: float) -> tuple[int, int]:
+    """Factor and left shift of differences of codes."""
+    return multiplier(min(float(np.float32(beta)) * float(scale) * 2.0**26, 2.0**31 - 1))
+
+
+def softmax_exponentials(scale: Any, beta: float) -> Array:
+    """exp of the differences 0, -1, ... -255 of codes in Q0.31; 0 for those that are not summed."""
+    factor, shift = softmax_scale(scale, beta)
+    differences = -np.arange(256, dtype=np.int64)
+    lowest = -math.floor(31 * 2.0**26 / 2.0**shift)
+    powers = exponential(high(wrapped(differences << max(shift, 0)), factor), 5)
+    return np.asarray(np.where(differences >= lowest, powers, 0))
+
+
+def _argument(x: Array, scale: Any) -> tuple[Array, Array, Array]:
+    """Steps of a scale as numbers of 4 integer bits, and whether they leave them."""
+    factor, shift = multiplier(float(scale) * 2.0**27)
+    radius = math.floor(15 * 2.0**27 / 2.0**shift)
+    return scaled(clip(x, -radius, radius), (factor, shift)), x <= -radius, x >= radius
+
+
+def logistic(x: Array, scale: Any) -> Array:
+    """Codes of scale 1/256 and zero point -128."""
+    a, below, above = _argument(x, scale)
+    positive = reciprocal(exponential(-abs(a), 4))
+    value = np.where(a == 0, 1 << 30, np.where(a > 0, positive, _TWO31 - 1 - positive))
+    result = clip(half_away(value, 23) - 128, -128, 127)
+    return np.asarray(np.where(below, -128, np.where(above, 127, result)))
+
+
+def tanh(x: Array, scale: Any) -> Array:
+    """Codes of scale 1/128 and zero point 0."""
+    a, below, above = _argument(x, scale)
+    size = _saturated(_newton(exponential(-abs(a), 5)) - (1 << 29), 2)
+    value = np.where(a == 0, 0, np.where(a > 0, size, -size))
+    result = clip(half_away(value, 24), -128, 127)
+    return np.asarray(np.where(below, -128, np.where(above, 127, result)))
+
+
+def hard_swish(x: Array, scale: Any, out_scale: Any, zero: int) -> Array:
+    """``x * relu6(x + 3) / 6`` in steps of 16 bits."""
+    fine = np.float32(1 / 128) * np.float32(scale)
+
+    def short(real: Any) -> tuple[int, int]:
+        factor, shift = multiplier(float(real))
+        return min((factor + (1 << 15)) >> 16, 32767), shift
+
+    def high16(a: Array, b: Any, rounded: bool = True) -> Array:
+        product = np.asarray(a, np.int64) * b
+        found = (product + (1 << 14)) >> 15 if rounded else np.sign(product) * (abs(product) >> 15)
+        return np.asarray(np.minimum(found, 32767))
+
+    out, out_shift = short(fine / np.float32(out_scale))
+    factor, shift = short(fine / np.float32(3 / 32768))
+    v = x << 7
+    gate = v
+    if shift > 0:
+        gate = clip(gate << (shift - 1), -32768, 32767)
+    gate = high16(gate, factor)
+    if shift > 0:
+        gate = clip(gate << 1, -32768, 32767)
+    elif shift < 0:
+        gate = half_away(gate, -shift)
+    gate = (gate + (1 << 15)) >> 1
+    product = high16(gate, high16(v, out), rounded=False)
+    # A factor above 1 shifts to the left.
+    result = half_away(product, -out_shift) if out_shift <= 0 else product << out_shift
+    return clip(result + zero, -128, 127)

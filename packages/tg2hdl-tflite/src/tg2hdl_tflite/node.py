@@ -1,0 +1,243 @@
+"""One operator of a graph: its operands, options and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_tflite.arithmetic import activation_limits
+from tg2hdl_tflite.file import Graph, OperatorRecord, TensorRecord
+from tg2hdl_tflite.options import ACTIVATIONS
+from tg2hdl_tflite.value import LIMITS, Value, tensor_of
+
+if TYPE_CHECKING:
+    from tg2hdl_tflite.contents import Contents
+
+__all__ = ["OPERATORS", "Node", "operator"]
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+Build = Callable[["Node"], Any]
+
+OPERATORS: dict[str, tuple[int, Build]] = {}
+"""Newest version and builder by operator."""
+
+
+def operator(*names: str, version: int) -> Callable[[Build], Build]:
+    """Register the builder of operators, up to a version."""
+
+    def register(build: Build) -> Build:
+        OPERATORS.update(dict.fromkeys(names, (version, build)))
+        return build
+
+    return register
+
+
+class Node:
+    """An operator with the values of its operands.
+
+    Parameters
+    ----------
+    record : OperatorRecord
+    graph : Graph
+    values : mapping of int to Value
+        Those that are there already, by tensor.
+    contents : Contents
+        Constants and variables of the model.
+    notes : list of str
+        Gets a line for each part that is computed in another way than the file says.
+    """
+
+    def __init__(
+        self,
+        record: OperatorRecord,
+        graph: Graph,
+        values: Mapping[int, Value],
+        contents: Contents,
+        notes: list[str],
+    ) -> None:
+        self.record, self.graph, self._values = record, graph, values
+        self.contents, self.notes = contents, notes
+
+    @property
+    def name(self) -> str:
+        """The operator."""
+        return self.record.name
+
+    @property
+    def outputs(self) -> tuple[TensorRecord, ...]:
+        """Records of the results."""
+        return tuple(self.graph.tensors[n] for n in self.record.outputs)
+
+    @property
+    def output(self) -> TensorRecord:
+        """Record of the first result."""
+        return self.outputs[0]
+
+    @property
+    def where(self) -> str:
+        """The operator and its first result, for messages."""
+        named = f", tensor {self.output.label!r}" if self.record.outputs else ""
+        return f"operator {self.record.index}, {self.name} version {self.record.version}{named}"
+
+    def has(self, place: int) -> bool:
+        """Whether an operand is there."""
+        return place < len(self.record.inputs) and self.record.inputs[place] >= 0
+
+    def input(self, place: int) -> Value:
+        """An operand.
+
+        Raises
+        ------
+        UnsupportedError
+            Where it is missing, or nothing gives it a value.
+        """
+        if not self.has(place):
+            raise self.refuse(f"input {place} is missing", "export the model again")
+        index = self.record.inputs[place]
+        if index in self._values:
+            return self._values[index]
+        record = self.graph.tensors[index]
+        if record.data is None:
+            raise self.refuse(
+                f"tensor {record.label!r} has no value before it is used", "export the model again"
+            )
+        return Value(record, None, record.data)
+
+    def inputs(self) -> list[Value]:
+        """All operands."""
+        return [self.input(n) for n in range(len(self.record.inputs))]
+
+    def constant(self, place: int) -> Array:
+        """Contents of an operand that must be a constant."""
+        value = self.input(place)
+        if value.array is None:
+            raise self.refuse(
+                f"tensor {value.record.label!r} is computed at run time and must be a constant",
+                "export the model with fixed shapes, axes and weights",
+            )
+        return value.array
+
+    def integers(self, place: int) -> tuple[int, ...]:
+        """Elements of a constant of integers."""
+        return tuple(int(n) for n in self.constant(place).reshape(-1))
+
+    def axes(self, place: int, rank: int) -> tuple[int, ...]:
+        """Axes of a constant, counted from the first one."""
+        return tuple(self.axis(n, rank) for n in self.integers(place))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis, counted from the first one."""
+        if not -rank <= axis < rank:
+            raise self.refuse(f"axis {axis} of a tensor of {rank} axes", "export the model again")
+        return axis % rank
+
+    def axis_index(self, index: int, size: int) -> int:
+        """An index within an axis, counted from the first element."""
+        if not -size <= index < size:
+            raise self.refuse(f"index {index} of {size} elements", "export the model again")
+        return index % size
+
+    def option(self, name: str) -> Any:
+        """A field of the options."""
+        return self.record.options[name]
+
+    @property
+    def activation(self) -> str:
+        """The fused activation.
+
+        Raises
+        ------
+        UnsupportedError
+            For one without an implementation.
+        """
+        number = self.record.options.get("FusedActivationFunction", 0)
+        name = ACTIVATIONS.get(number, f"{number}")
+        if name not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
+            raise self.refuse(
+                f"the fused activation {name}", "apply the activation in a layer of its own and export again"
+            )
+        return name
+
+    def limits(self) -> tuple[int, int]:
+        """Codes of the first result that the fused activation allows."""
+        scale, zero = self.out_quantization()
+        low, high = activation_limits(self.activation, float(scale), zero, *LIMITS[self.output.kind])
+        return low, max(low, high)
+
+    def out_quantization(self, place: int = 0) -> tuple[np.float32, int]:
+        """Scale and zero point of a result."""
+        record = self.outputs[place]
+        if record.scale.size != 1 or record.scale[0] <= 0:
+            raise self.refuse(
+                f"tensor {record.label!r} has {record.scale.size} scales where one above 0 is needed",
+                "quantize the model again",
+            )
+        return np.float32(record.scale[0]), int(record.zero[0])
+
+    def scale_of(self, value: Value) -> np.float32:
+        """The one scale of an operand."""
+        if value.record.scale.size != 1 or value.record.scale[0] <= 0:
+            raise self.refuse(
+                f"tensor {value.record.label!r} has {value.record.scale.size} scales where one above 0 is needed",
+                "quantize the model again",
+            )
+        return value.scale
+
+    def is_int8(self, *values: Value) -> bool:
+        """Whether operands and first result are int8 codes; False where all are float32.
+
+        Raises
+        ------
+        UnsupportedError
+            For other types.
+        """
+        kinds = {v.record.kind for v in values} | {self.output.kind}
+        if kinds == {"FLOAT32"}:
+            return False
+        if kinds == {"INT8"}:
+            for value in values:
+                self.scale_of(value)
+            self.out_quantization()
+            return True
+        raise self.wrong_types(kinds)
+
+    def wrong_types(self, kinds: set[str]) -> UnsupportedError:
+        """Refusal of element types."""
+        return self.refuse(
+            f"it has no form for the types {', '.join(sorted(kinds))}",
+            "export the model in float32, or quantized to int8",
+        )
+
+    def same_scales(self, *values: Value) -> None:
+        """Refuse a result whose codes have another meaning than those of the operands."""
+        scale, zero = self.out_quantization()
+        for value in values:
+            if self.scale_of(value) != scale or value.zero != zero:
+                raise self.refuse(
+                    f"tensor {value.record.label!r} has another scale or zero point than the result",
+                    "convert the model again: the converter inserts QUANTIZE",
+                )
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` gives, computed in the first run only."""
+        found: T = self.contents.once(self.record.index, key, make)
+        return found
+
+    def keep(self, key: str, array: npt.ArrayLike, dtype: Any) -> Tensor:
+        """A constant of this operator; one number is a literal of the program, not a memory."""
+        found = np.asarray(array)
+        if found.size and np.all(found == found.reshape(-1)[0]):
+            return tensor_of(found, dtype)
+        return self.contents.constant(
+            self.record.index, self.output.label.split(";")[0], key, lambda: tensor_of(found, dtype)
+        )
+
+    def refuse(self, message: str, hint: str) -> UnsupportedError:
+        """An error that names the operator."""
+        return UnsupportedError(message, where=self.where, hint=hint)

@@ -1,0 +1,218 @@
+"""Functions of one code: tables of 256 entries, made with TFLM's arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_tflite.arithmetic import hard_swish, logistic, multiplier, quantized, scaled, tanh
+from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.operators.floats import bounded
+from tg2hdl_tflite.requantize import clipped, lookup, requantized
+from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
+
+__all__ = ["by_table"]
+
+Array = npt.NDArray[Any]
+
+
+def by_table(node: Node, x: Value, function: Callable[[Array], Array]) -> Value:
+    """The result of a function of the codes less the zero point."""
+    low, high = x.codes.ends
+    table = function(np.arange(low, high + 1, dtype=np.int64) - x.zero)
+    bounds = Bounds(table.min(), table.max())
+    codes = np.arange(low, high + 1)
+    limits = int(table.min()), int(table.max())
+    if np.array_equal(table, np.clip(codes, *limits)):
+        number = clipped(x.tensor, *limits, (low, high)).cast(dtype_of(node.output.kind))
+    else:
+        number = lookup(node, x.tensor.cast(dtypes.int32) - low, table, dtype_of(node.output.kind))
+    return Value(node.output, number, None, bounds)
+
+
+def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) -> Value:
+    s_out, zero = node.out_quantization()
+    pair = multiplier(float(node.scale_of(x)) / float(s_out))
+    return by_table(
+        node, x, lambda v: np.clip((scaled(v, pair) if rescales else v + x.zero - zero) + zero, low, high)
+    )
+
+
+@operator("RELU", "RELU6", "RELU_N1_TO_1", version=3)
+def relu(node: Node) -> Any:
+    """RELU goes to the scale of the result; the others of TFLM keep the codes and clip by the input's scale."""
+    x = node.input(0)
+    if not node.is_int8(x):
+        return bounded(x.tensor, node.name)
+    _, zero = node.out_quantization()
+    if node.name == "RELU":
+        return _rescaled(node, x, max(-128, zero), 127)
+    if node.name == "RELU_N1_TO_1":
+        raise node.refuse("TFLM has no form of it for int8 codes", "fuse it into the layer before it")
+    node.same_scales(x)
+    top = int(quantized(np.array([6.0]), x.scale, x.zero)[0])
+    return _rescaled(node, x, x.zero, top, rescales=False)
+
+
+@operator("LOGISTIC", version=3)
+def logistic_(node: Node) -> Any:
+    """By fixed-point exponentials."""
+    x = node.input(0)
+    if not node.is_int8(x):
+        return x.tensor.sigmoid()
+    _fixed_output(node, 1 / 256, -128)
+    return by_table(node, x, lambda v: logistic(v, x.scale))
+
+
+@operator("TANH", version=3)
+def tanh_(node: Node) -> Any:
+    """By fixed-point exponentials."""
+    x = node.input(0)
+    if not node.is_int8(x):
+        return x.tensor.tanh()
+    _fixed_output(node, 1 / 128, 0)
+    return by_table(node, x, lambda v: tanh(v, x.scale))
+
+
+def _fixed_output(node: Node, scale: float, zero: int) -> None:
+    found = node.out_quantization()
+    if float(found[0]) != scale or found[1] != zero:
+        raise node.refuse(
+            f"the result has scale {float(found[0])} and zero point {found[1]}, not {scale} and {zero}",
+            "convert the model again",
+        )
+
+
+@operator("LEAKY_RELU", version=2)
+def leaky_relu(node: Node) -> Any:
+    """Another factor below zero."""
+    x = node.input(0)
+    alpha = np.float32(node.option("Alpha"))
+    if not node.is_int8(x):
+        return (x.tensor < 0).where(x.tensor * float(alpha), x.tensor)
+    s_out, zero = node.out_quantization()
+    above = multiplier(float(x.scale) / float(s_out))
+    below = multiplier(float(x.scale) * float(alpha) / float(s_out))
+    return by_table(
+        node, x, lambda v: np.clip(np.where(v >= 0, scaled(v, above), scaled(v, below)) + zero, -128, 127)
+    )
+
+
+@operator("PRELU", version=1)
+def prelu(node: Node) -> Any:
+    """A factor below zero for each channel."""
+    x, alpha = node.input(0), node.input(1)
+    if not node.is_int8(x, alpha):
+        return (x.tensor < 0).where(x.tensor * alpha.tensor.expand(x.tensor.shape), x.tensor)
+    s_out, zero = node.out_quantization()
+    s_alpha = node.scale_of(alpha)
+    above = multiplier(float(x.scale) / float(s_out))
+    below = multiplier(float(x.scale) * float(s_alpha) / float(s_out))
+    slopes = node.constant(1).astype(np.int64) - alpha.zero
+    unique, place = np.unique(slopes, return_inverse=True)
+    low, high = x.codes.ends
+    v = np.arange(low, high + 1, dtype=np.int64) - x.zero
+    rows = np.where(v >= 0, scaled(v, above), scaled(v * unique[:, None], below))
+    table = np.clip(rows + zero, -128, 127).reshape(-1)
+    index = node.keep("places", place.reshape(slopes.shape) * len(v) - low, dtypes.int32)
+    number = lookup(node, x.tensor.cast(dtypes.int32) + index, table, dtypes.int8)
+    return Value(node.output, number, None, Bounds(table.min(), table.max()))
+
+
+@operator("HARD_SWISH", version=1)
+def hard_swish_(node: Node) -> Any:
+    """By 16-bit steps."""
+    x = node.input(0)
+    if not node.is_int8(x):
+        return x.tensor * (x.tensor + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)
+    s_out, zero = node.out_quantization()
+    return by_table(node, x, lambda v: hard_swish(v, x.scale, s_out, zero))
+
+
+@operator("GELU", version=2)
+def gelu(node: Node) -> Any:
+    """Of float numbers; TFLM has none for codes."""
+    x = node.input(0)
+    if {x.record.kind, node.output.kind} != {"FLOAT32"}:
+        raise node.wrong_types({x.record.kind, node.output.kind})
+    if node.option("Approximate"):
+        return x.tensor.gelu()
+    return x.tensor * 0.5 * (1 + (x.tensor * 2**-0.5).erf())
+
+
+@operator("QUANTIZE", version=4)
+def quantize(node: Node) -> Any:
+    """Numbers to codes, or codes to those of another scale."""
+    x = node.input(0)
+    kind = node.output.kind
+    if kind not in ("INT8", "UINT8", "INT16"):
+        raise node.wrong_types({x.record.kind, kind})
+    s_out, zero = node.out_quantization()
+    limits = LIMITS[kind]
+    if x.record.kind == "FLOAT32":
+        if x.array is not None:
+            return Value(
+                node.output, None, quantized(x.array, s_out, zero, *limits).astype(node.output.numpy)
+            )
+        return _codes_of(x.tensor, s_out, zero, limits).cast(dtype_of(kind))
+    if x.record.kind not in ("INT8", "UINT8", "INT16"):
+        raise node.wrong_types({x.record.kind, kind})
+    real = float(node.scale_of(x)) / float(s_out)
+    if x.record.kind == "INT16":
+        low, high = (end - x.zero for end in x.codes.ends)
+        steps = x.tensor.cast(dtypes.int32) - x.zero
+        found, bounds = requantized(node, steps, np.array(real), low, high, zero, limits, dtype_of(kind))
+        return Value(node.output, found, None, bounds)
+    pair = multiplier(real)
+    return by_table(node, x, lambda v: np.clip(scaled(v, pair) + zero, *limits))
+
+
+def _codes_of(x: Tensor, scale: Any, zero: int, limits: tuple[int, int]) -> Tensor:
+    """Divided in float32, halves away from zero."""
+    from tg2hdl_backend.tinygrad_adapter.division import quotient
+
+    value = quotient(x, Tensor(float(scale), dtype=dtypes.float32))
+    # Beyond these the code is clipped, and the sum with a half is exact.
+    reach = float(limits[1] - limits[0] + abs(zero) + 2)
+    value = value.maximum(-reach).minimum(reach)
+    steps = (value + (value < 0).where(-0.5, 0.5)).trunc().cast(dtypes.int32)
+    number = steps + zero
+    bound = int(reach) + 1 + abs(zero)
+    return clipped(number, *limits, (-bound, bound))
+
+
+@operator("DEQUANTIZE", version=6)
+def dequantize(node: Node) -> Any:
+    """Codes to numbers; float16 constants become float32."""
+    x = node.input(0)
+    if node.output.kind != "FLOAT32":
+        raise node.wrong_types({x.record.kind, node.output.kind})
+    if x.record.kind == "FLOAT16":
+        return Value(node.output, None, node.constant(0).astype(np.float32))
+    if x.record.kind not in ("INT8", "UINT8", "INT16", "INT4"):
+        raise node.wrong_types({x.record.kind, node.output.kind})
+    record = x.record
+    if x.array is not None:
+        spread = [1] * x.array.ndim
+        if record.scale.size > 1:
+            spread[record.axis] = -1
+        scale, zero = (v.reshape(spread) if v.size > 1 else v[0] for v in (record.scale, record.zero))
+        numbers = (x.array.astype(np.int64) - zero).astype(np.float32) * scale
+        return Value(node.output, None, np.asarray(numbers, np.float32))
+    scale = node.scale_of(x)
+    return x.steps().cast(dtypes.float32) * float(scale)
+
+
+@operator("CAST", version=6)
+def cast(node: Node) -> Any:
+    """Numbers in another type."""
+    x = node.input(0)
+    dtype = dtype_of(node.output.kind)
+    if dtype is None or dtype_of(x.record.kind) is None:
+        raise node.wrong_types({x.record.kind, node.output.kind})
+    return x.tensor.cast(dtype)

@@ -1,0 +1,234 @@
+"""Operators of two tensors, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_tflite.arithmetic import multiplier, scaled
+from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.operators.floats import activated
+from tg2hdl_tflite.requantize import clipped, lookup, requantized
+from tg2hdl_tflite.value import Bounds, Value, dtype_of
+
+Array = npt.NDArray[Any]
+_LEFT = 20
+"""Bits by which TFLM moves int8 operands up before it scales them."""
+
+
+@operator("ADD", version=5)
+def add(node: Node) -> Any:
+    """Both sides on one scale of 20 further bits, then to that of the result."""
+    return _sum(node, 1)
+
+
+@operator("SUB", version=5)
+def sub(node: Node) -> Any:
+    """As `add`."""
+    return _sum(node, -1)
+
+
+def _sum(node: Node, sign: int) -> Any:
+    a, b = node.input(0), node.input(1)
+    if not _is_codes(node, a, b):
+        return _plain(node, a, b, lambda x, y: x + y if sign > 0 else x - y)
+    s_out, zero = node.out_quantization()
+    limits = node.limits()
+    twice = 2 * max(float(node.scale_of(a)), float(node.scale_of(b)))
+    last = twice / (float(1 << _LEFT) * float(s_out))
+    spans = [np.arange(v.codes.ends[0], v.codes.ends[1] + 1) for v in (a, b)]
+    sides = [
+        scaled((span - v.zero) << _LEFT, multiplier(float(v.scale) / twice))
+        for span, v in zip(spans, (a, b), strict=True)
+    ]
+    sides[1] = sides[1] * sign
+    total = sides[0][:, None] + sides[1][None, :]
+    codes = np.clip(scaled(total, multiplier(last)) + zero, *limits)
+    bounds = Bounds(codes.min(), codes.max())
+    ratios = float(a.scale) / float(s_out), sign * float(b.scale) / float(s_out)
+    plane = _fit_plane(spans[0], spans[1], codes, ratios, limits)
+    if plane is not None:
+        factors, constant, shift = plane
+        reach = sum(
+            max(abs(int(s[0])), abs(int(s[-1]))) * abs(f) for s, f in zip(spans, factors, strict=True)
+        ) + abs(constant)
+        wide = dtypes.int32 if reach < 1 << 31 else dtypes.int64
+        number = a.tensor.cast(wide) * factors[0] + b.tensor.cast(wide) * factors[1] + constant
+        number = clipped(number >> shift, *limits, (-reach >> shift, reach >> shift)).cast(dtypes.int8)
+        return Value(node.output, number.expand(node.output.shape), None, bounds)
+    tables = [
+        lookup(node, v.tensor.cast(dtypes.int32) - int(span[0]), side, dtypes.int32, key)
+        for v, span, side, key in zip((a, b), spans, sides, ("first", "second"), strict=True)
+    ]
+    made, _ = requantized(
+        node, tables[0] + tables[1], np.array(last), total.min(), total.max(), zero, limits, dtypes.int8
+    )
+    return Value(node.output, made.expand(node.output.shape), None, bounds)
+
+
+def _fit_plane(
+    a: Array, b: Array, codes: Array, ratios: tuple[float, float], limits: tuple[int, int]
+) -> tuple[tuple[int, int], int, int] | None:
+    """Factors, constant and shift that give the code of each pair of operands; None without."""
+    low, high = limits
+    for shift in range(2, 27):
+        factors = [max(round(abs(r) * 2.0**shift), 1) * (1 if r > 0 else -1) for r in ratios]
+        sums = a[:, None] * factors[0] + b[None, :] * factors[1]
+        least = ((codes << shift) - sums)[codes > low].max(initial=-(1 << 60))
+        most = ((((codes + 1) << shift) - sums)[codes < high]).min(initial=1 << 60) - 1
+        if least <= most:
+            constant = int(least) if least > -(1 << 60) else int(most)
+            return (factors[0], factors[1]), constant, shift
+    return None
+
+
+@operator("MUL", version=7)
+def mul(node: Node) -> Any:
+    """The product of the steps, rounded as sums are."""
+    a, b = node.input(0), node.input(1)
+    if not _is_codes(node, a, b):
+        return _plain(node, a, b, lambda x, y: x * y)
+    s_out, zero = node.out_quantization()
+    real = float(node.scale_of(a)) * float(node.scale_of(b)) / float(s_out)
+    corners = np.outer([end - a.zero for end in a.codes.ends], [end - b.zero for end in b.codes.ends])
+    found, bounds = requantized(
+        node,
+        a.steps() * b.steps(),
+        np.array(real),
+        corners.min(),
+        corners.max(),
+        zero,
+        node.limits(),
+        dtypes.int8,
+    )
+    return Value(node.output, found.expand(node.output.shape), None, bounds)
+
+
+@operator("MAXIMUM", version=4)
+def maximum(node: Node) -> Any:
+    """Of codes of one scale."""
+    return _extreme(node, lambda x, y: x.maximum(y))
+
+
+@operator("MINIMUM", version=4)
+def minimum(node: Node) -> Any:
+    """Of codes of one scale."""
+    return _extreme(node, lambda x, y: (x < y).where(x, y))
+
+
+def _extreme(node: Node, choose: Callable[[Tensor, Tensor], Tensor]) -> Any:
+    a, b = node.input(0), node.input(1)
+    if not _is_codes(node, a, b):
+        return _plain(node, a, b, choose)
+    node.same_scales(a, b)
+    return choose(*_same_shape(node, a.tensor, b.tensor))
+
+
+@operator("DIV", version=2)
+def div(node: Node) -> Any:
+    """Of float numbers."""
+    a, b = node.input(0), node.input(1)
+    if {a.record.kind, b.record.kind, node.output.kind} != {"FLOAT32"}:
+        raise node.wrong_types({a.record.kind, b.record.kind, node.output.kind})
+    return _plain(node, a, b, lambda x, y: x / y)
+
+
+def _is_codes(node: Node, a: Value, b: Value) -> bool:
+    kinds = {a.record.kind, b.record.kind, node.output.kind}
+    if len(kinds) == 1 and kinds <= {"INT32", "INT64"} and not node.output.scale.size:
+        return False
+    return node.is_int8(a, b)
+
+
+def _same_shape(node: Node, *tensors: Tensor) -> list[Tensor]:
+    try:
+        shape = np.broadcast_shapes(*(tuple(int(n) for n in t.shape) for t in tensors))
+    except ValueError:
+        shapes = " and ".join(str(tuple(t.shape)) for t in tensors)
+        raise node.refuse(f"operands of the shapes {shapes}", "export the model again") from None
+    return [t.expand(shape) for t in tensors]
+
+
+def _plain(node: Node, a: Value, b: Value, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Numbers of one type, and constants of both computed here."""
+    number = compute(*_same_shape(node, a.tensor, b.tensor))
+    return (
+        activated(node, number) if node.output.kind == "FLOAT32" else number.cast(dtype_of(node.output.kind))
+    )
+
+
+_FLOAT_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "ABS": lambda x: x.abs(),
+    "NEG": lambda x: -x,
+    "EXP": lambda x: x.exp(),
+    "LOG": lambda x: x.log(),
+    "SQRT": lambda x: x.sqrt(),
+    "RSQRT": lambda x: x.rsqrt(),
+    "SIN": lambda x: x.sin(),
+    "COS": lambda x: x.cos(),
+    "SQUARE": lambda x: x * x,
+    "FLOOR": lambda x: x.floor(),
+    "CEIL": lambda x: x.ceil(),
+}
+
+
+@operator(*_FLOAT_FUNCTIONS, version=1)
+def float_function(node: Node) -> Any:
+    """Functions of float numbers."""
+    x = node.input(0)
+    if {x.record.kind, node.output.kind} != {"FLOAT32"}:
+        raise node.wrong_types({x.record.kind, node.output.kind})
+    return _FLOAT_FUNCTIONS[node.name](x.tensor)
+
+
+@operator("SQUARED_DIFFERENCE", version=1)
+def squared_difference(node: Node) -> Any:
+    """Of float numbers."""
+    a, b = node.input(0), node.input(1)
+    if {a.record.kind, b.record.kind, node.output.kind} != {"FLOAT32"}:
+        raise node.wrong_types({a.record.kind, b.record.kind, node.output.kind})
+    return _plain(node, a, b, lambda x, y: (x - y) * (x - y))
+
+
+@operator("BATCH_MATMUL", version=4)
+def batch_matmul(node: Node) -> Any:
+    """Products of two tensors, with zero points on both sides."""
+    a, b = node.input(0), node.input(1)
+    is_codes = node.is_int8(a, b)
+    x, y = (v.steps() if is_codes else v.tensor for v in (a, b))
+    if min(len(x.shape), len(y.shape)) < 2:
+        raise node.refuse("an operand with fewer than two axes", "export the model again")
+    x = x.transpose(-1, -2) if node.option("AdjX") else x
+    y = y.transpose(-1, -2) if node.option("AdjY") else y
+    if x.shape[-1] != y.shape[-2]:
+        raise node.refuse(f"a product of the shapes {x.shape} and {y.shape}", "export the model again")
+    number = x.matmul(y)
+    if not is_codes:
+        return number
+    s_out, zero = node.out_quantization()
+    real = float(node.scale_of(a)) * float(node.scale_of(b)) / float(s_out)
+    corners = np.outer([e - a.zero for e in a.codes.ends], [e - b.zero for e in b.codes.ends]) * int(
+        x.shape[-1]
+    )
+    found, bounds = requantized(
+        node, number, np.array(real), corners.min(), corners.max(), zero, node.limits(), dtypes.int8
+    )
+    return Value(node.output, found, None, bounds)
+
+
+@operator("SELECT_V2", "SELECT", version=1)
+def select(node: Node) -> Any:
+    """One of two tensors by a third one."""
+    condition, a, b = (node.input(n) for n in range(3))
+    if node.output.is_quantized:
+        node.same_scales(a, b)
+    picked = _same_shape(node, condition.tensor, a.tensor, b.tensor)
+    return picked[0].where(picked[1], picked[2])
+
+
+__all__ = ["add", "batch_matmul", "div", "maximum", "minimum", "mul", "select", "sub"]

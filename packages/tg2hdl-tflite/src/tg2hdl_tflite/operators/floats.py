@@ -1,0 +1,23 @@
+"""What float operators share."""
+
+from __future__ import annotations
+
+from tinygrad import Tensor
+
+from tg2hdl_tflite.node import Node
+
+__all__ = ["activated", "bounded"]
+
+
+def activated(node: Node, number: Tensor) -> Tensor:
+    """A float result after the fused activation."""
+    return bounded(number, node.activation)
+
+
+def bounded(number: Tensor, activation: str) -> Tensor:
+    """The activations that only clip."""
+    if activation == "NONE":
+        return number
+    low, high = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}[activation]
+    number = number.maximum(low)
+    return number if high is None else number.minimum(high)

@@ -1,0 +1,213 @@
+"""Sums of products with constant weights: convolutions and fully connected layers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.operators.floats import activated
+from tg2hdl_tflite.requantize import requantized
+from tg2hdl_tflite.value import Bounds, Value, dtype_of
+
+__all__ = ["Window", "window_of"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window moves over an image.
+
+    Parameters
+    ----------
+    stride, dilation : (int, int)
+        Along height and width.
+    padding : (int, int, int, int)
+        Before and after the width, before and after the height.
+    """
+
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether a window can leave the image."""
+        return any(self.padding)
+
+
+def window_of(node: Node, size: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    """The window of an operator over an image of height and width."""
+    stride = int(node.option("StrideH")), int(node.option("StrideW"))
+    options = node.record.options
+    dilation = int(options.get("DilationHFactor", 1)), int(options.get("DilationWFactor", 1))
+    # A file without options has 0 where 1 is meant for dilations only.
+    if min(*stride, *dilation, *kernel) < 1:
+        raise node.refuse(
+            f"a window of {kernel} with strides {stride} and dilations {dilation}", "export the model again"
+        )
+    pads: list[tuple[int, int]] = []
+    for length, taps, step, spread in zip(size, kernel, stride, dilation, strict=True):
+        span = (taps - 1) * spread + 1
+        if node.option("Padding"):
+            if span > length:
+                raise node.refuse(f"a window of {span} over {length} elements", "export the model again")
+            pads.append((0, 0))
+        else:
+            total = max((-(-length // step) - 1) * step + span - length, 0)
+            pads.append((total // 2, total - total // 2))
+    return Window(stride, dilation, (*pads[1], *pads[0]))
+
+
+@operator("CONV_2D", version=8)
+def conv_2d(node: Node) -> Any:
+    """Weights are O, H, W, I; groups where an image has more channels than I."""
+    x, weights = node.input(0), node.input(1)
+    _check_rank(node, x, weights)
+    w = node.constant(1)
+    channels = x.record.shape[3]
+    if not w.shape[3] or channels % w.shape[3] or w.shape[0] % max(channels // w.shape[3], 1):
+        raise node.refuse(f"weights of shape {w.shape} for {channels} channels", "export the model again")
+    groups = channels // w.shape[3]
+    window = window_of(node, x.record.shape[1:3], w.shape[1:3])
+    return _convolved(node, x, weights, w.transpose(0, 3, 1, 2), groups, window)
+
+
+@operator("DEPTHWISE_CONV_2D", version=7)
+def depthwise_conv_2d(node: Node) -> Any:
+    """Weights are 1, H, W, O; output channel ``c * multiplier + m`` reads input channel c."""
+    x, weights = node.input(0), node.input(1)
+    _check_rank(node, x, weights)
+    w = node.constant(1)
+    channels = x.record.shape[3]
+    if w.shape[0] != 1 or not channels or w.shape[3] % channels:
+        raise node.refuse(f"weights of shape {w.shape} for {channels} channels", "export the model again")
+    window = window_of(node, x.record.shape[1:3], w.shape[1:3])
+    return _convolved(node, x, weights, w.transpose(3, 0, 1, 2), channels, window)
+
+
+def _check_rank(node: Node, x: Value, weights: Value) -> None:
+    if len(x.record.shape) != 4 or len(weights.record.shape) != 4:
+        raise node.refuse(
+            f"an image of shape {x.record.shape} and weights of shape {weights.record.shape}",
+            "give both four axes",
+        )
+
+
+def _convolved(node: Node, x: Value, weights: Value, w: Array, groups: int, window: Window) -> Any:
+    """A convolution with weights O, I, H, W."""
+
+    def sums(image: Tensor, kernel: Tensor) -> Tensor:
+        found: Tensor = image.permute(0, 3, 1, 2).conv2d(
+            kernel,
+            groups=groups,
+            stride=window.stride,
+            dilation=window.dilation,
+            padding=window.padding,
+        )
+        return found.permute(0, 2, 3, 1)
+
+    padded = window.is_padded
+    per_group = w.shape[0] // groups
+    reads = np.arange(w.shape[0])[:, None] // per_group * w.shape[1] + np.arange(w.shape[1])
+    return _layer(node, x, weights, w, sums, reads, padded)
+
+
+@operator("FULLY_CONNECTED", version=13)
+def fully_connected(node: Node) -> Any:
+    """Weights are O, I; all axes of the input but those of I are rows."""
+    x, weights = node.input(0), node.input(1)
+    if node.record.options.get("WeightsFormat"):
+        raise node.refuse("weights in a shuffled format", "convert the model without it")
+    w = node.constant(1)
+    if w.ndim != 2 or not w.shape[1] or math.prod(x.record.shape) % w.shape[1]:
+        raise node.refuse(f"weights of shape {w.shape} for {x.record.shape}", "export the model again")
+    rows = math.prod(x.record.shape) // w.shape[1]
+
+    def sums(vector: Tensor, matrix: Tensor) -> Tensor:
+        found: Tensor = vector.reshape(rows, w.shape[1]).matmul(matrix.transpose())
+        return found
+
+    reads = np.broadcast_to(np.arange(w.shape[1]), w.shape)
+    if x.record.shape[-1:] != w.shape[1:] and x.bounds is not None and x.bounds.low.ndim:
+        repeats = w.shape[1] // x.record.shape[-1] if w.shape[1] % x.record.shape[-1] == 0 else 0
+        reads = reads % x.record.shape[-1] if repeats else reads * 0
+        if not repeats:
+            low, high = x.bounds.ends
+            x = Value(x.record, x.made, x.array, Bounds(np.array(low), np.array(high)))
+    return _layer(node, x, weights, w, sums, reads, False)
+
+
+def _layer(node: Node, x: Value, weights: Value, w: Array, sums: Any, reads: Array, padded: bool) -> Any:
+    """Codes or numbers of a layer; `reads` are the input channels of each row of weights (O, I)."""
+    count = len(w)
+    bias = node.constant(2).reshape(-1) if node.has(2) else None
+    if bias is not None and len(bias) != count:
+        raise node.refuse(f"a bias of {len(bias)} elements for {count} channels", "export the model again")
+    kind, shape = x.record.kind, node.output.shape
+    if kind == "FLOAT32" and node.output.kind == "FLOAT32":
+        matrix = _float_weights(node, weights, w)
+        number = sums(x.tensor, node.keep("weights", matrix, dtypes.float32))
+        if bias is not None and np.any(bias):
+            number = number + node.keep("bias", bias.astype(np.float32), dtypes.float32)
+        return activated(node, number).reshape(shape)
+    if kind != "INT8" or weights.record.kind not in ("INT8", "INT4") or node.output.kind != "INT8":
+        raise node.wrong_types({kind, weights.record.kind, node.output.kind})
+    if weights.record.scale.size not in (1, count):
+        raise node.refuse(f"{weights.record.scale.size} scales of weights", "quantize the model again")
+    if bias is not None and bias.dtype != np.int32:
+        raise node.refuse(f"a bias of {bias.dtype}", "quantize the model again")
+    s_in, (s_out, zero) = node.scale_of(x), node.out_quantization()
+    reals = float(s_in) * weights.record.scale.astype(np.float64) / float(s_out)
+    rows = w.astype(np.int64).reshape(count, w.shape[1], -1)
+    offset = np.zeros(count, np.int64) if bias is None else bias.astype(np.int64)
+    first, last = _bounds(x, rows, reads, padded)
+    number = sums(x.steps(), node.keep("weights", w, dtypes.int8).cast(dtypes.int32))
+    if np.any(offset):
+        number = number + node.keep("bias", offset, dtypes.int32)
+    found, bounds = requantized(
+        node,
+        number,
+        np.broadcast_to(reals, count),
+        first + offset,
+        last + offset,
+        zero,
+        node.limits(),
+        dtype_of(node.output.kind),
+    )
+    return Value(node.output, found.reshape(shape), None, bounds)
+
+
+def _bounds(x: Value, rows: Array, reads: Array, padded: bool) -> tuple[Array, Array]:
+    """Smallest and largest sum of each row of weights (O, I, taps)."""
+    codes = x.codes.with_code(x.zero) if padded else x.codes
+    low, high = (
+        (v[reads] if v.ndim else np.broadcast_to(v, reads.shape))[:, :, None] - x.zero
+        for v in (codes.low, codes.high)
+    )
+    first = np.where(rows > 0, rows * low, rows * high).sum((1, 2))
+    last = np.where(rows > 0, rows * high, rows * low).sum((1, 2))
+    return first, last
+
+
+def _float_weights(node: Node, weights: Value, w: Array) -> Array:
+    """Weights in float32; codes are multiplied by their scales here."""
+    if weights.record.kind == "FLOAT32":
+        return w
+    if weights.record.kind not in ("INT8", "INT4", "UINT8") or not weights.record.scale.size:
+        raise node.wrong_types({weights.record.kind})
+    node.notes.append(
+        f"{node.output.label} ({node.name}): weights are dequantized; TensorFlow Lite quantizes its input in each run"
+    )
+    scale, zero = (
+        v if v.size == 1 else v.reshape(-1, *(1,) * (w.ndim - 1))
+        for v in (weights.record.scale, weights.record.zero)
+    )
+    return np.asarray((w.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)

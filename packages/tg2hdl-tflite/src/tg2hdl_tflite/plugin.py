@@ -1,0 +1,43 @@
+"""Registration of the front end; imports nothing heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tg2hdl_ir.plugins.descriptors import FrontEndDef
+from tg2hdl_ir.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from tg2hdl_tflite.model import TfliteModel
+
+__all__ = ["is_tflite_file", "load_file", "tg2hdl_frontends"]
+
+
+def is_tflite_file(head: bytes) -> bool:
+    """Whether a file begins as TFLite files do."""
+    return head[4:8] == b"TFL3"
+
+
+def load_file(path: Path, name: str, examples: Any, **options: Any) -> tuple[TfliteModel, None]:
+    """`FrontEndDef.load`: the model; the file declares its inputs."""
+    from tg2hdl_tflite.model import TfliteModel
+
+    return TfliteModel(path, **options), None
+
+
+@hookimpl
+def tg2hdl_frontends() -> list[FrontEndDef]:
+    """Files that end in .tflite."""
+    return [
+        FrontEndDef(
+            "tflite",
+            "TFLite files",
+            (".tflite",),
+            load_file,
+            is_tflite_file,
+            options=("limit",),
+            needs=("tflite",),
+            install='pip install "tg2hdl[tflite]"',
+        )
+    ]

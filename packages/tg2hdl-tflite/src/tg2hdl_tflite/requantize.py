@@ -1,0 +1,165 @@
+"""Sums to codes in integer operations that equal TFLM's for every sum that can occur."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+from tinygrad.dtype import dtypes
+
+from tg2hdl_tflite.arithmetic import clip, multipliers, scaled
+from tg2hdl_tflite.node import Node
+from tg2hdl_tflite.staircase import Staircase, fit
+from tg2hdl_tflite.value import Bounds, tensor_of
+
+__all__ = ["clipped", "lookup", "requantized", "to_codes"]
+
+Array = npt.NDArray[Any]
+_INT32 = -(1 << 31), (1 << 31) - 1
+
+
+def lookup(node: Node, index: Tensor, table: npt.ArrayLike, dtype: Any, key: str = "table") -> Tensor:
+    """Entries of a table; the index counts from 0."""
+    entries = np.asarray(table)
+    if np.all(entries == entries[0]):
+        return tensor_of(np.broadcast_to(entries[0], tuple(int(n) for n in index.shape)), dtype)
+    # In one kernel with a pad, tinygrad would read the index outside of its buffer.
+    found: Tensor = node.keep(key, entries, dtype)[index.cast(dtypes.int32)].contiguous()
+    return found
+
+
+def clipped(number: Tensor, low: int, high: int, reach: tuple[int, int]) -> Tensor:
+    """Saturated, where the reach of the integers asks for it."""
+    if reach[0] < low:
+        number = number.maximum(low)
+    if reach[1] > high:
+        number = (number < high).where(number, high)
+    return number
+
+
+def requantized(
+    node: Node,
+    sums: Tensor,
+    reals: npt.ArrayLike,
+    first: npt.ArrayLike,
+    last: npt.ArrayLike,
+    zero: int,
+    limits: tuple[int, int],
+    dtype: Any,
+) -> tuple[Tensor, Bounds]:
+    """Codes of sums times factors, rounded twice as TFLM does, plus a zero point.
+
+    Parameters
+    ----------
+    sums : Tensor
+        Integers of 32 bits.
+    reals : array_like of float64
+        One factor, or one for each index of the last axis.
+    first, last : array_like of int
+        Bounds of the sums, as many as factors.
+    """
+    pair = multipliers(np.asarray(reals, np.float64))
+    factor, shift = (np.reshape(v, -1)[:, None] for v in pair)
+
+    def code(total: Array) -> Array:
+        return clip(scaled(total, (factor, shift)) + zero, *limits)
+
+    moved = np.asarray(shift).max(initial=0)
+    first, last = (np.asarray(v, np.int64) for v in (first, last))
+    wraps = max(int(np.abs(first).max()), int(np.abs(last).max())) << max(int(moved), 0) >= 1 << 31
+    if wraps:
+        return _by_two_roundings(node, sums, pair, zero, limits, dtype)
+    found = to_codes(node, sums, code, reals, first, last, limits, dtype)
+    return found or _by_two_roundings(node, sums, pair, zero, limits, dtype)
+
+
+def to_codes(
+    node: Node,
+    sums: Tensor,
+    code: Callable[[Array], Array],
+    slopes: npt.ArrayLike,
+    first: npt.ArrayLike,
+    last: npt.ArrayLike,
+    limits: tuple[int, int],
+    dtype: Any,
+) -> tuple[Tensor, Bounds] | None:
+    """Codes of sums by the narrowest multipliers that are proven; None where there are none.
+
+    Parameters
+    ----------
+    code : callable
+        Codes of sums (channels, any), never falling with the sum.
+    slopes, first, last : array_like
+        About how many codes a sum is and bounds of the sums: all of one shape, which broadcasts against the sums.
+    """
+    slope, least, most = np.broadcast_arrays(
+        np.asarray(slopes, np.float64), np.asarray(first, np.int64), np.asarray(last, np.int64)
+    )
+    shape = slope.shape
+    low, high = (clip(v, *_INT32).reshape(-1) for v in (least, most))
+    found = node.once("staircase", lambda: fit(code, slope.reshape(-1), low, high, *limits))
+    ends = code(np.stack([low, high], -1)).reshape(*shape, 2)
+    bounds = Bounds(ends[..., 0], ends[..., 1])
+    if found is None:
+        return None
+    return _by_staircase(node, sums, found, shape, low, high, limits, dtype), bounds
+
+
+def _by_staircase(
+    node: Node,
+    sums: Tensor,
+    found: Staircase,
+    shape: tuple[int, ...],
+    first: Array,
+    last: Array,
+    limits: tuple[int, int],
+    dtype: Any,
+) -> Tensor:
+    """``clip((sum * factor + constant) >> shift)``."""
+    ends = [int(v) * int(f) for s in (first, last) for v, f in zip(s, found.factor, strict=True)]
+    added = max(int(np.abs(found.below).max()), int(np.abs(found.above).max()))
+    low, high = min(ends) - added, max(ends) + added
+    wide = dtypes.int32 if low >= -(1 << 31) and high < 1 << 31 else dtypes.int64
+
+    def channels(key: str, values: Array) -> Tensor:
+        narrow = dtypes.int32 if np.abs(values).max() < 1 << 31 else dtypes.int64
+        return node.keep(key, _compact(values.reshape(shape)), narrow).cast(wide)
+
+    number = sums.cast(wide)
+    if np.any(found.factor != 1):
+        number = number * channels("factors", found.factor)
+    above = channels("added", found.above)
+    number = number + (
+        above if found.is_single else (sums < 0).where(channels("added_below", found.below), above)
+    )
+    if found.shift:
+        number = number >> found.shift
+    return clipped(number, *limits, (low >> found.shift, high >> found.shift)).cast(dtype)
+
+
+def _by_two_roundings(
+    node: Node, sums: Tensor, pair: tuple[Array, Array], zero: int, limits: tuple[int, int], dtype: Any
+) -> tuple[Tensor, Bounds]:
+    """TFLM's own steps: a product of 31 bits rounded half up, and a shift that rounds half away from zero."""
+    factor, shift = (_compact(np.asarray(v)) for v in pair)
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    if np.any(left):
+        sums = (sums.cast(dtypes.int64) << node.keep("left", left, dtypes.int64)).cast(dtypes.int32)
+    number = sums.cast(dtypes.int64) * node.keep("factors", factor, dtypes.int32).cast(dtypes.int64)
+    number = (number + (1 << 30)) >> 31
+    if np.any(right):
+        half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+        added = (number < 0).where(
+            node.keep("half_below", half - (right > 0), dtypes.int64), node.keep("half", half, dtypes.int64)
+        )
+        number = (number + added) >> node.keep("right", right, dtypes.int64)
+    number = clipped(number + zero, *limits, _INT32)
+    return number.cast(dtype), Bounds(np.array(limits[0]), np.array(limits[1]))
+
+
+def _compact(array: Array) -> Array:
+    """One element where all are equal."""
+    return array.reshape(-1)[0].reshape(()) if array.size and np.all(array == array.reshape(-1)[0]) else array

@@ -1,0 +1,234 @@
+"""Small TFLite files without TensorFlow, and TensorFlow Lite Micro to compare with.
+
+>>> import numpy as np
+>>> from tg2hdl_tflite.testing import Network
+>>> net = Network()
+>>> x = net.tensor((1, 8), "INT8", scale=0.5, zero_point=3)
+>>> w = net.constant(np.ones((4, 8), np.int8), scale=0.25)
+>>> b = net.constant(np.zeros(4, np.int32))
+>>> y = net.tensor((1, 4), "INT8", scale=0.25)
+>>> net.operator("FULLY_CONNECTED", [x, w, b], [y], "FullyConnectedOptions")
+>>> data = net.finish([x], [y])
+
+Names of options are the fields of the schema, such as ``StrideW`` or ``FusedActivationFunction``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+__all__ = ["Network", "Subgraph", "run_golden", "run_micro"]
+
+_ARENA = 1 << 23
+"""Bytes that TFLM may use; its own guess is too small for some operators."""
+_PLACEHOLDER = 127
+"""What the old field of 8 bits has where the code of an operator does not fit."""
+
+
+def _table(builder: Any, name: str, **fields: Any) -> int:
+    """Write a table; fields of strings, tables and vectors are given as offsets."""
+    getattr(tflite, f"{name}Start")(builder)
+    for field, value in fields.items():
+        if value is not None:
+            getattr(tflite, f"{name}Add{field}")(builder, value)
+    return int(getattr(tflite, f"{name}End")(builder))
+
+
+def _offsets(builder: Any, values: Sequence[int]) -> int:
+    builder.StartVector(4, len(values), 4)
+    for value in reversed(values):
+        builder.PrependUOffsetTRelative(value)
+    return int(builder.EndVector())
+
+
+class Subgraph:
+    """Tensors and operators of one graph."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        self.network, self.name = network, name
+        self.tensors: list[int] = []
+        self.operators: list[int] = []
+        self.inputs: Sequence[int] = ()
+        self.outputs: Sequence[int] = ()
+
+    def tensor(
+        self,
+        shape: Sequence[int],
+        kind: str,
+        *,
+        scale: npt.ArrayLike | None = None,
+        zero_point: npt.ArrayLike = 0,
+        axis: int = 0,
+        data: bytes = b"",
+        name: str | None = None,
+        variable: bool = False,
+    ) -> int:
+        """Add a tensor and return its index; `scale` is a number, or one for each slice of `axis`."""
+        b = self.network.builder
+        quantization = None
+        if scale is not None:
+            scales = np.atleast_1d(np.asarray(scale, np.float32))
+            zeros = np.array(np.broadcast_to(np.asarray(zero_point, np.int64), scales.shape))
+            vectors = b.CreateNumpyVector(scales), b.CreateNumpyVector(zeros)
+            quantization = _table(
+                b, "QuantizationParameters", Scale=vectors[0], ZeroPoint=vectors[1], QuantizedDimension=axis
+            )
+        label = b.CreateString(name or f"t{len(self.tensors)}")
+        sizes = b.CreateNumpyVector(np.array(shape, np.int32))
+        written = _table(
+            b,
+            "Tensor",
+            Shape=sizes,
+            Type=getattr(tflite.TensorType, kind),
+            Buffer=self.network.buffer(data) if data else 0,
+            Name=label,
+            Quantization=quantization,
+            IsVariable=variable,
+        )
+        self.tensors.append(written)
+        return len(self.tensors) - 1
+
+    def constant(self, array: npt.ArrayLike, **options: Any) -> int:
+        """Add a tensor with data, of the array's own type."""
+        found = np.asarray(array)
+        kind = "BOOL" if found.dtype == bool else found.dtype.name.upper()
+        return self.tensor(found.shape, kind, data=np.ascontiguousarray(found).tobytes(), **options)
+
+    def operator(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: str | None = None,
+        version: int = 1,
+        **fields: Any,
+    ) -> None:
+        """Add an operator; -1 among `inputs` is an optional one that is missing."""
+        b = self.network.builder
+        option = _table(b, options, **fields) if options else None
+        ins, outs = (b.CreateNumpyVector(np.array(v, np.int32)) for v in (inputs, outputs))
+        self.operators.append(
+            _table(
+                b,
+                "Operator",
+                OpcodeIndex=self.network.code(name, version),
+                Inputs=ins,
+                Outputs=outs,
+                BuiltinOptionsType=getattr(tflite.BuiltinOptions, options) if options else None,
+                BuiltinOptions=option,
+            )
+        )
+
+    def write(self) -> int:
+        """The offset of the whole graph."""
+        b = self.network.builder
+        ins, outs = (b.CreateNumpyVector(np.array(v, np.int32)) for v in (self.inputs, self.outputs))
+        tensors, operators = _offsets(b, self.tensors), _offsets(b, self.operators)
+        label = b.CreateString(self.name)
+        return _table(
+            b, "SubGraph", Tensors=tensors, Inputs=ins, Outputs=outs, Operators=operators, Name=label
+        )
+
+
+class Network(Subgraph):
+    """The main graph of a model, and what all its graphs share."""
+
+    def __init__(self) -> None:
+        self.builder = flatbuffers.Builder(1 << 16)
+        self._codes: dict[tuple[int, int], int] = {}
+        self._buffers = [_table(self.builder, "Buffer")]  # Buffer 0 is the empty one.
+        super().__init__(self, "main")
+        self.graphs: list[Subgraph] = [self]
+
+    def subgraph(self, name: str) -> Subgraph:
+        """Add a further graph; its index is its place in `graphs`."""
+        self.graphs.append(Subgraph(self, name))
+        return self.graphs[-1]
+
+    def buffer(self, data: bytes) -> int:
+        """Add contents of a tensor, aligned to 16 bytes as TFLM wants them."""
+        b = self.builder
+        b.StartVector(1, len(data), 16)
+        b.head -= len(data)
+        b.Bytes[b.head : b.head + len(data)] = data
+        self._buffers.append(_table(b, "Buffer", Data=b.EndVector()))
+        return len(self._buffers) - 1
+
+    def code(self, name: str, version: int) -> int:
+        """Index of an operator's code."""
+        key = getattr(tflite.BuiltinOperator, name), version
+        return self._codes.setdefault(key, len(self._codes))
+
+    def finish(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+        """The file's bytes; inputs and outputs are tensors of the main graph."""
+        b, self.inputs, self.outputs = self.builder, inputs, outputs
+        graphs = _offsets(b, [graph.write() for graph in self.graphs])
+        codes = _offsets(
+            b,
+            [
+                _table(
+                    b,
+                    "OperatorCode",
+                    DeprecatedBuiltinCode=min(code, _PLACEHOLDER),
+                    BuiltinCode=code,
+                    Version=version,
+                )
+                for code, version in self._codes
+            ],
+        )
+        buffers, label = _offsets(b, self._buffers), b.CreateString("tg2hdl test")
+        root = _table(
+            b, "Model", Version=3, OperatorCodes=codes, Subgraphs=graphs, Description=label, Buffers=buffers
+        )
+        b.Finish(root, b"TFL3")
+        return bytes(b.Output())
+
+
+def run_micro(data: bytes, *inputs: npt.NDArray[Any], outputs: int = 1) -> list[list[npt.NDArray[Any]]]:
+    """Outputs of TensorFlow Lite Micro for each call.
+
+    Parameters
+    ----------
+    inputs : ndarray
+        One per input; the first axis counts calls, between which variables keep their contents.
+    """
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_bytes(data, arena_size=_ARENA)
+    results = []
+    for call in range(len(inputs[0])):
+        for index, value in enumerate(inputs):
+            interpreter.set_input(value[call], index)
+        interpreter.invoke()
+        results.append([np.array(interpreter.get_output(n)) for n in range(outputs)])
+    return results
+
+
+def run_golden(data: bytes, *inputs: npt.NDArray[Any]) -> list[list[npt.NDArray[Any]]]:
+    """Outputs of the golden model of the design for each call, as `run_micro` gives TFLM's."""
+    from tg2hdl_backend import capture
+    from tg2hdl_ir.golden import evaluate_program
+    from tg2hdl_tflite.model import TfliteModel
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.tflite"
+        path.write_bytes(data)
+        model = TfliteModel(path)
+    captured = capture(model, *(value[0] for value in inputs))
+    program = captured.program
+    state: dict[str, npt.NDArray[Any]] = {}
+    results = []
+    for call in range(len(inputs[0])):
+        named = captured.bind(*(value[call] for value in inputs))
+        found = evaluate_program(program, named, captured.var_vals or None, state=state)
+        arrays = captured.restore([found[program.buffers[n].name] for n in program.outputs])
+        results.append(list(arrays.values()) if isinstance(arrays, dict) else [arrays])
+    return results

@@ -1,0 +1,148 @@
+"""Models of whole files: state, float and hybrid arithmetic, networks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tg2hdl_tflite import TfliteModel
+from tg2hdl_tflite.testing import Network, run_golden, run_micro
+
+FOLDER = "MLPERF_TINY"
+NETWORKS = (
+    "ad_autoencoder_int8",
+    "kws_dscnn_int8",
+    "ic_resnet8_int8",
+    "sww_streaming_int8",
+    pytest.param("vww_mobilenet_int8", marks=pytest.mark.slow),
+)
+
+
+def mlperf_tiny() -> Path:
+    """The reference networks: `benchmarks/mlperf_tiny/run.py` says how to get them."""
+    places = [p / "shared" / "data" / "mlperf_tiny" for p in Path(__file__).resolve().parents]
+    if FOLDER in os.environ:
+        places.insert(0, Path(os.environ[FOLDER]))
+    for place in places:
+        if (place / "vectors.npz").is_file():
+            return place
+    pytest.skip(f"the networks of MLPerf Tiny are not here; the variable {FOLDER} names their folder")
+
+
+def streaming() -> bytes:
+    """A window of the last three inputs in a variable, summed by weights."""
+    net = Network()
+    x = net.tensor((1, 1, 2), "INT8", scale=0.5, zero_point=-4, name="x")
+    net.operator("CALL_ONCE", [], [], "CallOnceOptions", InitSubgraphIndex=1)
+    name = net.builder.CreateString("window")
+    handle = net.tensor((), "RESOURCE")
+    net.operator("VAR_HANDLE", [], [handle], "VarHandleOptions", SharedName=name)
+    old = net.tensor((1, 2, 2), "INT8", scale=0.5, zero_point=-4)
+    net.operator("READ_VARIABLE", [handle], [old])
+    both = net.tensor((1, 3, 2), "INT8", scale=0.5, zero_point=-4)
+    net.operator("CONCATENATION", [old, x], [both], "ConcatenationOptions", version=2, Axis=1)
+    cuts = [net.constant(np.array(v, np.int32)) for v in ([0, -2, 0], [1, 3, 2], [1, 1, 1])]
+    kept = net.tensor((1, 2, 2), "INT8", scale=0.5, zero_point=-4)
+    net.operator(
+        "STRIDED_SLICE", [both, *cuts], [kept], "StridedSliceOptions", version=2, BeginMask=1, EndMask=7
+    )
+    net.operator("ASSIGN_VARIABLE", [handle, kept], [])
+    flat = net.tensor((1, 6), "INT8", scale=0.5, zero_point=-4)
+    net.operator("RESHAPE", [both], [flat])
+    w = net.constant(np.arange(-9, 9).reshape(3, 6).astype(np.int8), scale=0.25)
+    b = net.constant(np.array([3, -50, 7], np.int32), scale=0.125)
+    y = net.tensor((1, 3), "INT8", scale=0.75, zero_point=9, name="y")
+    net.operator("FULLY_CONNECTED", [flat, w, b], [y], "FullyConnectedOptions", version=4)
+    graph = net.subgraph("init")
+    other = net.builder.CreateString("window")
+    first = graph.tensor((), "RESOURCE")
+    graph.operator("VAR_HANDLE", [], [first], "VarHandleOptions", SharedName=other)
+    start = graph.constant(np.full((1, 2, 2), -4, np.int8), scale=0.5, zero_point=-4)
+    graph.operator("ASSIGN_VARIABLE", [first, start], [])
+    return net.finish([x], [y])
+
+
+def test_variables_are_state_from_run_to_run() -> None:
+    pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is not installed")
+    x = np.random.default_rng(0).integers(-128, 128, (12, 1, 1, 2)).astype(np.int8)
+    wanted, found = run_micro(streaming(), x), run_golden(streaming(), x)
+    assert [w[0].tolist() for w in wanted] == [f[0].tolist() for f in found]
+
+
+def float_network(rng: np.random.Generator, **weights: Any) -> bytes:
+    net = Network()
+    x = net.tensor((1, 6, 5, 3), "FLOAT32", name="x")
+    w = net.constant(rng.normal(size=(4, 3, 3, 3)).astype(np.float32), name="w")
+    b = net.constant(rng.normal(size=4).astype(np.float32), name="b")
+    conv = net.tensor((1, 3, 3, 4), "FLOAT32", name="conv")
+    net.operator(
+        "CONV_2D",
+        [x, w, b],
+        [conv],
+        "Conv2DOptions",
+        StrideH=2,
+        StrideW=2,
+        DilationHFactor=1,
+        DilationWFactor=1,
+        FusedActivationFunction=3,
+    )
+    pool = net.tensor((1, 2, 2, 4), "FLOAT32", name="pool")
+    net.operator(
+        "AVERAGE_POOL_2D",
+        [conv],
+        [pool],
+        "Pool2DOptions",
+        StrideH=2,
+        StrideW=2,
+        FilterHeight=2,
+        FilterWidth=2,
+    )
+    flat = net.tensor((1, 16), "FLOAT32", name="flat")
+    net.operator("RESHAPE", [pool], [flat])
+    w2 = net.constant(rng.normal(size=(5, 16)).astype(np.float32), name="w2")
+    dense = net.tensor((1, 5), "FLOAT32", name="dense")
+    net.operator("FULLY_CONNECTED", [flat, w2], [dense], "FullyConnectedOptions")
+    y = net.tensor((1, 5), "FLOAT32", name="y")
+    net.operator("SOFTMAX", [dense], [y], "SoftmaxOptions", Beta=1.0)
+    return net.finish([x], [y])
+
+
+def test_float_files_agree_with_tflm() -> None:
+    pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is not installed")
+    rng = np.random.default_rng(1)
+    data, x = float_network(rng), rng.normal(size=(3, 1, 6, 5, 3)).astype(np.float32)
+    wanted, found = run_micro(data, x), run_golden(data, x)
+    np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=0, atol=1e-6)
+
+
+def test_hybrid_files_say_that_weights_are_dequantized(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    codes, x = rng.integers(-127, 128, (3, 8)).astype(np.int8), rng.normal(size=(1, 8)).astype(np.float32)
+    net = Network()
+    a = net.tensor((1, 8), "FLOAT32", name="x")
+    w = net.constant(codes, scale=0.01)
+    y = net.tensor((1, 3), "FLOAT32", name="y")
+    net.operator("FULLY_CONNECTED", [a, w], [y], "FullyConnectedOptions")
+    path = tmp_path / "net.tflite"
+    path.write_bytes(data := net.finish([a], [y]))
+    model = TfliteModel(path)
+    assert model.in_float == (
+        "y (FULLY_CONNECTED): weights are dequantized; TensorFlow Lite quantizes its input in each run",
+    )
+    assert not model.is_integer
+    weights = codes.astype(np.float32) * np.float32(0.01)
+    np.testing.assert_allclose(run_golden(data, x[None])[0][0], x @ weights.T, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_reference_networks_give_the_codes_of_tflm(name: str) -> None:
+    folder = mlperf_tiny()
+    vectors = np.load(folder / "vectors.npz")
+    data = (folder / f"{name}.tflite").read_bytes()
+    shape = TfliteModel(folder / f"{name}.tflite").inputs[0].shape
+    found = run_golden(data, vectors[f"{name}/inputs"].reshape(-1, *shape))
+    assert [f[0].reshape(-1).tolist() for f in found] == vectors[f"{name}/micro"].reshape(8, -1).tolist()

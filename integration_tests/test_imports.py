@@ -84,3 +84,32 @@ def test_the_adapter_is_a_leaf():
         if imported.startswith("tg2hdl_backend") and imported not in inside
     }
     assert outside == set()
+
+
+def declared(tree: ast.Module) -> set[tuple[str, str, str]]:
+    """Module, name and name in the package of all that a type checker sees imported."""
+    (block,) = (n for n in tree.body if isinstance(n, ast.If))
+    return {
+        (node.module or "", alias.name, alias.asname or alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_names_that_load_late_are_those_that_type_checkers_see():
+    found = 0
+    for name, path in modules().items():
+        tree = ast.parse(path.read_text())
+        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "lazy_names"]
+        if not calls or not any(isinstance(n, ast.If) for n in tree.body):
+            continue
+        table = ast.literal_eval(calls[0].args[1])
+        late = {
+            (f"{name if module.startswith('.') else ''}{module}", *(inner.partition(" as ")[::2]))
+            for module, names in table.items()
+            for inner in names
+        }
+        assert {(m, n, a or n) for m, n, a in late} == declared(tree), name
+        found += 1
+    assert found == 9

@@ -55,7 +55,7 @@ def test_reductions_in_any_order_have_no_line():
 
 def test_kernels_without_weights_have_the_names_of_nodes(tmp_path):
     onnx = pytest.importorskip("onnx", reason="the onnx package builds the file")
-    pytest.importorskip("tg2hdl_backend.onnx")
+    pytest.importorskip("onnx")
     from tg2hdl_backend import OnnxModel
     from tg2hdl_backend.testing.onnx_files import write
 

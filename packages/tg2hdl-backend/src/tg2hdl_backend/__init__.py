@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tg2hdl_device_finder
 from tg2hdl_backend.tinygrad_adapter import (
@@ -23,6 +22,7 @@ from tg2hdl_backend.tinygrad_adapter import (
     uops_to_kernel_ir,
 )
 from tg2hdl_ir.errors import ToolMissingError
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_backend.bench import BenchResult, run_bench
@@ -69,35 +69,24 @@ __all__ = [
     "uops_to_kernel_ir",
 ]
 
-# Loaded on demand: a program on the device HDL that only computes must not wait for Amaranth.
-_OWNERS = {
-    "BenchResult": "bench",
-    "HDLRenderer": "hdl_renderer",
-    "OnnxModel": "onnx",
-    "KernelSpec": "schedule_compiler",
-    "TensorFunction": "tinygrad_adapter.tensor_function",
-    "compile_kernel": "kernel_simulation",
-    "compile_model": "schedule_compiler",
-    "compile_top_module": "schedule_compiler",
-    "count_cycles_from_schedule": "schedule_compiler",
-    "run_bench": "bench",
-    "simulate_kernel": "kernel_simulation",
-    "simulate_top": "top_simulation",
-    "tensor_graph": "tinygrad_adapter.tensor_graph",
-}
-
 tg2hdl_device_finder.install()
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "onnx":
-            raise
-        raise ToolMissingError(
-            "ONNX files are read by the package onnx, which is not installed",
-            hint='pip install "tg2hdl[onnx]"',
-        ) from None
+# Loaded on demand: a program on the device HDL that only computes must not wait for Amaranth.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".bench": ("BenchResult", "run_bench"),
+        ".hdl_renderer": ("HDLRenderer",),
+        ".kernel_simulation": ("compile_kernel", "simulate_kernel"),
+        ".onnx": ("OnnxModel",),
+        ".schedule_compiler": (
+            "KernelSpec",
+            "compile_model",
+            "compile_top_module",
+            "count_cycles_from_schedule",
+        ),
+        ".tinygrad_adapter.tensor_function": ("TensorFunction",),
+        ".tinygrad_adapter.tensor_graph": ("tensor_graph",),
+        ".top_simulation": ("simulate_top",),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_ir.dtype import DType
@@ -109,69 +110,57 @@ __all__ = [
     "verify",
 ]
 
-_LAZY = {
-    "tg2hdl_ir.dtype": ("DType",),
-    "tg2hdl_ir.errors": (
-        "BudgetError",
-        "CapacityError",
-        "InputError",
-        "IRVerificationError",
-        "PluginError",
-        "SimulationError",
-        "Tg2hdlError",
-        "ToolMissingError",
-        "UnsupportedError",
-        "ValidationError",
-    ),
-    "tg2hdl_ir.nodes": (
-        "BufferMeta",
-        "IRBufLoad",
-        "IRBufStore",
-        "IRConst",
-        "IRCounter",
-        "IROp",
-        "IRRegLoad",
-        "IRRegStore",
-        "IRStatement",
-        "IRValue",
-        "IRVariable",
-        "KernelIR",
-        "LoopIR",
-        "RegisterMeta",
-    ),
-    "tg2hdl_ir.program": (
-        "KernelCall",
-        "ProgramBuffer",
-        "ProgramIR",
-    ),
-    "tg2hdl_ir.golden": ("evaluate", "evaluate_program"),
-    "tg2hdl_ir.parser": ("parse_kernel", "parse_program"),
-    "tg2hdl_ir.plugins.descriptors": (
-        "Area",
-        "ArithmeticUnit",
-        "CommandDef",
-        "OnnxOperatorDef",
-        "OpDef",
-        "OpLowering",
-        "PassDef",
-        "QuantizerDef",
-        "ReportSection",
-        "SimulatorDef",
-        "TargetDef",
-    ),
-    "tg2hdl_ir.plugins.hookspecs": ("hookimpl",),
-    "tg2hdl_ir.plugins.registry": ("Registry", "registry", "use_registry"),
-    "tg2hdl_ir.printer": ("format_kernel", "format_program"),
-    "tg2hdl_ir.verifier": ("verify",),
-}
-_OWNER = {name: module for module, names in _LAZY.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _OWNER:
-        return getattr(importlib.import_module(_OWNER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".dtype": ("DType",),
+        ".errors": (
+            "BudgetError",
+            "CapacityError",
+            "InputError",
+            "IRVerificationError",
+            "PluginError",
+            "SimulationError",
+            "Tg2hdlError",
+            "ToolMissingError",
+            "UnsupportedError",
+            "ValidationError",
+        ),
+        ".golden": ("evaluate", "evaluate_program"),
+        ".nodes": (
+            "BufferMeta",
+            "IRBufLoad",
+            "IRBufStore",
+            "IRConst",
+            "IRCounter",
+            "IROp",
+            "IRRegLoad",
+            "IRRegStore",
+            "IRStatement",
+            "IRValue",
+            "IRVariable",
+            "KernelIR",
+            "LoopIR",
+            "RegisterMeta",
+        ),
+        ".parser": ("parse_kernel", "parse_program"),
+        ".plugins.descriptors": (
+            "Area",
+            "ArithmeticUnit",
+            "CommandDef",
+            "OnnxOperatorDef",
+            "OpDef",
+            "OpLowering",
+            "PassDef",
+            "QuantizerDef",
+            "ReportSection",
+            "SimulatorDef",
+            "TargetDef",
+        ),
+        ".plugins.hookspecs": ("hookimpl",),
+        ".plugins.registry": ("Registry", "registry", "use_registry"),
+        ".printer": ("format_kernel", "format_program"),
+        ".program": ("KernelCall", "ProgramBuffer", "ProgramIR"),
+        ".verifier": ("verify",),
+    },
+)

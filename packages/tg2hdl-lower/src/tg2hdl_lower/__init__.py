@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_lower.emit.arithmetic_lowering import ArithmeticLowering
@@ -30,25 +31,17 @@ __all__ = [
 ]
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
-_OWNERS = {
-    "ArithResult": "plan.emission",
-    "ArithmeticLowering": "emit.arithmetic_lowering",
-    "CompiledKernel": "emit.compiled_kernel",
-    "HardwarePlan": "plan.hardware_plan",
-    "KernelCore": "emit.core",
-    "Layout": "memory.layout",
-    "LowerOptions": "options",
-    "build_control": "emit.control",
-    "create_counters": "emit.control",
-    "plan_kernel": "planner",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_OWNERS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".emit.arithmetic_lowering": ("ArithmeticLowering",),
+        ".emit.compiled_kernel": ("CompiledKernel",),
+        ".emit.control": ("build_control", "create_counters"),
+        ".emit.core": ("KernelCore",),
+        ".memory.layout": ("Layout",),
+        ".options": ("LowerOptions",),
+        ".plan.emission": ("ArithResult",),
+        ".plan.hardware_plan": ("HardwarePlan",),
+        ".planner": ("plan_kernel",),
+    },
+)

@@ -5,8 +5,9 @@ Names are imported when they are first used: the plugin module of this package m
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_quant.layers import Conv2D, Dense, Flatten, Layer, MaxPool2D, QuantizedLayer, ReLU
@@ -33,16 +34,12 @@ __all__ = [
     "run_float",
 ]
 
-_MODULES = {
-    "layers": ("Conv2D", "Dense", "Flatten", "Layer", "MaxPool2D", "QuantizedLayer", "ReLU"),
-    "patterns": ("bits_to_float", "float_to_bits"),
-    "post_training": ("QuantizedNetwork", "quantize_network", "run_float"),
-    "symmetric": ("dequantize", "quantize_int8", "quantize_int16", "quantize_symmetric"),
-}
-_OWNERS = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".layers": ("Conv2D", "Dense", "Flatten", "Layer", "MaxPool2D", "QuantizedLayer", "ReLU"),
+        ".patterns": ("bits_to_float", "float_to_bits"),
+        ".post_training": ("QuantizedNetwork", "quantize_network", "run_float"),
+        ".symmetric": ("dequantize", "quantize_int8", "quantize_int16", "quantize_symmetric"),
+    },
+)

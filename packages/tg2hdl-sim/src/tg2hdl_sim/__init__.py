@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_sim.batch import (
@@ -40,27 +41,21 @@ __all__ = [
 ]
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
-_OWNERS = {
-    "BATCH_SIZE": "batch",
-    "BatchSimulation": "batch",
-    "InputsDifferError": "batch",
-    "batch_pays": "batch",
-    "batch_size": "batch",
-    "open_batch": "batch",
-    "EngineEstimate": "engines",
-    "Forecast": "model",
-    "MemoryInfo": "model",
-    "PortInfo": "model",
-    "Simulation": "simulation",
-    "SimulationModel": "model",
-    "View": "views",
-    "__version__": "version",
-    "estimate_engines": "engines",
-    "open_simulation": "engines",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".batch": (
+            "BATCH_SIZE",
+            "BatchSimulation",
+            "InputsDifferError",
+            "batch_pays",
+            "batch_size",
+            "open_batch",
+        ),
+        ".engines": ("EngineEstimate", "estimate_engines", "open_simulation"),
+        ".model": ("Forecast", "MemoryInfo", "PortInfo", "SimulationModel"),
+        ".simulation": ("Simulation",),
+        ".version": ("__version__",),
+        ".views": ("View",),
+    },
+)

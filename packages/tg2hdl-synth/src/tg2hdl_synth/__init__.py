@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
@@ -33,29 +34,16 @@ __all__ = [
 ]
 
 # Loaded on demand: the plugin of this package is loaded by every command.
-_OWNERS = {
-    "PARTS": "parts",
-    "CriticalStep": "result",
-    "DesignTooLargeError": "errors",
-    "Estimate": "estimate",
-    "Fit": "fits",
-    "SynthesisError": "errors",
-    "SynthesisResult": "result",
-    "check_weights_fit": "fits",
-    "design_fits": "fits",
-    "estimate_design": "estimate",
-    "part_named": "parts",
-    "show_hardware": "schematic",
-    "synthesis_stats": "stats",
-    "synthesize": "flow",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".errors": ("DesignTooLargeError", "SynthesisError"),
+        ".estimate": ("Estimate", "estimate_design"),
+        ".fits": ("Fit", "check_weights_fit", "design_fits"),
+        ".flow": ("synthesize",),
+        ".parts": ("PARTS", "part_named"),
+        ".result": ("CriticalStep", "SynthesisResult"),
+        ".schematic": ("show_hardware",),
+        ".stats": ("synthesis_stats",),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_lower.memory.plan import MemoryPlan
@@ -26,23 +27,15 @@ __all__ = [
 ]
 
 # Loaded on demand: the plugin module of this package must not bring in Amaranth.
-_OWNERS = {
-    "CompileOptions": "tg2hdl_top.options",
-    "Design": "tg2hdl_top.design",
-    "MemoryModel": "tg2hdl_top.external.memory_model",
-    "SdramModel": "tg2hdl_top.external.sdram.model",
-    "MemoryPlan": "tg2hdl_lower.memory.plan",
-    "TopModule": "tg2hdl_top.top_module",
-    "compile_program": "tg2hdl_top.compile",
-    "program_of_kernel": "tg2hdl_top.compile",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_OWNERS[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".compile": ("compile_program", "program_of_kernel"),
+        ".design": ("Design",),
+        ".external.memory_model": ("MemoryModel",),
+        ".external.sdram.model": ("SdramModel",),
+        ".options": ("CompileOptions",),
+        ".top_module": ("TopModule",),
+        "tg2hdl_lower.memory.plan": ("MemoryPlan",),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_tpu.assembler import assemble
@@ -12,20 +13,6 @@ if TYPE_CHECKING:
     from tg2hdl_tpu.disassembler import disassemble
     from tg2hdl_tpu.isa import Instruction
     from tg2hdl_tpu.machine import Machine, Result, run_bundle
-
-# Loaded on demand, as in the other packages.
-_OWNERS = {
-    "Bundle": "bundle",
-    "Config": "config",
-    "Instruction": "isa",
-    "Machine": "machine",
-    "Output": "bundle",
-    "Region": "bundle",
-    "Result": "machine",
-    "assemble": "assembler",
-    "disassemble": "disassembler",
-    "run_bundle": "machine",
-}
 
 __all__ = [
     "Bundle",
@@ -40,8 +27,15 @@ __all__ = [
     "run_bundle",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OWNERS[name]}"), name)
+# Loaded on demand, as in the other packages.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".assembler": ("assemble",),
+        ".bundle": ("Bundle", "Output", "Region"),
+        ".config": ("Config",),
+        ".disassembler": ("disassemble",),
+        ".isa": ("Instruction",),
+        ".machine": ("Machine", "Result", "run_bundle"),
+    },
+)

@@ -9,11 +9,11 @@ array([1, 2, 3], dtype=int32)
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tg2hdl_device_finder
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl.accelerator import Accelerator
@@ -50,39 +50,23 @@ __all__ = [
 
 __version__ = importlib.metadata.version("tg2hdl")
 
-# Loaded on demand: the command line answers without tinygrad and Amaranth.
-_OWNERS = {
-    "Accelerator": "tg2hdl.accelerator",
-    "BenchResult": "tg2hdl_backend",
-    "CompileOptions": "tg2hdl_top",
-    "Cycles": "tg2hdl.results",
-    "KernelSummary": "tg2hdl.results",
-    "MemoryModel": "tg2hdl_top",
-    "SdramModel": "tg2hdl_top",
-    "QuantizedModel": "tg2hdl.quantized_model",
-    "Session": "tg2hdl.session",
-    "SimulationResult": "tg2hdl.results",
-    "Tg2hdlError": "tg2hdl_ir.errors",
-    "connect": "tg2hdl_host",
-    "integer_model": "tg2hdl.quantized_model",
-    "quantize": "tg2hdl.quantization",
-    "run_bench": "tg2hdl_backend",
-    "search_widths": "tg2hdl.width_search",
-}
-
 # A program may make tensors before it compiles one.
 tg2hdl_device_finder.install()
 
-
-def __getattr__(name: str) -> Any:
-    if name == "compile":
-        from tg2hdl.compile_model import compile_model_to_hardware
-
-        return compile_model_to_hardware
-    if name not in _OWNERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_OWNERS[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# Loaded on demand: the command line answers without tinygrad and Amaranth.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".accelerator": ("Accelerator",),
+        ".compile_model": ("compile_model_to_hardware as compile",),
+        ".quantization": ("quantize",),
+        ".quantized_model": ("QuantizedModel", "integer_model"),
+        ".results": ("Cycles", "KernelSummary", "SimulationResult"),
+        ".session": ("Session",),
+        ".width_search": ("search_widths",),
+        "tg2hdl_backend": ("BenchResult", "run_bench"),
+        "tg2hdl_host": ("connect",),
+        "tg2hdl_ir.errors": ("Tg2hdlError",),
+        "tg2hdl_top": ("CompileOptions", "MemoryModel", "SdramModel"),
+    },
+)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tg2hdl_backend.testing.comparison import (
     Comparison,
     compare_with_interpreter,
@@ -11,6 +9,7 @@ from tg2hdl_backend.testing.comparison import (
     operations,
     ulp_difference,
 )
+from tg2hdl_ir.lazy import lazy_names
 
 __all__ = [
     "PROGRAMS",
@@ -21,10 +20,4 @@ __all__ = [
     "ulp_difference",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name != "PROGRAMS":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tg2hdl_backend.testing.programs import PROGRAMS
-
-    return PROGRAMS
+__getattr__, __dir__ = lazy_names(__name__, {".programs": ("PROGRAMS",)})

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_tflite.model import TfliteModel
 
 __all__ = ["TfliteModel"]
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded on demand: the registry imports the plugin module of every package.
-    if name != "TfliteModel":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tg2hdl_tflite.model import TfliteModel
-
-    return TfliteModel
+# Loaded on demand: the registry imports the plugin module of every package.
+__getattr__, __dir__ = lazy_names(__name__, {".model": ("TfliteModel",)})

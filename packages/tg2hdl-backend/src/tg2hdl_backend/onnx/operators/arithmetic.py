@@ -11,7 +11,7 @@ from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.tensors import tensor_of
 from tg2hdl_backend.tinygrad_adapter.division import quotient
 
-__all__ = ["divide", "scalar", "to_code", "wide"]
+__all__ = ["constant", "divide", "scalar", "to_code", "wide"]
 
 
 def divide(a: Tensor, b: Tensor | float) -> Tensor:

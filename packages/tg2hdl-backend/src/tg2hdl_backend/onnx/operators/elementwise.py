@@ -11,6 +11,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import divide, wide
+from tg2hdl_backend.onnx.operators.declared import finite_bound
 from tg2hdl_backend.onnx.tensors import sizes_of, to_dtype
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "bit_shift",
     "cast",
     "cast_like",
+    "clip",
     "cum_prod",
     "dropout",
     "hard_swish",
@@ -148,6 +150,16 @@ def smallest(node: OnnxNode, *inputs: Tensor) -> Tensor:
     return reduce(
         lambda a, b: ((b < a) | (b != b)).where(b, a) if dtypes.is_float(a.dtype) else a.minimum(b), inputs
     )
+
+
+def clip(node: OnnxNode, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    """Between two numbers, otherwise the largest finite ones; NaN stays."""
+    if node.version < 11:
+        low, high = node.attribute("min"), node.attribute("max")
+    bound = finite_bound(x)
+    if bound is not None:
+        low, high = (b if v is None else v for v, b in ((low, -bound), (high, bound)))
+    return x if low is None and high is None else x.clip(low, high)
 
 
 def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
 from tg2hdl_backend.onnx.operators.arithmetic import constant, wide
+from tg2hdl_backend.onnx.operators.declared import finite_bound
 from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.tinygrad_operators import tinygrad_operator
 
@@ -18,6 +20,7 @@ __all__ = [
     "arg_min",
     "conv_transpose",
     "gather_elements",
+    "global_max_pool",
     "greater_or_equal",
     "group_normalization",
     "less_or_equal",
@@ -25,7 +28,9 @@ __all__ = [
     "mean_variance_normalization",
     "power",
     "reduce_log_sum_exp",
+    "reduce_max",
     "reduce_mean",
+    "reduce_min",
     "slice_",
     "split",
     "top_k",
@@ -33,6 +38,8 @@ __all__ = [
 ]
 
 
+_LEAST = -0x7F800000
+"""Key of the smallest finite float32, see `_sortable`."""
 _SORTABLE = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
 
 
@@ -41,10 +48,7 @@ def _own(node: OnnxNode, *inputs: Any, **attributes: Any) -> Any:
     build = tinygrad_operator(node.op_type, node.domain, node.version)
     assert build is not None
     given = {n: v for n, v in {**node.attributes, **attributes}.items() if v is not None}
-    return build(
-        OnnxNode(node.op_type, node.domain, node.version, node.name, given, node.outputs, node.known_inputs),
-        *inputs,
-    )
+    return build(replace(node, attributes=given), *inputs)
 
 
 def less_or_equal(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
@@ -103,33 +107,51 @@ def _turned(bits: Tensor) -> Tensor:
 
 
 def _sortable(x: Tensor) -> Tensor:
-    """Integers in the order of numbers; zeros of both signs are equal, NaN is the largest."""
-    if not dtypes.is_float(x.dtype):
-        return x
+    """Integers in the order of numbers; NaN is the largest."""
     value = wide(x)
-    bits = (value == 0).where(0, value).bitcast(_SORTABLE[value.dtype])
+    bits = value.bitcast(_SORTABLE[value.dtype])
     return (value != value).where(bits.dtype.max, _turned(bits))
 
 
-def _arg_max(node: OnnxNode, x: Tensor) -> Tensor:
-    build = tinygrad_operator("ArgMax", "", node.version)
-    assert build is not None
-    result: Tensor = build(node, x)
-    return result
+def _numbers(keys: Tensor, like: Tensor) -> Tensor:
+    """Numbers of the type of `like` that have these keys."""
+    return _turned(keys).bitcast(wide(like).dtype).cast(like.dtype)
 
 
-def arg_max(node: OnnxNode, x: Tensor) -> Tensor:
+def _inverted(keys: Tensor) -> Tensor:
+    """Keys in the opposite order, in which NaN stays the largest; a second time gives the keys again."""
+    found: Tensor = (keys == keys.dtype.max).where(keys, keys.bitwise_not())
+    return found
+
+
+def _equal_zeros(x: Tensor) -> Tensor:
+    return (x == 0).where(0, x)
+
+
+def arg_max(node: OnnxNode, x: Tensor) -> Any:
     """Index of the largest, or of the first NaN."""
-    return _arg_max(node, _sortable(x))
+    return _own(node, _sortable(_equal_zeros(x)) if dtypes.is_float(x.dtype) else x)
 
 
-def arg_min(node: OnnxNode, x: Tensor) -> Tensor:
+def arg_min(node: OnnxNode, x: Tensor) -> Any:
     """Index of the smallest, or of the first NaN; integers are inverted, which cannot overflow."""
-    keys = _sortable(x)
-    inverted = keys.bitwise_not()
-    if dtypes.is_float(x.dtype):
-        inverted = (keys == keys.dtype.max).where(keys, inverted)
-    return _arg_max(node, inverted)
+    keys = _inverted(_sortable(_equal_zeros(x))) if dtypes.is_float(x.dtype) else x.bitwise_not()
+    return _own(replace(node, op_type="ArgMax"), keys)
+
+
+def reduce_max(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
+    """Largest; NaN if an element is."""
+    if finite_bound(x) is None:
+        return _own(node, x, *axes)
+    return _numbers(_own(node, _sortable(x), *axes), x)
+
+
+def reduce_min(node: OnnxNode, x: Tensor, *axes: Any) -> Any:
+    """Smallest; NaN if an element is."""
+    if finite_bound(x) is None:
+        return _own(node, x, *axes)
+    found = _own(replace(node, op_type="ReduceMax"), _inverted(_sortable(x)), *axes)
+    return _numbers(_inverted(found), x)
 
 
 def reduce_mean(node: OnnxNode, x: Tensor, axes: Any = None) -> Tensor:
@@ -168,10 +190,10 @@ def group_normalization(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor) 
 
 
 def _top(node: OnnxNode, x: Tensor, count: int) -> Any:
-    values, places = _own(node, _sortable(x), [count], k=None, largest=node.attribute("largest", 1))
-    if dtypes.is_float(x.dtype):
-        values = _turned(values).bitcast(wide(x).dtype).cast(x.dtype)
-    return values, places
+    is_float = dtypes.is_float(x.dtype)
+    keys = _sortable(_equal_zeros(x)) if is_float else x
+    values, places = _own(node, keys, [count], k=None, largest=node.attribute("largest", 1))
+    return _numbers(values, x) if is_float else values, places
 
 
 def top_k_1(node: OnnxNode, x: Tensor) -> Any:
@@ -245,14 +267,28 @@ def gather_elements(node: OnnxNode, x: Tensor, indices: Tensor) -> Any:
     return _own(node, x, indices, axis=node.attribute("axis", 0))
 
 
+def _maxima(keys: Tensor, x: Tensor) -> Tensor:
+    """Numbers of the type of `x` with these keys; with float32 ONNX Runtime begins at the smallest finite one."""
+    return _numbers(keys.maximum(_LEAST) if x.dtype == dtypes.float32 else keys, x)
+
+
+def global_max_pool(node: OnnxNode, x: Tensor) -> Any:
+    """Maximum of each channel; NaN if an element is."""
+    if finite_bound(x) is None:
+        return _own(node, x)
+    return _maxima(_own(node, _sortable(x)), x)
+
+
 def max_pool(node: OnnxNode, x: Tensor) -> Any:
     """Maxima and, where used, their places in the whole tensor; tinygrad's are places in a channel."""
-    found, place = _own(node, x, storage_order=None)
+    if finite_bound(x) is None:
+        found, place = _own(node, x, storage_order=None)
+    else:
+        found, place = _own(node, _sortable(x), storage_order=None)
+        found = _maxima(found, x)
     if not node.uses(1):
         return found
     sizes = sizes_of(x)[2:]
-    # A window of NaN has no largest element; its place is one in the image.
-    place = place.minimum(int(np.prod(sizes)) - 1)
     if node.attribute("storage_order", 0):
         # Column major: the first axis of the image counts fastest.
         rest, place, step = place, place.const_like(0), int(np.prod(sizes))

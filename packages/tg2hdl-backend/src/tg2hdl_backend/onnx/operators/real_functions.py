@@ -155,10 +155,11 @@ def _log1p(x: Tensor) -> Tensor:
 
 
 def acosh(x: Tensor) -> Tensor:
-    """Inverse of cosh, for 1 and more."""
+    """Inverse of cosh, for 1 and more; NaN below."""
     bounded = x.minimum(_LARGE)
     root = ((bounded - 1) * (bounded + 1)).sqrt()
-    return (x < 1.25).where(_log1p(x - 1 + root), _log_of_sum(x, root))
+    near = (x < 1).where(math.nan, _log1p(x - 1 + root))
+    return (x < 1.25).where(near, _log_of_sum(x, root))
 
 
 def atanh(x: Tensor) -> Tensor:
@@ -198,7 +199,7 @@ def gelu(x: Tensor, by_tanh: bool = False) -> Tensor:
 
 def softplus(x: Tensor) -> Tensor:
     """``log(1 + exp(x))`` without overflow or underflow of the sum."""
-    return (x > 0).where(x, x * 0) + _log1p(exp(-x.abs()))
+    return (x > 0).where(x, 0) + _log1p(exp(-x.abs()))
 
 
 def mish(x: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ import pytest
 from tg2hdl_ir import evaluate, parse_kernel
 from tg2hdl_ir.analysis.dependence import Dependence
 from tg2hdl_ir.golden.interchange import interchanged
+from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.golden.recurrence import find_recurrence
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.testing.reference import interpret
 from tg2hdl_ir.testing.samples import conv3x3, matmul, padded_sum, row_max
@@ -290,3 +292,55 @@ def test_turns_of_two_loops(parts, moves):
     buffers = {1: np.arange(40, dtype=np.int32) ** 2 % 101}
     if parts != {"size": 7}:
         np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])
+
+
+RESTARTED = """kernel restarted
+  b0: int32[3] output
+  b1: {type}[12]
+  r0: {type}
+  r1: int32
+RANGE i0 < 3 loop
+RANGE i1 < 4 reduce
+%0 = GET {type} r0
+%8 = mulacc int32 i0, 4:int32, i1
+%1 = LOAD {type} b1[%8]
+%2 = {sum}
+%3 = eq bool i1, {last}:int32
+%4 = GET int32 r1
+%5 = {wide}
+%6 = max int32 %5, %4
+SET r1 = %6 if %3
+STORE int32 b0[i0] = %6 if %3
+%7 = {choice}
+SET r0 = %7
+END i1
+END i0
+"""
+
+
+@pytest.mark.parametrize("last", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("choice", "total"),
+    [
+        ("where {type} %3, 5:{type}, %2", "add {type} %0, %1"),
+        ("where {type} %3, %1, %2", "add {type} %1, %0"),
+        ("where {type} %3, %2, 0:{type}", "mulacc {type} %1, %1, %0"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int32", "int8", "int5"])
+def test_sums_that_restart_in_some_steps(choice, total, last, dtype):
+    parts = {
+        "sum": total.format(type=dtype),
+        "choice": choice.format(type=dtype),
+        "wide": "add int32 %2, 0:int32" if dtype == "int32" else "cast int32 %2",
+    }
+    kernel = parse_kernel(RESTARTED.format(type=dtype, last=last, **parts))
+    rng = np.random.default_rng(last)
+    storage = kernel.buffer(1).dtype.numpy()
+    low, high = kernel.buffer(1).dtype.min_value, kernel.buffer(1).dtype.max_value
+    buffers = {1: rng.integers(low, high, 12, endpoint=True).astype(storage)}
+    bounds = {loop.counter.axis: loop.bound for loop in kernel.loop_tree.walk() if loop.counter}
+    plan = Plan.of(kernel, bounds, lambda *_: None)
+    (outer,) = plan.kernel.loop_tree.loops
+    assert len(find_recurrence(plan, outer).segments) == 1
+    np.testing.assert_array_equal(evaluate(kernel, buffers)[0], interpret(kernel, buffers)[0])

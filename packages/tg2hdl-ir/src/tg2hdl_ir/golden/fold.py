@@ -73,7 +73,7 @@ class Fold:
         final : ndarray
             Value after the last step.
         """
-        terms = [self._term(t, inputs, shape) for t in self.terms]
+        terms = [self.term(t, inputs, shape) for t in self.terms]
         dtype = self.chain[0].dtype
         if dtype.is_float:
             loaded, final = self._floats(initial, terms, each)
@@ -90,9 +90,10 @@ class Fold:
         total = ufunc.reduce(terms[0], axis=0, dtype=storage)
         return None, np.asarray(wrap(np.asarray(ufunc(initial, total)), dtype))
 
-    def _term(
+    def term(
         self, values: tuple[IRValue, ...], inputs: Mapping[IRValue, Array], shape: tuple[int, ...]
     ) -> Array:
+        """A value, or the product of two, for all steps: the first of its dimensions."""
         arrays = [inputs[v] for v in values]
         product = arrays[0] if len(arrays) == 1 else np.multiply(*arrays)
         if product.ndim == len(shape) and product.shape[0] == shape[0]:

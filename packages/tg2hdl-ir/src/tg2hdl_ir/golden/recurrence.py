@@ -19,6 +19,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden.evaluation import Evaluation
 from tg2hdl_ir.golden.fold import Fold, find_fold
 from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.golden.segments import Segments, find_segments
 from tg2hdl_ir.nodes import (
     IRBufLoad,
     IRBufStore,
@@ -44,8 +45,10 @@ class Recurrence:
     ----------
     nest : tuple of LoopIR
         Outermost first; the last one holds the statements.
+    segments : tuple of Segments
+        Registers whose value in each step is computed before everything else.
     core : tuple of statements
-        Loads and stores of the carried registers, in order.
+        Loads and stores of the other carried registers, in order.
     early : tuple of loads
         Loads that the core needs and that do not depend on it, in order.
     tainted : tuple of IROp
@@ -59,6 +62,7 @@ class Recurrence:
     """
 
     nest: tuple[LoopIR, ...]
+    segments: tuple[Segments, ...]
     core: tuple[IRRegLoad | IRRegStore, ...]
     early: tuple[IRStatement, ...]
     tainted: tuple[IROp, ...]
@@ -83,6 +87,14 @@ class Recurrence:
             evaluation.frames[-1][loop.counter] = evaluation.axis(values, loop.counter.dtype)
         for statement in self.early:
             evaluation.statement(statement)
+        sums: dict[Element, Array] = {}
+        for segments in self.segments:
+            register = segments.fold.register
+            known = {value: evaluation.value(value) for value in segments.inputs}
+            before, sums[register] = segments.run(
+                evaluation.registers.elements[register], known, evaluation.shape
+            )
+            evaluation.frames[-1][segments.fold.load] = before
         inputs = {value: evaluation.value(value) for value in self.inputs}
         registers = {element(s): evaluation.registers.elements[element(s)] for s in self.core}
         seen: dict[IRValue, Array] = {}
@@ -100,7 +112,7 @@ class Recurrence:
         for statement in self.late:
             evaluation.statement(statement)
         evaluation.leave()
-        evaluation.registers.elements.update(registers)
+        evaluation.registers.elements.update(registers | sums)
 
     def _steps(
         self, evaluation: Evaluation, inputs: dict[IRValue, Array], registers: dict[Element, Array]
@@ -169,16 +181,23 @@ def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:
     if any(e[0] in plan.dynamic for e in use.written | use.exposed | {e for e, _ in use.masked}):
         return None
     core = tuple(s for s in statements if isinstance(s, IRRegLoad | IRRegStore) and element(s) in carried)
+    segments = _segments(core)
+    sums = {segment.fold.register for segment in segments}
+    core = tuple(s for s in core if element(s) not in sums)
     tainted, inputs, loads = _slice(core)
+    known = {segment.fold.load for segment in segments}
+    loads = loads - known | _loads([v for segment in segments for v in segment.inputs])
     position = {s: n for n, s in enumerate(statements)}
     for load in loads:
         if load in position and not _is_early(load, position, statements, carried, use.written, tainted):
             return None
     early = tuple(s for s in statements if s in loads and s not in core)
-    rest = [s for s in statements if s not in core and s not in early]
+    done = {*core, *early, *known, *(segment.store for segment in segments)}
+    rest = [s for s in statements if s not in done]
     needed = any(isinstance(s, IRBufStore | IRRegStore) for s in rest)
     return Recurrence(
         tuple(nest),
+        segments,
         core,
         early,
         tuple(tainted),
@@ -186,6 +205,17 @@ def find_recurrence(plan: Plan, loop: LoopIR) -> Recurrence | None:
         tuple(rest) if needed else (),
         _folds(core, tainted),
     )
+
+
+def _segments(core: tuple[IRRegLoad | IRRegStore, ...]) -> tuple[Segments, ...]:
+    carried: set[IRValue] = {s for s in core if isinstance(s, IRRegLoad)}
+    registers = dict.fromkeys(element(s) for s in core)
+    found = (find_segments([s for s in core if element(s) == register], carried) for register in registers)
+    return tuple(segments for segments in found if segments is not None)
+
+
+def _loads(roots: list[IRValue]) -> set[IRBufLoad | IRRegLoad]:
+    return {node for node in _post_order(roots) if isinstance(node, IRBufLoad | IRRegLoad)}
 
 
 def _slice(

@@ -30,6 +30,9 @@ LEAST_WORK = 1_000.0
 EXECUTIONS = 4_000
 """Executions of a statement in the evaluation of a planned kernel: above, a few iterations of it are evaluated."""
 
+FEW_EXECUTIONS = 1_000
+"""The same where the kernel that it was made of is evaluated for this only."""
+
 FULL_WORK = 50_000.0
 """Steps in which a whole kernel must be evaluated, where there is no limit for a few iterations."""
 
@@ -119,11 +122,11 @@ class PlannedKernels:
         rule, before = rule_for(self.options, first), self.left
         if rule is not Rule.BITS:
             state, given = state.with_whole_numbers(), given.with_whole_numbers()
-        few = some = few_iterations(planned, EXECUTIONS)
+        few = some = few_iterations(planned, FEW_EXECUTIONS)
         if is_wanted:
             made = self._within(self.left, state, planned, few)
         if made is None:
-            some = few_iterations(first, EXECUTIONS)
+            some = few_iterations(first, FEW_EXECUTIONS)
         elif few:
             some = iterations_at(first, made.written)
         if not given.separate(first, self.options, some):
@@ -133,7 +136,8 @@ class PlannedKernels:
             how = "sliced" if few else "whole"
             places = {slot: wrote & made.written.get(slot, False) for slot, wrote in expected.written.items()}
             found = _first(first, expected.results, made.results, rule, places if few or some else None)
-            if found is not None or (few and self._same_places(state, first, planned) is False):
+            is_new = few and not self.found.get(self._pair(number))
+            if found is not None or (is_new and self._same_places(state, first, planned) is False):
                 # Iterations that read what others wrote are not separate: only whole kernels tell.
                 whole = given.run(first, self.options).results
                 found = _first(first, whole, state.run(planned, self.options).results, rule)
@@ -192,7 +196,8 @@ class PlannedKernels:
         places = None if how == "whole" else trace.written
         found = _first(source, expected, trace.results, rule, places)
         if how == "sliced":
-            same = self._same_places(state, source, planned)
+            is_known = self.found.get((source, planned)) == how
+            same = is_known or self._same_places(state, source, planned)
             if same is None and found is None:
                 return ""
             if found is not None or not same:

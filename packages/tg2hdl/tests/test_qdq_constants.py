@@ -199,3 +199,38 @@ def test_a_weighted_sum_of_codes_has_all_bits_of_its_weights(tmp_path: Path) -> 
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     for sample in x:
         np.testing.assert_array_equal(accelerator.golden(sample), session.run(None, {"x": sample})[0])
+
+
+@pytest.mark.parametrize("kind", ["Add", "Concat"])
+def test_constants_beside_codes_of_16_bits(tmp_path: Path, kind: str) -> None:
+    """They were rounded to the steps of the input, of which there are too many to compare all."""
+    rng, node = np.random.default_rng(4), onnx.helper.make_node
+    arrays = {
+        "s": F(0.00012207),
+        "z": np.int16(0),
+        "so": F(4.0546925e-05),
+        "zo": np.int16(-17988),
+        "c": rng.uniform(0, 1, (1, 40)).astype(np.float32),
+    }
+    beside = node("Concat", ["d", "c"], ["r"], axis=1) if kind == "Concat" else node("Add", ["d", "c"], ["r"])
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        beside,
+        node("QuantizeLinear", ["r", "so", "zo"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 40])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT16, None)],
+        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), path
+    )
+    x = rng.uniform(-0.5, 1, (1, 40)).astype(np.float32)
+    found = tg2hdl.compile(path, x).golden(x)
+    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(found, expected)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.tensors import GraphBuilder, TensorGraph, TensorNode
+from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorGraph, TensorNode
 
 __all__ = ["split_concatenations"]
 
@@ -19,9 +19,8 @@ def split_concatenations(graph: TensorGraph) -> TensorGraph:
     place: list[int] = []
     for node in graph.nodes:
         moves, parts = _concatenation(graph, node) if node.op == "quantize" else ([], [])
-        if len(parts) > 1 and _is_disjoint(graph, parts):
-            pads = [(graph.nodes[p], place[graph.nodes[p].sources[0]]) for p in parts]
-            made = _joined(builder, node, pads)
+        if len(parts) > 1 and _is_disjoint(graph, parts) and not _is_enumerated(graph, parts):
+            made = _joined(builder, node, [(graph.nodes[p], place) for p in parts])
             for move in moves:
                 made = builder.move(move, made)
             place.append(made)
@@ -50,9 +49,9 @@ def _concatenation(graph: TensorGraph, node: TensorNode) -> tuple[list[TensorNod
 
 
 def _parts(graph: TensorGraph, number: int) -> list[int]:
-    """Padded tensors that a tensor is the sum of; empty where it is something else."""
+    """Padded tensors and constants that a tensor is the sum of; empty where it is something else."""
     node = graph.nodes[number]
-    if node.op == "pad":
+    if node.op in ("pad", "const"):
         return [number]
     if node.op != "ADD":
         return []
@@ -60,24 +59,47 @@ def _parts(graph: TensorGraph, number: int) -> list[int]:
     return first + second if first and second else []
 
 
+def _is_enumerated(graph: TensorGraph, parts: list[int]) -> bool:
+    """Whether every code beside constants is compared with that of the file: there are only a few of one tensor."""
+    nodes = [graph.nodes[p] for p in parts]
+    found = []
+    for node in nodes:
+        while node.op in MOVEMENT:
+            node = graph.nodes[node.sources[0]]
+        found.append(node)
+    codes = [graph.nodes[n.sources[0]] for n in found if n.op == "dequantize"]
+    return len(codes) == 1 and len(codes) < len(nodes) and codes[0].dtype.bit_width <= 8
+
+
 def _is_disjoint(graph: TensorGraph, parts: list[int]) -> bool:
     """Whether each place belongs to one part at most."""
-    count = np.zeros(graph.nodes[parts[0]].shape, np.int8)
+    shape = np.broadcast_shapes(*(graph.nodes[p].shape for p in parts))
+    count = np.zeros(shape, np.int8)
     for part in parts:
         node = graph.nodes[part]
+        if node.op == "const":
+            count += np.broadcast_to(node.arg != 0, shape)
+            continue
+        if node.shape != shape:
+            return False
         count[tuple(slice(a, size - b) for (a, b), size in zip(node.arg, node.shape, strict=True))] += 1
     return bool(count.max() <= 1)
 
 
-def _joined(builder: GraphBuilder, node: TensorNode, parts: list[tuple[TensorNode, int]]) -> int:
-    """Codes of each part, padded with the code of zero."""
+def _joined(builder: GraphBuilder, node: TensorNode, parts: list[tuple[TensorNode, list[int]]]) -> int:
+    """Codes of each part, padded with the code of zero; `parts` are nodes, each with the places of all."""
     quantizer = node.arg
     wide = DType.INT16 if node.dtype.bit_width <= 8 else DType.INT32
     zero = builder.const(quantizer.zero, wide)
     total = zero
-    for number, (pad, source) in enumerate(parts):
+    for number, (part, place) in enumerate(parts):
         label = f"{node.label}.{number}" if node.label else ""
+        if part.op == "const":
+            known = quantizer.codes(np.broadcast_to(part.arg, part.shape)).astype(np.int64) - quantizer.zero
+            total = builder.elementwise("ADD", builder.const(known, wide), total, dtype=wide)
+            continue
+        source = place[part.sources[0]]
         codes = builder.add("quantize", (source,), builder.nodes[source].shape, node.dtype, quantizer, label)
         centered = builder.elementwise("SUB", builder.cast(codes, wide), zero, dtype=wide)
-        total = builder.elementwise("ADD", builder.move(pad, centered), total, dtype=wide)
+        total = builder.elementwise("ADD", builder.move(part, centered), total, dtype=wide)
     return builder.cast(total, node.dtype)

@@ -205,15 +205,20 @@ def _type(low: int, high: int) -> DType:
 def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
     """The only term with its bias added as integers, and what is added that is no integer.
 
-    For each element of a long sum, a bias that is no integer is rounded to one.
+    For each element of a long sum, a bias that is no integer is rounded to one, in steps of up to 1/4096 of the sum's.
     """
     term, offset, added = total.terms[0], compact(total.offset), total.whole_steps()
     if added is None and (offset.size == 1 or term.high - term.low < _NARROW):
         return builder.value(term.node, term.scale), offset
+    node, scale = term.node, term.scale
     if added is None:
-        added = np.rint(offset / term.scale).astype(np.int64)
-    node = builder.plus(term.node, added, where, narrowest=32)
-    return builder.value(node, term.scale), np.zeros(())
+        finer = 1 << max(0, min(12, 30 - term.reach.bit_length()))
+        factor = builder.const(finer, DType.INT32)
+        node = builder.elementwise("MUL", builder.cast(node, DType.INT32), factor, dtype=DType.INT32)
+        scale = scale / finer
+        added = np.rint(offset / scale).astype(np.int64)
+    node = builder.plus(node, added, where, narrowest=32)
+    return builder.value(node, scale), np.zeros(())
 
 
 def _single(

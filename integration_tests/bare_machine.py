@@ -138,6 +138,7 @@ NEEDS = {
     "docs/start.md console": "tg2hdl[report]",
     "docs/howto/report.md": "tg2hdl[report]",
     "docs/howto/onnx.md": "tg2hdl[onnx]",
+    "docs/howto/tflite.md": "tg2hdl[tflite] tg2hdl[report]",
     "docs/howto/quantization.md": "tg2hdl[quantize] tg2hdl[report]",
     "docs/concepts/processor.md": "tg2hdl-tpu[board]",
     "packages/tg2hdl-backend/README.md": "tg2hdl-backend tg2hdl-fp32[tg2hdl]",
@@ -191,6 +192,8 @@ def write_inputs(folder: Path) -> None:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
+    from tg2hdl_tflite.testing import Network
+
     rng = np.random.default_rng(0)
     texts = {"model.py": MODEL, "digits.py": DIGITS, "program.py": PROGRAM, "program.tasm": TASM}
     for name, text in texts.items():
@@ -212,6 +215,12 @@ def write_inputs(folder: Path) -> None:
 
     product, relu = helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])
     save("net.onnx", [1, 16], [product, relu])
+    net = Network()
+    x = net.tensor((1, 16), "INT8", scale=0.5, zero_point=3, name="x")
+    w = net.constant(rng.integers(-127, 128, (10, 16)).astype(np.int8), scale=0.25)
+    y = net.tensor((1, 10), "INT8", scale=4.0, name="y")
+    net.operator("FULLY_CONNECTED", [x, w], [y], "FullyConnectedOptions", version=4)
+    (folder / "net.tflite").write_bytes(net.finish([x], [y]))
     save("symbolic.onnx", ["batch", "sequence", None, None], [helper.make_node("Relu", ["x"], ["y"])])
 
 

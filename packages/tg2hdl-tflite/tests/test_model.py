@@ -146,3 +146,70 @@ def test_reference_networks_give_the_codes_of_tflm(name: str) -> None:
     shape = TfliteModel(folder / f"{name}.tflite").inputs[0].shape
     found = run_golden(data, vectors[f"{name}/inputs"].reshape(-1, *shape))
     assert [f[0].reshape(-1).tolist() for f in found] == vectors[f"{name}/micro"].reshape(8, -1).tolist()
+
+
+def half_dead(padded: bool) -> bytes:
+    """Two convolutions and a depthwise one between them; every other channel has no weights and a bias."""
+    rng = np.random.default_rng(3)
+    net = Network()
+    x = net.tensor((1, 5, 5, 2), "INT8", scale=0.5, zero_point=-7, name="x")
+    window = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+
+    def layer(name: str, source: int, weights: np.ndarray, count: int, dead: int) -> int:
+        axis = 3 if "DEPTH" in name else 0
+        bias = rng.integers(-300, 300, count).astype(np.int32)
+        live = np.arange(count) % 2 == dead
+        np.moveaxis(weights, axis, 0)[live] = 0
+        w = net.constant(weights, scale=np.full(count, 0.25, np.float32), axis=axis)
+        b = net.constant(bias, scale=np.full(count, 0.125, np.float32))
+        size = weights.shape[1:3]
+        y = net.tensor((1, 5, 5, count), "INT8", scale=2.0, zero_point=3, name=f"{name}_{source}")
+        kind = "DepthwiseConv2DOptions" if axis else "Conv2DOptions"
+        more = {"DepthMultiplier": 1} if axis else {}
+        assert size in ((1, 1), (3, 3))
+        net.operator(name, [source, w, b], [y], kind, version=3, **window, **more)
+        return y
+
+    first = layer("CONV_2D", x, rng.integers(-99, 99, (6, 1, 1, 2)).astype(np.int8), 6, 0)
+    size = 3 if padded else 1
+    deep = layer("DEPTHWISE_CONV_2D", first, rng.integers(-99, 99, (1, size, size, 6)).astype(np.int8), 6, 0)
+    last = layer("CONV_2D", deep, rng.integers(-99, 99, (4, size, size, 6)).astype(np.int8), 4, 1)
+    pool = net.tensor((1, 1, 1, 4), "INT8", scale=2.0, zero_point=3)
+    net.operator(
+        "AVERAGE_POOL_2D",
+        [last],
+        [pool],
+        "Pool2DOptions",
+        version=2,
+        StrideH=5,
+        StrideW=5,
+        FilterHeight=5,
+        FilterWidth=5,
+    )
+    flat = net.tensor((1, 4), "INT8", scale=2.0, zero_point=3)
+    net.operator("RESHAPE", [pool], [flat])
+    w = net.constant(rng.integers(-99, 99, (3, 4)).astype(np.int8), scale=0.25)
+    b = net.constant(np.array([3, -50, 7], np.int32), scale=0.5)
+    y = net.tensor((1, 3), "INT8", scale=8.0, zero_point=9, name="y")
+    net.operator("FULLY_CONNECTED", [flat, w, b], [y], "FullyConnectedOptions", version=4)
+    return net.finish([x], [y])
+
+
+EXPECTED_SHAPES = {
+    False: [(3, 2, 1, 1), (3, 1, 1, 1), (2, 3, 1, 1), (3, 2)],
+    True: [(6, 2, 1, 1), (6, 1, 3, 3), (2, 6, 3, 3), (3, 2)],
+}
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_constant_channels_go_and_the_bits_stay(tmp_path: Path, padded: bool) -> None:
+    pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is not installed")
+    data = half_dead(padded)
+    (tmp_path / "net.tflite").write_bytes(data)
+    model = TfliteModel(tmp_path / "net.tflite")
+    shapes = [t.shape for n, t in model.named_weights().items() if n.endswith(".weights")]
+    x = np.random.default_rng(0).integers(-128, 128, (6, 1, 5, 5, 2)).astype(np.int8)
+    wanted, found = run_micro(data, x), run_golden(data, x)
+    assert [w[0].tolist() for w in wanted] == [f[0].tolist() for f in found]
+    # A window of 3 by 3 sees padding at the borders, so that only channels at their zero point could go.
+    assert shapes == EXPECTED_SHAPES[padded]

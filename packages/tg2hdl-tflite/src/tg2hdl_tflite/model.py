@@ -15,6 +15,7 @@ from tg2hdl_backend.tinygrad_adapter.origins import made_by
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_tflite import operators  # noqa: F401  registers the builders
+from tg2hdl_tflite.constant_channels import without_constant_channels
 from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
 from tg2hdl_tflite.node import OPERATORS, Node
@@ -89,8 +90,12 @@ class TfliteModel:
         self.in_float: tuple[str, ...] = ()
         codes = (t for t in self._graph.tensors if t.data is None and t.kind in ("INT8", "INT16", "UINT8"))
         self.is_integer = any(t.is_quantized for t in codes)
-        empty = (Tensor.empty(*s.shape, dtype=dtype_of(self._kind(n))) for n, s in enumerate(self.inputs))
-        self._check(*empty)
+        empty = [Tensor.empty(*s.shape, dtype=dtype_of(self._kind(n))) for n, s in enumerate(self.inputs)]
+        values = self._check(*empty)
+        self._graph = without_constant_channels(self._graph, values)
+        if self._graph is not self._file.graphs[0]:
+            self._contents = Contents(self._file)
+            self._check(*empty)
 
     def _kind(self, number: int) -> str:
         return self._graph.tensors[self._graph.inputs[number]].kind
@@ -133,10 +138,10 @@ class TfliteModel:
             )
         return Value(record, None, record.data).tensor
 
-    def _check(self, *inputs: Tensor) -> None:
-        """Build once, and refuse all at once."""
+    def _check(self, *inputs: Tensor) -> dict[int, Value]:
+        """Build once, and refuse all at once; the values that were built."""
         notes: list[str] = []
-        _, refused = self._run(inputs, notes)
+        values, refused = self._run(inputs, notes)
         if refused:
             hints = list(dict.fromkeys(error.hint for error in refused if error.hint))
             raise UnsupportedError(
@@ -153,6 +158,7 @@ class TfliteModel:
                     hint="export the model with outputs of int8 or float32",
                 )
         self.in_float = tuple(notes)
+        return values
 
     def _run(
         self, inputs: tuple[Tensor, ...], notes: list[str]

@@ -14,7 +14,7 @@ from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
 from tg2hdl_tflite.operators.sums import Window, window_of
 from tg2hdl_tflite.requantize import clipped, requantized, to_codes
-from tg2hdl_tflite.value import Value, dtype_of
+from tg2hdl_tflite.value import Bounds, Value, dtype_of
 
 __all__ = ["average_pool_2d", "max_pool_2d", "mean", "reduced", "total"]
 
@@ -49,6 +49,11 @@ def _counts(size: tuple[int, ...], kernel: tuple[int, int], window: Window) -> A
     return np.asarray(counts[0][:, None, None] * counts[1][None, :, None])
 
 
+def _between(x: Value, limits: tuple[int, int]) -> Bounds:
+    """Bounds of results that lie between codes of their channel."""
+    return Bounds(clip(x.codes.low, *limits), clip(x.codes.high, *limits))
+
+
 @operator("AVERAGE_POOL_2D", version=3)
 def average_pool_2d(node: Node) -> Any:
     """The sum of codes inside of the image by their count; halves away from zero of the code."""
@@ -74,7 +79,7 @@ def average_pool_2d(node: Node) -> Any:
     found = to_codes(node, number, code, 1 / counts, counts * low, counts * high, limits, dtypes.int8)
     if found is None:
         raise node.refuse(f"windows of {counts.max()} elements", "use smaller windows")
-    return Value(node.output, found[0], None, None)
+    return Value(node.output, found[0], None, _between(x, limits))
 
 
 @operator("MAX_POOL_2D", version=4)
@@ -89,7 +94,9 @@ def max_pool_2d(node: Node) -> Any:
     if not is_codes:
         return activated(node, number)
     node.same_scales(x)
-    return clipped(number, *node.limits(), x.codes.ends).cast(dtypes.int8)
+    limits = node.limits()
+    number = clipped(number, *limits, x.codes.ends).cast(dtypes.int8)
+    return Value(node.output, number, None, _between(x, limits))
 
 
 def _axes(node: Node, x: Value) -> tuple[tuple[int, ...], bool]:

@@ -21,11 +21,15 @@ from tg2hdl_ir import (
     registry,
 )
 from tg2hdl_ir.golden import evaluate
+from tg2hdl_ir.golden.kernel import evaluate_within
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
-from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import CompileOptions, Design, compile_program
-from tg2hdl_top.testing import I32, buffer, elementwise, layer
+from tg2hdl_top.testing import I8, I32, buffer, elementwise, gemv, layer
+from tg2hdl_top.validation.compare import WrongResult
+from tg2hdl_top.validation.rewrites import RewriteCheck
+from tg2hdl_top.validation.slices import few_iterations, iterations_at
 
 PROGRAM, *_ = layer()
 
@@ -177,3 +181,67 @@ def test_an_unknown_mode_is_refused():
 def test_loadable_weights_are_compared_with_others_too(multipliers):
     options = CompileOptions(validate="full", weights="loadable", multipliers=multipliers)
     assert "other weights" in compile_program(PROGRAM, options).validation.inputs
+
+
+def large(rows: int = 1500, depth: int = 800) -> ProgramIR:
+    """A program of more statements than those that are evaluated whole."""
+    weights = np.random.default_rng(0).integers(-128, 128, rows * depth).astype(np.int8)
+    buffers = (
+        ProgramBuffer("y", I32, (rows,), "output"),
+        ProgramBuffer("w", I8, (rows * depth,), "weight", weights),
+        ProgramBuffer("x", I8, (depth,), "input"),
+    )
+    return ProgramIR("large", buffers, (KernelCall(gemv(rows, depth), (0, 1, 2)),), (0,))
+
+
+@pytest.mark.parametrize("multipliers", [1, 4])
+def test_of_large_programs_some_elements_are_compared(multipliers):
+    design = compile_program(large(), CompileOptions(validate="auto", multipliers=multipliers))
+    found = design.validation
+    assert (found.kernels, found.whole, found.sliced) == (1, 0, 1)
+    assert found.inputs == ("distinct", "negative")
+    assert found.notes == ("of the results of each call some elements are compared",)
+
+
+def test_a_wrong_pass_is_refused_and_named_in_large_programs(monkeypatch):
+    right = tg2hdl_lower.planner.forward_registers
+
+    @ir_pass("forward-registers", "a wrong one")
+    def wrong(kernel):
+        return with_other_ops(right(kernel), "mul", "add")
+
+    monkeypatch.setattr(tg2hdl_lower.planner, "forward_registers", wrong)
+    with pytest.raises(ValidationError, match=r"kernel gemv as planned, buffer .* elements differ") as caught:
+        compile_program(large(), CompileOptions(validate="auto", multipliers=4))
+    (note,) = (note for note in caught.value.notes if note.startswith("first made wrong"))
+    assert note.startswith("first made wrong by pass forward-registers of ")
+
+
+def test_iterations_are_those_that_write_the_elements():
+    kernel = gemv(50, 7)
+    places = np.zeros(50, np.bool_)
+    places[[3, 20, 49]] = True
+    chosen = iterations_at(kernel, {0: places})
+    assert {axis: values.tolist() for axis, values in chosen.items()} == {0: [3, 20, 49]}
+    rng = np.random.default_rng(0)
+    contents = {1: rng.integers(-9, 9, 350).astype(np.int8), 2: rng.integers(-9, 9, 7).astype(np.int8)}
+    trace = evaluate_within(1e6, kernel, contents, iterations=chosen)
+    np.testing.assert_array_equal(trace.written[0], places)
+    np.testing.assert_array_equal(trace.results[0][places], evaluate(kernel, contents)[0][places])
+    few = few_iterations(kernel, 70)
+    assert {0, 49} < set(few[0].tolist())
+    assert len(few[0]) == 10
+    assert few_iterations(kernel, 350) == {}
+
+
+def test_a_lost_iteration_of_a_part_of_a_program_is_seen():
+    check = RewriteCheck(PROGRAM, CompileOptions())
+    before = replace(PROGRAM, name="part")
+    kernel = before.calls[-1].kernel
+    (loop,) = kernel.loop_tree.loops
+    rewriter = Rewriter()
+    rewriter.memo[loop.counter] = replace(loop.counter, bound=loop.counter.bound - 1)
+    lost = replace(kernel, loop_tree=rewriter.loop(kernel.loop_tree))
+    after = replace(before, calls=(*before.calls[:-1], replace(before.calls[-1], kernel=lost)))
+    with pytest.raises(WrongResult, match=r"buffer 'y': 1 of 6 elements differ, first at 5: .* became 0"):
+        check("a-pass", before, after)

@@ -86,7 +86,7 @@ class _Comparison:
             compared.append(kind)
         how = self.planned.how()
         if is_sampled and compared:
-            self.notes["some elements that each call writes"] = None
+            self.notes["of the results of each call some elements are compared"] = None
         if skipped := how.count(""):
             self.notes[f"{skipped} kernels as planned take too long to evaluate"] = None
         return Validation(

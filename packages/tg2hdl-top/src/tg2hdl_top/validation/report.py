@@ -32,14 +32,15 @@ def located(
         return wrong
     # Plans are tried often: what they do is evaluated where a planned kernel is wrong, or is part of the program.
     is_before = isinstance(wrong.before[0], ProgramIR) and options.float_order == "strict"
-    passed = [entry.name for entry in PLANNING] if is_before else []
-    try:
-        with watch_passes(RewriteCheck(program, options, LOOKED_FOR, passed)):
-            compiled()
-    except WrongResult as found:
-        return found
-    except OutOfTime:
-        pass
+    lanes = [entry.name for entry in PLANNING[1:]]
+    for passed in (lanes, []) if is_before else ([],):
+        try:
+            with watch_passes(RewriteCheck(program, options, LOOKED_FOR, passed)):
+                compiled()
+        except WrongResult as found:
+            return found
+        except OutOfTime:
+            pass
     return wrong
 
 

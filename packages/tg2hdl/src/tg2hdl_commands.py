@@ -16,6 +16,11 @@ def tg2hdl_commands() -> list[CommandDef]:
         CommandDef("demo", "Classify handwritten digits on simulated hardware.", "tg2hdl.cli.demo:demo"),
         CommandDef("compile", "Compile a model to Verilog and RTLIL.", "tg2hdl.cli.compile:compile_command"),
         CommandDef("quantize", "Quantize a float model to integers.", "tg2hdl.cli.quantize:quantize_command"),
+        CommandDef(
+            "explain",
+            "Say why a design takes its cycles, and what would change it.",
+            "tg2hdl.cli.explain:explain",
+        ),
         CommandDef("report", "Write a report of a model as an HTML file.", "tg2hdl.cli.report:report"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
         CommandDef(
@@ -75,5 +80,6 @@ def tg2hdl_report_sections() -> list[ReportSection]:
         ReportSection("roofline", "Roofline", sections + "roofline:render", order=50),
         ReportSection("area", "Area", sections + "area:render", order=60),
         ReportSection("datapath", "Datapath", sections + "datapath:render", order=70),
+        ReportSection("decisions", "Decisions", sections + "decisions:render", order=75),
         ReportSection("numbers", "Numbers", sections + "numbers:render", order=80),
     ]

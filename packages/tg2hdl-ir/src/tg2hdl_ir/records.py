@@ -36,8 +36,13 @@ OPTIONAL = MappingProxyType({"optional": True})
 _FORMAT = 1
 
 
-def write_record(value: object) -> str:
+def write_record(value: object, *, optional: bool = True) -> str:
     """Write a dataclass, or a container of them, as JSON.
+
+    Parameters
+    ----------
+    optional : bool
+        Whether fields that are `OPTIONAL` are written where they are set.
 
     Raises
     ------
@@ -55,10 +60,10 @@ def write_record(value: object) -> str:
         if ready:
             numbers[id(node)] = len(objects)
             kept.append(node)
-            objects.append(_object(node, numbers))
+            objects.append(_object(node, numbers, optional))
         else:
             stack.append((node, True))
-            inner = () if _is_registered(node) else (getattr(node, f.name) for f in fields(node))
+            inner = () if _is_registered(node) else _values(node, optional).values()
             stack.extend((found, False) for v in inner for found in _dataclasses(v))
     return json.dumps(signed({"format": _FORMAT, "objects": objects, "value": _encode(value, numbers)}))
 
@@ -116,12 +121,21 @@ def _dataclasses(value: object) -> Iterator[Any]:
             yield from _dataclasses(item)
 
 
-def _object(node: Any, numbers: dict[int, int]) -> Any:
+def _values(node: Any, optional: bool) -> dict[str, Any]:
+    """The fields that a record has."""
+    found = {f.name: getattr(node, f.name) for f in fields(node)}
+    return {
+        f.name: found[f.name]
+        for f in fields(node)
+        if not f.metadata.get("optional") or (optional and found[f.name] != f.default)
+    }
+
+
+def _object(node: Any, numbers: dict[int, int], optional: bool) -> Any:
     kind = f"{type(node).__module__}:{type(node).__qualname__}"
     if _is_registered(node):
         return [kind, node.name]
-    kept = (f for f in fields(node) if not ("optional" in f.metadata and getattr(node, f.name) == f.default))
-    return [kind, {f.name: _encode(getattr(node, f.name), numbers) for f in kept}]
+    return [kind, {name: _encode(value, numbers) for name, value in _values(node, optional).items()}]
 
 
 def _encode(value: object, numbers: dict[int, int]) -> Any:
@@ -178,7 +192,7 @@ def _made(entry: list[Any], objects: list[Any]) -> Any:
                 return descriptor
         raise ValueError(f"no {cls.__name__} is named {content!r}")
     names = {f.name for f in fields(cls)}
-    content = {f.name: f.default for f in fields(cls) if "optional" in f.metadata} | content
+    content = {f.name: f.default for f in fields(cls) if f.metadata.get("optional")} | content
     if set(content) != names:
         raise ValueError(f"{kind} has the fields {sorted(names)}, not {sorted(content)}")
     made = object.__new__(cls)

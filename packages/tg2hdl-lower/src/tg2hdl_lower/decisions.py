@@ -106,6 +106,8 @@ class Decision:
         Number of the alternative that was taken.
     why : str
         Reason, in words.
+    scope : {"kernel", "program"}
+        Whether `place` is a kernel or the whole program.
     """
 
     rewrite: str
@@ -113,6 +115,7 @@ class Decision:
     alternatives: tuple[Alternative, ...]
     taken: int
     why: str
+    scope: str = "kernel"
 
     @property
     def chosen(self) -> Alternative:
@@ -133,6 +136,7 @@ def decide(
     change: str,
     before: Alternative,
     trials: Iterable[tuple[Alternative, _T | None]],
+    scope: str = "kernel",
 ) -> tuple[_T | None, Decision]:
     """Take the trial with the fewest cycles, if `most_cycles` allows it; the first of equal ones.
 
@@ -159,7 +163,8 @@ def decide(
         alternatives.append(alternative)
         if made is not None and alternative.cost is not None and alternative.cost.cycles <= fewest:
             best, taken, fewest = made, len(alternatives) - 1, alternative.cost.cycles - 1
-    return best, Decision(rewrite, place, tuple(alternatives), taken, _why(change, alternatives, taken))
+    why = _why(change, alternatives, taken)
+    return best, Decision(rewrite, place, tuple(alternatives), taken, why, scope)
 
 
 def _why(change: str, alternatives: list[Alternative], taken: int) -> str:

@@ -27,7 +27,7 @@ from tg2hdl_lower.dataflow.dataflow import Dataflow
 from tg2hdl_lower.dataflow.leaf_builder import build_dataflow
 from tg2hdl_lower.dataflow.replay import replay_loads
 from tg2hdl_lower.dataflow.warm_up import with_warm_up
-from tg2hdl_lower.decisions import most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
 from tg2hdl_lower.lanes.interleavings import Tiles, interleavings
 from tg2hdl_lower.memory.demand import Interval as StepInterval
 from tg2hdl_lower.memory.layout import Layout
@@ -42,6 +42,7 @@ from tg2hdl_lower.plan.registers import RegisterWrite
 from tg2hdl_lower.schedule.accumulators import accumulators, with_delay_lines
 from tg2hdl_lower.schedule.control_registers import control_registers
 from tg2hdl_lower.schedule.dependences import LOGIC_AND_UNITS, recurrent_nodes
+from tg2hdl_lower.schedule.limits import recurrence_limit
 from tg2hdl_lower.schedule.modulo import schedule
 from tg2hdl_lower.schedule.outcome import delay_lines, memory_ports, run_constant
 from tg2hdl_lower.schedule.ports import least_ii, port_registers
@@ -135,15 +136,20 @@ class PreparedKernel:
         if plan.ii > 1 and not planning.waits_for_multipliers(plan):
             flat, plan = planning.warmed_up(flat, plan)
         shorter = _lower_latency_units(plan, options)
-        least = most_cycles("lower-latency unit", _longest(plan))
+        first = _alternative("units of the options", plan)
         plan = planning.chaining(flat, plan)
         if shorter:
             units = replace(options, units={**options.units, **shorter})
             trial = replace(planning, options=units).interleaved(flat)
-            if _longest(trial) <= least and _longest(trial) < _longest(plan):
-                names = ", ".join(sorted(shorter.values()))
+            names = ", ".join(sorted(shorter.values()))
+            fewer = trial if _longest(trial) < _longest(plan) else None
+            made, decision = decide(
+                "units", flat.name, "lower-latency unit", first, [(_alternative(names, trial), fewer)]
+            )
+            if made is not None:
                 note = f"lower-latency units shorten accumulator stalls: {names}"
-                plan = replace(trial, notes=(*trial.notes, note))
+                plan = replace(made, notes=(*made.notes, note))
+            plan = _decided(plan, decision)
         return planning.marked(plan)
 
 
@@ -180,6 +186,16 @@ def _longest(plan: HardwarePlan) -> int:
     return plan.cycles({v.name: v.high for v in plan.kernel.variables})
 
 
+def _alternative(name: str, plan: HardwarePlan) -> Alternative:
+    """A plan that was tried."""
+    return Alternative(name, Cost(_longest(plan), plan.multipliers, len(plan.all(UnitOp))))
+
+
+def _decided(plan: HardwarePlan, decision: Decision) -> HardwarePlan:
+    return replace(plan, decisions=(*plan.decisions, decision))
+
+
+_Tried: TypeAlias = tuple[Alternative, HardwarePlan]
 _FlowKey: TypeAlias = tuple[KernelIR, bool, str]
 """Kernel with its loops chosen, whether a sum is chained, and units by op."""
 
@@ -279,7 +295,23 @@ class Planning:
             run_constant=run_constant(flow),
             family=options.family.name,
             latencies={i: memories.read_latency(i) for i in memories.layouts},
-            notes=(_reason(found.ii, least),) if found.ii > interval else (),
+            notes=(self._reason(flow, found, least, lines, delays),) if found.ii > interval else (),
+        )
+
+    def _reason(
+        self,
+        flow: Dataflow,
+        found: Schedule,
+        least: StepInterval,
+        lines: Mapping[int, int],
+        delays: PortRegisters,
+    ) -> str:
+        """Why a schedule has its II."""
+        if least.cycles == found.ii:
+            return f"a step every {found.ii} cycles: {least.limit}"
+        strict = self.options.float_order == "strict"
+        return (
+            f"a step every {found.ii} cycles: {recurrence_limit(flow, found, lines, delays, strict=strict)}"
         )
 
     def _dataflow(self, kernel: KernelIR) -> tuple[KernelIR, Dataflow]:
@@ -327,9 +359,18 @@ class Planning:
 
     def interleaved(self, flat: KernelIR) -> HardwarePlan:
         """Plan with independent outputs interleaved under a reduction until the II is 1, if that takes fewer cycles."""
-        best = plan = self.finished(flat)
+        plan = self.finished(flat)
         if plan.ii == 1 or not self.info.floats or self.waits_for_multipliers(plan):
             return plan
+        tried = [(_alternative("one output at a time", plan), plan)]
+        best = self._interleaved(flat, plan, tried)
+        taken = next(n for n, (_, trial) in enumerate(tried) if trial is best)
+        why = "it hides the latency of the sums" if taken else "no interleaving takes fewer cycles"
+        alternatives = tuple(alternative for alternative, _ in tried)
+        return _decided(best, Decision("interleave", flat.name, alternatives, taken, why))
+
+    def _interleaved(self, flat: KernelIR, plan: HardwarePlan, tried: list[_Tried]) -> HardwarePlan:
+        best = plan
         # The accumulators are then a memory, whose reading may take a cycle that a register does not.
         candidates = dict.fromkeys(
             tiles
@@ -337,7 +378,7 @@ class Planning:
             for tiles in interleavings(flat, self.info, plan.ii + more)
         )
         for tiles in candidates:
-            best = self._shorter(best, flat, tiles)
+            best = self._shorter(best, flat, tiles, tried)
             if best.ii == 1 or self.waits_for_multipliers(best):
                 return best
         # With too few outputs for an II of 1, as many as there are make it shorter.
@@ -345,12 +386,12 @@ class Planning:
         for rounds in range(max(2, least_ii(plan, ports).cycles), MAX_ROUNDS + 1):
             before = best
             for tiles in interleavings(flat, self.info, -(-(plan.ii + 1) // rounds))[:FEW_TILES]:
-                best = self._shorter(best, flat, tiles)
+                best = self._shorter(best, flat, tiles, tried)
             if best is not before:
                 break
         return best
 
-    def _shorter(self, best: HardwarePlan, flat: KernelIR, tiles: Tiles) -> HardwarePlan:
+    def _shorter(self, best: HardwarePlan, flat: KernelIR, tiles: Tiles, tried: list[_Tried]) -> HardwarePlan:
         """The better one of a plan and that with these outputs interleaved."""
         if (flat, tiles) not in self.tiled:
             kernel = flat
@@ -358,46 +399,49 @@ class Planning:
                 kernel = interleave(kernel, self.info, axis, tile)
             self.tiled[flat, tiles] = kernel
         trial = self.finished(self.tiled[flat, tiles])
-        if _longest(trial) >= _longest(best):
-            return best
-        described = " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
-        return replace(trial, notes=(*trial.notes, f"interleaved outputs: {described}"))
+        described = "interleaved outputs: " + " x ".join(f"{tile} of i{axis}" for axis, tile in tiles)
+        trial = replace(trial, notes=(*trial.notes, described))
+        tried.append((_alternative(described, trial), trial))
+        return trial if _longest(trial) < _longest(best) else best
 
     def chaining(self, flat: KernelIR, plan: HardwarePlan) -> HardwarePlan:
         """A plan with a shorter recurrence of float sums, if it takes much fewer cycles; the given one otherwise."""
         limited = plan.ii > 1 and self.waits_for_multipliers(plan)
         if not self.info.floats or len(plan.leaves) > 1 or limited:
             return plan
-        least = most_cycles("chained accumulator", _longest(plan))
+        change = "chained accumulator"
+        least = most_cycles(change, _longest(plan))
         circular = recurrent_nodes(plan.nodes.values(), LOGIC_AND_UNITS)
         waits = any(isinstance(plan.nodes[n], UnitOp) for n in circular)
         if not waits or least < replace(plan, kernel=flat).steps({v.name: v.high for v in flat.variables}):
             return plan
         trial = replace(self, chained=True).interleaved(flat)
-        if _longest(trial) > least:
-            return plan
+        before = _alternative("a register follows the unit of a sum", plan)
+        after = _alternative("the sum comes back to its unit without a register", trial)
+        made, decision = decide("chain", flat.name, change, before, [(after, trial)])
+        if made is None:
+            return _decided(plan, decision)
         note = "a sum comes back to its unit without a register, as that takes fewer cycles"
-        return replace(trial, notes=(*trial.notes, note))
+        return _decided(replace(trial, notes=(*trial.notes, note)), decision)
 
     def warmed_up(self, flat: KernelIR, plan: HardwarePlan) -> tuple[KernelIR, HardwarePlan]:
         """Add warm-up iterations where the reads of a window take more cycles than these; the kernel and its plan."""
-        best = flat, plan
+        best, taken = (flat, plan), 0
+        tried = [_alternative("no warm-up iterations", plan)]
         for early, kernel in with_warm_up(flat, self.info):
             trial = self.interleaved(kernel)
+            counts = " and ".join(f"{count} of i{axis}" for axis, count in early.items())
+            tried.append(_alternative(f"warm-up iterations: {counts}", trial))
             if _longest(trial) < _longest(best[1]):
-                what = " and ".join(f"{count} of i{axis}" for axis, count in early.items())
                 note = (
-                    f"warm-up iterations whose results are discarded fill the line buffers: {what}; "
+                    f"warm-up iterations whose results are discarded fill the line buffers: {counts}; "
                     f"a step would take {plan.ii} cycles without them"
                 )
-                best = kernel, replace(trial, notes=(*trial.notes, note))
-        return best
-
-
-def _reason(ii: int, least: StepInterval) -> str:
-    """Why a schedule has this II."""
-    limit = least.limit if least.cycles == ii else "a step waits for a result of the one before"
-    return f"a step every {ii} cycles: {limit}"
+                best, taken = (kernel, replace(trial, notes=(*trial.notes, note))), len(tried) - 1
+        if len(tried) == 1:
+            return best
+        why = "line buffers replace reads" if taken else "the further rows take more cycles than the reads"
+        return best[0], _decided(best[1], Decision("lead-in", flat.name, tuple(tried), taken, why))
 
 
 def _too_few_multipliers(budget: MultiplierBudget, where: str) -> BudgetError:

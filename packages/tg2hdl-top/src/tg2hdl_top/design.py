@@ -153,10 +153,11 @@ class Design:
     def identity(self) -> str:
         """Sixteen digits in base 16 that differ for another design; the host ports tell them."""
         told = [port.serves.identity for port in self.ports if port.serves.identity]
-        return told[0] if told else content_key("design", self._bare().to_json())[:16]
+        return told[0] if told else content_key("design", self._bare())[:16]
 
-    def _bare(self) -> Design:
-        return replace(self, ports=(), validation=Validation(), decisions=())
+    def _bare(self) -> str:
+        """A record of the hardware; how it was found and validated makes no difference."""
+        return write_record(replace(self, ports=(), validation=Validation()), optional=False)
 
     @property
     def streams_weights(self) -> bool:

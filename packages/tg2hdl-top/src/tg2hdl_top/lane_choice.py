@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -14,7 +14,7 @@ from tg2hdl_ir.nodes import KernelIR, LoopIR
 from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_lower import Layout
 from tg2hdl_lower.dataflow.binding import recurrence_latency
-from tg2hdl_lower.decisions import most_cycles
+from tg2hdl_lower.decisions import Alternative, Cost, Decision, most_cycles
 from tg2hdl_lower.lanes.candidates import (
     candidate_lanes,
     explicit_lanes,
@@ -107,6 +107,8 @@ class LaneChoice:
         What was chosen, and why, for a reader of the plan.
     least : int
         Cycles of all steps that some lanes would take with any layouts of the buffers.
+    decision : Decision, optional
+        The lanes that were compared.
     """
 
     kernel: KernelIR
@@ -120,6 +122,7 @@ class LaneChoice:
     results: int = 0
     why: str = ""
     least: int = 0
+    decision: Decision | None = None
 
     def demand(self, layouts: dict[int, Layout]) -> int:
         """Words that a step touches, inputs (elements) of lane multiplexers, and what the results amount to."""
@@ -187,8 +190,7 @@ class LaneChooser:
             return self._evaluate(lanes)
         busiest = max(1, *(leaf.products for leaf in self.products))
         budget = max(1, (options.multipliers or 1) // busiest)
-        best = self._evaluate({})
-        fewest = best
+        one = fewest = best = self._evaluate({})
         least = self._cycles(self._turns({}), {})
         for number, lanes in enumerate(self._candidates(budget)):
             steps, most = self._steps(lanes), best.cycles + best.fill
@@ -200,8 +202,22 @@ class LaneChooser:
                 fewest = choice or best
             if choice is not None and self._cost(choice) < self._cost(best):
                 best = choice
-        best = replace(self._in_turns(self._packed(best), busiest), least=least)
-        return replace(best, why=self._why(best, fewest)) if budget > 1 or best.lanes else best
+        plain, packed = best, self._packed(best)
+        best = replace(self._in_turns(packed, busiest), least=least)
+        if budget == 1 and not best.lanes:
+            return best
+        why = self._why(best, fewest)
+        return replace(best, why=why, decision=self._decision((one, fewest, plain, packed, best), why))
+
+    def _decision(self, compared: Sequence[LaneChoice], why: str) -> Decision:
+        """The lanes that were compared; the last ones are taken."""
+        named = {_described(choice.lanes): choice for choice in compared}
+        alternatives = tuple(
+            Alternative(name, Cost(choice.cycles + choice.fill), choice.limit)
+            for name, choice in named.items()
+        )
+        taken = list(named).index(_described(compared[-1].lanes))
+        return Decision("lanes", self.kernel.name, alternatives, taken, why)
 
     def _packed(self, best: LaneChoice) -> LaneChoice:
         """Twice as many lanes, whose products share multipliers in pairs, where that takes fewer cycles."""

@@ -127,8 +127,11 @@ def _placed(
     ]
 
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
-        planned, why = prepared[number].plan(shared), choices[number].why
-        return replace(planned, notes=(why, *planned.notes)) if why else planned
+        planned, choice = prepared[number].plan(shared), choices[number]
+        if choice.decision is None:
+            return planned
+        notes, decisions = (choice.why, *planned.notes), (choice.decision, *planned.decisions)
+        return replace(planned, notes=notes, decisions=decisions)
 
     plans = [plan(number) for number in range(len(program.calls))]
     shared: set[str] = set()

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from tg2hdl.compiled_model import CompiledModel
 from tg2hdl.hdl_files import design_text, module_name, verilog_text, write_text
 from tg2hdl.netlist_text import NetlistText
-from tg2hdl.progress import shows_progress
+from tg2hdl.progress import shows_progress, step
 from tg2hdl.results import SimulationResult
 from tg2hdl_ir.turns import in_turn
 
 if TYPE_CHECKING:
+    from tg2hdl.explain import Explanation
     from tg2hdl.report import Report
 
 __all__ = ["Accelerator"]
@@ -56,7 +57,33 @@ class Accelerator(CompiledModel):
         options.setdefault("pack_registers", self.options.family.pack_registers)
         return synthesize(self.top, part, speed, seeds, name=module_name(self.name), **options)
 
-    # Report
+    # Explanation and report
+
+    def explain(self, kernel: str | None = None, *, variants: bool = True) -> Explanation:
+        """Why the design takes its cycles: decisions, what bounds each II, and options that would change it.
+
+        Parameters
+        ----------
+        kernel : str, optional
+            Name of the only kernel to explain.
+        variants : bool
+            Whether the design is planned again with other options, such as ``float_order="relaxed"``, to say how many
+            cycles it would take; each takes about as long as the compilation.
+
+        Returns
+        -------
+        Explanation
+            Prints as text, and `describe` gives it as data.
+
+        Raises
+        ------
+        InputError
+            When no kernel has this name.
+        """
+        from tg2hdl.explain import explain_design
+
+        with step(f"explaining {self.name}") as say:
+            return explain_design(self.captured, self.design, kernel, variants=variants, progress=say)
 
     @shows_progress("writing the report of")
     def report(

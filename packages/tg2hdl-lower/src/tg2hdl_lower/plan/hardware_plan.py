@@ -8,6 +8,8 @@ from itertools import groupby
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.nodes import KernelIR, LoopIR
+from tg2hdl_ir.records import OPTIONAL
+from tg2hdl_lower.decisions import Decision
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.plan.accesses import Load, Store
 from tg2hdl_lower.plan.bounds import bound_value
@@ -94,6 +96,8 @@ class HardwarePlan(NodeGraph):
         What a core for several plans of one shape can do; the other fields are wide enough for each.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
+    decisions : tuple of Decision
+        What the planner chose among.
     """
 
     kernel: KernelIR
@@ -118,6 +122,7 @@ class HardwarePlan(NodeGraph):
     family: str = "generic"
     latencies: Mapping[int, int] = field(default_factory=dict)
     variants: tuple[HardwarePlan, ...] = ()
+    decisions: tuple[Decision, ...] = field(default=(), compare=False, repr=False, metadata=OPTIONAL)
 
     @property
     def ii(self) -> int:

@@ -59,7 +59,8 @@ class MultiplierBudget:
             n for n in range(1, 2 + max(self.products.values(), default=0)) if self.multipliers(n) is not None
         )
         count = sum(self.products.values())
-        return Interval(ii, f"{count} products take turns on {self.limit - self.private} multipliers")
+        left = self.limit - self.private
+        return Interval(ii, f"{count} products take turns on {left} multiplier{'' if left == 1 else 's'}")
 
 
 def _is_private(node: Operation, nodes: Mapping[int, Node]) -> bool:

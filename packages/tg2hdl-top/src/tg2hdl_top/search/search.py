@@ -101,7 +101,7 @@ def _better(change: str, design: Design, other: Callable[[], Design]) -> Design:
     except CapacityError as error:
         after = Alternative("with it", None, error.message)
     before = Alternative("without it", _cost(design))
-    made, decision = decide(change, design.program.name, change, before, [(after, trial)])
+    made, decision = decide(change, design.program.name, change, before, [(after, trial)], "program")
     design = made or design
     return replace(design, decisions=(*design.decisions, decision))
 
@@ -198,7 +198,7 @@ def _planned(
     limit = most_cycles("shared core", longest(others)) if others is not None else float("inf")
     taken = int(longest(plans) <= limit)
     why = why if taken else f"shared cores may take at most {limit:,.0f} cycles"
-    decision = Decision("common-kernels", form.program.name, (separate, kept), taken, why)
+    decision = Decision("common-kernels", form.program.name, (separate, kept), taken, why, "program")
     trail = (*form.trail, decision)
     if not taken:
         assert others is not None, "they were planned"

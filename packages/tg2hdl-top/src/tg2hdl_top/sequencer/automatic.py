@@ -39,7 +39,7 @@ class AutomaticSequencer(OverlapSequencer):
             return serial
         overlap = Alternative("fixed starts", Cost(found.plan.latency))
         before = Alternative("one after the other", Cost(total))
-        taken, decision = decide("schedule", "program", "fixed starts", before, [(overlap, found)])
+        taken, decision = decide("schedule", "program", "fixed starts", before, [(overlap, found)], "program")
         return replace(taken or serial, decision=decision)
 
     def choose(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,10 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
 from tg2hdl_lower.decisions import most_cycles
+from tg2hdl_lower.lanes.candidates import multiplications
 from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
+from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.planner import PreparedKernel
 from tg2hdl_top.element_types import element_types
 from tg2hdl_top.lane_choice import (
@@ -24,6 +26,7 @@ from tg2hdl_top.lane_choice import (
     LaneChooser,
     total_multiplications,
 )
+from tg2hdl_top.memo import remembered
 from tg2hdl_top.operands import with_held_operands
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.repeats import Repeats
@@ -121,13 +124,9 @@ def _placed(
             "roles": roles[number],
         }
 
-    prepared = [
-        PreparedKernel.of(choices[number].kernel, options, **arguments(number))
-        for number in range(len(program.calls))
-    ]
-
     def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
-        planned, choice = prepared[number].plan(shared), choices[number]
+        choice = choices[number]
+        planned = _planned(choice.kernel, options, frozenset(shared), arguments(number))
         if choice.decision is None:
             return planned
         notes, decisions = (choice.why, *planned.notes), (choice.decision, *planned.decisions)
@@ -148,6 +147,20 @@ def _placed(
         return with_both_bounds(choices[number].kernel, planned, plans[number])
 
     return Placed(plans, orders, bounded)
+
+
+def _planned(
+    kernel: KernelIR, options: CompileOptions, shared: frozenset[str], arguments: dict[str, Any]
+) -> HardwarePlan:
+    """The plan of a kernel: the search asks for the same one several times, for other budgets too."""
+    chosen = {f.name: getattr(options, f.name) for f in fields(LowerOptions)}
+    if not multiplications(kernel):
+        # The multipliers only decide the timing.
+        chosen |= {"multipliers": options.multipliers is None, "timing": (options.timing, options.spread)}
+    given = [sorted(arguments[name].items()) for name in ("lanes", "layouts", "storage", "roles")]
+    key = kernel, repr((chosen, given))
+    prepared = remembered(("prepared", *key), lambda: PreparedKernel.of(kernel, options, **arguments))
+    return remembered(("plan", shared, *key), lambda: prepared.plan(shared))
 
 
 def _relieved(program: ProgramIR, best: _Lanes, placed: Callable[[tuple[int, ...]], _Lanes]) -> _Lanes:
@@ -215,7 +228,15 @@ def _choice(
     sparing: bool,
     known: dict[int, BufferLayout],
 ) -> LaneChoice:
-    return LaneChooser(kernel, known, storage, roles, options, sparing=sparing).choose()
+    chooser = partial(LaneChooser, kernel, known, storage, roles, options, sparing=sparing)
+    # The accesses of users live as long as the choices that are remembered.
+    users = [
+        (idx, entry.layout, tuple((id(u.accesses), tuple(u.lanes.items()), u.interval) for u in entry.users))
+        for idx, entry in sorted(known.items())
+    ]
+    given = (*sorted(storage.items()), *sorted(roles.items()))
+    key = "lanes", kernel, sparing, options.multipliers, options.float_order, tuple(users), given
+    return remembered(key, lambda: chooser().choose())
 
 
 def _of_one_layout(

@@ -24,6 +24,7 @@ __all__ = [
     "PassWatcher",
     "Rewritten",
     "applied",
+    "are_watched",
     "ir_pass",
     "known_passes",
     "made_kernels",
@@ -125,6 +126,11 @@ def watch_passes(*watchers: PassWatcher) -> Iterator[None]:
         yield
     finally:
         _watchers.reset(token)
+
+
+def are_watched() -> bool:
+    """Whether a watcher sees each rewrite, so that none may be left out because its result is known."""
+    return bool(_watchers.get())
 
 
 def applied(name: str, before: KernelIR | ProgramIR, after: Rewritten) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tg2hdl_ir.nodes import IRConst, IROp, IRRegLoad, IRRegStore, KernelIR, loads_used_by
 from tg2hdl_ir.passes.cut_kernel import cut_kernel, cut_places
@@ -12,12 +13,10 @@ from tg2hdl_ir.pipeline import canonicalize
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower.decisions import Alternative, Cost, Decision, decide, most_cycles
 from tg2hdl_lower.lanes.candidates import executed_products
-from tg2hdl_top.element_types import element_types
-from tg2hdl_top.lane_choice import LaneChooser
+from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.search.form import Choice, Form, called, rewritten
-from tg2hdl_top.search.measure import overlapped_cost, planned_cost
+from tg2hdl_top.search.measure import overlapped_cost, planned_cost, step_cycles
 from tg2hdl_top.search.sums import with_partial_sums
 
 __all__ = ["with_cut_kernels", "with_cut_products"]
@@ -68,13 +67,12 @@ def _cut_kernel(program: ProgramIR, call: KernelCall, options: CompileOptions) -
     limit = None if whole is None else most_cycles("another kernel", whole.cycles)
 
     def trials() -> Iterator[_Trial]:
-        for place in places:
-            first, second, _ = cut_kernel(kernel, place)
-            made = canonicalize(first), canonicalize(second)
+        for number, place in enumerate(places):
+            made = _parts(kernel, ("kernel", number), cut_kernel, place)
             name = f"two kernels, with {', '.join(f'r{r}' for r in place.registers)} in a buffer between them"
             trial = _called(program, call, made, "sums")
             if limit is not None and options.float_order == "strict":
-                steps = _steps(trial, options)
+                steps = sum(step_cycles(trial, options))
                 if steps >= limit:
                     yield (
                         Alternative(name, None, f"not planned: its steps take {steps:,} cycles or more"),
@@ -104,8 +102,7 @@ def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions)
 
     def trials() -> Iterator[_Trial]:
         for number, place in enumerate(places, 1):
-            first, second, _ = cut_products(kernel, place)
-            made = canonicalize(first), canonicalize(second)
+            made = _parts(kernel, ("products", number), cut_products, place)
             found = overlapped_cost(_called(program, call, made, "factors"), options)
             name = f"two kernels, cut after level {number} of the products"
             if found is None:
@@ -119,6 +116,18 @@ def _cut_products(program: ProgramIR, call: KernelCall, options: CompileOptions)
     return Choice(made or (kernel,), decision)
 
 
+def _parts(
+    kernel: KernelIR, key: tuple[str, int], cut: Callable[..., tuple[KernelIR, KernelIR, Any]], place: Any
+) -> tuple[KernelIR, ...]:
+    """The canonical kernels of a cut; the same objects in each budget, so that their plans are known."""
+
+    def made() -> tuple[KernelIR, ...]:
+        first, second, _ = cut(kernel, place)
+        return canonicalize(first), canonicalize(second)
+
+    return remembered((kernel, *key), made)
+
+
 def _called(program: ProgramIR, call: KernelCall, kernels: tuple[KernelIR, ...], prefix: str) -> ProgramIR:
     """A program of one call, with these kernels in its place."""
     buffers = list(program.buffers)
@@ -130,7 +139,9 @@ def _is_busy(program: ProgramIR, options: CompileOptions) -> bool:
     """Whether a kernel of integer sums is so near to its products by the multipliers that no cut can be worth it."""
     kernel = program.calls[0].kernel
     least = executed_products(kernel) / (options.multipliers or 1)
-    return _adds_integers(kernel) and least > most_cycles("another kernel", _steps(program, options) + FILL)
+    return _adds_integers(kernel) and least > most_cycles(
+        "another kernel", sum(step_cycles(program, options)) + FILL
+    )
 
 
 def _adds_integers(kernel: KernelIR) -> bool:
@@ -146,18 +157,6 @@ def _adds_integers(kernel: KernelIR) -> bool:
             case _:
                 return False
     return True
-
-
-def _steps(program: ProgramIR, options: CompileOptions) -> int:
-    """Cycles of the steps only, each kernel with the lanes that it would have without the others."""
-    roles = buffer_roles(program, options)
-    storage = element_types(program, roles)
-    total = 0
-    for call in program.calls:
-        narrow = {idx: storage[n] for idx, n in call.slots.items()}
-        mine = {idx: roles[n] for idx, n in call.slots.items()}
-        total += LaneChooser(call.kernel, {}, narrow, mine, options, sparing=False).choose().cycles
-    return total
 
 
 def _cycles(program: ProgramIR, options: CompileOptions) -> Cost | None:

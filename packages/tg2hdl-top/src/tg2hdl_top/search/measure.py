@@ -10,11 +10,14 @@ from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Cost
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_top.design_program import plan_memories, sharing_of
+from tg2hdl_top.element_types import element_types
+from tg2hdl_top.lane_choice import LaneChooser
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place_program
+from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import sequencer_named
 
-__all__ = ["cost_of", "longest", "overlapped_cost", "planned_cost"]
+__all__ = ["cost_of", "longest", "overlapped_cost", "planned_cost", "step_cycles"]
 
 
 def longest(plans: Sequence[HardwarePlan]) -> int:
@@ -57,3 +60,15 @@ def overlapped_cost(program: ProgramIR, options: CompileOptions) -> tuple[int, C
         options.schedule, plans, memories, sharing_of(plans, options)
     )
     return serial, cost_of(program, plans, found.plan.latency or serial)
+
+
+def step_cycles(program: ProgramIR, options: CompileOptions) -> list[int]:
+    """Cycles of the steps of each kernel, with the lanes that it would have without the others."""
+    roles = buffer_roles(program, options)
+    storage = element_types(program, roles)
+    found = []
+    for call in program.calls:
+        narrow = {idx: storage[n] for idx, n in call.slots.items()}
+        mine = {idx: roles[n] for idx, n in call.slots.items()}
+        found.append(LaneChooser(call.kernel, {}, narrow, mine, options, sparing=False).choose().cycles)
+    return found

@@ -18,11 +18,13 @@ from tg2hdl_top.external.budget import check_schedule, on_chip_bits, on_chip_bud
 from tg2hdl_top.external.choose import place_weights
 from tg2hdl_top.external.cores import find_tile_repeats
 from tg2hdl_top.external.memory_port import check_memory
+from tg2hdl_top.memo import search_memo
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.placement import place, place_cores, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.repeats.worth import near_the_fewest
+from tg2hdl_top.search.budgets import best_of_budgets
 from tg2hdl_top.search.cuts import with_cut_kernels, with_cut_products
 from tg2hdl_top.search.form import Form
 from tg2hdl_top.search.forms import with_best_forms
@@ -48,13 +50,22 @@ class Captured:
 
 
 def best_design(captured: Captured, whole: ProgramIR) -> Design:
-    """The design of the form with the fewest cycles.
+    """The design of the budget of multipliers and the form with the fewest cycles.
 
     Parameters
     ----------
     whole : ProgramIR
         The program with canonical kernels.
     """
+
+    def made(options: CompileOptions) -> Design:
+        return _best_form(replace(captured, options=options), whole)
+
+    with search_memo():
+        return best_of_budgets(captured.options, made)
+
+
+def _best_form(captured: Captured, whole: ProgramIR) -> Design:
     options = captured.options
     if options.weights == "external":
         budget = on_chip_budget(options)

@@ -1,0 +1,107 @@
+"""More multipliers are never slower: the design is the best one of the budget and of smaller ones, as scheduled.
+
+Wide lanes may stall on an accumulator or a memory port, or need a core where more lanes would overlap; which budget is
+affected is only known when the whole timeline is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import BudgetError
+from tg2hdl_ir.nodes import KernelIR
+from tg2hdl_ir.passes.pack_products import packing_axes
+from tg2hdl_lower.decisions import Alternative, Cost, Decision
+from tg2hdl_lower.lanes.candidates import executed_products, leaf_multiplications
+from tg2hdl_lower.memory.memories import element_ranges
+from tg2hdl_lower.plan.operations import Product, UnitProduct
+from tg2hdl_lower.sharing.budget import product_key
+from tg2hdl_top.design import Design
+from tg2hdl_top.options import CompileOptions
+from tg2hdl_top.search.measure import step_cycles
+
+__all__ = ["best_of_budgets", "smaller_budgets"]
+
+
+HIDDEN = 2
+"""Kernels without products overlap such that at most one in this many of their steps counts; no design came near it."""
+
+
+NEAR = 0.8
+"""Part of a budget from which on another one has nearly the same lanes."""
+
+
+def smaller_budgets(multipliers: int) -> list[int]:
+    """Budgets of 1, 2, 3, 4, 6, 8, 12, 16, 24, ... below one and not near it, the largest first."""
+    powers = [1 << n for n in range(multipliers.bit_length())]
+    return sorted({n for p in powers for n in (p, p + p // 2) if n <= NEAR * multipliers}, reverse=True)
+
+
+def best_of_budgets(options: CompileOptions, made: Callable[[CompileOptions], Design]) -> Design:
+    """The design of the budget, or of a smaller one where that takes fewer cycles.
+
+    A smaller budget is not planned where its steps would already take as many cycles: most budgets of a program whose
+    multipliers are busy.
+
+    Parameters
+    ----------
+    made : callable
+        The design for some options.
+    """
+    best = first = made(options)
+    if not options.chooses_lanes or options.budget is None:
+        return first
+    least = _least(first)
+    cycles = first.longest_cycles()
+    tried, taken = [Alternative(f"multipliers={options.multipliers}", Cost(cycles))], 0
+    for budget in smaller_budgets(options.budget):
+        name = f"multipliers={budget}"
+        if least >= budget * cycles:
+            tried.append(Alternative(f"{name} or fewer", None, f"at least {least / budget:,.0f} cycles"))
+            break
+        fewer = replace(options, multipliers=budget)
+        if (estimate := _estimate(first, fewer)) >= cycles:
+            tried.append(Alternative(name, None, f"its steps take about {estimate:,.0f} cycles"))
+            continue
+        try:
+            design = made(fewer)
+        except BudgetError as error:
+            tried.append(Alternative(name, None, error.message))
+            continue
+        tried.append(Alternative(name, Cost(design.longest_cycles())))
+        if design.longest_cycles() < cycles:
+            best, cycles, taken = design, design.longest_cycles(), len(tried) - 1
+    if len(tried) == 1:
+        return first
+    why = "fewer lanes stall less" if taken else "no smaller budget takes fewer cycles"
+    decision = Decision("multipliers", best.program.name, tuple(tried), taken, why, "program")
+    return replace(best, options=options, decisions=(*best.decisions, decision))
+
+
+def _least(design: Design) -> float:
+    """Least cycles that the program would take with one multiplier and one lane."""
+    loads = [_load(kernel, plan.storage) for kernel, plan in zip(design.sources, design.kernels, strict=True)]
+    # Kernels with products of other formats may overlap, as those with none.
+    kinds = {product_key(n) for plan in design.kernels for n in plan.all(Product, UnitProduct)}
+    products, steps = [load[0] for load in loads], [load[1] for load in loads]
+    total = sum(products) / max(1, len(kinds)) if design.options.share_multipliers else max(products)
+    return max(total, *steps, sum(steps) / HIDDEN)
+
+
+def _load(kernel: KernelIR, storage: Mapping[int, DType]) -> tuple[float, float]:
+    """Products and steps of a kernel with one lane; half of them where two products may share a multiplier."""
+    shared = 2 if packing_axes(kernel, element_ranges(storage)) else 1
+    steps = sum(leaf.steps for leaf in leaf_multiplications(kernel))
+    return executed_products(kernel) / shared, steps / shared
+
+
+def _estimate(design: Design, options: CompileOptions) -> float:
+    """Cycles of the steps with other options, if the form stays: those of products follow one another."""
+    calls = zip(design.program.calls, design.sources, strict=True)
+    program = replace(design.program, calls=tuple(replace(c, kernel=k) for c, k in calls))
+    steps = zip(step_cycles(program, options), design.sources, strict=True)
+    if not options.share_multipliers:
+        return max(cycles for cycles, _ in steps)
+    return sum(cycles if executed_products(kernel) else cycles / HIDDEN for cycles, kernel in steps)

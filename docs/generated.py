@@ -9,10 +9,12 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from tg2hdl_ir import errors
+from tg2hdl_ir.passes.instrument import known_passes
 from tg2hdl_ir.pipeline import PIPELINE
 from tg2hdl_ir.plugins import hookspecs
 from tg2hdl_ir.plugins.catalog import KINDS
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_top import compile_program  # noqa: F401  enters the rewrites of programs
 from tg2hdl_tpu.config import Config
 from tg2hdl_tpu.page import isa_page
 
@@ -70,8 +72,12 @@ def _errors() -> str:
 def _built_in() -> str:
     plugins = registry()
     lines = ["# What is built in", "", "## Passes", "", "In the order in which they run.", ""]
-    lines += ["| pass | what it does |", "|---|---|"]
-    lines += [f"| `{step.name}` | {step.description} |" for step in PIPELINE]
+    lines += ["| pass | description | term | on | parameters |", "|---|---|---|---|---|"]
+    others = [entry for entry in known_passes().values() if entry not in PIPELINE]
+    for entry in (*PIPELINE, *others):
+        needs = ", ".join(f"`{name}`" for name in entry.needs)
+        lines.append(f"| `{entry.name}` | {entry.description} | {entry.term} | {entry.scope} | {needs} |")
+    lines += ["", "`tg2hdl ir-opt --pass NAME` runs one on printed IR."]
     tables: tuple[tuple[str, Any], ...] = (
         ("Simulation engines", plugins.simulators()),
         ("FPGA parts", plugins.targets()),

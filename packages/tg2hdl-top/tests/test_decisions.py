@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tg2hdl_ir import PassDef, hookimpl, parse_kernel, registry
+from tg2hdl_ir.errors import PluginError, ValidationError
 from tg2hdl_ir.records import OPTIONAL, read_record, write_record
 from tg2hdl_lower.decisions import LARGEST_RATIO, Alternative, Cost, Decision, decide, most_cycles
+from tg2hdl_top import CompileOptions, compile_program, program_of_kernel
 from tg2hdl_top.design import Design
 
 
@@ -93,3 +96,70 @@ class Sample:
 def test_a_field_at_its_default_is_left_out():
     assert '"second"' not in write_record(Sample(1))
     assert '"second"' in write_record(Sample(1, (2,)))
+
+
+ONCE = """\
+kernel triple
+  b0 out: int32[4] output
+  b1 x: int32[4]
+  0  RANGE i0 < 4 loop
+  1    %0 = LOAD int32 b1[i0]
+  2    %1 = mul int32 %0, 3:int32
+  3    STORE int32 b0[i0] = %1
+  4  END i0
+"""
+EIGHT_TIMES = """\
+kernel triple
+  b0 out: int32[4] output
+  b1 x: int32[4]
+  0  RANGE i0 < 8 loop
+  1    RANGE i1 < 4 loop
+  2      %0 = LOAD int32 b1[i1]
+  3      %1 = mul int32 %0, 3:int32
+  4      STORE int32 b0[i1] = %1
+  5    END i1
+  6  END i0
+"""
+
+
+def compiled_with(run):
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [PassDef("once", "stores each element once", run, proposes=True)]
+
+    with registry().extended(Plugin(), distribution="dist-once"):
+        return compile_program(program_of_kernel(parse_kernel(EIGHT_TIMES)), CompileOptions())
+
+
+def test_a_form_that_a_plugin_proposes_is_taken_where_it_is_worth_it():
+    before = compile_program(program_of_kernel(parse_kernel(EIGHT_TIMES)), CompileOptions())
+    after = compiled_with(
+        lambda kernel: [parse_kernel(ONCE)] if len(list(kernel.loop_tree.walk())) > 2 else []
+    )
+    assert after.predicted_cycles() == before.predicted_cycles() - 28
+    (decision,) = after.decisions
+    assert (decision.rewrite, decision.taken) == ("once", 1)
+    assert decision.chosen.cost.cycles == after.predicted_cycles()
+
+
+def test_a_wrong_form_of_a_plugin_is_found_and_blamed():
+    wrong = ONCE.replace("3:int32", "5:int32")
+    with pytest.raises(ValidationError, match="pass once of plugin dist-once"):
+        compiled_with(lambda kernel: [parse_kernel(wrong)])
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (lambda kernel: kernel, "returned KernelIR, not a list of kernels"),
+        (lambda kernel: [None], "returned NoneType, not a KernelIR"),
+        (lambda kernel: [(kernel, "k")], "returned str, not a KernelIR"),
+    ],
+)
+def test_other_proposals_are_refused(made, text):
+    with pytest.raises(PluginError) as caught:
+        compiled_with(made)
+    assert str(caught.value).startswith(
+        f"plugin: pass 'once' of plugin 'dist-once:Plugin.0' {text}\n  at: kernel triple"
+    )

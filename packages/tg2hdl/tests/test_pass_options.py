@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.cli.main import main
 from tg2hdl_ir import DType, IRConst, IROp, PassDef, Registry, hookimpl, registry
@@ -142,3 +144,66 @@ def test_changes_of_programs_are_named_too(tmp_path):
     changed = error.partition("changed by ")[2]
     assert "constant-taps" in changed
     assert "choose-forms" in changed
+
+
+def test_rewrites_run_alone_on_printed_ir(compiled, tmp_path):
+    error = compiled("--print-after", "flatten").stderr
+    text = error.partition("after flatten:\n")[2].partition("after ")[0]
+    (tmp_path / "kernel.ir").write_text(text)
+    arguments = ["ir-opt", "--pass", "split-axis", "--set", "axis=0", str(tmp_path / "kernel.ir")]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0
+    assert "< 2 " in result.output
+    again = CliRunner().invoke(cli, ["ir-opt", "--pass", "flatten", "-"], input=text)
+    assert again.output.split() == text.split()
+
+
+def test_all_rewrites_are_listed_with_their_terms():
+    output = CliRunner().invoke(cli, ["ir-opt", "--list"]).output
+    assert (
+        "cut-kernel: a kernel becomes two, with a buffer between them (loop fission)\n    place=N, else 0\n"
+        in output
+    )
+    assert "choose-cuts: " in output
+    assert "slice-axis: " in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--pass", "flatten"], "give --pass NAME and a FILE, or --list"),
+        (["--pass", "flatten", "none.ir"], "cannot read none.ir: No such file or directory"),
+        (["--pass", "flatten", "--set", "a=b", "-"], "--set 'a=b' is not of the form KEY=N[,N...]"),
+    ],
+)
+def test_ir_opt_refuses(arguments, text):
+    result = CliRunner().invoke(cli, ["ir-opt", *arguments], input="")
+    assert result.exit_code != 0
+    assert text in result.output + str(result.exception)
+
+
+def test_rewrites_of_the_search_can_be_printed(tmp_path):
+    (tmp_path / "model.py").write_text("def model(x): return x.gelu()\n")
+    arguments = [str(tmp_path / "model.py"), "--input", "float32:256", "-o", str(tmp_path / "out")]
+    options = ["--multipliers", "8", "--print-after", "choose-product-cuts", "--verify-each"]
+    result = CliRunner().invoke(cli, ["compile", *arguments, *options])
+    assert result.stderr.startswith("after choose-product-cuts:\nkernel E_256_products")
+
+
+def test_a_plugin_proposes_a_form(tmp_path):
+    """It is planned as ours are, and not taken without a gain."""
+
+    def halved(kernel):
+        return [kernel]
+
+    class Plugin:
+        @hookimpl
+        def tg2hdl_passes(self):
+            return [PassDef("halve", "an equal form", halved, proposes=True)]
+
+    with registry().extended(Plugin(), distribution="dist-form"):
+        accelerator = tg2hdl.compile(lambda x: x * 3, np.arange(8, dtype=np.int32))
+    (decision,) = (d for d in accelerator.design.decisions if d.rewrite == "halve")
+    assert [a.name for a in decision.alternatives] == ["as it is", "halve: one kernel"]
+    assert decision.taken == 0
+    assert decision.alternatives[0].cost == decision.alternatives[1].cost

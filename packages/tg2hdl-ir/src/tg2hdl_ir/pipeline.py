@@ -30,7 +30,7 @@ from tg2hdl_ir.passes.hoist_weights import hoist_weights
 from tg2hdl_ir.passes.hold import hold_overwritten_loads
 from tg2hdl_ir.passes.initial import choose_initial_late
 from tg2hdl_ir.passes.initial_registers import set_initial_registers
-from tg2hdl_ir.passes.instrument import IRPass, Rewritten, applied, known_passes, made_kernels, pass_of
+from tg2hdl_ir.passes.instrument import Rewrite, Rewritten, applied, known_passes, made_kernels, pass_of
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
 from tg2hdl_ir.passes.mulacc import expand_mulacc
@@ -57,16 +57,17 @@ __all__ = [
     "ChangeLog",
     "canonicalize",
     "pass_names",
+    "proposed_forms",
     "rewrite_kernel",
     "rewrite_program",
 ]
 
 
-def _table(*functions: Callable[..., Any]) -> tuple[IRPass, ...]:
+def _table(*functions: Callable[..., Any]) -> tuple[Rewrite, ...]:
     return tuple(map(pass_of, functions))
 
 
-CANONICAL: tuple[IRPass, ...] = _table(
+CANONICAL: tuple[Rewrite, ...] = _table(
     expand_mulacc,
     choose_signs,
     gate_outside_accesses,
@@ -79,7 +80,7 @@ CANONICAL: tuple[IRPass, ...] = _table(
 )
 """Bring a kernel into the form that analyses and planning start from."""
 
-PLANNING: tuple[IRPass, ...] = (
+PLANNING: tuple[Rewrite, ...] = (
     # The loops of the chosen lanes, then one flat sequence of steps.
     *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
     # The registers of that sequence.
@@ -87,7 +88,7 @@ PLANNING: tuple[IRPass, ...] = (
 )
 """Make the kernel of a plan, again for each plan that is tried."""
 
-PIPELINE: tuple[IRPass, ...] = (
+PIPELINE: tuple[Rewrite, ...] = (
     # First the passes of plugins, by their own `order`: see `rewrite_program`. Then a program's weights.
     *_table(fold_scales, hoist_weights),
     *CANONICAL,
@@ -115,14 +116,32 @@ def rewrite_kernel(kernel: KernelIR, passes: Sequence[PassDef] | None = None) ->
     PluginError
         When a pass raises, or returns something else than a kernel that keeps the rules of the IR.
     """
-    for definition in registry().passes() if passes is None else passes:
+    for definition in _rewriting() if passes is None else passes:
         made = _run(definition, kernel)
         applied(definition.name, kernel, made)
         kernel = made
     return kernel
 
 
-def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
+def _rewriting() -> list[PassDef]:
+    return [definition for definition in registry().passes() if not definition.proposes]
+
+
+def proposed_forms(kernel: KernelIR, definition: PassDef) -> list[tuple[KernelIR, ...]]:
+    """Verified candidates that the pass of a plugin proposes for a kernel.
+
+    Raises
+    ------
+    PluginError
+        When the pass raises, or returns something else than kernels that keep the rules of the IR.
+    """
+    forms: list[tuple[KernelIR, ...]] = _run(definition, kernel)
+    for form in forms:
+        applied(definition.name, kernel, form)
+    return forms
+
+
+def _run(definition: PassDef, kernel: KernelIR) -> Any:
     plugin = registry().plugin(definition)
 
     def failure(what: str, notes: tuple[str, ...] = ()) -> PluginError:
@@ -140,10 +159,19 @@ def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
         if found := system_error(error):
             raise found from error
         raise failure(f"raised {type(error).__name__}: {error}") from error
-    if not isinstance(made, KernelIR):
-        raise failure(f"returned {type(made).__name__}, not a KernelIR")
+    forms = [made]
+    if definition.proposes:
+        if not isinstance(made, list):
+            raise failure(f"returned {type(made).__name__}, not a list of kernels")
+        forms = made = [form if isinstance(form, tuple) else (form,) for form in made]
+    parts = [part for form in forms for part in (form if isinstance(form, tuple) else (form,))]
+    for part in parts:
+        if not isinstance(part, KernelIR):
+            raise failure(f"returned {type(part).__name__}, not a KernelIR")
     try:
-        return verify(made)
+        for part in parts:
+            verify(part)
+        return made
     except Tg2hdlError as error:
         notes = (error.message, *((f"at {error.where}",) if error.where else ()))
         raise failure("broke the rules of the IR", notes) from error
@@ -151,7 +179,7 @@ def _run(definition: PassDef, kernel: KernelIR) -> KernelIR:
 
 def rewrite_program(program: ProgramIR, passes: Sequence[PassDef] | None = None) -> ProgramIR:
     """Run the passes of all plugins, or some of them, on every kernel; calls of one kernel share the result."""
-    passes = registry().passes() if passes is None else passes
+    passes = _rewriting() if passes is None else passes
     if not passes:
         return program
     kernels = {kernel: rewrite_kernel(kernel, passes) for kernel in {c.kernel: None for c in program.calls}}

@@ -10,12 +10,12 @@ import pytest
 
 import tg2hdl_ir.passes
 from tg2hdl_ir import IRVerificationError, KernelIR
-from tg2hdl_ir.passes.instrument import IRPass, ir_pass, watch_passes
+from tg2hdl_ir.passes.instrument import Rewrite, ir_pass, watch_passes
 from tg2hdl_ir.pipeline import CANONICAL, PIPELINE, ChangeLog, canonicalize, pass_names
 from tg2hdl_ir.testing.samples import matmul
 
 
-def marked() -> dict[str, IRPass]:
+def marked() -> dict[str, Rewrite]:
     found = {}
     for info in pkgutil.iter_modules(tg2hdl_ir.passes.__path__):
         module = importlib.import_module(f"tg2hdl_ir.passes.{info.name}")

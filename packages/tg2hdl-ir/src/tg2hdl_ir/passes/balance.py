@@ -19,7 +19,11 @@ __all__ = ["balance"]
 _ASSOCIATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
-@ir_pass("balance", "chains of an associative op become trees with the register last")
+@ir_pass(
+    "balance",
+    "chains of an associative op become trees with the register last",
+    term="tree height reduction",
+)
 def balance(kernel: KernelIR, *, regroup_floats: bool = False) -> KernelIR:
     """Regroup integer chains, whose results do not depend on the grouping.
 

@@ -31,7 +31,9 @@ from tg2hdl_ir.tree import values_below
 __all__ = ["start_at_bias"]
 
 
-@ir_pass("start-at-bias", "float sums start at the value that is added to them afterwards")
+@ir_pass(
+    "start-at-bias", "float sums start at the value that is added to them afterwards", term="reassociation"
+)
 def start_at_bias(kernel: KernelIR) -> KernelIR:
     """Rewrite ``r = 0; for ...: r = r + x; y = r + bias`` to ``r = bias; for ...: r = r + x; y = r``.
 

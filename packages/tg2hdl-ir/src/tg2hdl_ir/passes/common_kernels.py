@@ -35,7 +35,7 @@ from tg2hdl_ir.verifier import verify
 __all__ = ["bind_values", "with_bound_values", "with_common_kernels"]
 
 
-@ir_pass("common-kernels", "equal kernels become one kernel with variables")
+@ir_pass("common-kernels", "equal kernels become one kernel with variables", term="procedure abstraction")
 def with_common_kernels(program: ProgramIR) -> ProgramIR:
     """The same program, whose equal kernels are one object.
 
@@ -75,7 +75,7 @@ def bind_values(call: KernelCall) -> KernelCall:
     return replace(call, kernel=kernel, values=())
 
 
-@ir_pass("bind-values", "variables whose value a call knows become constants")
+@ir_pass("bind-values", "variables whose value a call knows become constants", term="constant propagation")
 def with_bound_values(program: ProgramIR) -> ProgramIR:
     """The program in which all calls of kernels with such variables have kernels of their own."""
     return replace(program, calls=tuple(map(bind_values, program.calls)))

@@ -46,7 +46,11 @@ MAX_WEIGHT_DIGITS = 2
 Array = npt.NDArray[Any]
 
 
-@ir_pass("constant-taps", "loops over constant weights of few digits become sums")
+@ir_pass(
+    "constant-taps",
+    "loops over constant weights of few digits become sums",
+    term="constant multiplication in canonical signed digits",
+)
 def with_constant_taps(kernel: KernelIR, contents: Mapping[int, Array]) -> KernelIR:
     """The kernel with the loops over its taps unrolled and their weights as literals; the same kernel without taps.
 

@@ -56,7 +56,7 @@ def cut_places(kernel: KernelIR) -> Iterator[CutPlace]:
             yield CutPlace(path, registers)
 
 
-@ir_pass("cut-kernel", "a kernel becomes two, with a buffer between them")
+@ir_pass("cut-kernel", "a kernel becomes two, with a buffer between them", term="loop fission")
 def cut_kernel(kernel: KernelIR, place: CutPlace) -> tuple[KernelIR, KernelIR, tuple[BufferMeta, ...]]:
     """The two kernels of a cut, and the buffers between them; the order of every sum is unchanged.
 

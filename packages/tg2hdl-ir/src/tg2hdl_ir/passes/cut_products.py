@@ -42,7 +42,7 @@ def product_cuts(kernel: KernelIR) -> Iterator[IRValue]:
             yield found
 
 
-@ir_pass("cut-products", "the later products of a chain become a kernel of their own")
+@ir_pass("cut-products", "the later products of a chain become a kernel of their own", term="loop fission")
 def cut_products(kernel: KernelIR, value: IRValue) -> tuple[KernelIR, KernelIR, BufferMeta]:
     """The two kernels of a cut and the buffer of `value` between them, an output of the first.
 

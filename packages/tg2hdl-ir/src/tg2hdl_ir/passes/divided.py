@@ -49,7 +49,7 @@ def divided(op: IROp, folder: Folder) -> IRValue | None:
     return result
 
 
-@ir_pass("split-divided-loops", "loops whose counter an address divides become two")
+@ir_pass("split-divided-loops", "loops whose counter an address divides become two", term="strip-mining")
 def split_divided_loops(kernel: KernelIR) -> KernelIR:
     """The kernel with each loop split whose counter an address divides; the same one where there is none."""
     while (found := _divided_counter(kernel)) is not None:

@@ -31,7 +31,11 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["flatten"]
 
 
-@ir_pass("flatten", "loops hold either statements or loops, so that the kernel is one sequence of steps")
+@ir_pass(
+    "flatten",
+    "loops hold either statements or loops, so that the kernel is one sequence of steps",
+    term="loop flattening",
+)
 def flatten(kernel: KernelIR) -> KernelIR:
     """Move all statements into leaf loops; each leaf gets its own copy of the loads that it uses.
 

@@ -30,7 +30,9 @@ from tg2hdl_ir.verifier import verify
 __all__ = ["fold_scales"]
 
 
-@ir_pass("fold-scales", "scales of float sums become part of the weights")
+@ir_pass(
+    "fold-scales", "scales of float sums become part of the weights", term="distribution of scales over sums"
+)
 def fold_scales(program: ProgramIR) -> ProgramIR:
     """Fold what scales float sums, as a normalization after a convolution or a matrix product does, into weights.
 

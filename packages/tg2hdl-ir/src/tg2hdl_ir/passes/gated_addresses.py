@@ -30,7 +30,11 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["simplify_gated_addresses"]
 
 
-@ir_pass("gated-addresses", "addresses that are affine wherever their gate is true become affine")
+@ir_pass(
+    "gated-addresses",
+    "addresses that are affine wherever their gate is true become affine",
+    term="induction variable simplification",
+)
 def simplify_gated_addresses(kernel: KernelIR) -> KernelIR:
     """Replace the addresses of gated accesses that are affine under the gate."""
     folder = Folder()

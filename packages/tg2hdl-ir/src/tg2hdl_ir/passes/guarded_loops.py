@@ -34,7 +34,7 @@ BOUND_OPS = frozenset({"add", "sub", "mul", "min", "max", "shl", "shr", "and", "
 """Operations that control computes in the bound of a loop."""
 
 
-@ir_pass("guard-loops", "loops that take more steps than they run are masked")
+@ir_pass("guard-loops", "loops that take more steps than they run are masked", term="if-conversion")
 def guard_loops(kernel: KernelIR) -> KernelIR:
     """Remove loops without iterations, and mask the steps of those that hardware runs too often."""
     if all(_is_exact(loop.bound) for loop in kernel.loop_tree.walk()):

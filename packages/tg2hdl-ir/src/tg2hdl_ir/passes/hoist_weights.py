@@ -38,7 +38,7 @@ __all__ = ["hoist_weights"]
 Array = npt.NDArray[Any]
 
 
-@ir_pass("hoist-weights", "expressions of weights become tables")
+@ir_pass("hoist-weights", "expressions of weights become tables", term="partial evaluation of invariants")
 def hoist_weights(
     program: ProgramIR,
     *,

@@ -30,7 +30,11 @@ class _Placed:
     order: int
 
 
-@ir_pass("hold-overwritten-loads", "loads whose place is overwritten before their use get a register")
+@ir_pass(
+    "hold-overwritten-loads",
+    "loads whose place is overwritten before their use get a register",
+    term="loop-invariant copy",
+)
 def hold_overwritten_loads(kernel: KernelIR) -> KernelIR:
     """Copy such loads to a new register right where they execute, and read that register where they are used.
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tg2hdl_ir.errors import Tg2hdlError
@@ -20,11 +21,12 @@ from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.verifier import verify
 
 __all__ = [
-    "IRPass",
     "PassWatcher",
+    "Rewrite",
     "Rewritten",
     "applied",
     "are_watched",
+    "enter",
     "ir_pass",
     "known_passes",
     "made_kernels",
@@ -45,19 +47,35 @@ They have the same buffers by slot; further ones are between them.
 
 
 @dataclass(frozen=True)
-class IRPass:
+class Rewrite:
     """A rewrite of kernels or programs that keeps every result.
 
     Parameters
     ----------
+    name : str
+    description : str
+        One line.
     run : callable
-        ``(kernel, ...) -> kernel``, or a tuple with kernels in it, or a list of such tuples, which are alternatives;
-        or ``(program, ...) -> program``, or a tuple that begins with one.
+        ``(kernel, ...) -> kernel``, or a tuple with kernels in it, or a list of such tuples, which are candidates for
+        the search; or ``(program, ...) -> program``, or a tuple that begins with one.
+    term : str
+        Name in textbooks, e.g. *loop fission*; empty where there is none.
     """
 
     name: str
     description: str
     run: Callable[..., Any]
+    term: str = ""
+
+    @property
+    def scope(self) -> str:
+        """``kernel`` or ``program``: what it is given."""
+        return "kernel" if next(iter(signature(self.run).parameters)) == "kernel" else "program"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Its further parameters, which the planner or the search decides."""
+        return tuple(signature(self.run).parameters)[1:]
 
     @property
     def distribution(self) -> str:
@@ -73,11 +91,14 @@ class PassWatcher(Protocol):
 
 
 _watchers: ContextVar[tuple[PassWatcher, ...]] = ContextVar("watchers", default=())
-_known: dict[str, IRPass] = {}
+_known: dict[str, Rewrite] = {}
 
 
-def ir_pass(name: str, description: str) -> Callable[[F], F]:
-    """Mark a function ``(kernel, ...)`` or ``(program, ...)`` as a pass; see `IRPass`."""
+def ir_pass(name: str, description: str, *, term: str = "") -> Callable[[F], F]:
+    """Enter a function ``(kernel, ...)`` or ``(program, ...)`` in the table of rewrites; see `Rewrite`.
+
+    The function is run, verified and watched by its entry only: there is no other way to run it.
+    """
 
     def mark(function: F) -> F:
         @wraps(function)
@@ -87,7 +108,7 @@ def ir_pass(name: str, description: str) -> Callable[[F], F]:
                 applied(name, before, made)
             return result
 
-        _known[name] = run.__dict__["ir_pass"] = IRPass(name, description, run)
+        _known[name] = run.__dict__["ir_pass"] = Rewrite(name, description, run, term)
         return run  # type: ignore[return-value]
 
     return mark
@@ -107,13 +128,18 @@ def _results(before: KernelIR | ProgramIR, result: Any) -> Iterator[Rewritten]:
         yield kernels[0] if len(kernels) == 1 else kernels
 
 
-def pass_of(function: Callable[..., Any]) -> IRPass:
-    """Return the pass that `ir_pass` has made of a function."""
-    found: IRPass = function.__dict__["ir_pass"]
+def enter(rewrite: Rewrite) -> None:
+    """Enter a rewrite in the table that calls `applied` itself."""
+    _known[rewrite.name] = rewrite
+
+
+def pass_of(function: Callable[..., Any]) -> Rewrite:
+    """Return the entry that `ir_pass` has made of a function."""
+    found: Rewrite = function.__dict__["ir_pass"]
     return found
 
 
-def known_passes() -> dict[str, IRPass]:
+def known_passes() -> dict[str, Rewrite]:
     """All passes of the modules that are loaded, by name."""
     return dict(_known)
 

@@ -26,7 +26,7 @@ from tg2hdl_ir.passes.unroll import mask_statements
 __all__ = ["interleave"]
 
 
-@ir_pass("interleave", "independent outputs are interleaved inside a reduction")
+@ir_pass("interleave", "independent outputs are interleaved inside a reduction", term="C-slow interleaving")
 def interleave(kernel: KernelIR, info: AxisInfo, axis: int, tile: int) -> KernelIR:
     """Make `tile` iterations of an independent axis the innermost loop of every leaf below it.
 

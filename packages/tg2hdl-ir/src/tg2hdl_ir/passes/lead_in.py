@@ -30,7 +30,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["lead_in"]
 
 
-@ir_pass("lead-in", "loops start with warm-up iterations that fill line buffers")
+@ir_pass("lead-in", "loops start with warm-up iterations that fill line buffers", term="loop peeling")
 def lead_in(kernel: KernelIR, early: Mapping[int, int], reading: Collection[IRBufLoad]) -> KernelIR:
     """Add warm-up iterations to loops.
 

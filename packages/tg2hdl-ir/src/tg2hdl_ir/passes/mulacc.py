@@ -12,7 +12,9 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["expand_mulacc"]
 
 
-@ir_pass("expand-mulacc", "mulacc becomes a multiplication and an addition")
+@ir_pass(
+    "expand-mulacc", "mulacc becomes a multiplication and an addition", term="lowering of fused operations"
+)
 def expand_mulacc(kernel: KernelIR) -> KernelIR:
     """Replace ``mulacc(a, b, c)`` by ``add(mul(a, b), c)``; integer results are the same."""
     folder = Folder()

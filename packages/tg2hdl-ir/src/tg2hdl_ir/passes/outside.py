@@ -23,7 +23,11 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["gate_outside_accesses"]
 
 
-@ir_pass("gate-outside-accesses", "accesses that may be outside their buffer or array are gated")
+@ir_pass(
+    "gate-outside-accesses",
+    "accesses that may be outside their buffer or array are gated",
+    term="predication",
+)
 def gate_outside_accesses(kernel: KernelIR) -> KernelIR:
     """Close the gate of each access where its address is outside, as the golden model does."""
     gates = _Gates(kernel)

@@ -55,7 +55,11 @@ def packing_shift(low: Interval, high: Interval, factor: Interval, width: int) -
     return shift if max(widths) <= width and sum(widths) <= 32 else None
 
 
-@ir_pass("pack-products", "two narrow products with a common factor become one product")
+@ir_pass(
+    "pack-products",
+    "two narrow products with a common factor become one product",
+    term="SIMD within a multiplier",
+)
 def pack_products(kernel: KernelIR, limit: int, buffers: Mapping[int, Interval], width: int = 18) -> KernelIR:
     """Pack products of the leaves that have more than `limit`, as far as that takes.
 

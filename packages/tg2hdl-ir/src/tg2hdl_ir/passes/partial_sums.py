@@ -124,7 +124,11 @@ def _works_in_place(kernel: KernelIR, home: LoopIR) -> bool:
     return any(isinstance(s, IRBufLoad) and s.buf_idx in stored for s in inner)
 
 
-@ir_pass("split-sum", "a long float sum becomes partial sums and a kernel that adds them")
+@ir_pass(
+    "split-sum",
+    "a long float sum becomes partial sums and a kernel that adds them",
+    term="reassociation into partial sums",
+)
 def split_sum(kernel: KernelIR, found: LongSum, parts: int) -> tuple[KernelIR, KernelIR, BufferMeta]:
     """Kernels of the partial sums and of their sum, and the buffer between them.
 

@@ -46,7 +46,11 @@ Taps = dict[IRCounter, tuple[IRCounter, Affine, int]]
 """Counters of taps with the counter of the output, the address before its division, and the distance of elements."""
 
 
-@ir_pass("phases", "zeros between the elements of an input are skipped, by a kernel for each phase")
+@ir_pass(
+    "phases",
+    "zeros between the elements of an input are skipped, by a kernel for each phase",
+    term="polyphase decomposition",
+)
 def phase_forms(
     kernel: KernelIR, finite: frozenset[int], *, joined: bool = False
 ) -> list[tuple[KernelIR, ...]]:

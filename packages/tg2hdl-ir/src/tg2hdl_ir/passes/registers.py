@@ -25,7 +25,11 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["forward_registers"]
 
 
-@ir_pass("forward-registers", "a step reads each register once first and writes it once last")
+@ir_pass(
+    "forward-registers",
+    "a step reads each register once first and writes it once last",
+    term="scalar replacement",
+)
 def forward_registers(kernel: KernelIR) -> KernelIR:
     """Forward registers inside every leaf of a flattened kernel.
 

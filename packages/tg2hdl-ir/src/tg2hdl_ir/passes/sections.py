@@ -39,7 +39,11 @@ MAX_BOUND = 1024
 _COMPARISONS = ("lt", "ne", "eq")
 
 
-@ir_pass("sections", "a kernel that chooses between inputs becomes one for each of them")
+@ir_pass(
+    "sections",
+    "a kernel that chooses between inputs becomes one for each of them",
+    term="index set splitting",
+)
 def section_forms(kernel: KernelIR) -> list[tuple[KernelIR, ...]]:
     """Kernels that together store what `kernel` does: for each loop that can be cut, then for all of them."""
     choices = _choices(kernel)

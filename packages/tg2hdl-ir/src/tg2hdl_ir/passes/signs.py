@@ -12,7 +12,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["choose_signs"]
 
 
-@ir_pass("choose-signs", "products with -1, 0 or 1 become selections")
+@ir_pass("choose-signs", "products with -1, 0 or 1 become selections", term="strength reduction")
 def choose_signs(kernel: KernelIR) -> KernelIR:
     """Replace integer products of `x` and a multiplexer of -1, 0 and 1 by a multiplexer of -`x`, 0 and `x`."""
     folder = Folder()

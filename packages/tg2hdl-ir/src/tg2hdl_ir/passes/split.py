@@ -13,7 +13,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["split_axis"]
 
 
-@ir_pass("split-axis", "a loop becomes two nested loops")
+@ir_pass("split-axis", "a loop becomes two nested loops", term="strip-mining")
 def split_axis(kernel: KernelIR, axis: int, inner: int) -> KernelIR:
     """Split an axis; the order of the iterations stays.
 

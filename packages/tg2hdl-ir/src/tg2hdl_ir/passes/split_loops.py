@@ -19,7 +19,7 @@ __all__ = ["split_loops"]
 MAX_SPLITS = 16
 
 
-@ir_pass("split-loops", "counters that are divided by constants become two nested loops")
+@ir_pass("split-loops", "counters that are divided by constants become two nested loops", term="strip-mining")
 def split_loops(kernel: KernelIR) -> KernelIR:
     """Split loops until no counter is divided by a divisor of its bound; divisions of sums are simplified too.
 

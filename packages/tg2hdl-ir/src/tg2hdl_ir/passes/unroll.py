@@ -29,7 +29,7 @@ from tg2hdl_ir.passes.rewrite import Rewriter
 __all__ = ["mask_statements", "unroll"]
 
 
-@ir_pass("unroll", "several iterations of a loop run in one step, as lanes")
+@ir_pass("unroll", "several iterations of a loop run in one step, as lanes", term="loop unrolling")
 def unroll(kernel: KernelIR, info: AxisInfo, factors: Mapping[int, int]) -> KernelIR:
     """Give axes several lanes.
 

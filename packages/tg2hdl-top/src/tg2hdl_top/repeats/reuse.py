@@ -13,7 +13,9 @@ from tg2hdl_top.repeats.groups import BufferGroups
 __all__ = ["with_reused_temporaries"]
 
 
-@ir_pass("reuse-temporaries", "buffers that are not needed at the same time become one")
+@ir_pass(
+    "reuse-temporaries", "buffers that are not needed at the same time become one", term="buffer coloring"
+)
 def with_reused_temporaries(
     program: ProgramIR, groups: BufferGroups, storage: Mapping[int, DType]
 ) -> ProgramIR:

@@ -14,13 +14,14 @@ from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.phases import phase_forms
 from tg2hdl_ir.passes.sections import section_forms
-from tg2hdl_ir.pipeline import canonicalize
+from tg2hdl_ir.pipeline import canonicalize, proposed_forms
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_lower.dataflow.binding import recurrence_latency
 from tg2hdl_lower.decisions import Alternative, Cost, decide
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.cuts import with_cut_kernels
-from tg2hdl_top.search.form import Choice, Form, called, rewritten
+from tg2hdl_top.search.form import Choice, Form, called, rewritten, search_step
 from tg2hdl_top.search.measure import planned_cost
 
 __all__ = ["with_best_forms"]
@@ -31,6 +32,7 @@ PHASES = 4
 _Forms = list[tuple[KernelIR, ...]]
 
 
+@search_step("choose-forms", "kernels get the form that takes the fewest cycles")
 def with_best_forms(form: Form, options: CompileOptions) -> Form:
     """Give kernels the form in which they take fewer cycles, each planned separately."""
     if not options.chooses_lanes:
@@ -54,10 +56,14 @@ def _best_form(
     """The kernels of another form where that takes fewer cycles; the kernel itself otherwise."""
     kernel = call.kernel
     rewrite, forms = _forms(program, kernel, fixed, options)
-    if not forms:
+    named = [(rewrite, form) for form in forms]
+    for definition in registry().passes():
+        if definition.proposes:
+            named += [(definition.name, form) for form in proposed_forms(kernel, definition)]
+    if not named:
         return Choice((kernel,))
     # A section may be worth it although the whole was not.
-    cuts = rewrite in ("sections", "split-divided-loops")
+    cuts = not {name for name, _ in named} <= {"phases", "constant-taps"}
 
     def cost(kernels: tuple[KernelIR, ...]) -> Cost | None:
         buffers = list(program.buffers)
@@ -66,14 +72,16 @@ def _best_form(
         return planned_cost((with_cut_kernels(trial, options) if cuts else trial).program, options)
 
     def trials() -> Iterator[tuple[Alternative, tuple[KernelIR, ...]]]:
-        for number, form in enumerate(forms):
+        for number, (name, form) in enumerate(named):
             made = tuple(canonicalize(part) for part in form)
             count = "one kernel" if len(made) == 1 else f"{len(made)} kernels"
-            name = f"{rewrite}: {count}" + (f", form {number + 1}" if len(forms) > 1 else "")
-            yield Alternative(name, cost(made)), made
+            title = f"{name}: {count}" + (f", form {number + 1}" if len(named) > 1 else "")
+            yield Alternative(title, cost(made)), made
 
     before = Alternative("as it is", cost((kernel,)))
-    taken, decision = decide(rewrite, kernel.name, "another form", before, trials())
+    taken, decision = decide(
+        " or ".join(dict.fromkeys(name for name, _ in named)), kernel.name, "another form", before, trials()
+    )
     return Choice(taken or (kernel,), decision)
 
 

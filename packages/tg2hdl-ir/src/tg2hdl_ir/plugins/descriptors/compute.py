@@ -157,11 +157,17 @@ class PassDef:
 
     Parameters
     ----------
+    run : Factory
+        The rewrite; with `proposes` one that returns a list of candidates.
     order : int
         Place among the passes of all plugins; lower runs first.
     changes_numbers : bool
         Whether results may differ, as where a function becomes an op of its own with other roundings.  Validation then
         takes the program after this pass as the reference, and says so: the plugin answers for the difference.
+    proposes : bool
+        Whether it proposes forms instead of rewriting: ``(kernel) -> list of KernelIR or of tuples of KernelIR``, which
+        run one after the other in its place, over its slots and further ones between them.  The search plans each, and
+        takes the one with the fewest cycles where it is worth it.  The kernel is canonical.
     """
 
     name: str
@@ -169,6 +175,7 @@ class PassDef:
     run: Factory
     order: int = 100
     changes_numbers: bool = False
+    proposes: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import BudgetError
+from tg2hdl_ir.errors import BudgetError, CapacityError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.pack_products import packing_axes
 from tg2hdl_lower.decisions import Alternative, Cost, Decision
 from tg2hdl_lower.lanes.candidates import executed_products, leaf_multiplications
 from tg2hdl_lower.memory.memories import element_ranges
-from tg2hdl_lower.plan.operations import Product, UnitProduct
-from tg2hdl_lower.sharing.budget import product_key
+from tg2hdl_lower.plan.operations import DesignProduct
 from tg2hdl_top.design import Design
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.measure import step_cycles
@@ -67,7 +66,7 @@ def best_of_budgets(options: CompileOptions, made: Callable[[CompileOptions], De
             continue
         try:
             design = made(fewer)
-        except BudgetError as error:
+        except (BudgetError, CapacityError) as error:
             tried.append(Alternative(name, None, error.message))
             continue
         tried.append(Alternative(name, Cost(design.longest_cycles())))
@@ -84,7 +83,7 @@ def _least(design: Design) -> float:
     """Least cycles that the program would take with one multiplier and one lane."""
     loads = [_load(kernel, plan.storage) for kernel, plan in zip(design.sources, design.kernels, strict=True)]
     # Kernels with products of other formats may overlap, as those with none.
-    kinds = {product_key(n) for plan in design.kernels for n in plan.all(Product, UnitProduct)}
+    kinds = {n.key for plan in design.kernels for n in plan.all(DesignProduct)}
     products, steps = [load[0] for load in loads], [load[1] for load in loads]
     total = sum(products) / max(1, len(kinds)) if design.options.share_multipliers else max(products)
     return max(total, *steps, sum(steps) / HIDDEN)

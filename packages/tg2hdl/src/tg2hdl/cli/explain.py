@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tg2hdl.cli.common import compile_file, stage, with_model_options
+from tg2hdl.cli.common import ModelCommand, compile_file, stage, with_model_options
 from tg2hdl.cli.output import consoles, with_json, write_json
 
 __all__ = ["explain"]
@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ModelCommand, epilog=_EPILOG)
 @with_model_options
 @click.option("--kernel", metavar="NAME", help="Explain only this kernel.")
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 import tg2hdl_top.compile  # noqa: F401  enters the rewrites of programs in the table
 from tg2hdl.cli.families import complete_file
+from tg2hdl.cli.output import with_json, write_json
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.opt import PARAMETERS, rewrite_text
 from tg2hdl_ir.passes.instrument import known_passes
@@ -39,18 +40,29 @@ Examples:
     "--form", type=click.IntRange(1), default=1, show_default=True, help="Which candidate to print."
 )
 @click.option("--list", "lists", is_flag=True, help="List the rewrites.")
-def ir_opt(file: str | None, names: tuple[str, ...], texts: tuple[str, ...], form: int, lists: bool) -> None:
+@with_json
+def ir_opt(
+    file: str | None,
+    names: tuple[str, ...],
+    texts: tuple[str, ...],
+    form: int,
+    lists: bool,
+    json_file: str | None,
+) -> None:
     """Run rewrites on the printed kernel or program of FILE, and print the result; - is standard input.
 
     A kernel that a rewrite does not apply to is printed as it was.
     """
     if lists:
-        for line in _listed():
-            click.echo(line)
+        lines = _listed()
+        click.echo("\n".join(lines))
+        write_json(json_file, {"rewrites": lines})
         return
     if file is None or not names:
         raise click.UsageError("give --pass NAME and a FILE, or --list")
-    click.echo(rewrite_text(_text(file), names, dict(map(_option, texts)), form), nl=False)
+    made = rewrite_text(_text(file), names, dict(map(_option, texts)), form)
+    click.echo(made, nl=False)
+    write_json(json_file, {"passes": names, "text": made})
 
 
 def _text(file: str) -> str:

@@ -17,5 +17,5 @@ def late(x: Any) -> Any:
 
 @hookimpl
 def tg2hdl_roundings() -> list[RoundingDef]:
-    """For ``tg2hdl.quantize(model, samples, rounding="late")``: hardware is the multiplier and shift that are proven."""
+    """For ``tg2hdl.quantize(model, samples, rounding="late")``: its multiplier and shift are proven for every sum."""
     return [RoundingDef("late", "up from 0.6 on", late, is_proven=True)]

@@ -76,9 +76,9 @@ def test_an_operation_becomes_an_op_of_the_plugin_while_it_is_registered():
 )
 def test_what_cannot_be_mapped_is_refused(definition, text):
     name = "myext:SimpleNamespace.0"
-    with registry().extended(plugin(tg2hdl_tinygrad_ops=[definition]), distribution="myext"):
-        with pytest.raises(PluginError) as caught:
-            capture(lambda x: x + 1, np.zeros(2, np.int32))
+    refused = plugin(tg2hdl_tinygrad_ops=[definition])
+    with registry().extended(refused, distribution="myext"), pytest.raises(PluginError) as caught:
+        capture(lambda x: x + 1, np.zeros(2, np.int32))
     assert str(caught.value) == (
         f"plugin: {text.format(repr(name))}\n  hint: upgrade the plugin, or disable it with --no-plugin {name}"
     )

@@ -23,11 +23,11 @@ def test_names_come_from_modules_beside_the_package_and_elsewhere(tmp_path, monk
     assert (late.go(), late.dumps([1])) == (7, "[1]")
     assert {"go", "dumps", "lazy_names"} <= set(dir(late))
     with pytest.raises(AttributeError, match=r"^module 'late' has no attribute 'run'$"):
-        late.run
+        late.run  # noqa: B018
     monkeypatch.delitem(sys.modules, "late")
 
 
 def test_a_name_that_its_module_lacks_is_an_error():
     get, _ = lazy_names("tg2hdl_ir", {".dtype": ("Nothing",)})
-    with pytest.raises(AttributeError, match="module 'tg2hdl_ir.dtype' has no attribute 'Nothing'"):
+    with pytest.raises(AttributeError, match=r"module 'tg2hdl_ir\.dtype' has no attribute 'Nothing'"):
         get("Nothing")

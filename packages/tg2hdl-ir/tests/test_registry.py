@@ -252,8 +252,9 @@ def test_misspelt_hook_is_an_error():
     assert str(error.value) == (
         "plugin: plugin 'typo:SimpleNamespace.0' of typo implements a hook that does not exist: "
         "unknown hook 'tg2hdl_opps' in plugin " + repr(bad) + "\n"
-        "  hint: known hooks: tg2hdl_ops, tg2hdl_op_lowerings, tg2hdl_arithmetic_units, tg2hdl_tinygrad_ops, tg2hdl_passes, "
-        "tg2hdl_simulators, tg2hdl_targets, tg2hdl_flows, tg2hdl_families, tg2hdl_memory_kinds, tg2hdl_ports, "
+        "  hint: known hooks: tg2hdl_ops, tg2hdl_op_lowerings, tg2hdl_arithmetic_units, tg2hdl_tinygrad_ops, "
+        "tg2hdl_passes, tg2hdl_simulators, tg2hdl_targets, tg2hdl_flows, tg2hdl_families, "
+        "tg2hdl_memory_kinds, tg2hdl_ports, "
         "tg2hdl_memory_ports, tg2hdl_boards, tg2hdl_sequencers, tg2hdl_quantizers, tg2hdl_roundings, "
         "tg2hdl_frontends, tg2hdl_onnx_operators, tg2hdl_report_sections, tg2hdl_commands, tg2hdl_select_unit"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ def quantized_convolutions(path: Path, sizes: tuple[int, ...]) -> Path:
     rng, make = np.random.default_rng(4), onnx.helper.make_node
     nodes = [make("QuantizeLinear", ["x", "s", "z"], ["q0"])]
     arrays = {"s": np.float32(0.03), "z": np.uint8(128)}
-    for n, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for n, (inputs, outputs) in enumerate(pairwise(sizes)):
         scales = rng.uniform(0.005, 0.02, outputs).astype(np.float32)
         arrays |= {
             f"w{n}": rng.integers(-127, 128, (outputs, inputs, 1, 1)).astype(np.int8),

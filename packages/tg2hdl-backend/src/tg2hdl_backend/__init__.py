@@ -21,7 +21,6 @@ from tg2hdl_backend.tinygrad_adapter import (
     uop_to_ir,
     uops_to_kernel_ir,
 )
-from tg2hdl_ir.errors import ToolMissingError
 from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:

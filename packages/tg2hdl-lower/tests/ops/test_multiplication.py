@@ -47,5 +47,5 @@ def test_a_piece_fits_a_multiplier(width: int, pieces: int) -> None:
 
 @pytest.mark.parametrize("wrong", [((0, 8), (1, 1), 8), ((8, 8), (1, 0), 8), ((8, 8), (1, 1), 0)])
 def test_sizes_are_positive(wrong) -> None:
-    with pytest.raises(ValueError, match="^0 is not a positive number of bits or pieces$"):
+    with pytest.raises(ValueError, match=r"^0 is not a positive number of bits or pieces$"):
         Multiplier(*wrong)

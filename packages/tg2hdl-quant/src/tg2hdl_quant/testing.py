@@ -158,7 +158,7 @@ _RATIOS = (0.5, 2.0**-7, 0.3, 0.0117, 3 / 256, 1.7e-3)
 
 
 def check_rounding(rounding: RoundingDef) -> int:
-    """Check a registered rounding: numpy's whole numbers, their integer form for all sums of 15 bits, and that in float.
+    """Check a registered rounding: its integer form for all sums of 15 bits, and its float form, against numpy.
 
     Returns
     -------

@@ -8,7 +8,8 @@ from tg2hdl_ir.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
-    from tg2hdl_synth.estimate import Estimate, estimate_design
+    from tg2hdl_synth.estimate import estimate_design
+    from tg2hdl_synth.families.answers import Estimate
     from tg2hdl_synth.fits import Fit, check_weights_fit, design_fits
     from tg2hdl_synth.flow import synthesize
     from tg2hdl_synth.parts import PARTS, part_named
@@ -38,7 +39,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".errors": ("DesignTooLargeError", "SynthesisError"),
-        ".estimate": ("Estimate", "estimate_design"),
+        ".estimate": ("estimate_design",),
+        ".families.answers": ("Estimate",),
         ".fits": ("Fit", "check_weights_fit", "design_fits"),
         ".flow": ("synthesize",),
         ".parts": ("PARTS", "part_named"),

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.parts import part_named
 
-__all__ = ["Estimate", "convert", "estimate_design"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Expected cells and Fmax (MHz), on the slowest speed grade."""
-
-    comb: int
-    ff: int
-    dsp: int
-    bram: int
-    fmax: float
-
-    def format(self) -> str:
-        """One line."""
-        return (
-            f"estimate before synthesis: {self.fmax:.0f} MHz, {self.comb} comb, {self.ff} ff, "
-            f"{self.dsp} dsp, {self.bram} bram"
-        )
+__all__ = ["convert", "estimate_design"]
 
 
 def estimate_design(

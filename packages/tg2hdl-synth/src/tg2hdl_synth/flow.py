@@ -9,8 +9,9 @@ from typing import Any, Literal
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
-from tg2hdl_synth.estimate import Estimate, convert, estimate_design
+from tg2hdl_synth.estimate import convert, estimate_design
 from tg2hdl_synth.families import Family, tools_of
+from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.floorplan import Floorplan, check_floorplan
 from tg2hdl_synth.naming import describe, module_title
 from tg2hdl_synth.netlist import Netlist

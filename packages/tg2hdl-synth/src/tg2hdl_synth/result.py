@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tg2hdl_synth.estimate import Estimate
 from tg2hdl_synth.families import tools_of
+from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.netlist import KINDS
 from tg2hdl_synth.place import PlaceAndRoute
 

@@ -16,9 +16,8 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_tflite import operators  # noqa: F401  registers the builders
 from tg2hdl_tflite.constant_channels import without_constant_channels
-from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
-from tg2hdl_tflite.node import OPERATORS, Node
+from tg2hdl_tflite.node import OPERATORS, Contents, Node
 from tg2hdl_tflite.value import Value, dtype_of
 
 __all__ = ["DEFAULT_LIMIT", "TfliteModel"]

@@ -42,10 +42,11 @@ class QuantizeOptions:
         `multiplier_bits` and shifted.  Unless given ``multiplier`` where any weights or operands have fewer than 6
         bits, which powers of two cost accuracy, else ``shift``.
     rounding : str
-        Name of a registered rounding of sums, such as ``half_up`` or ``half_even``.  ``onnxruntime``: a sum is multiplied
-        by its scale in float32 and rounded half to even, as in ONNX Runtime, in integer operations; ``tflite``: by the doubling high product with a 31-bit multiplier and the
-        rounding shift of TensorFlow Lite, which rounds twice.  Sums of several terms, which have no such rule, are
-        rounded half to even in both, and in every rounding without a bias.
+        Name of a registered rounding of sums, such as ``half_up`` or ``half_even``.  ``onnxruntime``: a sum is
+        multiplied by its scale in float32 and rounded half to even, as in ONNX Runtime, in integer operations;
+        ``tflite``: by the doubling high product with a 31-bit multiplier and the rounding shift of TensorFlow Lite,
+        which rounds twice.  Sums of several terms, which have no such rule, are rounded half to even in both, and in
+        every rounding without a bias.
     multiplier_bits : int
         Width of the multipliers of ``requantization="multiplier"`` (bits, 8 to 24).  With 24, sums have 64 bits where
         32 would cost precision.

@@ -19,11 +19,12 @@ from tg2hdl_ir.plugins.descriptors import BoardDef, TargetDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_synth.boards.board_tools import check_tools, tool_environment
 from tg2hdl_synth.boards.memory_pins import check_memory, connect_memory
-from tg2hdl_synth.boards.pll import PllSettings, add_clock, pll_settings
+from tg2hdl_synth.boards.pll import add_clock, pll_settings
 from tg2hdl_synth.boards.usage import BoardComponent, limiting_part, usage_by_part
 from tg2hdl_synth.errors import DesignTooLargeError, SynthesisError
 from tg2hdl_synth.estimate import convert
 from tg2hdl_synth.families import Family, tools_of
+from tg2hdl_synth.families.answers import PllSettings
 from tg2hdl_synth.fits import component_fits, design_fits
 from tg2hdl_synth.parts import part_named
 from tg2hdl_top import Design, TopModule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth import Module, Signal
@@ -12,24 +11,9 @@ from amaranth.lib.cdc import ResetSynchronizer
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_synth.families import Family, tools_of
+from tg2hdl_synth.families.answers import PllSettings
 
-__all__ = ["PllSettings", "add_clock", "pll_settings"]
-
-
-@dataclass(frozen=True)
-class PllSettings:
-    """Dividers of a PLL.
-
-    Parameters
-    ----------
-    frequency : float
-        MHz of its output.
-    values : tuple of (str, int)
-        By the names of the family's parameters.
-    """
-
-    frequency: float
-    values: tuple[tuple[str, int], ...]
+__all__ = ["add_clock", "pll_settings"]
 
 
 def pll_settings(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tg2hdl_ir.errors import InputError, Tg2hdlError, ToolMissingError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth.families.answers import Estimate, PllSettings
 from tg2hdl_synth.netlist import KINDS, Netlist
 from tg2hdl_synth.place import PlaceAndRoute
 from tg2hdl_synth.rtlil import read_rtlil
@@ -20,8 +21,6 @@ from tg2hdl_synth.tools import Progress, Tool
 if TYPE_CHECKING:
     from amaranth import Module, Signal, Value
 
-    from tg2hdl_synth.boards.pll import PllSettings
-    from tg2hdl_synth.estimate import Estimate
     from tg2hdl_synth.words import WordMemory
 
 __all__ = ["Family", "tools_of"]
@@ -158,8 +157,6 @@ class Family:
 
     def plls(self, source: float, wanted: float) -> Iterable[PllSettings]:
         """All settings of the PLL for clocks up to the wanted one, from a source (MHz); without a PLL the source."""
-        from tg2hdl_synth.boards.pll import PllSettings
-
         return [PllSettings(source, ())] if source <= wanted else []
 
     def add_pll(self, m: Module, platform: Any, settings: PllSettings, clock: Signal, locked: Signal) -> None:

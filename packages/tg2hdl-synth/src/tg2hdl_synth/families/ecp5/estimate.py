@@ -9,7 +9,7 @@ from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import Area
 from tg2hdl_lower.plan.operations import Op, UnitOp
-from tg2hdl_synth.estimate import Estimate
+from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory
 from tg2hdl_synth.rtlil import read_rtlil

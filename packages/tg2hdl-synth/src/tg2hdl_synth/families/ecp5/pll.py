@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amaranth import Const, Instance, Signal, Value
 
-from tg2hdl_synth.boards.pll import PllSettings
+from tg2hdl_synth.families.answers import PllSettings
 
 __all__ = ["pll", "plls"]
 

@@ -12,8 +12,7 @@ from amaranth import Module as Hardware
 from amaranth import Signal
 
 from tg2hdl_ir.plugins.descriptors import TargetDef
-from tg2hdl_synth.boards.pll import PllSettings
-from tg2hdl_synth.estimate import Estimate
+from tg2hdl_synth.families.answers import Estimate, PllSettings
 from tg2hdl_synth.families.base import Family
 from tg2hdl_synth.families.ecp5.cell_models import bind_models
 from tg2hdl_synth.families.ecp5.estimate import ERRORS, estimated, memory_area

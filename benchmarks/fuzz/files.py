@@ -92,13 +92,19 @@ class Totals:
             self.reasons[verdict.kind][_reason(verdict.reason)] += 1
 
     def load(self, path: Path) -> int:
-        """Add the counts of a recorded run; returns its last seed."""
+        """Add the counts of a recorded run, whose faults are judged again; returns its last seed."""
         record = json.loads(path.read_text())
         self.kinds.update({kind: record["totals"].get(kind, 0) for kind in (*KINDS, "empty")})
         self.forms.update(record["forms"])
         for kind, table in (("refused", "refused"), ("unjudged", "not_judged")):
             self.reasons[kind].update(record[table])
-        self.faults.update(record["faults"])
+        for name, fault in record["faults"].items():
+            seed, form = name.split()
+            kind = fault.split(":")[0]
+            self.kinds[kind] -= 1
+            self.forms[f"{form}, {kind}"] -= 1
+            for again in outcomes(int(seed), (form,)):
+                self.add(*again[:3])
         return int(record["totals"]["last seed"])
 
     @property

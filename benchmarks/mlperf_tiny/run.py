@@ -60,9 +60,10 @@ def measure(folder: Path, name: str, count: int, simulates: bool) -> dict[str, A
     expected = np.array([r[0] for r in run_micro(path.read_bytes(), x)])
     row: dict[str, Any] = {"task": NETWORKS[name][0], "inputs": len(x), "codes": int(expected.size)}
     row["cycles"] = {}
+    row["measured"] = date.today().isoformat()
     for multipliers in MULTIPLIERS:
         accelerator = tg2hdl.compile(str(path), multipliers=multipliers)
-        row["cycles"][multipliers] = accelerator.predicted_cycles
+        row["cycles"][str(multipliers)] = accelerator.predicted_cycles
         if multipliers == MULTIPLIERS[0]:
             found = np.array([accelerator.golden(v) for v in x])
             row["differ"] = int((found != expected).sum())
@@ -99,7 +100,7 @@ def table(record: dict[str, Any]) -> str:
             f"{row['inputs']:,}",
             f"{row['codes']:,}",
             f"{row['differ']:,}",
-            *(f"{row['cycles'][m]:,}" for m in MULTIPLIERS),
+            *(f"{row['cycles'][str(m)]:,}" for m in MULTIPLIERS),
             f"{simulated['cycles']:,} cycles, {simulated['differ']} differ" if simulated else "-",
         ]
         lines.append("| " + " | ".join(cells) + " |")
@@ -123,18 +124,20 @@ def main() -> None:
         return
     logging.disable(logging.WARNING)
     packages = ("tg2hdl", "tinygrad", "tflite-micro", "tflite", "numpy")
-    record = {
+    target = HERE / "mlperf_tiny.json"
+    before = json.loads(target.read_text())["networks"] if target.is_file() else {}
+    record: dict[str, Any] = {
         "date": date.today().isoformat(),
         "versions": {
             "Python": platform.python_version(),
             **{p: importlib.metadata.version(p) for p in packages},
         },
-        "networks": {
-            name: measure(Path(given.folder), name, given.inputs, given.simulate) for name in given.networks
-        },
     }
-    (HERE / "mlperf_tiny.json").write_text(json.dumps(record, indent=1) + "\n")
-    (HERE / "mlperf_tiny.md").write_text(table(record))
+    for name in given.networks:
+        before[name] = measure(Path(given.folder), name, given.inputs, given.simulate)
+        record["networks"] = {n: before[n] for n in NETWORKS if n in before}
+        target.write_text(json.dumps(record, indent=1) + "\n")
+        (HERE / "mlperf_tiny.md").write_text(table(record))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tg2hdl_ir.errors import InputError
 from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import Network, run_golden, run_micro
 
@@ -146,6 +147,54 @@ def test_reference_networks_give_the_codes_of_tflm(name: str) -> None:
     shape = TfliteModel(folder / f"{name}.tflite").inputs[0].shape
     found = run_golden(data, vectors[f"{name}/inputs"].reshape(-1, *shape))
     assert [f[0].reshape(-1).tolist() for f in found] == vectors[f"{name}/micro"].reshape(8, -1).tolist()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_reference_rounding_gives_the_codes_of_reference_kernels(name: str) -> None:
+    folder = mlperf_tiny()
+    vectors = np.load(folder / "vectors.npz")
+    data = (folder / f"{name}.tflite").read_bytes()
+    shape = TfliteModel(folder / f"{name}.tflite").inputs[0].shape
+    x = vectors[f"{name}/inputs"].reshape(-1, *shape)
+    found = run_golden(data, x, rounding="tflite-reference")
+    wanted = vectors[f"{name}/reference"].reshape(8, -1)
+    assert [f[0].reshape(-1).tolist() for f in found] == wanted.tolist()
+    if name.startswith("ad_"):
+        assert (wanted != vectors[f"{name}/micro"].reshape(8, -1)).sum() == 1595
+
+
+@pytest.mark.parametrize("name", ["FULLY_CONNECTED", "LOGISTIC", "TANH"])
+def test_reference_rounding_of_all_codes(name: str) -> None:
+    """Halves away from zero, once, of the real number."""
+    codes = np.arange(-128, 128)
+    s_in, s_out, zero = {
+        "FULLY_CONNECTED": (0.25, 0.5, 5),
+        "LOGISTIC": (0.0625, 1 / 256, -128),
+        "TANH": (0.03125, 1 / 128, 0),
+    }[name]
+    net = Network()
+    x = net.tensor((256, 1), "INT8", scale=s_in, zero_point=-3)
+    y = net.tensor((256, 1), "INT8", scale=s_out, zero_point=zero)
+    if name == "FULLY_CONNECTED":
+        w = net.constant(np.array([[1]], np.int8), scale=1.0)
+        net.operator(name, [x, w], [y], "FullyConnectedOptions", version=4)
+    else:
+        net.operator(name, [x], [y])
+    real = s_in * (codes + 3.0)
+    value = {"FULLY_CONNECTED": real, "LOGISTIC": 1 / (1 + np.exp(-real)), "TANH": np.tanh(real)}[name]
+    wanted = np.sign(value) * np.floor(np.abs(value / s_out) + 0.5) + zero
+    found = run_golden(
+        net.finish([x], [y]), codes.astype(np.int8).reshape(1, 256, 1), rounding="tflite-reference"
+    )
+    assert found[0][0].reshape(-1).tolist() == np.clip(wanted, -128, 127).astype(int).tolist()
+
+
+def test_a_rounding_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        TfliteModel(tmp_path / "net.tflite", rounding="xnnpack")
+    assert str(caught.value) == (
+        "bad input: rounding is 'xnnpack'\n  hint: choose one of: tflite-micro, tflite-reference"
+    )
 
 
 def half_dead(padded: bool) -> bytes:

@@ -339,9 +339,39 @@ def batch_matmul(r: Random) -> Case:
     return net.finish([x, y], [z]), [a[None], b[None]]
 
 
+def transpose_conv(r: Random) -> Case:
+    h, w, c, o = (int(v) for v in r.g.integers((2, 2, 1, 1), (5, 5, 4, 5)))
+    kernel, stride = r.g.integers(1, 4, 2), r.g.integers(1, 3, 2)
+    same = bool(r.g.integers(2))
+    size = [
+        int(n * s) if same else int((n - 1) * s + k) for n, k, s in zip((h, w), kernel, stride, strict=True)
+    ]
+    x, weights = r.codes(1, h, w, c), np.maximum(r.codes(o, *kernel, c), -127)
+    s_in, s_w = r.scale(), np.float32(2.0 ** r.g.uniform(-9, -5, o))
+    s_out = np.float32(float(s_in) * s_w.mean() * r.g.uniform(60, 300) * np.sqrt(kernel.prod()))
+    net = Network()
+    shape = net.constant(np.array([1, *size, o], np.int32))
+    a = net.tensor(x.shape, "INT8", scale=s_in, zero_point=r.zero())
+    b = net.constant(weights, scale=s_w, axis=0)
+    bias = net.constant(r.g.integers(-9000, 9000, o).astype(np.int32), scale=s_in * s_w)
+    y = net.tensor((1, *size, o), "INT8", scale=s_out, zero_point=r.zero())
+    net.operator(
+        "TRANSPOSE_CONV",
+        [shape, b, a, bias],
+        [y],
+        "TransposeConvOptions",
+        version=3,
+        Padding=0 if same else 1,
+        StrideH=int(stride[0]),
+        StrideW=int(stride[1]),
+    )
+    return net.finish([a], [y]), [x[None]]
+
+
 CASES: dict[str, Callable[[Random], Case]] = {
     "conv_2d": lambda r: convolution(r, False),
     "depthwise_conv_2d": lambda r: convolution(r, True),
+    "transpose_conv": transpose_conv,
     "fully_connected": fully_connected,
     "near_ties": near_ties,
     "near_ties_of_sums": near_ties_of_sums,

@@ -24,6 +24,7 @@ __all__ = [
     "mean_pair",
     "multiplier",
     "multipliers",
+    "nearest",
     "quantized",
     "reciprocal",
     "scaled",
@@ -83,6 +84,11 @@ def scaled(x: Any, pair: Pair) -> Array:
     factor, shift = (np.asarray(v, np.int64) for v in pair)
     moved = wrapped(np.asarray(x, np.int64) << np.maximum(shift, 0))
     return half_away(high(moved, factor), np.maximum(-shift, 0))
+
+
+def nearest(x: Any) -> Array:
+    """Integers nearest to numbers, halves away from zero."""
+    return np.asarray(np.trunc(x + np.copysign(0.5, x)).astype(np.int64))
 
 
 def quantized(x: Any, scale: Any, zero: int, low: int = -128, high: int = 127) -> Array:

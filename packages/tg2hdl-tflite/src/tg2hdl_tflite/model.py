@@ -24,6 +24,7 @@ __all__ = ["DEFAULT_LIMIT", "TfliteModel"]
 
 DEFAULT_LIMIT = 2**28
 """Elements of a tensor."""
+ROUNDINGS = ("tflite-micro", "tflite-reference")
 
 
 class TfliteModel:
@@ -37,6 +38,9 @@ class TfliteModel:
     path : path
     limit : int
         Most elements of a tensor.
+    rounding : {"tflite-micro", "tflite-reference"}
+        Whose codes a file of int8 gives: those of TensorFlow Lite Micro, or those of the reference kernels of LiteRT
+        (``BUILTIN_REF``), which differ in FULLY_CONNECTED, MUL, BATCH_MATMUL, LEAKY_RELU, LOGISTIC, TANH and RELU6.
 
     Attributes
     ----------
@@ -59,7 +63,11 @@ class TfliteModel:
         For operators, versions or types without an implementation: all of them at once.
     """
 
-    def __init__(self, path: str | PathLike[str], *, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, limit: int = DEFAULT_LIMIT, rounding: str = "tflite-micro"
+    ) -> None:
+        if rounding not in ROUNDINGS:
+            raise InputError(f"rounding is {rounding!r}", hint="choose one of: " + ", ".join(ROUNDINGS))
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             raise InputError(
                 f"limit is {limit!r}", hint="give a positive number of elements, e.g. limit=2**30"
@@ -82,7 +90,7 @@ class TfliteModel:
             TensorSpec(name, self._graph.tensors[n].shape, self._dtype(self._graph.tensors[n], source))
             for name, n in zip(self.input_names, self._graph.inputs, strict=True)
         )
-        self._contents = Contents(self._file)
+        self._contents = Contents(self._file, rounding)
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(self.inputs))]
         )
@@ -93,7 +101,7 @@ class TfliteModel:
         values = self._check(*empty)
         self._graph = without_constant_channels(self._graph, values)
         if self._graph is not self._file.graphs[0]:
-            self._contents = Contents(self._file)
+            self._contents = Contents(self._file, rounding)
             self._check(*empty)
 
     def _kind(self, number: int) -> str:
@@ -196,7 +204,8 @@ def _build(node: Node) -> list[Value]:
         )
     try:
         found = known[1](node)
-    except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
+    except (ValueError, IndexError, RuntimeError, AssertionError, ArithmeticError) as error:
+        # tinygrad refuses shapes by all of these.
         raise node.refuse(f"its operands do not fit: {error}", "export the model again") from error
     results = found if isinstance(found, list) else [found]
     return [_checked(node, place, result) for place, result in enumerate(results)]

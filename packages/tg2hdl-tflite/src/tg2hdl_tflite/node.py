@@ -67,6 +67,11 @@ class Node:
         return self.record.name
 
     @property
+    def is_micro(self) -> bool:
+        """Whether codes are those of TensorFlow Lite Micro; else those of LiteRT's reference kernels."""
+        return self.contents.rounding == "tflite-micro"
+
+    @property
     def outputs(self) -> tuple[TensorRecord, ...]:
         """Records of the results."""
         return tuple(self.graph.tensors[n] for n in self.record.outputs)
@@ -257,14 +262,16 @@ class Contents:
 
     Attributes
     ----------
+    rounding : str
+        Whose arithmetic codes have, see `TfliteModel`.
     constants : dict of str to Tensor
         By the name of the layer and a word after a dot; the same ones in each run.
     variables : dict of str to Tensor
         By name; each run reads them and writes them in place.
     """
 
-    def __init__(self, file: File) -> None:
-        self._file = file
+    def __init__(self, file: File, rounding: str) -> None:
+        self._file, self.rounding = file, rounding
         self._handles = _names(file.graphs[0])
         self.constants: dict[str, Tensor] = {}
         self.variables: dict[str, Tensor] = {}

@@ -36,7 +36,7 @@ def tg2hdl_frontends() -> list[FrontEndDef]:
             (".tflite",),
             load_file,
             is_tflite_file,
-            options=("limit",),
+            options=("limit", "rounding"),
             needs=("tflite",),
             install='pip install "tg2hdl[tflite]"',
         )

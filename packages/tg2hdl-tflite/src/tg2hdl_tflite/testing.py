@@ -212,7 +212,9 @@ def run_micro(data: bytes, *inputs: npt.NDArray[Any], outputs: int = 1) -> list[
     return results
 
 
-def run_golden(data: bytes, *inputs: npt.NDArray[Any]) -> list[list[npt.NDArray[Any]]]:
+def run_golden(
+    data: bytes, *inputs: npt.NDArray[Any], rounding: str = "tflite-micro"
+) -> list[list[npt.NDArray[Any]]]:
     """Outputs of the golden model of the design for each call, as `run_micro` gives TFLM's."""
     from tg2hdl_backend import capture
     from tg2hdl_ir.golden import evaluate_program
@@ -221,7 +223,7 @@ def run_golden(data: bytes, *inputs: npt.NDArray[Any]) -> list[list[npt.NDArray[
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.tflite"
         path.write_bytes(data)
-        model = TfliteModel(path)
+        model = TfliteModel(path, rounding=rounding)
     captured = capture(model, *(value[0] for value in inputs))
     program = captured.program
     state: dict[str, npt.NDArray[Any]] = {}

@@ -10,7 +10,17 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
-from tg2hdl_tflite.arithmetic import hard_swish, logistic, multiplier, quantized, scaled, tanh
+from tg2hdl_tflite.arithmetic import (
+    activation_limits,
+    clip,
+    hard_swish,
+    logistic,
+    multiplier,
+    nearest,
+    quantized,
+    scaled,
+    tanh,
+)
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import bounded
 from tg2hdl_tflite.requantize import clipped, lookup, requantized
@@ -49,9 +59,11 @@ def relu(node: Node) -> Any:
     x = node.input(0)
     if not node.is_int8(x):
         return bounded(x.tensor, node.name)
-    _, zero = node.out_quantization()
+    s_out, zero = node.out_quantization()
     if node.name == "RELU":
         return _rescaled(node, x, max(-128, zero), 127)
+    if not node.is_micro:
+        return _rescaled(node, x, *activation_limits(node.name, float(s_out), zero, -128, 127))
     if node.name == "RELU_N1_TO_1":
         raise node.refuse("TFLM has no form of it for int8 codes", "fuse it into the layer before it")
     node.same_scales(x)
@@ -66,7 +78,9 @@ def logistic_(node: Node) -> Any:
     if not node.is_int8(x):
         return x.tensor.sigmoid()
     _fixed_output(node, 1 / 256, -128)
-    return by_table(node, x, lambda v: logistic(v, x.scale))
+    return by_table(
+        node, x, lambda v: logistic(v, x.scale) if node.is_micro else _real(v, x, _sigmoid, 256, -128)
+    )
 
 
 @operator("TANH", version=3)
@@ -76,7 +90,17 @@ def tanh_(node: Node) -> Any:
     if not node.is_int8(x):
         return x.tensor.tanh()
     _fixed_output(node, 1 / 128, 0)
-    return by_table(node, x, lambda v: tanh(v, x.scale))
+    return by_table(node, x, lambda v: tanh(v, x.scale) if node.is_micro else _real(v, x, np.tanh, 128, 0))
+
+
+def _sigmoid(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _real(steps: Array, x: Value, function: Callable[[Array], Array], scale: int, zero: int) -> Array:
+    """Codes of LiteRT's reference kernels: the function itself, halves away from zero."""
+    return clip(nearest(function(float(x.scale) * steps) * scale) + zero, -128, 127)
 
 
 def _fixed_output(node: Node, scale: float, zero: int) -> None:
@@ -98,6 +122,8 @@ def leaky_relu(node: Node) -> Any:
     s_out, zero = node.out_quantization()
     above = multiplier(float(x.scale) / float(s_out))
     below = multiplier(float(x.scale) * float(alpha) / float(s_out))
+    if not node.is_micro:
+        above, below = multiplier(float(x.scale / s_out)), multiplier(float(x.scale * alpha / s_out))
     return by_table(
         node, x, lambda v: np.clip(np.where(v >= 0, scaled(v, above), scaled(v, below)) + zero, -128, 127)
     )

@@ -95,6 +95,8 @@ def mul(node: Node) -> Any:
         return _plain(node, a, b, lambda x, y: x * y)
     s_out, zero = node.out_quantization()
     real = float(node.scale_of(a)) * float(node.scale_of(b)) / float(s_out)
+    if not node.is_micro:
+        real = float(a.scale * b.scale / s_out)  # In float32.
     corners = np.outer([end - a.zero for end in a.codes.ends], [end - b.zero for end in b.codes.ends])
     found, bounds = requantized(
         node,
@@ -212,6 +214,8 @@ def batch_matmul(node: Node) -> Any:
         return number
     s_out, zero = node.out_quantization()
     real = float(node.scale_of(a)) * float(node.scale_of(b)) / float(s_out)
+    if not node.is_micro:
+        real = float(a.scale * b.scale) / float(s_out)  # The product in float32.
     corners = np.outer([e - a.zero for e in a.codes.ends], [e - b.zero for e in b.codes.ends]) * int(
         x.shape[-1]
     )

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
+from tg2hdl_tflite.arithmetic import clip, nearest
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
-from tg2hdl_tflite.requantize import requantized
+from tg2hdl_tflite.requantize import requantized, to_codes
 from tg2hdl_tflite.value import Bounds, Value, dtype_of
 
 __all__ = ["Window", "window_of"]
@@ -120,6 +121,43 @@ def _convolved(node: Node, x: Value, weights: Value, w: Array, groups: int, wind
     return _layer(node, x, weights, w, sums, reads, padded)
 
 
+@operator("TRANSPOSE_CONV", version=5)
+def transpose_conv(node: Node) -> Any:
+    """Each element is spread over a window; inputs are the size, weights O, H, W, I, the image and the bias."""
+    weights, x = node.input(1), node.input(2)
+    _check_rank(node, x, weights)
+    w, size = node.constant(1), node.output.shape
+    stride = int(node.option("StrideH")), int(node.option("StrideW"))
+    if len(size) != 4 or x.record.shape[3] != w.shape[3] or size[3] != w.shape[0] or min(stride) < 1:
+        raise node.refuse(
+            f"weights of shape {w.shape} for {x.record.shape} to {size}", "export the model again"
+        )
+    cuts: list[tuple[int, int]] = []
+    for axis in (0, 1):
+        taps, out = w.shape[1 + axis], size[1 + axis]
+        # The padding of the convolution that goes the other way.
+        total = 0
+        if not node.option("Padding"):
+            total = max((-(-out // stride[axis]) - 1) * stride[axis] + taps - out, 0)
+        cuts.append((total // 2, total // 2 + out))
+
+    def sums(image: Tensor, kernel: Tensor) -> Tensor:
+        full = image.permute(0, 3, 1, 2).conv_transpose2d(kernel.permute(1, 0, 2, 3), stride=stride)
+        for axis, (start, end) in zip((2, 3), cuts, strict=True):
+            # A result that is larger than all windows has zeros at its end.
+            room: list[Any] = [None] * 4
+            room[axis] = (0, max(end - int(full.shape[axis]), 0))
+            cut: list[Any] = [None] * 4
+            cut[axis] = (start, end)
+            full = full.pad(tuple(room)).shrink(tuple(cut))
+        found: Tensor = full.permute(0, 2, 3, 1)
+        return found
+
+    matrix = w.transpose(0, 3, 1, 2)
+    reads = np.broadcast_to(np.arange(w.shape[3]), matrix.shape[:2])
+    return _layer(node, x, weights, matrix, sums, reads, True, bias_place=3)
+
+
 @operator("FULLY_CONNECTED", version=13)
 def fully_connected(node: Node) -> Any:
     """Weights are O, I; all axes of the input but those of I are rows."""
@@ -145,10 +183,19 @@ def fully_connected(node: Node) -> Any:
     return _layer(node, x, weights, w, sums, reads, False)
 
 
-def _layer(node: Node, x: Value, weights: Value, w: Array, sums: Any, reads: Array, padded: bool) -> Any:
+def _layer(
+    node: Node,
+    x: Value,
+    weights: Value,
+    w: Array,
+    sums: Any,
+    reads: Array,
+    padded: bool,
+    bias_place: int = 2,
+) -> Any:
     """Codes or numbers of a layer; `reads` are the input channels of each row of weights (O, I)."""
     count = len(w)
-    bias = node.constant(2).reshape(-1) if node.has(2) else None
+    bias = node.constant(bias_place).reshape(-1) if node.has(bias_place) else None
     if bias is not None and len(bias) != count:
         raise node.refuse(f"a bias of {len(bias)} elements for {count} channels", "export the model again")
     kind, shape = x.record.kind, node.output.shape
@@ -172,6 +219,8 @@ def _layer(node: Node, x: Value, weights: Value, w: Array, sums: Any, reads: Arr
     number = sums(x.steps(), node.keep("weights", w, dtypes.int8).cast(dtypes.int32))
     if np.any(offset):
         number = number + node.keep("bias", offset, dtypes.int32)
+    if node.name == "FULLY_CONNECTED" and not node.is_micro:
+        return _rounded_once(node, number, np.broadcast_to(reals, count), first + offset, last + offset)
     found, bounds = requantized(
         node,
         number,
@@ -183,6 +232,20 @@ def _layer(node: Node, x: Value, weights: Value, w: Array, sums: Any, reads: Arr
         dtype_of(node.output.kind),
     )
     return Value(node.output, found.reshape(shape), None, bounds)
+
+
+def _rounded_once(node: Node, sums: Tensor, reals: Array, first: Array, last: Array) -> Value:
+    """Codes of LiteRT's reference kernel: a product in float64, halves away from zero."""
+    _, zero = node.out_quantization()
+    limits = node.limits()
+
+    def code(total: Array) -> Array:
+        return clip(nearest(total * reals[:, None]) + zero, *limits)
+
+    found = to_codes(node, sums, code, reals, first, last, limits, dtype_of(node.output.kind))
+    if found is None:
+        raise node.refuse("no multiplier gives its codes", "use rounding='tflite-micro'")
+    return Value(node.output, found[0].reshape(node.output.shape), None, found[1])
 
 
 def _bounds(x: Value, rows: Array, reads: Array, padded: bool) -> tuple[Array, Array]:

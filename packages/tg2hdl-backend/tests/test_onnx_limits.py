@@ -1,5 +1,8 @@
 """Small files that ask for very much are refused before the work is done."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ onnx = pytest.importorskip("onnx", reason="the onnx package builds the files")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from tg2hdl_backend import OnnxModel  # noqa: E402
+from tg2hdl_backend.testing.onnx_files import golden  # noqa: E402
 from tg2hdl_ir.errors import Tg2hdlError  # noqa: E402
 
 BIG = 2**40
@@ -45,6 +49,22 @@ def loop(trips: int, nested: int | None = None) -> onnx.NodeProto:
         ],
     )
     return helper.make_node("Loop", ["a", "", "x"], ["y"], "hostile", body=body)
+
+
+@contextmanager
+def within_seconds() -> Iterator[None]:
+    """A refusal takes no more than two seconds of CPU time."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < 2
+
+
+def while_loop(trips: str, body: str, *inputs: str) -> onnx.NodeProto:
+    """A loop whose condition is computed in its body."""
+    node = loop(0)
+    node.input[:] = [trips, "t", "x"]
+    node.attribute[0].g.node[0].CopyFrom(helper.make_node(body, inputs, ["c2"]))
+    return node
 
 
 ONE = np.ones((1, 1, 1, 1), np.float32)
@@ -95,8 +115,30 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray]]] = {
     "split": (op("SplitToSequence", "v", axis=0), {"v": np.zeros(2**20, np.float32)}),
     "hann_window": (op("HannWindow", "a"), {"a": np.array(BIG, np.int64)}),
     "dilations": (op("MaxPool", "x", kernel_shape=[2**20] * 2, dilations=[2**20] * 2, pads=[2**10] * 4), {}),
+    "average_pool_ceil": (
+        op("AveragePool", "x", kernel_shape=[2**30] * 2, pads=[2**29] * 4, ceil_mode=1),
+        {},
+    ),
+    "pool_dilations": (op("MaxPool", "x", kernel_shape=[2, 2], dilations=[BIG] * 2, pads=[BIG // 2] * 4), {}),
+    "max_pool_same": (op("MaxPool", "x", kernel_shape=[2**14] * 2, auto_pad="SAME_UPPER"), {}),
+    "average_pool_same": (op("AveragePool", "x", kernel_shape=[2**14] * 2, auto_pad="SAME_UPPER"), {}),
+    "lp_pool": (op("LpPool", "x", kernel_shape=[2**14] * 2, pads=[2**13] * 4, strides=[2**13] * 2), {}),
+    "conv_dilations": (
+        op("Conv", "x", "w", dilations=[2**20] * 2, auto_pad="SAME_UPPER"),
+        {"w": np.ones((1, 1, 3, 3), np.float32)},
+    ),
+    "dft": (op("DFT", "v"), {"v": np.zeros((1, 2**17, 1), np.float32)}),
+    "stft": (
+        op("STFT", "v", "s", "", "a"),
+        {"v": np.zeros((1, 8, 1), np.float32), "s": np.array(1, np.int64), "a": np.array(BIG, np.int64)},
+    ),
+    "roi_align": (
+        op("RoiAlign", "x", "r", "i", output_height=2, output_width=2, sampling_ratio=2**20),
+        {"r": np.float32([[0, 0, 1, 1]]), "i": ints(0)},
+    ),
+    "loop_of_few_trips": (loop(0), {"a": np.array(2**15, np.int64)}),
     "loop": (loop(0), {"a": np.array(BIG, np.int64)}),
-    "nested_loop": (loop(0, 2**12), {"a": np.array(2**12, np.int64)}),
+    "nested_loop": (loop(0, 2**12), {"a": np.array(2**10, np.int64)}),
 }
 
 
@@ -110,7 +152,7 @@ def write(path: Path, node: onnx.NodeProto, arrays: dict[str, np.ndarray]) -> Pa
 @pytest.mark.parametrize("case", CASES)
 def test_a_file_that_asks_for_too_much_is_refused(case: str, tmp_path: Path) -> None:
     path = write(tmp_path / "m.onnx", *CASES[case])
-    with pytest.raises(Tg2hdlError, match="beyond the limit of 268435456") as caught:
+    with within_seconds(), pytest.raises(Tg2hdlError, match="beyond the limit of 268435456") as caught:
         OnnxModel(path)
     assert "inner" in str(caught.value) if case == "nested_loop" else "hostile" in str(caught.value)
 
@@ -178,3 +220,119 @@ def test_a_negative_size_is_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(Tg2hdlError, match=f"{kind} is given the size -5") as caught:
         OnnxModel(path)
     assert "hostile" in str(caught.value)
+
+
+LARGEST = np.array(2**63 - 1, np.int64)
+TRUE = np.array(True)
+
+
+@pytest.mark.parametrize("trips", ["", "a"])
+def test_a_loop_whose_condition_ends_it_too_late(trips: str, tmp_path: Path) -> None:
+    weights = {"t": TRUE, "n": np.array(BIG, np.int64), "a": LARGEST}
+    path = write(tmp_path / "m.onnx", while_loop(trips, "Less", "i", "n"), weights)
+    with within_seconds(), pytest.raises(Tg2hdlError, match="2049 times or more with 2 nodes, beyond"):
+        OnnxModel(path)
+
+
+@pytest.mark.parametrize("trips", ["", "a"])
+def test_a_condition_may_end_a_loop_of_any_trips(trips: str, tmp_path: Path) -> None:
+    weights = {"t": TRUE, "n": np.array(4, np.int64), "a": LARGEST}
+    model = OnnxModel(write(tmp_path / "m.onnx", while_loop(trips, "Less", "i", "n"), weights))
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    # The trips are 0 to 4, each changes the sign.
+    np.testing.assert_array_equal(golden(model, x)[0], -x)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_loop_without_an_end(known: bool, tmp_path: Path) -> None:
+    node = loop(0)
+    node.input[:] = ["", "t" if known else "", "x"]
+    path = write(tmp_path / "m.onnx", node, {"t": TRUE})
+    with within_seconds(), pytest.raises(Tg2hdlError, match="no end that is known at compile time") as caught:
+        OnnxModel(path)
+    assert "hostile" in str(caught.value)
+
+
+def test_a_loop_that_does_not_begin(tmp_path: Path) -> None:
+    node = loop(0)
+    node.input[:] = ["a", "t", "x"]
+    model = OnnxModel(write(tmp_path / "m.onnx", node, {"t": np.array(False), "a": LARGEST}))
+    x = np.ones((1, 1, 4, 4), np.float32)
+    np.testing.assert_array_equal(golden(model, x)[0], x)
+
+
+def test_a_loop_in_branches_in_a_loop(tmp_path: Path) -> None:
+    inner = loop(0, 2**10).attribute[0].g
+    info = [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)]
+    other = helper.make_graph([helper.make_node("Identity", ["v"], ["z"])], "else", [], info)
+    inner.node[-1].output[:] = ["z"]
+    then = helper.make_graph([inner.node[0], inner.node[-1]], "then", [], info)
+    node = loop(0)
+    branch = helper.make_node("If", ["c"], ["w"], "branch", then_branch=then, else_branch=other)
+    node.attribute[0].g.node[-1].CopyFrom(branch)
+    path = write(tmp_path / "m.onnx", node, {"a": np.array(2**11, np.int64)})
+    with within_seconds(), pytest.raises(Tg2hdlError, match="beyond the limit of 268435456"):
+        OnnxModel(path)
+    path = write(tmp_path / "m.onnx", node, {"a": np.array(2**8, np.int64)})
+    with (
+        within_seconds(),
+        pytest.raises(Tg2hdlError, match=r"runs 262144 times .*beyond the limit") as caught,
+    ):
+        OnnxModel(path)
+    assert "inner" in str(caught.value)
+
+
+def test_a_result_of_thousands_of_axes(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.onnx", op("Unsqueeze", "x", "a"), {"a": np.arange(5000)})
+    with within_seconds(), pytest.raises(Tg2hdlError, match="a result has 5004 axes") as caught:
+        OnnxModel(path)
+    assert "hostile" in str(caught.value)
+
+
+def test_sparse_tensors_are_refused(tmp_path: Path) -> None:
+    values = numpy_helper.from_array(np.ones(1, np.float32), "s")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(ints(0), "i"), [BIG, BIG])
+    add = helper.make_node("Add", ["x", "s"], ["y"], "hostile")
+    graph = helper.make_graph([add], "g", [X], [Y], sparse_initializer=[sparse])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    with within_seconds(), pytest.raises(Tg2hdlError, match="sparse initializers"):
+        OnnxModel(tmp_path / "m.onnx")
+    constant = helper.make_node("Constant", [], ["s"], "sparse", sparse_value=sparse)
+    graph = helper.make_graph([constant, add], "g", [X], [Y])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    with within_seconds(), pytest.raises(Tg2hdlError, match="sparse_value"):
+        OnnxModel(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "match"),
+    [
+        ("../secret.bin", {}, "external data of m.onnx cannot be read"),
+        ("/etc/hostname", {}, "external data of m.onnx cannot be read"),
+        ("missing.bin", {}, "external data of m.onnx cannot be read"),
+        ("data.bin", {"length": "15"}, "do not fit its shape|cannot be read"),
+        ("data.bin", {"length": "17"}, "do not fit its shape|cannot be read"),
+        ("data.bin", {"offset": str(BIG)}, "do not fit its shape|cannot be read"),
+        ("data.bin", {"offset": "-4"}, "do not fit its shape|cannot be read"),
+        ("data.bin", {"length": str(BIG)}, "do not fit its shape|cannot be read"),
+        ("data.bin", {"length": "many"}, "do not fit its shape|cannot be read"),
+    ],
+)
+def test_external_data_of_strangers(
+    location: str, entries: dict[str, str], match: str, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(16))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "data.bin").write_bytes(bytes(16))
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"], "hostile")], "g", [X], [Y], [tensor]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    with within_seconds(), pytest.raises(Tg2hdlError, match=match):
+        OnnxModel(folder / "m.onnx")

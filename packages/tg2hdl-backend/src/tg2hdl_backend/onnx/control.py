@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from onnx import GraphProto, NodeProto, helper
+from onnx import GraphProto, NodeProto, helper, numpy_helper
 from tinygrad import Tensor
 
-from tg2hdl_backend.onnx.limits import Limit
+from tg2hdl_backend.onnx.limits import Limit, nodes_of
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
 from tg2hdl_backend.onnx.value import Value
 
@@ -70,20 +70,35 @@ def _if(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     return results
 
 
+def _goes_on(body: GraphProto) -> bool:
+    """Whether the condition for another trip is the one before, or a constant that is true."""
+    made = {name: n for n in body.node for name in n.output}
+    constants = {t.name: numpy_helper.to_array(t) for t in body.initializer}
+    name = body.output[0].name
+    while name in made and made[name].op_type == "Identity":
+        name = made[name].input[0]
+    if name in made and made[name].op_type == "Constant":
+        value = _attribute(made[name], "value")
+        return value is not None and bool(numpy_helper.to_array(value).all())
+    return name == body.input[1].name or (name in constants and bool(constants[name].all()))
+
+
 def _loop(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     body, info = _body(node), graph.describe(node, inputs)
     limit, condition, carried = inputs[0], inputs[1], [v for v in inputs[2:] if v is not None]
     trips = None if limit is None else int(_known(graph, node, inputs, 0, limit, "the trip count").item())
     scanned: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    done = 0
-    inside = graph.limit if trips is None else graph.limit.loop(trips, info.where)
+    done, nodes, ends = 0, nodes_of(body), not _goes_on(body)
+    if condition is not None and not _known(graph, node, inputs, 1, condition, "the condition").all():
+        trips = 0
+    if trips is None and not ends:
+        raise info.unsupported("the loop has no end that is known at compile time", "give a trip count")
+    inside = graph.limit if trips is None or ends else graph.limit.loop(trips, nodes, info.where)
     while trips is None or done < trips:
         if condition is not None and not _known(graph, node, inputs, 1, condition, "the condition").all():
             break
-        if trips is None and (condition is None or done > 10_000):
-            raise info.unsupported("the loop has no end that is known at compile time", "give a trip count")
-        if trips is None:
-            inside = graph.limit.loop(done + 1, info.where)
+        if ends:
+            inside = graph.limit.loop(done + 1, nodes, info.where, "the loop runs {} times or more", 4)
         first = Value.of_array("iteration", np.array(done, np.int64))
         going = Value.of_array("condition", np.array(True)) if condition is None else condition
         results = graph.run_graph(body, [first, going, *carried], inside)
@@ -109,7 +124,7 @@ def _scan(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     axes = _attribute(node, "scan_input_axes", [0] * count)
     backward = _attribute(node, "scan_input_directions", [0] * count)
     length = streams[0].tensor.shape[axes[0]]
-    inside = graph.limit.loop(length, info.where)
+    inside = graph.limit.loop(length, nodes_of(body), info.where)
     scanned: list[list[Value]] = [[] for _ in range(outputs)]
     for step in range(length):
         slices = [
@@ -135,12 +150,14 @@ def _scan_8(graph: Graph, node: NodeProto, inputs: Inputs, body: GraphProto, cou
         raise info.unsupported("sequence lengths and directions of version 8", "export with opset 9 or later")
     rest = [v for v in inputs[1:] if v is not None]
     state, streams = rest[:-count], rest[-count:]
+    sizes = streams[0].tensor.shape
+    inside = graph.limit.loop(sizes[0] * sizes[1], nodes_of(body), info.where)
     rows: list[list[Value]] = []
-    for batch in range(streams[0].tensor.shape[0]):
+    for batch in range(sizes[0]):
         carried, columns = [_slice(v, 0, batch) for v in state], [_slice(v, 0, batch) for v in streams]
         scanned: list[list[Value]] = [[] for _ in range(len(body.output) - len(state))]
         for step in range(columns[0].tensor.shape[0]):
-            results = graph.run_graph(body, [*carried, *(_slice(v, 0, step) for v in columns)])
+            results = graph.run_graph(body, [*carried, *(_slice(v, 0, step) for v in columns)], inside)
             carried = results[: len(state)]
             for found, value in zip(scanned, results[len(state) :], strict=True):
                 found.append(value)
@@ -238,7 +255,7 @@ def _split(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
         if parts.ndim == 0:
             whole, rest = divmod(size, int(parts))
             parts = np.array([int(parts)] * whole + [rest] * (rest > 0))
-    graph.limit.loop(len(parts), graph.describe(node, inputs).where, "the sequence has {} elements")
+    graph.limit.loop(len(parts), 1, graph.describe(node, inputs).where, "the sequence has {} elements")
     tensors = value.tensor.split([int(n) for n in parts], axis)
     kept = [t if keep else t.squeeze(axis) for t in tensors]
     return _sequence(node, [Value.of_tensor(value.name, t, value.inputs) for t in kept])
@@ -247,9 +264,11 @@ def _split(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
 def _map(graph: Graph, node: NodeProto, inputs: Inputs) -> Sequence[Value]:
     body, first = _body(node), inputs[0]
     found: list[list[Value]] = [[] for _ in body.output]
-    for n in range(len(_items(first))):
+    where, length = graph.describe(node, inputs).where, len(_items(first))
+    inside = graph.limit.loop(length, nodes_of(body), where, "the sequence has {} elements")
+    for n in range(length):
         arguments = [v if v.items is None else v.items[n] for v in inputs if v is not None]
-        for results, value in zip(found, graph.run_graph(body, arguments), strict=True):
+        for results, value in zip(found, graph.run_graph(body, arguments, inside), strict=True):
             results.append(value)
     return [Value(name, items=items) for name, items in zip(node.output, found, strict=True)]
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper
 
 from tg2hdl_ir.errors import InputError, UnsupportedError
 
-__all__ = ["DEFAULT_LIMIT", "Limit", "check_functions", "check_limit"]
+__all__ = ["DEFAULT_LIMIT", "Limit", "check_functions", "check_limit", "nodes_of"]
 
 DEFAULT_LIMIT = 2**28
-"""Elements of a result; a trip or a node of a function counts as `_NODE` of them."""
-_NODE = 2**12
+"""Elements of a result; each node of a trip or of a function counts as `_NODE` of them."""
+_NODE = 2**14
+_AXES = 32
 _SMALL = 1024  # Inputs that decide shapes have few elements.
 
 #: Input with sizes, and the least of them; Expand keeps an axis whose size is -1.
@@ -38,6 +39,10 @@ def _refuse(what: str, needed: int, limit: int, where: str) -> UnsupportedError:
     )
 
 
+def _too_many_axes(count: int, where: str) -> UnsupportedError:
+    return UnsupportedError(f"a result has {count} axes", where=where, hint=f"use at most {_AXES}")
+
+
 @dataclass(frozen=True)
 class Limit:
     """The limit on elements, and how many times the enclosing loops run a node."""
@@ -45,11 +50,15 @@ class Limit:
     elements: int = DEFAULT_LIMIT
     trips: int = 1
 
-    def loop(self, trips: int, where: str, what: str = "the loop runs {} times") -> Limit:
-        """The limit inside a loop."""
+    def loop(
+        self, trips: int, nodes: int, where: str, what: str = "the loop runs {} times", cost: int = 1
+    ) -> Limit:
+        """The limit inside a loop with a body of some nodes, which may cost more than others."""
         total = self.trips * max(trips, 1)
-        if total * _NODE > self.elements:
-            raise _refuse(what.format(total), total * _NODE, self.elements, where)
+        needed = total * nodes * cost * _NODE
+        if needed > self.elements:
+            of_nodes = f" with {nodes} nodes" if nodes > 1 else ""
+            raise _refuse(what.format(total) + of_nodes, needed, self.elements, where)
         return replace(self, trips=total)
 
     def size(self, count: int, where: str, what: str = "a result") -> None:
@@ -67,6 +76,9 @@ class Limit:
                 where=where,
                 hint=f"give sizes of {least} or more",
             )
+        axes = inputs[1] if node.op_type == "Unsqueeze" and len(inputs) > 1 else None
+        if axes is not None and math.prod(axes[1]) > _AXES:
+            raise _too_many_axes(math.prod(axes[1]) + len(inputs[0][1]), where)
         if node.op_type == "Range" and all(i is not None and i[2] is not None for i in inputs):
             start, stop, step = (float(i[2].item()) for i in inputs)
             if step and math.isfinite(count := (stop - start) / step):
@@ -91,8 +103,44 @@ class Limit:
         except Exception:
             # Inference raises errors of many kinds for what it does not know; the graph checks the tensors again.
             return
-        for result in found.values():
-            self.size(math.prod(d.dim_value for d in result.tensor_type.shape.dim), where)
+        shapes = [[d.dim_value for d in result.tensor_type.shape.dim] for result in found.values()]
+        for shape in shapes:
+            if len(shape) > _AXES:
+                raise _too_many_axes(len(shape), where)
+            self.size(math.prod(shape), where)
+        for count, what in _on_the_way(node, inputs, shapes[0] if shapes else []):
+            self.size(count, where, what)
+
+
+def _on_the_way(node: NodeProto, inputs: Sequence[Any], result: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Elements that are computed on the way to a result, however small it is."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    shapes = [() if value is None else tuple(value[1]) for value in inputs]
+    sides = shapes[0][2:] if shapes else ()
+    kernel = given.get("kernel_shape") or (shapes[1][2:] if node.op_type in ("Conv", "ConvInteger") else ())
+    if kernel and len(kernel) == len(sides):
+        pads, dilations = (
+            given.get("pads") or [0] * (2 * len(sides)),
+            given.get("dilations") or [1] * len(sides),
+        )
+        extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        padded = [s + a + b for s, a, b in zip(sides, pads, pads[len(sides) :], strict=False)]
+        yield math.prod(shapes[0][:2]) * math.prod(map(max, padded, extents)), "the padded input"
+        if "Pool" in node.op_type:
+            yield math.prod(result) * math.prod(kernel), "the array of its windows"
+    if node.op_type == "RoiAlign":
+        yield math.prod(result) * max(given.get("sampling_ratio", 0), 1) ** 2, "the grid of its samples"
+    if node.op_type in ("DFT", "STFT"):
+        sizes = [
+            int(v[2].item()) for v in inputs[1:] if v is not None and v[2] is not None and v[2].size == 1
+        ]
+        yield max([*sizes, *result[1:-1], *(s[0] for s in shapes[2:3] if s)], default=0) ** 2, "its matrix"
+
+
+def nodes_of(graph: GraphProto) -> int:
+    """Nodes of a graph and of the graphs in its nodes, at least one."""
+    inner = (g for n in graph.node for a in n.attribute for g in (a.g, *a.graphs) if g.node)
+    return max(1, len(graph.node) + sum(map(nodes_of, inner)))
 
 
 def check_functions(model: ModelProto, limit: int) -> None:

@@ -55,7 +55,7 @@ def _wrapped(x: Tensor, amounts: list[tuple[int, int]]) -> Tensor:
         first = copies[0] * size - before
         ends = [(0, s) for s in sizes_of(x)]
         ends[axis] = (first, first + before + size + after)
-        x = Tensor.cat(*[x] * (sum(copies) + 1), dim=axis).shrink(tuple(ends))
+        x = x.repeat([sum(copies) + 1 if n == axis else 1 for n in range(x.ndim)]).shrink(tuple(ends))
     return x
 
 

@@ -128,6 +128,10 @@ def stft(node: OnnxNode, x: Tensor, step: Any, window: Tensor | None = None, len
     size = sizes_of(window)[0] if window is not None else int(np.asarray(length).reshape(()))
     hop = int(np.asarray(step).reshape(()))
     signal = wide(x) if x.ndim == 3 else wide(x).unsqueeze(-1)
+    if size > sizes_of(signal)[1]:
+        raise node.unsupported(
+            f"a frame of {size} elements is longer than the signal", "give a shorter frame"
+        )
     frames = 1 + (sizes_of(signal)[1] - size) // hop
     places = np.arange(frames)[:, None] * hop + np.arange(size)
     cut = signal[:, constant(node, places.astype(np.int32))]

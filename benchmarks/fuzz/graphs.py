@@ -76,13 +76,22 @@ class Value:
         return self.array.ndim
 
 
-def run(model: onnx.ModelProto, feeds: dict[str, Array], outputs: list[str] | None = None) -> list[Array]:
-    """Results of ONNX Runtime without its optimizations."""
+def run(
+    model: onnx.ModelProto,
+    feeds: dict[str, Array],
+    outputs: list[str] | None = None,
+    *,
+    is_optimized: bool = False,
+) -> list[Array]:
+    """Results of ONNX Runtime, without its optimizations unless asked for: these bring integer kernels."""
     import onnxruntime as ort
 
     ort.set_default_logger_severity(4)
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if is_optimized:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
+    else:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return [np.asarray(a) for a in session.run(outputs, feeds)]

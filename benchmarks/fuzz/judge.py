@@ -172,6 +172,10 @@ class _Reference:
             return Verdict("right")
         text = next(p for p in problems if p)
         if is_exact:
+            # Exact means the integer kernels, which it has with optimizations.
+            optimized = run(self.plain, case.feeds, is_optimized=True)
+            if not any(map(_problem, self.names, found, optimized)):
+                return Verdict("right")
             return Verdict("wrong", "the report says exact, " + text)
         if case.near_tie:
             return Verdict("ties", text)

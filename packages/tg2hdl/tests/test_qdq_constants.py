@@ -131,19 +131,29 @@ def test_a_constant_beside_an_input_is_a_product_and_a_shift(tmp_path: Path) -> 
     np.testing.assert_array_equal(accelerator.simulate(x).output, session.run(None, {"x": x})[0])
 
 
-@pytest.mark.parametrize(("bias", "exact"), [("whole", True), ("one number", False), ("of a channel", False)])
-def test_a_float_bias_of_a_sum_is_not_called_exact(bias: str, exact: bool, tmp_path: Path) -> None:
-    """ONNX Runtime adds such a bias to a sum of float32 products, whose order is its own."""
+@pytest.mark.parametrize(
+    ("bias", "step", "exact"),
+    [
+        ("whole", F(2.0**-6), True),
+        ("whole", F(0.01), False),
+        ("one number", F(0.01), False),
+        ("of a channel", F(0.01), False),
+    ],
+)
+def test_a_float_bias_is_exact_where_float32_holds_all_sums(
+    bias: str, step: np.float32, exact: bool, tmp_path: Path
+) -> None:
+    """ONNX Runtime may add such a bias to a sum of float32 products, whose order is its own."""
     rng = np.random.default_rng(2)
-    step = F(0.05) * F(0.01)
+    scale = F(2.0**-5 if exact else 0.05)
     values = {
-        "s": F(0.05),
+        "s": scale,
         "z": np.uint8(128),
         "w": rng.integers(-127, 128, (64, 10)).astype(np.int8),
-        "sw": F(0.01),
+        "sw": step,
         "none": np.int8(0),
-        "so": F(0.2),
-        "b": {"whole": 40 * step, "one number": F(0.0123), "of a channel": rng.normal(size=10)}[bias],
+        "so": F(0.25 if exact else 0.2),
+        "b": {"whole": 40 * scale * step, "one number": F(0.0123), "of a channel": rng.normal(size=10)}[bias],
     }
     node = onnx.helper.make_node
     nodes = [

@@ -61,7 +61,8 @@ def compile_model_to_hardware(
         Whether outputs of a quantized model are codes, whose scale and zero point are in `Accelerator.outputs`, or the
         values that they stand for; values of a file, codes of a `QuantizedModel` unless given.
     validate : {"auto", "full", "each", "off"}, optional
-        Whether the design is compared with the captured program; see `CompileOptions`.
+        Whether the design is compared with the captured program, and the integers of a quantized file with its float
+        operations; see `CompileOptions`.
     keep_float : bool
         Leave the quantizers of a file in float, see `tg2hdl.model_file.load_model_file`.
     file_options
@@ -99,7 +100,9 @@ def compile_model_to_hardware(
     named = example_inputs[0] if len(example_inputs) == 1 else None
     if isinstance(model, str | PathLike):
         examples = named if isinstance(named, Mapping) else example_inputs
-        file = load_model_file(fspath(model), examples, keep_float, **file_options)
+        file = load_model_file(
+            fspath(model), examples, keep_float, validate=options.validate, **file_options
+        )
         model, name = file.model, name or file.label
         codes = codes or False
         example_inputs = example_inputs or file.example_inputs or ()

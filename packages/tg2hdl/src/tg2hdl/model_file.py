@@ -72,7 +72,12 @@ class ModelFile:
 
 
 def load_model_file(
-    spec: str, examples: Sequence[Any] | Mapping[str, Any] = (), keep_float: bool = False, **options: Any
+    spec: str,
+    examples: Sequence[Any] | Mapping[str, Any] = (),
+    keep_float: bool = False,
+    *,
+    validate: str = "auto",
+    **options: Any,
 ) -> ModelFile:
     """Load the model of a file, by the front end of its suffix.
 
@@ -87,6 +92,8 @@ def load_model_file(
         Example inputs in their order or by name, whose shapes give sizes to symbolic dimensions.
     keep_float : bool
         Leave quantizers the float operations that they are defined by.
+    validate : {"auto", "full", "each", "off"}
+        Whether integers are compared with these float operations, see `tg2hdl.integer_model`.
     options
         Those of the front end; for ONNX files see `OnnxModel`.  None, False and empty ones are not given.
 
@@ -97,6 +104,8 @@ def load_model_file(
         is not for such files.
     ToolMissingError
         When reading needs a package that is not installed.
+    ValidationError
+        When integers are not those of the file: a bug of tg2hdl.
     """
     match = _SPEC.match(spec)
     if match is None:
@@ -120,7 +129,7 @@ def load_model_file(
     loaded = registry().make(front_end, "load", tuple, path, name, examples, **given)
     if len(loaded) != 2 or not callable(loaded[0]):
         raise registry().fault(front_end, f": load gave {loaded!r:.60}, not a model and its example inputs")
-    model = loaded[0] if keep_float else _in_integers(loaded[0])
+    model = loaded[0] if keep_float else _in_integers(loaded[0], validate)
     return ModelFile(path, name, model, front_end, loaded[1])
 
 
@@ -201,7 +210,7 @@ def _unfit_option(option: str, path: Path, front_end: FrontEndDef) -> InputError
     )
 
 
-def _in_integers(model: Any) -> Any:
+def _in_integers(model: Any, validate: str) -> Any:
     """The integer form of a model that brings quantizers; where it has none the model itself, with the reasons."""
     if not getattr(model, "is_quantized", False):
         return model
@@ -209,7 +218,7 @@ def _in_integers(model: Any) -> Any:
         model.in_float = (f"all of it: {operator} computes scales from the data of each run",)
         return model
     try:
-        return integer_model(model)
+        return integer_model(model, validate=validate)
     except (InputError, UnsupportedError) as error:
         # Float is what the file defines; the summary says why.
         model.in_float = getattr(model, "float_quantizers", ()) or (f"all of it: {error.message}",)

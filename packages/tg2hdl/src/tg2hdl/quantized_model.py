@@ -15,6 +15,7 @@ from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_ir.turns import compiles
 from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph
 from tg2hdl_quant.imported import ImportReport, import_graph
+from tg2hdl_top import CompileOptions
 
 __all__ = ["QuantizedModel", "integer_model"]
 
@@ -116,11 +117,12 @@ class QuantizedModel:
 
 @compiles
 def integer_model(
-    model: Callable[..., Any], *example_inputs: Any, allow_float: bool = True
+    model: Callable[..., Any], *example_inputs: Any, allow_float: bool = True, validate: str = "auto"
 ) -> QuantizedModel:
     """Integer arithmetic for a model that brings its own scales, such as an ONNX file with QuantizeLinear.
 
-    Codes are those of ONNX Runtime; ``report.is_exact`` says whether that is proven for all of them.
+    Codes are those of ONNX Runtime; ``report.is_exact`` says whether that is proven for all of them, and ``doubt`` of
+    each layer in ``report.layers`` why not.
 
     Parameters
     ----------
@@ -130,6 +132,9 @@ def integer_model(
         One per parameter; those of an `OnnxModel` are known.
     allow_float : bool
         Whether operations without an integer form, such as softmax, are computed in float; the report names them.
+    validate : {"auto", "full", "each", "off"}
+        Whether the integers are compared, layer by layer, with the float operations that the model is defined by; see
+        `CompileOptions`.
 
     Raises
     ------
@@ -137,7 +142,10 @@ def integer_model(
         For a model without quantizers whose scales are known when it is compiled.
     UnsupportedError
         For operations without an integer form, when float is not allowed.
+    ValidationError
+        When a layer has other codes than these float operations: a bug of tg2hdl.
     """
+    validate = CompileOptions(validate=validate).validation
     if operator := getattr(model, "scales_from_data", ""):
         raise InputError(
             f"{operator} in model {model.__name__} computes its scales from the data of each run",
@@ -145,10 +153,11 @@ def integer_model(
         )
     if not example_inputs and hasattr(model, "inputs"):
         example_inputs = tuple(spec.zeros() for spec in model.inputs)
-    found = import_graph(tensor_graph(model, *example_inputs), allow_float=allow_float)
+    graph = tensor_graph(model, *example_inputs)
+    kernels = getattr(model, "kernels", None)
+    found = import_graph(graph, allow_float=allow_float, kernels=kernels, validate=validate)
     floats: tuple[str, ...] = getattr(model, "float_quantizers", ())
-    sums: tuple[str, ...] = getattr(model, "float_sums", ())
     if isinstance(found.report, ImportReport):
         in_float = (*floats, *found.report.in_float)
-        found = replace(found, report=replace(found.report, float_sums=sums, in_float=in_float))
+        found = replace(found, report=replace(found.report, in_float=in_float))
     return QuantizedModel(found, getattr(model, "output_names", None))

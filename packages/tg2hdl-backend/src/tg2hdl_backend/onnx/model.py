@@ -20,19 +20,18 @@ from tg2hdl_backend.onnx.dimensions import check_sizes, example_sizes, fixed_val
 from tg2hdl_backend.onnx.file import read_file
 from tg2hdl_backend.onnx.graph import Graph
 from tg2hdl_backend.onnx.limits import DEFAULT_LIMIT, Limit, check_limit
+from tg2hdl_backend.onnx.runtime_kernels import runtime_kernels
 from tg2hdl_backend.onnx.tensors import array_of, tensor_of
 from tg2hdl_backend.onnx.text import TextTable, is_text
 from tg2hdl_backend.onnx.value import Value
 from tg2hdl_backend.tinygrad_adapter.model_inputs import TensorSpec
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.tensors import LayerKernel
 
 __all__ = ["OnnxModel"]
 
 _QUANTIZERS = frozenset(
     ("QuantizeLinear", "DequantizeLinear", "QGemm", "Quant", "IntQuant", "BipolarQuant", "Trunc")
-)
-_FLOAT_SUMS = frozenset(
-    ("AveragePool", "ConvTranspose", "Einsum", "Mean", "ReduceMean", "ReduceSum", "Sub", "Sum")
 )
 
 
@@ -113,7 +112,7 @@ class OnnxModel:
                 where=str(file),
                 hint="give each output a name of its own, with an Identity node",
             )
-        self._nodes = proto.graph.node
+        self._graph = proto.graph
         self.operators = frozenset(n.op_type for n in proto.graph.node)
         self._versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
         known = onnx.defs.onnx_opset_version()
@@ -163,7 +162,7 @@ class OnnxModel:
             graph.add(self._weight(name, array))
         for spec, tensor in zip(self.inputs, inputs, strict=True):
             graph.add(Value.of_tensor(spec.name, tensor, frozenset({spec.name})))
-        graph.run(self._nodes)
+        graph.run(self._graph.node)
         found = {name: graph.value(name) for name in self.output_names}
         outputs = {name: graph.tensor_result(value) for name, value in found.items() if value is not None}
         self.text_outputs = frozenset(n for n, value in found.items() if value is not None and value.is_text)
@@ -187,9 +186,9 @@ class OnnxModel:
         return "DynamicQuantizeLinear" if "DynamicQuantizeLinear" in self.operators else ""
 
     @property
-    def float_sums(self) -> tuple[str, ...]:
-        """Operators between quantizers that ONNX Runtime has no integer kernel for, or one that sums floats."""
-        return tuple(sorted(_FLOAT_SUMS & self.operators)) if "DequantizeLinear" in self.operators else ()
+    def kernels(self) -> dict[str, LayerKernel]:
+        """How ONNX Runtime computes each quantizer, by the name of its node."""
+        return runtime_kernels(self._graph, self._arrays)
 
     @property
     def float_quantizers(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "Quantizer", "TensorGraph", "TensorNode"]
+__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "LayerKernel", "Quantizer", "TensorGraph", "TensorNode"]
 
 MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
 """Operations that place elements without changing them; ``pad`` adds zeros."""
@@ -96,6 +96,22 @@ class Quantizer:
     def values(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Numbers that codes stand for."""
         return np.asarray((codes - self.zero).astype(np.float32) * self.scale)
+
+
+class LayerKernel(NamedTuple):
+    """How the runtime of a file computes the codes of a quantizer.
+
+    Parameters
+    ----------
+    name : str
+        Its kernel for codes, such as ``QLinearConv``; ``float32`` where it computes the operators of the file one by
+        one; empty where that is not known.
+    reason : str
+        Why it has no kernel for codes.
+    """
+
+    name: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,12 +25,20 @@ class Requantization:
         Width of the multiplier (bits); of a table, of its index.
     differs : float or None
         Share of all operand values for which a code differs from ONNX Runtime's formula, where all were compared.
+    doubt : str
+        Why codes next to a tie may differ from ONNX Runtime's; empty where each is proven to be the same.
     """
 
     name: str
     kind: str
     bits: int = 0
     differs: float | None = None
+    doubt: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every code is proven to be ONNX Runtime's, for the codes that it is made of."""
+        return not self.doubt
 
 
 @dataclass(frozen=True)
@@ -42,28 +50,25 @@ class ImportReport:
     layers : tuple of Requantization
     in_float : tuple of str
         Operations that have no integer form, by the names that the model gives them.
-    float_sums : tuple of str
-        Operators that ONNX Runtime sums in float32 and this model in integers: codes may differ at ties.
     """
 
     layers: tuple[Requantization, ...]
     in_float: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    float_sums: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
-        """Whether every code is proven to be that of ONNX Runtime's integer kernels, for the codes before it.
+        """Whether every code is proven to be that of ONNX Runtime, for the codes before it.
 
-        Without these kernels ONNX Runtime adds float32 products in an order of its own: codes next to a tie may differ.
+        ONNX Runtime has integer kernels for most layers: for activations of uint8 always, for those of int8 with the
+        session option ``session.qdqisint8allowed``.  Without one it adds float32 products in an order of its own, so
+        that codes next to a tie may differ; `Requantization.doubt` says so, unless the sums are exact in float32.
         """
-        exact = ("same", "shift", "multiplier", "float32")
-        unknown = self.in_float or self.float_sums
-        return not unknown and all(r.kind in exact or r.differs == 0 for r in self.layers)
+        return not self.in_float and all(r.is_exact for r in self.layers)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return asdict(self) | {"is_exact": self.is_exact}
 
     def __str__(self) -> str:
         width = max((len(r.name) for r in self.layers), default=4)
@@ -74,10 +79,12 @@ class ImportReport:
         kinds = Counter(r.kind for r in self.layers)
         lines.append(", ".join(f"{count} by {kind}" for kind, count in kinds.most_common()))
         lines.append("left in float: " + (", ".join(self.in_float) or "nothing"))
-        if self.float_sums:
-            sums = ", ".join(self.float_sums)
-            lines.append(
-                f"sums that ONNX Runtime rounds to float32, here exact (codes may differ at ties): {sums}"
-            )
+        doubts: dict[str, list[str]] = {}
+        for r in self.layers:
+            if r.doubt:
+                doubts.setdefault(r.doubt, []).append(r.name)
+        if doubts:
+            lines.append("codes next to a tie may differ from ONNX Runtime's:")
+            lines += [f"  {', '.join(names)}: {doubt}" for doubt, names in doubts.items()]
         lines += [f"warning: {w}" for w in self.warnings]
         return "\n".join(lines)

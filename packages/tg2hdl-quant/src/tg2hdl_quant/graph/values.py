@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import GraphBuilder, TensorNode
 
-__all__ = ["Sum", "Value", "compact", "integer_type", "move_array"]
+__all__ = ["EXACT", "Sum", "Value", "compact", "integer_type", "is_power_of_two", "move_array"]
 
 Array = npt.NDArray[Any]
+EXACT = 1 << 24
+"""Integers below it are exact in float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,11 @@ class Value:
         Integer that stands for `offset`; not zero only at the borders of a model that has zero points.
     count : int
         Of how many integers each is the sum, where the scale is that of their mean.
+    floats : str
+        How float32 arithmetic, in any order, gives exactly ``float32(integer) * float32(scale)``: ``codes``, because
+        it is one such product; ``sums``, because float32 holds every partial sum; empty where it may round otherwise.
+    parts : tuple of Value
+        The two tensors that it is the sum of; one of them may be a constant, which is in the offset of the sum.
     """
 
     node: int
@@ -42,6 +49,8 @@ class Value:
     offset: Array = field(default_factory=lambda: np.zeros(()))
     zero: int = 0
     count: int = 1
+    floats: str = ""
+    parts: tuple[Value, ...] = ()
 
     @property
     def reach(self) -> int:
@@ -72,9 +81,23 @@ class Sum:
         """Sum of two sums."""
         return Sum(self.terms + other.terms, self.offset + other.offset, shape)
 
+    def floats(self) -> str:
+        """`Value.floats` of the only term with the constant."""
+        (term,) = self.terms
+        if not np.any(self.offset):
+            return term.floats
+        steps = compact(self.offset) / term.scale
+        reach = term.reach + float(np.abs(steps).max())
+        whole = np.array_equal(steps, np.rint(steps))
+        return "sums" if term.floats and whole and is_power_of_two(term.scale) and reach < EXACT else ""
+
     def times(self, factor: Array, shape: tuple[int, ...]) -> Sum:
         """Product with a constant."""
-        terms = tuple(Value(t.node, t.scale * factor, t.low, t.high) for t in self.terms)
+        kept = is_power_of_two(factor)
+        terms = tuple(
+            Value(t.node, t.scale * factor, t.low, t.high, floats=t.floats if kept else "")
+            for t in self.terms
+        )
         return Sum(terms, self.offset * factor, shape)
 
     def moved(self, builder: GraphBuilder, node: TensorNode) -> Sum:
@@ -84,8 +107,14 @@ class Sum:
             scale = move_array(node, term.scale, self.shape, fill=None)
             low, high = (min(term.low, 0), max(term.high, 0)) if node.op == "pad" else (term.low, term.high)
             source = _expanded(builder, term.node, self.shape)
-            terms.append(Value(builder.move(node, source), scale, low, high, count=term.count))
+            made = builder.move(node, source)
+            terms.append(replace(term, node=made, scale=scale, low=low, high=high, parts=()))
         return Sum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
+
+
+def is_power_of_two(array: Array) -> bool:
+    """Whether all numbers are powers of two, which scale without rounding."""
+    return bool(np.all(np.frexp(array)[0] == 0.5))
 
 
 def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:

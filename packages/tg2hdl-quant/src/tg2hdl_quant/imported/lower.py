@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from tg2hdl_ir.tensors import MOVEMENT, Quantizer, TensorGraph
+from tg2hdl_ir.tensors import MOVEMENT, LayerKernel, Quantizer, TensorGraph
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
+from tg2hdl_quant.imported.check import Cut
 from tg2hdl_quant.imported.inputs import input_quantizers
-from tg2hdl_quant.imported.observed import Observed, ObservedCodes, below, constants, evaluated
-from tg2hdl_quant.imported.requantize import by_codes, by_steps, by_table, to_codes
+from tg2hdl_quant.imported.observed import (
+    Observed,
+    ObservedCodes,
+    below,
+    constants,
+    evaluated,
+    is_certain,
+)
+from tg2hdl_quant.imported.requantize import INTEGER, PRODUCTS, by_codes, by_table, to_codes
 from tg2hdl_quant.imported.sums import Sums
 
 __all__ = ["ImportLowering"]
 
 _TABLE = 1 << 12
 """Most entries of a table."""
+_UNKNOWN = LayerKernel("", "it is not known how ONNX Runtime computes it")
+_FUNCTION = "the last bits of a function in float32 decide"
 
 
 class ImportLowering:
@@ -33,6 +43,8 @@ class ImportLowering:
         Simplified.
     original : TensorGraph
         As the file has it: its float32 arithmetic is the reference.
+    kernels : mapping of str to LayerKernel, optional
+        How the runtime of the file computes each layer; integer sums, each multiplied by a float32, unless given.
 
     Attributes
     ----------
@@ -42,10 +54,20 @@ class ImportLowering:
         Operations without an integer form.
     """
 
-    def __init__(self, graph: TensorGraph, original: TensorGraph) -> None:
+    def __init__(
+        self,
+        graph: TensorGraph,
+        original: TensorGraph,
+        kernels: Mapping[str, LayerKernel] | None = None,
+    ) -> None:
         self.graph = graph
         self._constant = constants(graph)
         self._observed = Observed(original)
+        self._kernels = {
+            id(n.arg): INTEGER if kernels is None else kernels.get(n.label, _UNKNOWN)
+            for n in original.nodes
+            if n.op == "quantize"
+        }
         self.builder = IntegerBuilder()
         self.how: list[Requantization] = []
         self._codes: dict[int, int] = {}
@@ -75,6 +97,26 @@ class ImportLowering:
             self.graph.structure,
         )
         return made, inputs, outputs
+
+    def cuts(self, original: TensorGraph) -> list[Cut]:
+        """The quantizers of the file whose codes are integers of the new graph."""
+        made: dict[tuple[str, int], list[int]] = {}
+        for number, node in enumerate(self.graph.nodes):
+            if node.op in ("quantize", "dequantize"):
+                of = number if node.op == "quantize" else node.sources[0]
+                made.setdefault((node.op, id(node.arg)), []).append(of)
+        places: dict[int, list[int]] = {}
+        for number, node in enumerate(original.nodes):
+            if node.op in ("quantize", "dequantize"):
+                place = number if node.op == "quantize" else node.sources[0]
+                places.setdefault(place, []).extend(made.get((node.op, id(node.arg)), ()))
+        found = []
+        for number, candidates in places.items():
+            fitting = {n for n in candidates if self.graph.nodes[n].shape == original.nodes[number].shape}
+            if original.nodes[number].op == "quantize" and len(fitting) == 1 and fitting <= self._codes.keys():
+                codes = self._codes[fitting.pop()]
+                found.append(Cut(number, codes, self.builder.bounds(codes)))
+        return found
 
     # Borders
 
@@ -150,16 +192,21 @@ class ImportLowering:
         observed = self._observed.codes(quantizer)
         if observed is not None and observed.codes.shape[1:] != node.shape:
             observed = None  # This is a part of a concatenation, which the file quantizes as a whole.
-        found = self._integer_form(number, name)
-        if observed is not None and (found is None or not self._gives(found[0], source, observed)):
-            found = self._of_codes(source, observed, quantizer, name)
+        kernel = self._kernels[id(quantizer)]
+        found = self._integer_form(number, name, kernel)
+        if observed is not None and kernel.name not in PRODUCTS:
+            if found is None or not self._gives(found[0], source, observed):
+                found = self._of_codes(source, observed, quantizer, name)
+            if found is not None:
+                doubt = "" if kernel.name and observed.is_certain else kernel.reason or _FUNCTION
+                found = found[0], replace(found[1], differs=0.0, doubt=doubt)
         if found is None:
-            self.how.append(Requantization(name, "float"))
+            self.how.append(Requantization(name, "float", doubt=kernel.reason or "it is computed in float32"))
             return self._in_floats(number)
-        self.how.append(found[1] if observed is None else replace(found[1], differs=0.0))
+        self.how.append(found[1])
         return found[0]
 
-    def _integer_form(self, number: int, name: str) -> tuple[int, Requantization] | None:
+    def _integer_form(self, number: int, name: str, kernel: LayerKernel) -> tuple[int, Requantization] | None:
         """Codes of a quantizer by the form of what it quantizes: a function of one tensor, or a sum."""
         node = self.graph.nodes[number]
         quantizer, source = node.arg, node.sources[0]
@@ -171,7 +218,9 @@ class ImportLowering:
             low, high = max(low, bounds[0]), min(high, bounds[1])
             total = self.sums.total(function.base)
         elif function is not None:
-            made = self._table(function, low, high, name, quantizer.codes)
+            made = self._table(function, low, high, name, quantizer.codes, quantizer)
+            if made is not None and (made[1].doubt or not kernel.name):
+                made = made[0], replace(made[1], doubt=kernel.reason or made[1].doubt)
             if made is not None:
                 return made
         if total is None:
@@ -179,8 +228,7 @@ class ImportLowering:
             total = self.sums.total(source)
         if total is None:
             return None
-        made_by = to_codes if quantizer.is_plain else by_steps
-        return made_by(self.builder, total, quantizer, low, high, name)
+        return to_codes(self.builder, total, quantizer, low, high, name, kernel)
 
     def _gives(self, made: int, source: int, observed: ObservedCodes) -> bool:
         """Whether an integer form gives the codes of the file for every code that it can be made of."""
@@ -257,7 +305,13 @@ class ImportLowering:
         return made
 
     def _table(
-        self, function: ScalarFunction, low: int, high: int, name: str, codes: Callable[..., np.ndarray]
+        self,
+        function: ScalarFunction,
+        low: int,
+        high: int,
+        name: str,
+        codes: Callable[..., np.ndarray],
+        quantizer: Quantizer | None = None,
     ) -> tuple[int, Requantization] | None:
         total = self.sums.total(function.base)
         if total is None or len(total.terms) != 1 or np.any(total.offset):
@@ -268,4 +322,7 @@ class ImportLowering:
         steps = np.arange(term.low, term.high + 1).astype(np.float32)
         results = function(steps * np.float32(term.scale.reshape(())))
         entries = np.clip(np.nan_to_num(codes(results), nan=low), low, high).astype(np.int64)
-        return by_table(self.builder, term, entries, low, high, name)
+        made, how = by_table(self.builder, term, entries, low, high, name)
+        used = {n.op for n in function.graph.nodes} - {"input", "const"}
+        certain = quantizer is not None and is_certain(used, results, quantizer)
+        return made, how if certain and term.floats else replace(how, doubt=_FUNCTION)

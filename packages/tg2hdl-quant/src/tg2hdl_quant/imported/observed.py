@@ -14,12 +14,15 @@ import numpy.typing as npt
 
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, Quantizer, TensorGraph, TensorNode, evaluate_nodes
 
-__all__ = ["Observed", "ObservedCodes", "below", "constants", "evaluated"]
+__all__ = ["Observed", "ObservedCodes", "below", "constants", "evaluated", "is_certain"]
 
 _MOST = 1 << 24
 """Most elements times codes that are computed."""
 
 _MOST_CODES = 1 << 10
+_NEAR_TIE = 1e-4
+"""Distance from a tie (steps) below which the last bits of a float32 function can decide."""
+_ROUNDED_CORRECTLY = (ELEMENTWISE | MOVEMENT) - {"EXP2", "LOG2", "SIN", "POW"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +35,13 @@ class ObservedCodes:
         Of the dequantizer.
     codes : ndarray of int64
         First axis: the codes of the dequantizer, from the smallest one on; then the shape of the quantized tensor.
+    is_certain : bool
+        Whether another implementation of the file's operators gives the same codes, see `is_certain`.
     """
 
     source: Quantizer
     codes: npt.NDArray[np.int64]
+    is_certain: bool
 
 
 class Observed:
@@ -68,7 +74,9 @@ class Observed:
         shape = self._graph.nodes[base].shape
         values = values.reshape(count, *(1,) * (len(shape) + 1 - values.ndim), *values.shape[1:])
         found = evaluated(self._graph, base, np.broadcast_to(values, (count, *shape)), source)
-        return ObservedCodes(given, quantizer.codes(found).astype(np.int64))
+        used = {self._graph.nodes[n].op for n in below(self._graph, source) if not self._constant[n]}
+        certain = is_certain(used - {"dequantize"}, found, quantizer)
+        return ObservedCodes(given, quantizer.codes(found).astype(np.int64), certain)
 
     def _base(self, number: int) -> int | None:
         """The only dequantizer of codes that vary, if every path to it moves elements alike."""
@@ -99,6 +107,20 @@ class Observed:
                 return None
         last = found[number]
         return None if last is None else last[0]
+
+
+def is_certain(operations: set[str], values: npt.NDArray[Any], quantizer: Quantizer) -> bool:
+    """Whether codes of float32 values are the same with any implementation of the operations.
+
+    Sums, products and the like are rounded correctly by all; of a function such as a sigmoid the last bits differ, which
+    only a value next to a tie shows.
+    """
+    if operations <= _ROUNDED_CORRECTLY:
+        return True
+    steps = np.asarray(values, np.float64) / quantizer.scale + quantizer.zero
+    distance = np.abs(steps - np.floor(steps) - 0.5)
+    inside = (steps > quantizer.low - 1) & (steps < quantizer.high + 1)
+    return quantizer.rounding == "half_even" and not np.any(inside & (distance < _NEAR_TIE))
 
 
 def constants(graph: TensorGraph) -> list[bool]:

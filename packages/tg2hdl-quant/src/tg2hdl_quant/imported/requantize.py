@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +13,17 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.tensors import Quantizer
+from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
 from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import clip_to, requantize
 from tg2hdl_quant.graph.staircase import Staircase, fit_codes, fit_staircase, rounded_product, roundest
-from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
+from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type, is_power_of_two
 from tg2hdl_quant.imported.builder import IntegerBuilder
+from tg2hdl_quant.imported.observed import evaluated
 
-__all__ = ["by_codes", "by_steps", "by_table", "to_codes"]
+__all__ = ["INTEGER", "PRODUCTS", "by_codes", "by_table", "to_codes"]
 
 Array = npt.NDArray[Any]
 _COMPARED = 1 << 17
@@ -30,10 +32,20 @@ _NARROW = 1 << 10
 """Values of a term that are all computed."""
 _MOST_ROWS = 1 << 12
 """Most different functions of the elements of a tensor, such as one for each channel."""
+PRODUCTS = ("QGemm", "QLinearConv", "QLinearGlobalAveragePool", "QLinearMatMul", "QLinearMul", "QLinearAdd")
+"""Kernels that multiply integers by a float32."""
+INTEGER = LayerKernel("integers")
+"""Of a graph that is no file: integer sums are multiplied by a float32."""
 
 
 def to_codes(
-    builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
+    builder: IntegerBuilder,
+    total: Sum,
+    quantizer: Quantizer,
+    low: int,
+    high: int,
+    name: str,
+    kernel: LayerKernel = INTEGER,
 ) -> tuple[int, Requantization] | None:
     """Node with the codes of a sum in [low, high], and how they are made; None without an integer form.
 
@@ -41,31 +53,127 @@ def to_codes(
     ----------
     quantizer : Quantizer
         With one scale.
+    kernel : LayerKernel
+        How the runtime of the file makes these codes.
     """
-    scale, zero = np.float32(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
-    where = f"layer {name}"
+    if not quantizer.is_plain:
+        found = by_steps(builder, total, quantizer, low, high, name)
+        if found is None:
+            return None
+        if found[1].kind == "approximate":
+            return _doubted(found, kernel, "its rounding has no form that is proven")
+        return found if total.floats() or kernel == INTEGER else _doubted(found, kernel)
     if not total.terms:
         codes = np.clip(quantizer.codes(np.broadcast_to(total.offset, total.shape)), low, high)
         return builder.const(codes, _type(low, high)), Requantization(name, "same")
     if len(total.terms) > 1 or not np.all(total.terms[0].scale > 0):
-        number, how = _several(builder, total, float(scale), zero, low, high, name)
+        return _of_several(builder, total, quantizer, low, high, name, kernel)
+    if total.terms[0].parts and (
+        kernel.name == "QLinearAdd" or (kernel == INTEGER and not np.any(total.offset))
+    ):
+        parts = Sum(total.terms[0].parts, np.zeros(()), total.shape)
+        return _of_several(builder, parts, quantizer, low, high, name, kernel)
+    found = _of_one(builder, total, quantizer, low, high, name, kernel)
+    floats = total.floats()
+    if found is None:
+        return None
+    if (floats == "codes" and kernel.name not in PRODUCTS) or (floats and not _is_integer(kernel)):
+        ratio = total.terms[0].scale.astype(np.float32) / quantizer.scale
+        # A power of two is exact as a factor and as a divisor.
+        alike = is_power_of_two(ratio) and is_power_of_two(quantizer.scale) and found[1].kind != "approximate"
+        if alike or _is_rounded_so(builder, found[0], total, quantizer, low, high):
+            return _doubted(found, kernel) if not kernel.name else found
+        other = by_steps(builder, total, quantizer, low, high, name)
+        if other is not None:
+            return _doubted(other, kernel) if not kernel.name else other
+        return _doubted(found, kernel)
+    if not _is_integer(kernel):
+        return _doubted(found, kernel)
+    if found[1].kind == "approximate" or kernel.name == "QLinearAdd":
+        return _doubted(found, kernel, "its sums have no form that rounds as ONNX Runtime's product does")
+    if total.whole_steps() is None and kernel.name != "QLinearMul":
+        return _doubted(found, kernel, "what is added to its sums is not a whole number of their steps")
+    return found
+
+
+def _is_integer(kernel: LayerKernel) -> bool:
+    return kernel.name not in ("", "float32")
+
+
+def _doubted(
+    found: tuple[int, Requantization], kernel: LayerKernel, why: str = ""
+) -> tuple[int, Requantization]:
+    """A form whose codes are not proven to be those of the runtime."""
+    doubt = why or kernel.reason or "ONNX Runtime adds float32 products in an order of its own"
+    return found[0], replace(found[1], doubt=doubt)
+
+
+def _of_one(
+    builder: IntegerBuilder,
+    total: Sum,
+    quantizer: Quantizer,
+    low: int,
+    high: int,
+    name: str,
+    kernel: LayerKernel,
+) -> tuple[int, Requantization] | None:
+    """Codes of one term, by the product with a float32."""
+    scale, zero = np.float32(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
+    if (count := total.terms[0].count) > 1:
+        # ONNX Runtime divides by the scale times the count; the quotient of a mean's scale is rounded otherwise.
+        whole = replace(total.terms[0], scale=total.terms[0].scale * count)
+        total, scale = Sum((whole,), total.offset * count, total.shape), scale * np.float32(count)
+    if kernel.name == "QLinearMul":
+        # It adds the zero point before it rounds.
+        term, rest, zero = total.terms[0], compact(total.offset) + zero * float(scale), 0
     else:
-        if (count := total.terms[0].count) > 1:
-            # ONNX Runtime divides by the scale times the count; the quotient of a mean's scale is rounded otherwise.
-            whole = replace(total.terms[0], scale=total.terms[0].scale * count)
-            total, scale = Sum((whole,), total.offset * count, total.shape), scale * np.float32(count)
-        term, rest = _with_offset(builder, total, where)
-        found = _single(builder, term, rest, scale, zero, low, high, name)
-        if found is None:
-            return None
-        number, how = found
-        is_zero_point = scale == 1 and np.array_equal(total.offset, np.rint(total.offset))
-        if total.whole_steps() is None and not is_zero_point:
-            how = replace(how, kind="approximate")  # ONNX Runtime adds a float bias to a float sum.
+        term, rest = _with_offset(builder, total, f"layer {name}")
+    found = _single(builder, term, rest, scale, zero, low, high, name)
+    return None if found is None else (_finished(builder, found[0], total.shape, low, high), found[1])
+
+
+def _of_several(
+    builder: IntegerBuilder,
+    total: Sum,
+    quantizer: Quantizer,
+    low: int,
+    high: int,
+    name: str,
+    kernel: LayerKernel,
+) -> tuple[int, Requantization]:
+    """Codes of terms of several scales."""
+    scale, zero = float(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
+    in_float = kernel.name == "float32" and all(t.floats for t in total.terms) and not np.any(total.offset)
+    number, how = _several(builder, total, scale, zero, low, high, name, in_float=in_float)
+    made = _finished(builder, number, total.shape, low, high), how
+    if how.kind == "sum" and (in_float or kernel.name in (INTEGER.name, "QLinearAdd")):
+        return made
+    why = "" if how.kind == "sum" else "its sums have no form that rounds as ONNX Runtime does"
+    return _doubted(made, kernel, kernel.reason or why)
+
+
+def _finished(builder: IntegerBuilder, number: int, shape: tuple[int, ...], low: int, high: int) -> int:
+    """Codes in their type and shape."""
     number = builder.cast(number, _type(low, high))
-    if builder.nodes[number].shape != total.shape:
-        number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
-    return builder.set_bounds(number, low, high), how
+    if builder.nodes[number].shape != shape:
+        number = builder.add("expand", (number,), shape, builder.nodes[number].dtype)
+    return builder.set_bounds(number, low, high)
+
+
+def _is_rounded_so(
+    builder: IntegerBuilder, number: int, total: Sum, quantizer: Quantizer, low: int, high: int
+) -> bool:
+    """Whether codes are those of the quantizer in float32, for every value of a narrow term."""
+    term = total.terms[0]
+    if term.high - term.low >= _NARROW or np.any(total.offset):
+        return False
+    rank = len(total.shape)
+    steps = np.arange(term.low, term.high + 1).reshape(-1, *(1,) * rank)
+    values = steps.astype(np.float32) * term.scale.astype(np.float32)
+    expected = np.clip(quantizer.codes(values), low, high)
+    graph = TensorGraph("", tuple(builder.nodes), (), (), ())
+    own = steps.astype(builder.nodes[term.node].dtype.numpy())
+    return bool(np.all(evaluated(graph, term.node, own, number) == expected))
 
 
 def by_table(
@@ -101,7 +209,7 @@ def by_steps(
     term = builder.value(node, compact(total.terms[0].scale))
 
     rounding = registry().rounding(quantizer.rounding)
-    if rounding.product is not None and not quantizer.zero_first:
+    if rounding.product is not None and not quantizer.zero_first and not quantizer.is_plain:
         made = _by_product(builder, term, quantizer, rounding, low, high, name)
         if made is not None:
             return made
@@ -109,19 +217,21 @@ def by_steps(
     def codes(sums: Array, scale: Array) -> Array:
         return quantizer.codes(sums.astype(np.float32) * np.asarray(scale, np.float32))
 
-    if term.high - term.low < 1 << 10 and term.scale.size == 1:
+    is_narrow = term.high - term.low < _NARROW and term.scale.size == 1
+
+    def looked_up() -> tuple[int, Requantization]:
         entries = np.clip(codes(np.arange(term.low, term.high + 1), term.scale), low, high)
         return by_table(builder, term, entries.astype(np.int64), low, high, name)
+
+    if is_narrow and not quantizer.is_plain:
+        return looked_up()
     slope = 1 / float(quantizer.scale.reshape(()))
     scales = term.scale.astype(np.float32)
     found = fit_staircase(scales, term.low, term.high, low, high, rounded=codes, slope=slope)
     if found is None:
-        return None
+        return looked_up() if is_narrow else None
     number, bits = _by_staircase(builder, term, found, 0, low, high)
-    number = builder.cast(number, _type(low, high))
-    if builder.nodes[number].shape != total.shape:
-        number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
-    return builder.set_bounds(number, low, high), Requantization(name, "multiplier", bits)
+    return _finished(builder, number, total.shape, low, high), Requantization(name, "multiplier", bits)
 
 
 def _by_product(
@@ -174,10 +284,7 @@ def by_codes(
         number, how = by_table(builder, term, rows[0], low, high, name)
     else:
         return None
-    number = builder.cast(number, _type(low, high))
-    if builder.nodes[number].shape != shape:
-        number = builder.add("expand", (number,), shape, builder.nodes[number].dtype)
-    return builder.set_bounds(number, low, high), how
+    return _finished(builder, number, shape, low, high), how
 
 
 def _by_staircase(
@@ -306,11 +413,20 @@ def _even(bits: int) -> QuantizeOptions:
 
 
 def _several(
-    builder: IntegerBuilder, total: Sum, scale: float, zero: int, low: int, high: int, name: str
+    builder: IntegerBuilder,
+    total: Sum,
+    scale: float,
+    zero: int,
+    low: int,
+    high: int,
+    name: str,
+    *,
+    in_float: bool,
 ) -> tuple[int, Requantization]:
     """Terms of several scales: narrow multipliers where all values of two operands can be compared."""
     where = f"layer {name}"
-    plane = _fit_plane(total, scale, zero, low, high) if _is_grid(total) else None
+    rounded = _float_sum if in_float else _runtime_sum
+    plane = _fit_plane(total, scale, zero, low, high, rounded) if _is_grid(total) else None
     if plane is None:
         shifted = Sum(total.terms, total.offset + zero * scale, total.shape)
         number = requantize(builder, shifted, scale, low, high, _even(24), where, as_float32=True)
@@ -336,12 +452,12 @@ def _is_grid(total: Sum) -> bool:
 
 
 def _fit_plane(
-    total: Sum, scale: float, zero: int, low: int, high: int
+    total: Sum, scale: float, zero: int, low: int, high: int, rounded: Callable[..., Array]
 ) -> tuple[tuple[int, int], int, int] | None:
     """Factors, constant and shift that give ONNX Runtime's code for each pair of operands; None without."""
     a, b = (np.arange(t.low, t.high + 1, dtype=np.int64) for t in total.terms)
     a, b = a[:, None], b[None, :]
-    expected = np.clip(_runtime_sum(total, scale, zero, a, b), low, high).astype(np.int64)
+    expected = np.clip(rounded(total, scale, zero, a, b), low, high).astype(np.int64)
     ratios = [float(t.scale.reshape(())) / scale for t in total.terms]
     for shift in range(4, 31):
         factors = [max(int(np.rint(r * 2.0**shift)), 1) for r in ratios]
@@ -352,6 +468,15 @@ def _fit_plane(
         if bounds[0] <= bounds[1]:
             return (factors[0], factors[1]), roundest(*bounds), shift
     return None
+
+
+def _float_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array:
+    """The sum of two dequantized codes, quantized, each step in float32."""
+    one, two = (
+        v.astype(np.float32) * np.float32(t.scale.reshape(()))
+        for t, v in zip(total.terms, (a, b), strict=True)
+    )
+    return np.asarray(np.rint((one + two) / np.float32(scale)) + zero)
 
 
 def _runtime_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array:

@@ -12,7 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.functions import find_function
 from tg2hdl_quant.graph.integer_bounds import weighted_bounds
-from tg2hdl_quant.graph.values import Sum, Value
+from tg2hdl_quant.graph.values import EXACT, Sum, Value, is_power_of_two
 from tg2hdl_quant.imported.builder import IntegerBuilder
 
 __all__ = ["Sums"]
@@ -85,14 +85,25 @@ class Sums:
             return self._chosen(number)
         return None
 
-    def _one(self, number: int, scale: npt.ArrayLike, shape: tuple[int, ...], zero: int = 0) -> Sum:
+    def _one(
+        self,
+        number: int,
+        scale: npt.ArrayLike,
+        shape: tuple[int, ...],
+        zero: int = 0,
+        floats: str = "",
+        parts: tuple[Value, ...] = (),
+    ) -> Sum:
         low, high = self._builder.bounds(number)
-        return Sum((Value(number, np.asarray(scale, np.float64), low, high, zero=zero),), np.zeros(()), shape)
+        value = Value(number, np.asarray(scale, np.float64), low, high, zero=zero, floats=floats, parts=parts)
+        return Sum((value,), np.zeros(()), shape)
 
     def _again(self, total: Sum) -> Sum:
         """The sum with bounds proven anew."""
         terms = tuple(
-            Value(t.node, t.scale, *self._builder.bounds(t.node), count=t.count) for t in total.terms
+            replace(t, low=low, high=high)
+            for t in total.terms
+            for low, high in [self._builder.bounds(t.node)]
         )
         return Sum(terms, total.offset, total.shape)
 
@@ -104,7 +115,7 @@ class Sums:
         zero = node.arg.zero
         shifted = self._builder.plus(codes, -zero, f"layer {node.label}")
         kept = int(zero.reshape(-1)[0]) if zero.size == 1 else 0
-        return self._one(shifted, node.arg.scale, node.shape, kept)
+        return self._one(shifted, node.arg.scale, node.shape, kept, self._single(shifted))
 
     def _cast(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]
@@ -116,8 +127,13 @@ class Sums:
         codes = self._codes(node.sources[0])
         if source.dtype.is_bool:
             codes = self._builder.cast(codes, DType.UINT8)
-        total = self._one(codes, 1.0, node.shape)
+        total = self._one(codes, 1.0, node.shape, floats=self._single(codes))
         return total if total.terms[0].reach < _WIDEST else None
+
+    def _single(self, codes: int) -> str:
+        """`Value.floats` of integers that are scaled by themselves."""
+        low, high = self._builder.bounds(codes)
+        return "codes" if low > -EXACT and high < EXACT else ""
 
     def _added(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]
@@ -125,13 +141,22 @@ class Sums:
         if first is None or second is None:
             return None
         total = self._constant(first).plus(self._constant(second), node.shape)
+        given = first.terms + second.terms
+        if (
+            len(given) == 2
+            and len(total.terms) == 1
+            and not np.any(first.offset)
+            and not np.any(second.offset)
+        ):
+            total = replace(total, terms=(replace(total.terms[0], parts=given),))
         if len(total.terms) != 2 or not _same_scale(total.terms):
             return total
         a, b = total.terms
         dtype = self._builder.fitting(a.low + b.low, a.high + b.high, node.label, 16)
         factors = (self._builder.cast(t.node, dtype) for t in (a, b))
         made = self._builder.elementwise("ADD", *factors, dtype=dtype)
-        return Sum((self._builder.value(made, a.scale),), total.offset, node.shape)
+        floats = _sums((a, b), a.reach + b.reach)
+        return replace(self._one(made, a.scale, node.shape, floats=floats, parts=(a, b)), offset=total.offset)
 
     def _constant(self, total: Sum) -> Sum:
         """A sum whose codes are constants, such as a bias, as numbers."""
@@ -152,7 +177,7 @@ class Sums:
         if a is None or b is None:
             return None
         made = self._multiplied(a, b, 1)
-        return self._one(made, a.scale * b.scale, node.shape)
+        return self._one(made, a.scale * b.scale, node.shape, floats=_sums((a, b), a.reach * b.reach))
 
     def _quotient(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]
@@ -170,7 +195,10 @@ class Sums:
         count = _count(factor)
         if count == 1:
             return inner.times(factor, shape)
-        terms = tuple(replace(t, scale=t.scale / count, zero=0, count=t.count * count) for t in inner.terms)
+        terms = tuple(
+            replace(t, scale=t.scale / count, zero=0, count=t.count * count, floats="", parts=())
+            for t in inner.terms
+        )
         return Sum(terms, inner.offset / count, shape)
 
     def _plain(self, number: int) -> Value | None:
@@ -185,7 +213,7 @@ class Sums:
             return None
         term = total.terms[0]
         scale = term.scale.reshape(()) if term.scale.size == 1 else term.scale
-        return Value(term.node, scale, term.low, term.high) if np.all(scale > 0) else None
+        return replace(term, scale=scale, zero=0, count=1, parts=()) if np.all(scale > 0) else None
 
     def _multiplied(self, a: Value, b: Value, terms: int) -> int:
         """Products in a type that holds a sum of `terms` of them."""
@@ -209,7 +237,7 @@ class Sums:
         if self._builder.nodes[wide].shape != source.shape:
             wide = self._builder.add("expand", (wide,), source.shape, dtype)
         made = self._builder.reduce("sum", wide, node.arg, dtype, node.label)
-        return self._one(made, value.scale, node.shape)
+        return self._one(made, value.scale, node.shape, floats=_sums((value,), value.reach * count))
 
     def _contraction(self, number: int, a: Value, b: Value) -> Sum | None:
         """Sum of products; a scale of its own for each channel that is not summed over."""
@@ -236,7 +264,18 @@ class Sums:
             made = self._builder.add("expand", (made,), shape, dtype)
         made = self._builder.reduce("sum", made, node.arg, dtype, node.label)
         self._builder.set_bounds(made, low, high)
-        return self._one(made, scale, node.shape)
+        floats = _sums((a, b), self._sum_reach(a, b, shape, node.arg))
+        return self._one(made, scale, node.shape, floats=floats)
+
+    def _sum_reach(self, a: Value, b: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+        """Largest sum of the magnitudes of products."""
+        for weights, values in ((a, b), (b, a)):
+            array = self._array(weights.node)
+            if array is not None:
+                array = np.abs(array.astype(np.int64))
+                array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+                return weighted_bounds(array, (-values.reach, values.reach), shape, axes)[1]
+        return a.reach * b.reach * int(np.prod([shape[n] for n in axes]))
 
     def _sum_bounds(
         self, a: Value, b: Value, shape: tuple[int, ...], axes: tuple[int, ...]
@@ -268,7 +307,7 @@ class Sums:
                 return None
             dtype = self._builder.nodes[value.node].dtype
             made = self._builder.reduce("max", value.node, node.arg, dtype, node.label)
-            return self._one(made, value.scale, node.shape)
+            return self._one(made, value.scale, node.shape, floats=value.floats)
         function = find_function(self._graph, number)
         if function is not None:
             rectified = function.clip == (0.0, np.inf)
@@ -290,7 +329,11 @@ class Sums:
         if node.op == "WHERE":
             operands.insert(0, self._codes(node.sources[0]))
         made = self._builder.elementwise(node.op, *operands, dtype=dtype, label=node.label)
-        return self._one(made, known.scale, node.shape)
+        constants = (self._graph.nodes[s] for v, s in zip(values, arms, strict=True) if v is None)
+        same = all(np.all((c.arg == 0) | np.isinf(c.arg)) for c in constants)
+        kinds = [v.floats for v in values if v is not None]
+        floats = max(kinds) if same and all(kinds) else ""
+        return self._one(made, known.scale, node.shape, floats=floats)
 
     def _arm(self, number: int, beside: Value) -> int | None:
         """A constant as integers on the steps of a tensor; an infinity is its bound."""
@@ -314,7 +357,13 @@ class Sums:
         number = self._builder.plus(term.node, added, "relu", 32)
         dtype = self._builder.nodes[number].dtype
         made = self._builder.elementwise("MAX", number, self._builder.const(0, dtype), dtype=dtype)
-        return self._one(made, term.scale, shape)
+        return self._one(made, term.scale, shape, floats=total.floats())
+
+
+def _sums(operands: tuple[Value, ...], reach: int) -> str:
+    """Whether sums up to `reach` steps are exact in float32 in every order, as `Value.floats` says it."""
+    scaled = all(v.floats and is_power_of_two(v.scale) for v in operands)
+    return "sums" if scaled and reach < EXACT else ""
 
 
 def _count(factor: Array) -> int:

@@ -191,7 +191,7 @@ def compile_file(
     validate_keep: str | None = None,
 ) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
     """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
-    file = load_file(model, file_options, keep_float)
+    file = load_file(model, file_options, keep_float, validate=validate or "auto")
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
         raise InputError(
@@ -228,11 +228,16 @@ def compile_file(
 
 
 def load_file(
-    model: str, options: Mapping[str, Any], keep_float: bool = False, examples: Any = ()
+    model: str,
+    options: Mapping[str, Any],
+    keep_float: bool = False,
+    examples: Any = (),
+    *,
+    validate: str = "auto",
 ) -> ModelFile:
     """The model of a file; the hint for missing sizes names options of the command line."""
     try:
-        return load_model_file(model, examples, keep_float, **options)
+        return load_model_file(model, examples, keep_float, validate=validate, **options)
     except MissingSizes as error:
         rest = " ".join(f"--dim {name}=SIZE" for name in error.dims if name != error.first)
         hint = "give " + " ".join(filter(None, ["--batch 1" if error.first else "", rest]))

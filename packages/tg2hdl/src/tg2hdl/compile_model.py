@@ -100,9 +100,7 @@ def compile_model_to_hardware(
     named = example_inputs[0] if len(example_inputs) == 1 else None
     if isinstance(model, str | PathLike):
         examples = named if isinstance(named, Mapping) else example_inputs
-        file = load_model_file(
-            fspath(model), examples, keep_float, validate=options.validate, **file_options
-        )
+        file = load_model_file(fspath(model), examples, keep_float, validate=options.validate, **file_options)
         model, name = file.model, name or file.label
         codes = codes or False
         example_inputs = example_inputs or file.example_inputs or ()

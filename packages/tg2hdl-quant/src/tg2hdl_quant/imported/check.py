@@ -1,7 +1,7 @@
-"""An imported graph beside the float graph of the file: each layer on the same codes.
+"""An imported graph beside the float graph of the file: each layer on the same codes, each rounding next to its ties.
 
 Every quantizer is cut: what reads its codes reads telling ones in both graphs, so that each layer is compared by itself
-and differences do not add up.
+and differences do not add up.  Few sums of such codes lie next to a tie, so roundings are also given these sums.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from tg2hdl_ir.errors import ValidationError
 from tg2hdl_ir.tensors import Quantizer, TensorGraph, TensorNode, evaluate_nodes
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.integer_bounds import Bounds
-from tg2hdl_quant.graph.values import Value
-from tg2hdl_quant.imported.observed import constants
+from tg2hdl_quant.graph.values import Sum, Value, compact
+from tg2hdl_quant.imported.observed import constants, evaluated
 
-__all__ = ["Cut", "check_import"]
+__all__ = ["Cut", "Rounding", "check_import", "check_roundings"]
 
 Array = npt.NDArray[Any]
 KINDS = ("uniform", "zero", "near zero", "corners")
 """Codes of the quantizers; of ``zero`` the value is zero, so that only what is added is left."""
-_MOST = 400_000_000
+_MOST = 20_000_000
 """Most products of the comparison, unless it is to be full."""
-_TIE, _DOUBT = 2.0**-11, 0.5
+_TIES = 256
+"""Most ties of a rounding that are looked at."""
+_MOST_SUMS = 1 << 20
+_TIE, _DOUBT = 2.0**-14, 0.5
 """Distance from a tie (steps) within which codes may differ: of a layer that is proven, and of another one."""
 
 
@@ -49,6 +52,71 @@ class Cut:
     number: int
     made: int
     bounds: Bounds
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """A sum of one scale, and the node with its codes, which are clipped to bounds."""
+
+    name: str
+    total: Sum
+    quantizer: Quantizer
+    bounds: Bounds
+    made: int
+    doubt: str
+
+
+def check_roundings(graph: TensorGraph, integer: TensorGraph, roundings: Sequence[Rounding]) -> None:
+    """Compare the codes of the sums on both sides of every tie.
+
+    Raises
+    ------
+    ValidationError
+        For the first layer with another code.
+    """
+    for rounding in roundings:
+        _check_rounding(graph, integer, rounding)
+
+
+def _check_rounding(graph: TensorGraph, integer: TensorGraph, rounding: Rounding) -> None:
+    (term,), quantizer = rounding.total.terms, rounding.quantizer
+    low, high = rounding.bounds
+    if term.node == rounding.made or integer.nodes[term.node].op == "const" or term.low >= term.high:
+        return
+    rank = len(rounding.total.shape)
+    scale, offset = (
+        a.reshape((1,) * (rank + 1 - a.ndim) + a.shape)
+        for a in map(compact, (term.scale, np.asarray(rounding.total.offset, np.float64)))
+    )
+    count = min(_TIES, _MOST_SUMS // max(scale.size, offset.size))
+    codes = np.unique(np.linspace(low, high, count).astype(np.int64)).reshape(-1, *(1,) * rank)
+    step = float(quantizer.scale.reshape(()))
+    half = 0.5 if quantizer.rounding == "half_even" else 0.0
+    below = np.floor(((codes - quantizer.zero.reshape(()) + half) * step - offset) / scale)
+    sums = np.clip(np.concatenate([below, below + 1]), term.low, term.high)
+    exact = sums * scale + offset
+    slack = np.abs(exact) * 2.0**-20 + (_DOUBT if rounding.doubt else _TIE) * step
+    least, most = (np.clip(quantizer.codes(exact + d), low, high) for d in (-slack, slack))
+    given = sums.astype(integer.nodes[term.node].dtype.numpy())
+    found = evaluated(integer, term.node, given, rounding.made)
+    wrong = (found < least) | (found > most)
+    if wrong.any():
+        at = tuple(np.argwhere(wrong)[0])
+        value, expected = (np.broadcast_to(a, wrong.shape)[at] for a in (sums, quantizer.codes(exact)))
+        raise _error(
+            graph,
+            f"layer {rounding.name!r} rounds the sum {int(value)} to {int(found[at])} instead of {int(expected)}",
+            f"node {rounding.name!r} of the file",
+        )
+
+
+def _error(graph: TensorGraph, message: str, where: str, *notes: str) -> ValidationError:
+    return ValidationError(
+        f"tg2hdl made wrong integers of model {graph.name}: {message}",
+        where=where,
+        notes=notes,
+        hint='report it with the file; keep_float=True computes its float operations, validate="off" skips this check',
+    )
 
 
 def check_import(
@@ -135,17 +203,10 @@ class _Comparison:
         """Codes of each cut of the integer graph, a sample for each kind."""
         found = {}
         for n, cut in enumerate(self.cuts):
-            node, (low, high) = self.integer.nodes[cut.made], cut.bounds
-            zero = int(np.clip(self.graph.nodes[cut.number].arg.zero.reshape(-1)[0], low, high))
-            rng = np.random.default_rng(n)
-            near = np.clip(zero + rng.integers(-6, 7, node.shape), low, high)
-            samples = {
-                "uniform": lambda: rng.integers(low, high + 1, node.shape),
-                "zero": lambda: np.full(node.shape, zero),
-                "near zero": lambda: near,
-                "corners": lambda: rng.choice([low, high], node.shape),
-            }
-            found[cut.made] = np.stack([samples[kind]() for kind in self.kinds]).astype(node.dtype.numpy())
+            node = self.integer.nodes[cut.made]
+            zero = int(np.clip(self.graph.nodes[cut.number].arg.zero.reshape(-1)[0], *cut.bounds))
+            samples = [_telling(kind, node.shape, zero, cut.bounds, n) for kind in self.kinds]
+            found[cut.made] = np.stack(samples).astype(node.dtype.numpy())
         return found
 
     def _integers(self, number: int) -> Array:
@@ -187,11 +248,12 @@ class _Comparison:
         wrong = ((found < least) | (found > most)) & (found != expected) & np.isfinite(exact)
         if wrong.any():
             at = tuple(int(n) for n in np.argwhere(wrong)[0])
-            raise self._error(
+            raise _error(
+                self.graph,
                 f"{int(wrong.sum())} of {wrong.size} codes of layer {name!r} are not those of the file, "
                 f"first {found[at]} instead of {int(expected[at])}",
                 f"node {name!r} of the file: it quantizes {self.graph.nodes[source].label or 'a tensor'}",
-                at,
+                self._place(at),
             )
 
     def _compare_output(self, number: int, integers: Array, floats: Array) -> None:
@@ -204,20 +266,28 @@ class _Comparison:
         wrong = np.isfinite(expected) & ~(np.abs(found - expected) <= 1e-3 * reach)
         if wrong.any():
             at = tuple(int(n) for n in np.argwhere(wrong)[0])
-            raise self._error(
+            raise _error(
+                self.graph,
                 f"{int(wrong.sum())} of {wrong.size} values of output {number} are not those of the file, "
                 f"first {found[at]:.6g} instead of {expected[at]:.6g}",
                 f"output {number}, made by {self.graph.nodes[self.graph.outputs[number]].label or 'a sum'}",
-                at,
+                self._place(at),
             )
 
-    def _error(self, message: str, where: str, at: tuple[int, ...]) -> ValidationError:
-        return ValidationError(
-            f"tg2hdl made wrong integers of model {self.graph.name}: {message}",
-            where=where,
-            notes=(f"codes {self.kinds[at[0]]!r} before it, element {at[1:]}",),
-            hint='report it with the file; keep_float=True computes the float operations, validate="off" skips this check',
-        )
+    def _place(self, at: tuple[int, ...]) -> str:
+        return f"codes {self.kinds[at[0]]!r} before it, element {at[1:]}"
+
+
+def _telling(kind: str, shape: tuple[int, ...], zero: int, bounds: Bounds, seed: int) -> Array:
+    """Codes of one sample."""
+    rng, (low, high) = np.random.default_rng(seed), bounds
+    if kind == "uniform":
+        return rng.integers(low, high + 1, shape)
+    if kind == "zero":
+        return np.full(shape, zero)
+    if kind == "near zero":
+        return np.clip(zero + rng.integers(-6, 7, shape), low, high)
+    return rng.choice([low, high], shape)
 
 
 def _in_double(graph: TensorGraph) -> TensorGraph:

@@ -13,7 +13,7 @@ from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
-from tg2hdl_quant.imported.check import Cut
+from tg2hdl_quant.imported.check import Cut, Rounding
 from tg2hdl_quant.imported.inputs import input_quantizers
 from tg2hdl_quant.imported.observed import (
     Observed,
@@ -50,6 +50,8 @@ class ImportLowering:
     ----------
     how : list of Requantization
         How each quantizer's codes are made.
+    roundings : list of Rounding
+        Sums of one scale, and their codes.
     in_float : list of str
         Operations without an integer form.
     """
@@ -70,6 +72,7 @@ class ImportLowering:
         }
         self.builder = IntegerBuilder()
         self.how: list[Requantization] = []
+        self.roundings: list[Rounding] = []
         self._codes: dict[int, int] = {}
         self._inputs = input_quantizers(graph)
         self._made_inputs: dict[int, int] = {}
@@ -113,7 +116,11 @@ class ImportLowering:
         found = []
         for number, candidates in places.items():
             fitting = {n for n in candidates if self.graph.nodes[n].shape == original.nodes[number].shape}
-            if original.nodes[number].op == "quantize" and len(fitting) == 1 and fitting <= self._codes.keys():
+            if (
+                original.nodes[number].op == "quantize"
+                and len(fitting) == 1
+                and fitting <= self._codes.keys()
+            ):
                 codes = self._codes[fitting.pop()]
                 found.append(Cut(number, codes, self.builder.bounds(codes)))
         return found
@@ -228,7 +235,10 @@ class ImportLowering:
             total = self.sums.total(source)
         if total is None:
             return None
-        return to_codes(self.builder, total, quantizer, low, high, name, kernel)
+        found = to_codes(self.builder, total, quantizer, low, high, name, kernel)
+        if found is not None and len(total.terms) == 1 and not total.terms[0].parts:
+            self.roundings.append(Rounding(name, total, quantizer, (low, high), found[0], found[1].doubt))
+        return found
 
     def _gives(self, made: int, source: int, observed: ObservedCodes) -> bool:
         """Whether an integer form gives the codes of the file for every code that it can be made of."""

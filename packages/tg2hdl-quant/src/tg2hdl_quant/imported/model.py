@@ -9,7 +9,7 @@ from tg2hdl_ir.tensors import LayerKernel, TensorGraph
 from tg2hdl_quant.graph.import_report import ImportReport
 from tg2hdl_quant.graph.quantized import QuantizedGraph, border_types
 from tg2hdl_quant.graph.simplify import prune, simplify
-from tg2hdl_quant.imported.check import check_import
+from tg2hdl_quant.imported.check import check_import, check_roundings
 from tg2hdl_quant.imported.concatenation import split_concatenations
 from tg2hdl_quant.imported.lower import ImportLowering
 
@@ -69,6 +69,7 @@ def import_graph(
     if validate != "off":
         cuts = lowering.cuts(graph)
         is_full = validate != "auto"
+        check_roundings(graph, integer, lowering.roundings)
         note = check_import(graph, integer, (inputs, outputs), cuts, lowering.how, is_full=is_full)
     report = ImportReport(tuple(lowering.how), names, (note,) if note else ())
     return QuantizedGraph(integer, inputs, outputs, report, *border_types(graph))

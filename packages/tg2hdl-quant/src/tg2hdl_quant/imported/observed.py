@@ -112,8 +112,8 @@ class Observed:
 def is_certain(operations: set[str], values: npt.NDArray[Any], quantizer: Quantizer) -> bool:
     """Whether codes of float32 values are the same with any implementation of the operations.
 
-    Sums, products and the like are rounded correctly by all; of a function such as a sigmoid the last bits differ, which
-    only a value next to a tie shows.
+    Sums, products and the like are rounded correctly by all; of a function such as a sigmoid the last bits differ,
+    which only a value next to a tie shows.
     """
     if operations <= _ROUNDED_CORRECTLY:
         return True

@@ -120,7 +120,7 @@ def is_certain(operations: set[str], values: npt.NDArray[Any], quantizer: Quanti
     steps = np.asarray(values, np.float64) / quantizer.scale + quantizer.zero
     distance = np.abs(steps - np.floor(steps) - 0.5)
     inside = (steps > quantizer.low - 1) & (steps < quantizer.high + 1)
-    return quantizer.rounding == "half_even" and not np.any(inside & (distance < _NEAR_TIE))
+    return quantizer.is_plain and not np.any(inside & (distance < _NEAR_TIE))
 
 
 def constants(graph: TensorGraph) -> list[bool]:

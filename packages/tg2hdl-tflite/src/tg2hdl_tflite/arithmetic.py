@@ -87,14 +87,17 @@ def scaled(x: Any, pair: Pair) -> Array:
 
 
 def nearest(x: Any) -> Array:
-    """Integers nearest to numbers, halves away from zero."""
+    """Integers nearest to numbers of float64, halves away from zero; the sum with a half is rounded, as LiteRT's."""
     return np.asarray(np.trunc(x + np.copysign(0.5, x)).astype(np.int64))
 
 
 def quantized(x: Any, scale: Any, zero: int, low: int = -128, high: int = 127) -> Array:
     """Codes of float32 numbers: divided in float32, halves away from zero."""
-    value = np.asarray(x, np.float32) / np.float32(scale)
-    return clip(np.trunc(value + np.copysign(np.float32(0.5), value)).astype(np.int64) + zero, low, high)
+    value = np.clip(np.asarray(x, np.float32) / np.float32(scale), -(2.0**30), 2.0**30)
+    whole = np.trunc(value)
+    # A sum with a half would be rounded: the number below 0.5 gave 1.
+    steps = whole + np.sign(value) * (np.abs(value - whole) >= 0.5)
+    return clip(steps.astype(np.int64) + zero, low, high)
 
 
 def activation_limits(activation: str, scale: float, zero: int, low: int, high: int) -> tuple[int, int]:

@@ -203,10 +203,13 @@ def _codes_of(x: Tensor, scale: Any, zero: int, limits: tuple[int, int]) -> Tens
     from tg2hdl_backend.tinygrad_adapter.division import quotient
 
     value = quotient(x, Tensor(float(scale), dtype=dtypes.float32))
-    # Beyond these the code is clipped, and the sum with a half is exact.
+    # Beyond these the code is clipped.
     reach = float(limits[1] - limits[0] + abs(zero) + 2)
     value = value.maximum(-reach).minimum(reach)
-    steps = (value + (value < 0).where(-0.5, 0.5)).trunc().cast(dtypes.int32)
+    whole = value.trunc()
+    # A sum with a half would be rounded: the number below 0.5 gave 1.
+    part = value - whole
+    steps = whole.cast(dtypes.int32) + (part >= 0.5).cast(dtypes.int32) - (part <= -0.5).cast(dtypes.int32)
     number = steps + zero
     bound = int(reach) + 1 + abs(zero)
     return clipped(number, *limits, (-bound, bound))

@@ -1,0 +1,72 @@
+"""Operators of float32 against TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tg2hdl_tflite.testing import Network, run_golden, run_micro
+
+pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is not installed")
+
+SHAPE = (1, 4, 6, 3)
+RNG = np.random.default_rng(9)
+CASES: dict[str, tuple[str | None, list[Any], dict[str, Any]]] = {
+    "LOGISTIC": (None, [], {}),
+    "TANH": (None, [], {}),
+    "RELU": (None, [], {}),
+    "RELU6": (None, [], {}),
+    "HARD_SWISH": (None, [], {}),
+    "LEAKY_RELU": ("LeakyReluOptions", [], {"Alpha": 0.1}),
+    "PRELU": (None, [RNG.normal(size=(1, 1, 3)).astype(np.float32)], {}),
+    "ADD": ("AddOptions", [RNG.normal(size=(1, 1, 1, 3)).astype(np.float32)], {"FusedActivationFunction": 1}),
+    "SUB": ("SubOptions", [RNG.normal(size=SHAPE).astype(np.float32)], {"FusedActivationFunction": 2}),
+    "MUL": ("MulOptions", [RNG.normal(size=SHAPE).astype(np.float32)], {"FusedActivationFunction": 3}),
+    "DIV": ("DivOptions", [RNG.uniform(1, 2, SHAPE).astype(np.float32)], {}),
+    "MAXIMUM": ("MaximumMinimumOptions", [RNG.normal(size=SHAPE).astype(np.float32)], {}),
+    "MINIMUM": ("MaximumMinimumOptions", [RNG.normal(size=SHAPE).astype(np.float32)], {}),
+    "SQUARED_DIFFERENCE": (None, [RNG.normal(size=SHAPE).astype(np.float32)], {}),
+    "ABS": (None, [], {}),
+    "NEG": (None, [], {}),
+    "EXP": (None, [], {}),
+    "SIN": (None, [], {}),
+    "COS": (None, [], {}),
+    "SQUARE": (None, [], {}),
+    "FLOOR": (None, [], {}),
+    "CEIL": (None, [], {}),
+    "SOFTMAX": ("SoftmaxOptions", [], {"Beta": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_are_those_of_tflm_within_rounding(name: str) -> None:
+    options, constants, fields = CASES[name]
+    net = Network()
+    x = net.tensor(SHAPE, "FLOAT32", name="x")
+    given = [net.constant(c) for c in constants]
+    y = net.tensor(SHAPE, "FLOAT32", name="y")
+    net.operator(name, [x, *given], [y], options, **fields)
+    data = net.finish([x], [y])
+    values = RNG.normal(size=(2, *SHAPE)).astype(np.float32) * 3
+    wanted, found = run_micro(data, values), run_golden(data, values)
+    np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_convolutions_over_padding(depthwise: bool) -> None:
+    net = Network()
+    x = net.tensor(SHAPE, "FLOAT32", name="x")
+    w = net.constant(RNG.normal(size=(1, 3, 3, 6) if depthwise else (6, 3, 3, 3)).astype(np.float32))
+    b = net.constant(RNG.normal(size=6).astype(np.float32))
+    y = net.tensor((1, 2, 3, 6), "FLOAT32", name="y")
+    name = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+    kind = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
+    more = {"DepthMultiplier": 2} if depthwise else {}
+    net.operator(
+        name, [x, w, b], [y], kind, StrideH=2, StrideW=2, DilationHFactor=1, DilationWFactor=1, **more
+    )
+    data, values = net.finish([x], [y]), RNG.normal(size=(2, *SHAPE)).astype(np.float32)
+    wanted, found = run_micro(data, values), run_golden(data, values)
+    np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=1e-5, atol=1e-6)

@@ -192,14 +192,6 @@ def test_resize_counts_only_elements_with_a_weight(
     assert np.isfinite(want).any()
 
 
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_corners_are_aligned_where_a_scale_gives_no_whole_size(mode: str, tmp_path: Path) -> None:
-    x = np.random.default_rng(0).standard_normal((1, 1, 3, 5)).astype(np.float32)
-    node = _node("Resize", "", "scales", mode=mode, coordinate_transformation_mode="align_corners")
-    got, want = _both(tmp_path, node, x, scales=np.float32([1, 1, 1.5, 0.5]))
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-
-
 def test_a_resized_border_is_not_made_of_nan(tmp_path: Path) -> None:
     x = np.float32([NAN, 1, 2, 4])[None, None, None]
     node = _node(

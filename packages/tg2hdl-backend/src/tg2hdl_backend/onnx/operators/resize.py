@@ -52,9 +52,6 @@ def resize(node: OnnxNode, x: Tensor, roi: Any = None, scales: Any = None, sizes
         if nearest is not None:
             x = x[(*(slice(None),) * axis, constant(node, nearest))]
             continue
-        if scale is not None and node.attribute("coordinate_transformation_mode") == "align_corners":
-            # ONNX Runtime aligns the last of the whole elements; onnx.reference takes a fraction for one.
-            size, scale = int(np.floor(np.float32(x.shape[axis]) * np.float32(scale))), None
         matrix, offset = _interpolation(node, keep, sizes_of(x)[axis], size, scale, crop)
         x = _along(node, x, axis, matrix, offset)
     if dtypes.is_int(dtype) and x.dtype != dtype:

@@ -244,3 +244,28 @@ def test_constants_beside_codes_of_16_bits(tmp_path: Path, kind: str) -> None:
     found = tg2hdl.compile(path, x).golden(x)
     expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_computed_constant_has_the_float32_bits_of_the_file(tmp_path: Path) -> None:
+    """255 steps of 1/255 times 3 are an exponent of 3, and not a little more: of a negative number that is NaN."""
+    node = onnx.helper.make_node
+    nodes = [
+        node("DequantizeLinear", ["q", "s"], ["one"]),
+        node("Mul", ["one", "three"], ["power"]),
+        node("Pow", ["x", "power"], ["y"]),
+    ]
+    arrays = {"q": np.uint8(255), "s": F(1 / 255), "three": F(3)}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [5])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [5])],
+        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path
+    )
+    x = np.array([-2.5, -1, 0.5, 1, 2], np.float32)
+    expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    np.testing.assert_allclose(tg2hdl.compile(path, x).golden(x), expected, rtol=4e-7)

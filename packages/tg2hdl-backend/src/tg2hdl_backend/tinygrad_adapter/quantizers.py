@@ -6,6 +6,9 @@ beside the UOp, so that `tensor_graph` gives it as one node instead of the float
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,7 +17,31 @@ from tinygrad.uop.ops import UOp
 
 from tg2hdl_ir.tensors import Quantizer
 
-__all__ = ["Declaration", "declaration_of", "declare_codes", "declare_values"]
+__all__ = [
+    "Declaration",
+    "are_finite",
+    "declaration_of",
+    "declare_codes",
+    "declare_values",
+    "with_finite_numbers",
+]
+
+_finite: ContextVar[bool] = ContextVar("finite", default=False)
+
+
+@contextmanager
+def with_finite_numbers() -> Iterator[None]:
+    """Models that are called inside the context get finite numbers only: they are read to be quantized."""
+    token = _finite.set(True)
+    try:
+        yield
+    finally:
+        _finite.reset(token)
+
+
+def are_finite() -> bool:
+    """Whether a model may expect neither NaN nor infinities."""
+    return _finite.get()
 
 
 class Declaration(NamedTuple):

@@ -18,7 +18,7 @@ from tg2hdl_backend.tinygrad_adapter.model_inputs import (
     spec_of,
     tinygrad_dtype,
 )
-from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of
+from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of, with_finite_numbers
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, reachable_tensors, result_graph
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
@@ -55,7 +55,8 @@ def tensor_graph(model: Callable[..., Any], *example_inputs: Any) -> TensorGraph
         reader.add_input(argument, n, spec.name)
         for n, (argument, spec) in enumerate(zip(arguments, specs, strict=True))
     ]
-    result, outputs = result_graph(model, arguments)
+    with with_finite_numbers():
+        result, outputs = result_graph(model, arguments)
     structure, _ = describe_outputs(result, outputs)
     numbers = tuple(reader.read(t.uop) for t in outputs)
     return TensorGraph(

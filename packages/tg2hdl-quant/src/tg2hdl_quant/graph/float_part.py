@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
@@ -14,6 +16,7 @@ from tg2hdl_quant.graph.values import Sum
 
 __all__ = ["FloatPart"]
 
+Array = npt.NDArray[Any]
 _F32 = DType.FP32
 
 
@@ -26,6 +29,8 @@ class FloatPart:
         The integer node of a tensor of integers.
     total : callable
         A float tensor as a sum of scaled integers, or None.
+    constant : callable, optional
+        Elements of a tensor that is computed of constants, in the float32 arithmetic of the model; None of others.
     name : callable, optional
         What the report calls a node; its label or its operation unless given.
 
@@ -42,12 +47,14 @@ class FloatPart:
         codes: Callable[[int], int],
         total: Callable[[int], Sum | None],
         name: Callable[[int], str] | None = None,
+        constant: Callable[[int], Array | None] | None = None,
     ) -> None:
         self._graph = graph
         self._builder = builder
         self._codes = codes
         self._total = total
         self._name = name or (lambda number: graph.nodes[number].label or graph.nodes[number].op)
+        self._constant = constant or (lambda number: None)
         self._known: dict[int, int] = {}
         self.names: list[str] = []
 
@@ -106,12 +113,19 @@ class FloatPart:
         return [s for s in sources if self._graph.nodes[s].dtype.is_float and s not in self._known]
 
     def _is_leaf(self, number: int) -> bool:
-        return self._graph.nodes[number].op == "const" or self._total(number) is not None
+        return (
+            self._graph.nodes[number].op == "const"
+            or self._constant(number) is not None
+            or self._total(number) is not None
+        )
 
     def _made(self, number: int) -> int:
         node = self._graph.nodes[number]
         if node.op == "const":
             return self._builder.const(node.arg, node.dtype, node.label)
+        known = self._constant(number)
+        if known is not None:
+            return self._builder.const(known, node.dtype, node.label)
         total = self._total(number)
         if total is not None:
             made = self._converted(total, node.label)

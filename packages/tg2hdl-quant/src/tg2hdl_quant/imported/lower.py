@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tg2hdl_ir.tensors import MOVEMENT, LayerKernel, Quantizer, TensorGraph
+from tg2hdl_ir.tensors import MOVEMENT, LayerKernel, Quantizer, TensorGraph, evaluate_nodes
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.import_report import Requantization
@@ -77,7 +79,19 @@ class ImportLowering:
         self._inputs = input_quantizers(graph)
         self._made_inputs: dict[int, int] = {}
         self.sums = Sums(graph, self.builder, self.codes)
-        self.floats = FloatPart(graph, self.builder, self.codes, self.sums.total)
+        self.floats = FloatPart(graph, self.builder, self.codes, self.sums.total, constant=self._computed)
+
+    def _computed(self, number: int) -> npt.NDArray[Any] | None:
+        """A constant that the file computes of others; None of one that is only codes and a scale."""
+        if not self._constant[number]:
+            return None
+        node = self.graph.nodes[number]
+        while node.op in MOVEMENT:
+            node = self.graph.nodes[node.sources[0]]
+        if node.op in ("const", "dequantize"):
+            return None
+        found: npt.NDArray[Any] = evaluate_nodes(self.graph, [], [number])[number][0]
+        return found
 
     @property
     def in_float(self) -> list[str]:

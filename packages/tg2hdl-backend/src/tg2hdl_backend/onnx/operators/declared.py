@@ -10,15 +10,27 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_backend.onnx.node import OnnxNode
-from tg2hdl_backend.tinygrad_adapter.quantizers import declaration_of, declare_codes, declare_values
+from tg2hdl_backend.tinygrad_adapter.quantizers import (
+    are_finite,
+    declaration_of,
+    declare_codes,
+    declare_values,
+)
 from tg2hdl_ir.tensors import Quantizer
 
 __all__ = ["declared_codes", "declared_values", "finite_bound", "known_quantizer"]
 
 
 def finite_bound(x: Tensor) -> float | None:
-    """Largest finite number of a float type; None for integers, and behind quantizers, where numbers have bounds."""
-    if not dtypes.is_float(x.dtype) or any(declaration_of(u) is not None for u in x.uop.toposort()):
+    """Largest finite number of a float type; None for integers, and where numbers are finite.
+
+    They are behind quantizers, which bound them, and in a model that is read to be quantized.
+    """
+    if (
+        not dtypes.is_float(x.dtype)
+        or are_finite()
+        or any(declaration_of(u) is not None for u in x.uop.toposort())
+    ):
         return None
     exponent, significand = dtypes.finfo(x.dtype)
     return float((2 - 2.0**-significand) * 2.0 ** (2 ** (exponent - 1) - 1))

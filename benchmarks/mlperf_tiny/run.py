@@ -2,10 +2,10 @@
 
 ``python benchmarks/mlperf_tiny/run.py [FOLDER] [--inputs N] [--simulate]`` writes ``mlperf_tiny.json`` and ``.md``.
 
-FOLDER (or the variable MLPERF_TINY) holds the networks of https://github.com/mlcommons/tiny (Apache-2.0, not part of this
-repository) under the names of `NETWORKS`; ``--fetch`` prints the commands that copy them from a clone.  Inputs are those of
-``vectors.npz`` where it is there, and N random ones, which TFLM runs in the same process.  ``--simulate`` also runs one
-input of each network in simulated hardware, cycle by cycle.
+FOLDER (or the variable MLPERF_TINY) holds the networks of https://github.com/mlcommons/tiny (Apache-2.0, not part of
+this repository) under the names of `NETWORKS`; ``--fetch`` prints the commands that copy them from a clone.  Inputs are
+those of ``vectors.npz`` where it is there, and N random ones, which TFLM runs in the same process.  ``--simulate`` also
+runs one input of each network in simulated hardware, cycle by cycle.
 """
 
 from __future__ import annotations

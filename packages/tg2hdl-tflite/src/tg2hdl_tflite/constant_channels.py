@@ -1,8 +1,8 @@
 """Channels whose code never changes: their products become parts of biases, with the same bits.
 
 Training for few parameters leaves channels without weights; bounds of the codes prove them constant. A channel goes
-where every reader can do without it: a convolution takes its share into the biases, unless padding replaces it by another
-code at the borders; a depthwise convolution and a pool lose the same channel of their results.
+where every reader can do without it: a convolution takes its share into the biases, unless padding replaces it by
+another code at the borders; a depthwise convolution and a pool lose the same channel of their results.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from tinygrad import Tensor
 
 from tg2hdl_backend.onnx.limits import Limit, nodes_of
 from tg2hdl_backend.onnx.node import DependsOnData, OnnxNode
+from tg2hdl_backend.onnx.tensors import sizes_of
 from tg2hdl_backend.onnx.value import Value
 
 __all__ = ["CONTROL", "SEQUENCES"]
@@ -150,7 +151,7 @@ def _scan_8(graph: Graph, node: NodeProto, inputs: Inputs, body: GraphProto, cou
         raise info.unsupported("sequence lengths and directions of version 8", "export with opset 9 or later")
     rest = [v for v in inputs[1:] if v is not None]
     state, streams = rest[:-count], rest[-count:]
-    sizes = streams[0].tensor.shape
+    sizes = sizes_of(streams[0].tensor)
     inside = graph.limit.loop(sizes[0] * sizes[1], nodes_of(body), info.where)
     rows: list[list[Value]] = []
     for batch in range(sizes[0]):

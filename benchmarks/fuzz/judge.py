@@ -16,6 +16,7 @@ import onnx
 from forms import inputs_of
 from graphs import TimeLimit, run, time_limit
 from onnx import numpy_helper
+from onnx.version_converter import convert_version
 from qonnx import plain
 
 __all__ = ["KINDS", "Verdict", "judge"]
@@ -75,7 +76,7 @@ def judge(model: onnx.ModelProto, limit: int = LIMIT) -> Verdict:
 
 
 def _judged(model: onnx.ModelProto) -> Verdict:
-    from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError
+    from tg2hdl_ir.errors import IRVerificationError, SimulationError, Tg2hdlError, ValidationError
 
     try:
         reference = _Reference(model)
@@ -98,6 +99,8 @@ def _judged(model: onnx.ModelProto) -> Verdict:
         return next((v for v in kinds if v.kind != "right"), kinds[0])
     except (IRVerificationError, SimulationError) as error:
         return Verdict("error", f"{type(error).__name__}: {_line(error)}")
+    except ValidationError as error:
+        return Verdict("error", f"ValidationError: {error.message}, {error.where}")
     except Tg2hdlError as error:
         return Verdict("refused", error.message)
     except Exception as error:
@@ -195,7 +198,12 @@ class _Reference:
 
         try:
             return [np.asarray(a) for a in ReferenceEvaluator(self.plain).run(None, feeds)]
-        except Exception:  # It fails in many ways.
+        except Exception:  # It fails in many ways, and lacks quantizers of old versions.
+            pass
+        try:
+            newer = convert_version(self.plain, 21)
+            return [np.asarray(a) for a in ReferenceEvaluator(newer).run(None, feeds)]
+        except Exception:
             return None
 
     def _spread(self, case: _Case) -> list[Array]:

@@ -8,6 +8,7 @@ from tinygrad import Tensor, dtypes
 
 import tg2hdl
 from tg2hdl_ir.errors import InputError, PluginError, UnsupportedError
+from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.plan.accesses import PickedLane
 
 X = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
@@ -150,6 +151,8 @@ FURTHER = ", ".join(
     for f in dataclasses.fields(tg2hdl.CompileOptions)
     if f.name not in ("weights", "multipliers", "validate")
 )
+INSTALLED = {option for front_end in registry().front_ends() for option in front_end.options}
+"""Of files; those of other packages too, where they are installed."""
 
 REFUSED = [
     (
@@ -169,7 +172,7 @@ REFUSED = [
         "bad input: tg2hdl.compile has no option 'unknown_option'\n"
         f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
         "  hint: choose one of: weights, multipliers, options, name, part, validate, codes, keep_float; for files "
-        "batch, dims, fixed, limit",
+        f"{', '.join(sorted({'batch', 'dims', 'fixed', 'limit', *INSTALLED}))}",
     ),
     (
         lambda: tg2hdl.compile(affine, X, unroll_factor=2),

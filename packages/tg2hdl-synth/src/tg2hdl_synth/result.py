@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -75,10 +74,11 @@ class SynthesisResult:
 
     def used(self, kind: str) -> int:
         """Cells of ``comb``, ``ff``, ``dsp`` or ``bram``, after place and route when it ran."""
-        pattern = tools_of(self.family).cells.get(kind)
-        if not self.runs or pattern is None:
+        tools = tools_of(self.family)
+        if not self.runs or kind not in tools.cells:
             return self.cells[kind]
-        return sum(n for name, (n, _) in self.utilization.items() if re.fullmatch(pattern, name))
+        cells = self.utilization.items()
+        return sum(n * tools.counts({"type": t, "parameters": {}}).get(kind, 0) for t, (n, _) in cells)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -187,7 +187,7 @@ class Family:
         return part.dsp
 
     def counts(self, placed: Mapping[str, Any]) -> dict[str, int]:
-        """Count a placed cell of nextpnr's netlist: kinds of `cells`, and how many of each it is."""
+        """Count a cell of nextpnr's netlist, or a type of its report without parameters, by kind."""
         return {kind: 1 for kind, pattern in self._patterns.items() if pattern.fullmatch(placed["type"])}
 
     @cached_property

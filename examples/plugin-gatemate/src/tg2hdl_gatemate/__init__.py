@@ -1,0 +1,1 @@
+"""Cologne Chip GateMate for tg2hdl."""

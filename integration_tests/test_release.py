@@ -122,4 +122,6 @@ def test_hatch_tests_a_package_in_its_own_folder():
             for found in glob.glob(str(file.parent / pattern))
         }
         assert {file.parent, *(p.parent for p in ROOT.glob("packages/*/pyproject.toml"))} <= members
-    assert len({file.read_text() for file in files[:-1]}) == 1
+    # tflite-micro, the reference of one package, has no wheels for all systems.
+    own = ROOT / "packages/tg2hdl-tflite/hatch.toml"
+    assert len({file.read_text() for file in files[:-1] if file != own}) == 1

@@ -91,7 +91,7 @@ def _smallest_interval(
     for each in times:
         for pool, (first, last) in sharing.of(each.shared).items():
             used[pool] += last - first + 1
-    for interval in range(max(*used.values(), *(each.cycles for each in times)), latency):
+    for interval in range(max([*used.values(), *(each.cycles for each in times)]), latency):
         try:
             return smallest_offsets(times, memories, sharing, family, interval), interval
         except NoRoomError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,12 @@ CASES: dict[str, tuple[str | None, list[Any], dict[str, Any]]] = {
     "FLOOR": (None, [], {}),
     "CEIL": (None, [], {}),
     "SOFTMAX": ("SoftmaxOptions", [], {"Beta": 0.5}),
+    "LOG": (None, [], {}),
+    "SQRT": (None, [], {}),
+    "RSQRT": (None, [], {}),
 }
+ERF = np.vectorize(math.erf)
+POSITIVE = ("LOG", "SQRT", "RSQRT")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -50,6 +56,7 @@ def test_numbers_are_those_of_tflm_within_rounding(name: str) -> None:
     net.operator(name, [x, *given], [y], options, **fields)
     data = net.finish([x], [y])
     values = RNG.normal(size=(2, *SHAPE)).astype(np.float32) * 3
+    values = np.abs(values) + 0.01 if name in POSITIVE else values
     wanted, found = run_micro(data, values), run_golden(data, values)
     np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=2e-6, atol=1e-6)
 
@@ -70,3 +77,36 @@ def test_convolutions_over_padding(depthwise: bool) -> None:
     data, values = net.finish([x], [y]), RNG.normal(size=(2, *SHAPE)).astype(np.float32)
     wanted, found = run_micro(data, values), run_golden(data, values)
     np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["REDUCE_MAX", "REDUCE_MIN"])
+def test_extremes_along_axes(name: str) -> None:
+    net = Network()
+    x, axes = net.tensor(SHAPE, "FLOAT32", name="x"), net.constant(np.array([1, 2], np.int32))
+    y = net.tensor((1, 3), "FLOAT32", name="y")
+    net.operator(name, [x, axes], [y], "ReducerOptions", KeepDims=False)
+    data, values = net.finish([x], [y]), RNG.normal(size=(2, *SHAPE)).astype(np.float32)
+    np.testing.assert_array_equal(np.array(run_golden(data, values)), np.array(run_micro(data, values)))
+
+
+def test_a_choice_between_tensors() -> None:
+    net = Network()
+    x, other = net.tensor(SHAPE, "FLOAT32", name="x"), net.constant(RNG.normal(size=SHAPE).astype(np.float32))
+    chosen = net.constant(RNG.random(SHAPE) < 0.5)
+    y = net.tensor(SHAPE, "FLOAT32", name="y")
+    net.operator("SELECT_V2", [chosen, x, other], [y])
+    data, values = net.finish([x], [y]), RNG.normal(size=(2, *SHAPE)).astype(np.float32)
+    np.testing.assert_array_equal(np.array(run_golden(data, values)), np.array(run_micro(data, values)))
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_is_its_definition(approximate: bool) -> None:
+    """TensorFlow Lite Micro has no GELU."""
+    net = Network()
+    x, y = net.tensor(SHAPE, "FLOAT32", name="x"), net.tensor(SHAPE, "FLOAT32", name="y")
+    net.operator("GELU", [x], [y], "GeluOptions", Approximate=approximate)
+    values = RNG.normal(size=(2, *SHAPE)).astype(np.float32) * 3
+    wide = values.astype(np.float64)
+    inner = np.tanh((2 / np.pi) ** 0.5 * (wide + 0.044715 * wide**3)) if approximate else ERF(wide / 2**0.5)
+    found = np.array(run_golden(net.finish([x], [y]), values)).reshape(values.shape)
+    np.testing.assert_allclose(found, wide / 2 * (1 + inner), rtol=2e-6, atol=1e-6)

@@ -17,7 +17,7 @@ from tg2hdl.cli import cli  # noqa: E402
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import write  # noqa: E402
 from tg2hdl_ir.errors import ValidationError  # noqa: E402
-from tg2hdl_quant.imported import lower, requantize, sums  # noqa: E402
+from tg2hdl_quant.imported import forms, lower, requantize, sums  # noqa: E402
 from tg2hdl_quant.imported.builder import IntegerBuilder  # noqa: E402
 
 F = np.float32
@@ -139,12 +139,12 @@ def flipped_weights(original: Any) -> Any:
 FAULTS = {
     "a zero point that is one off": (changed(lower, "to_codes", wrong_zero_point), "conv_q"),
     "scales of the wrong operands": (changed(lower, "to_codes", swapped_scales), "conv_q"),
-    "a shift that is one off": (changed(requantize, "_by_staircase", staircase(shift=1)), "side_q"),
-    "a factor that is one off": (changed(requantize, "_by_staircase", staircase(factor=1)), "side_q"),
+    "a shift that is one off": (changed(forms, "by_staircase", staircase(shift=1)), "side_q"),
+    "a factor that is one off": (changed(forms, "by_staircase", staircase(factor=1)), "side_q"),
     "a bias that is dropped": (changed(requantize, "_with_offset", dropped_bias), "conv_q"),
     "factors of a sum that are swapped": (changed(requantize, "_fit_plane", wrong_plane), "sum_q"),
     "a zero point that is not subtracted": (changed(IntegerBuilder, "plus", forgotten_zero), "sum_q"),
-    "a bound that is wrong": (changed(requantize, "clip_to", wrong_clip), "side_q"),
+    "a bound that is wrong": (changed(forms, "clip_to", wrong_clip), "side_q"),
     "weights in the wrong order": (changed(sums.Sums, "_contraction", flipped_weights), "conv_q"),
 }
 

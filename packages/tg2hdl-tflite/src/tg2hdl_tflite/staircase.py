@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.tensors.narrow_multipliers import roundest
+
 __all__ = ["Staircase", "fit"]
 
 Array = npt.NDArray[Any]
@@ -132,20 +134,11 @@ def _at(
         for channel in np.flatnonzero(take):
             factor[channel] = trial[channel]
             if alone[channel]:
-                below[channel] = above[channel] = _roundest(int(both[0][channel]), int(both[1][channel]))
+                below[channel] = above[channel] = roundest(int(both[0][channel]), int(both[1][channel]))
             else:
                 below[channel], above[channel] = (
-                    _roundest(int(b[channel]), int(m[channel])) for b, m in limits
+                    roundest(int(b[channel]), int(m[channel])) for b, m in limits
                 )
         single |= alone
         done |= fits
     return Staircase(factor, below, above, shift) if np.all(done) else None
-
-
-def _roundest(least: int, most: int) -> int:
-    """The number between two with the most zeros at its end."""
-    for zeros in range(62, -1, -1):
-        number = -(-least >> zeros) << zeros
-        if number <= most:
-            return number
-    return least

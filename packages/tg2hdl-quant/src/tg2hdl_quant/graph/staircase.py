@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Staircase", "fit_codes", "fit_staircase", "rounded_product", "roundest"]
+from tg2hdl_ir.tensors.narrow_multipliers import roundest
+
+__all__ = ["Staircase", "fit_codes", "fit_staircase", "rounded_product"]
 
 Array = npt.NDArray[Any]
 Rounded = Callable[[Array, Any], Array]
@@ -172,12 +174,3 @@ def _fit(multiplier: float, proof: _Conditions, shift: int) -> tuple[int, int] |
         if least <= most:
             return factor, roundest(least, most)
     return None
-
-
-def roundest(least: int, most: int) -> int:
-    """The number between two with the most zeros at its end."""
-    for zeros in range(62, -1, -1):
-        number = -(-least >> zeros) << zeros
-        if number <= most:
-            return number
-    return least

@@ -16,6 +16,7 @@ from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.imported.builder import IntegerBuilder
 from tg2hdl_quant.imported.check import Cut, Rounding
+from tg2hdl_quant.imported.forms import by_codes, by_table
 from tg2hdl_quant.imported.inputs import input_quantizers
 from tg2hdl_quant.imported.observed import (
     Observed,
@@ -25,7 +26,7 @@ from tg2hdl_quant.imported.observed import (
     evaluated,
     is_certain,
 )
-from tg2hdl_quant.imported.requantize import INTEGER, PRODUCTS, by_codes, by_table, to_codes
+from tg2hdl_quant.imported.requantize import INTEGER, PRODUCTS, to_codes
 from tg2hdl_quant.imported.sums import Sums
 
 __all__ = ["ImportLowering"]

@@ -9,29 +9,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.plugins.descriptors import RoundingDef
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
+from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import clip_to, requantize
-from tg2hdl_quant.graph.staircase import Staircase, fit_codes, fit_staircase, rounded_product, roundest
-from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type, is_power_of_two
+from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product
+from tg2hdl_quant.graph.values import Sum, Value, compact, is_power_of_two
 from tg2hdl_quant.imported.builder import IntegerBuilder
+from tg2hdl_quant.imported.forms import (
+    NARROW,
+    by_codes,
+    by_staircase,
+    by_steps,
+    by_table,
+    code_type,
+    finished,
+)
 from tg2hdl_quant.imported.observed import evaluated
 
-__all__ = ["INTEGER", "PRODUCTS", "by_codes", "by_table", "to_codes"]
+__all__ = ["INTEGER", "PRODUCTS", "to_codes"]
 
 Array = npt.NDArray[Any]
 _COMPARED = 1 << 17
 """Most operand values that are compared one by one."""
-_NARROW = 1 << 10
-"""Values of a term that are all computed."""
-_MOST_ROWS = 1 << 12
-"""Most different functions of the elements of a tensor, such as one for each channel."""
 PRODUCTS = ("QGemm", "QLinearConv", "QLinearGlobalAveragePool", "QLinearMatMul", "QLinearMul", "QLinearAdd")
 """Kernels that multiply integers by a float32."""
 INTEGER = LayerKernel("integers")
@@ -65,7 +68,7 @@ def to_codes(
         return found if total.floats() or kernel == INTEGER else _doubted(found, kernel)
     if not total.terms:
         codes = np.clip(quantizer.codes(np.broadcast_to(total.offset, total.shape)), low, high)
-        return builder.const(codes, _type(low, high)), Requantization(name, "same")
+        return builder.const(codes, code_type(low, high)), Requantization(name, "same")
     if len(total.terms) > 1 or not np.all(total.terms[0].scale > 0):
         return _of_several(builder, total, quantizer, low, high, name, kernel)
     if total.terms[0].parts and (
@@ -129,7 +132,7 @@ def _of_one(
     else:
         term, rest = _with_offset(builder, total, f"layer {name}")
     found = _single(builder, term, rest, scale, zero, low, high, name)
-    return None if found is None else (_finished(builder, found[0], total.shape, low, high), found[1])
+    return None if found is None else (finished(builder, found[0], total.shape, low, high), found[1])
 
 
 def _of_several(
@@ -145,19 +148,11 @@ def _of_several(
     scale, zero = float(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
     in_float = kernel.name == "float32" and all(t.floats for t in total.terms) and not np.any(total.offset)
     number, how = _several(builder, total, scale, zero, low, high, name, in_float=in_float)
-    made = _finished(builder, number, total.shape, low, high), how
+    made = finished(builder, number, total.shape, low, high), how
     if how.kind == "sum" and (in_float or kernel.name in (INTEGER.name, "QLinearAdd")):
         return made
     why = "" if how.kind == "sum" else "its sums have no form that rounds as ONNX Runtime does"
     return _doubted(made, kernel, kernel.reason or why)
-
-
-def _finished(builder: IntegerBuilder, number: int, shape: tuple[int, ...], low: int, high: int) -> int:
-    """Codes in their type and shape."""
-    number = builder.cast(number, _type(low, high))
-    if builder.nodes[number].shape != shape:
-        number = builder.add("expand", (number,), shape, builder.nodes[number].dtype)
-    return builder.set_bounds(number, low, high)
 
 
 def _is_rounded_so(
@@ -165,7 +160,7 @@ def _is_rounded_so(
 ) -> bool:
     """Whether codes are those of the quantizer in float32, for every value of a narrow term."""
     term = total.terms[0]
-    if term.high - term.low >= _NARROW or np.any(total.offset):
+    if term.high - term.low >= NARROW or np.any(total.offset):
         return False
     rank = len(total.shape)
     steps = np.arange(term.low, term.high + 1).reshape(-1, *(1,) * rank)
@@ -176,152 +171,19 @@ def _is_rounded_so(
     return bool(np.all(evaluated(graph, term.node, own, number) == expected))
 
 
-def by_table(
-    builder: IntegerBuilder, index: Value, codes: Array, low: int, high: int, name: str
-) -> tuple[int, Requantization]:
-    """Codes looked up by integers; `codes` begins with that of the smallest integer."""
-    table = builder.const(codes, _type(low, high), f"{name}.table")
-    place = builder.cast(index.node, DType.INT32)
-    if index.low:
-        place = builder.elementwise("ADD", place, builder.const(-index.low, DType.INT32), dtype=DType.INT32)
-    shape = builder.nodes[index.node].shape
-    made = builder.add("gather", (table, place), shape, _type(low, high), None, name)
-    bits = (index.high - index.low).bit_length()
-    return builder.set_bounds(made, low, high), Requantization(name, "table", bits, 0.0)
-
-
-def by_steps(
-    builder: IntegerBuilder, total: Sum, quantizer: Quantizer, low: int, high: int, name: str
-) -> tuple[int, Requantization] | None:
-    """Codes of a sum that are not rounded half to even, proven for every sum; None where there is no such form.
-
-    Parameters
-    ----------
-    quantizer : Quantizer
-        With one scale and zero point.
-    """
-    if len(total.terms) != 1 or not np.all(total.terms[0].scale > 0):
-        return None
-    added = total.whole_steps()
-    if added is None:
-        return None
-    node = builder.plus(total.terms[0].node, added, f"layer {name}", narrowest=32)
-    term = builder.value(node, compact(total.terms[0].scale))
-
-    rounding = registry().rounding(quantizer.rounding)
-    if rounding.product is not None and not quantizer.zero_first and not quantizer.is_plain:
-        made = _by_product(builder, term, quantizer, rounding, low, high, name)
-        if made is not None:
-            return made
-
-    def codes(sums: Array, scale: Array) -> Array:
-        return quantizer.codes(sums.astype(np.float32) * np.asarray(scale, np.float32))
-
-    is_narrow = term.high - term.low < _NARROW and term.scale.size == 1
-
-    def looked_up() -> tuple[int, Requantization]:
-        entries = np.clip(codes(np.arange(term.low, term.high + 1), term.scale), low, high)
-        return by_table(builder, term, entries.astype(np.int64), low, high, name)
-
-    if is_narrow and not quantizer.is_plain:
-        return looked_up()
-    slope = 1 / float(quantizer.scale.reshape(()))
-    scales = term.scale.astype(np.float32)
-    found = fit_staircase(scales, term.low, term.high, low, high, rounded=codes, slope=slope)
-    if found is None:
-        return looked_up() if is_narrow else None
-    number, bits = _by_staircase(builder, term, found, 0, low, high)
-    return _finished(builder, number, total.shape, low, high), Requantization(name, "multiplier", bits)
-
-
-def _by_product(
-    builder: IntegerBuilder,
-    term: Value,
-    quantizer: Quantizer,
-    rounding: RoundingDef,
-    low: int,
-    high: int,
-    name: str,
-) -> tuple[int, Requantization] | None:
-    """Codes by the product of a rounding; None where it leaves them to a shift."""
-    scale, zero, where = float(quantizer.scale.reshape(())), int(quantizer.zero.reshape(())), f"layer {name}"
-    total = Sum((term,), np.zeros(()), builder.nodes[term.node].shape)
-    made = registry().call(rounding, "product", builder, total, scale, low - zero, high - zero, where)
-    if made is None:
-        return None
-    number = clip_to(builder, made[0], low - zero, high - zero, made[1])
-    number = builder.set_bounds(number, low - zero, high - zero)
-    number = builder.cast(builder.plus(number, np.array(zero), where), _type(low, high))
-    how = Requantization(name, "multiplier" if rounding.is_proven else "approximate", 31)
-    return builder.set_bounds(number, low, high), how
-
-
-def by_codes(
-    builder: IntegerBuilder, term: Value, codes: Array, slope: Array, low: int, high: int, name: str
-) -> tuple[int, Requantization] | None:
-    """Codes that are known for every value of a term, element by element; None where no form gives them.
-
-    Parameters
-    ----------
-    codes : ndarray of int64
-        First axis: the values of the term from its smallest one on; then the shape of the result.
-    slope : ndarray of float64
-        Codes for each step of the term; broadcasts against the result.
-    """
-    shape = codes.shape[1:]
-    rows = np.ascontiguousarray(codes.reshape(len(codes), -1).T)
-    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    slopes = np.broadcast_to(slope, shape).reshape(-1)[first]
-    found = None
-    if len(first) <= _MOST_ROWS and np.all(slopes):
-        found = fit_codes(slopes, rows[first], term.low, low, high)
-    if found is not None:
-        place = place.reshape(shape)
-        spread = Staircase(found.factor[place], found.added[place], found.shift)
-        number, bits = _by_staircase(builder, term, spread, 0, low, high)
-        how = Requantization(name, "multiplier", bits)
-    elif len(first) == 1:
-        number, how = by_table(builder, term, rows[0], low, high, name)
-    else:
-        return None
-    return _finished(builder, number, shape, low, high), how
-
-
-def _by_staircase(
-    builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
-) -> tuple[int, int]:
-    """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor."""
-    added = found.added + (zero << found.shift)
-    reach = term.reach * int(np.abs(found.factor).max()) + int(np.abs(added).max())
-    dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
-    number = builder.cast(term.node, dtype)
-    factor = builder.cast(builder.const(compact(found.factor), DType.INT32), dtype)
-    number = builder.elementwise("MUL", number, factor, dtype=dtype)
-    number = builder.elementwise("ADD", number, builder.const(compact(added), dtype), dtype=dtype)
-    number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
-    number = clip_to(builder, number, low, high, (reach >> found.shift) + 1)
-    return number, int(np.abs(found.factor).max()).bit_length()
-
-
-def _type(low: int, high: int) -> DType:
-    dtype = integer_type(low, high)
-    assert dtype is not None
-    return dtype
-
-
 def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
     """The only term with its bias added as integers, and what is added that is no integer.
 
     For each element of a long sum, a bias that is no integer is rounded to one, in steps of up to 1/4096 of the sum's.
     """
     term, offset, added = total.terms[0], compact(total.offset), total.whole_steps()
-    if added is None and (offset.size == 1 or term.high - term.low < _NARROW):
+    if added is None and (offset.size == 1 or term.high - term.low < NARROW):
         return builder.value(term.node, term.scale), offset
     node, scale = term.node, term.scale
     if added is None:
         finer = 1 << max(0, min(12, 30 - term.reach.bit_length()))
-        factor = builder.const(finer, DType.INT32)
-        node = builder.elementwise("MUL", builder.cast(node, DType.INT32), factor, dtype=DType.INT32)
+        wide = builder.fitting(term.low * finer, term.high * finer, where, 32)
+        node = builder.elementwise("MUL", builder.cast(node, wide), builder.const(finer, wide), dtype=wide)
         scale = scale / finer
         added = np.rint(offset / scale).astype(np.int64)
     node = builder.plus(node, added, where, narrowest=32)
@@ -358,7 +220,7 @@ def _single(
         return builder.plus(number, np.array(zero), where), Requantization(name, "shift")
     found = fit_staircase(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
     if found is not None:
-        number, bits = _by_staircase(builder, term, found, zero, low, high)
+        number, bits = by_staircase(builder, term, found, zero, low, high)
         return number, Requantization(name, "multiplier", bits)
     if term.high - term.low < 1 << 10 and multiplier.size == 1:
         codes = rounded_product(np.arange(term.low, term.high + 1), multiplier, offset / scale)
@@ -385,7 +247,7 @@ def _beside_constants(
     """Codes of a narrow term and a constant for each element, in float32; None for too many."""
     shape = np.broadcast_shapes(builder.nodes[term.node].shape, rest.shape)
     count = term.high - term.low + 1
-    if count > _NARROW or count * int(np.prod(shape)) > 1 << 24:
+    if count > NARROW or count * int(np.prod(shape)) > 1 << 24:
         return None
     steps = np.arange(term.low, term.high + 1).reshape(count, *(1,) * len(shape)).astype(np.float32)
     values = steps * term.scale.astype(np.float32) + rest.astype(np.float32)
@@ -458,16 +320,8 @@ def _fit_plane(
     a, b = (np.arange(t.low, t.high + 1, dtype=np.int64) for t in total.terms)
     a, b = a[:, None], b[None, :]
     expected = np.clip(rounded(total, scale, zero, a, b), low, high).astype(np.int64)
-    ratios = [float(t.scale.reshape(())) / scale for t in total.terms]
-    for shift in range(4, 31):
-        factors = [max(int(np.rint(r * 2.0**shift)), 1) for r in ratios]
-        sums = a * factors[0] + b * factors[1]
-        least = ((expected << shift) - sums)[expected > low]
-        most = (((expected + 1) << shift) - sums)[expected < high]
-        bounds = int(least.max(initial=-(1 << 60))), int(most.min(initial=1 << 60)) - 1
-        if bounds[0] <= bounds[1]:
-            return (factors[0], factors[1]), roundest(*bounds), shift
-    return None
+    ratios = float(total.terms[0].scale.reshape(())) / scale, float(total.terms[1].scale.reshape(())) / scale
+    return fit_plane(a, b, expected, ratios, low, high)
 
 
 def _float_sum(total: Sum, scale: float, zero: int, a: Array, b: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
+from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_tflite.arithmetic import multiplier, scaled
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
@@ -51,7 +52,7 @@ def _sum(node: Node, sign: int) -> Any:
     codes = np.clip(scaled(total, multiplier(last)) + zero, *limits)
     bounds = Bounds(codes.min(), codes.max())
     ratios = float(a.scale) / float(s_out), sign * float(b.scale) / float(s_out)
-    plane = _fit_plane(spans[0], spans[1], codes, ratios, limits)
+    plane = fit_plane(spans[0][:, None], spans[1][None, :], codes, ratios, *limits)
     if plane is not None:
         factors, constant, shift = plane
         reach = sum(
@@ -69,22 +70,6 @@ def _sum(node: Node, sign: int) -> Any:
         node, tables[0] + tables[1], np.array(last), total.min(), total.max(), zero, limits, dtypes.int8
     )
     return Value(node.output, made.expand(node.output.shape), None, bounds)
-
-
-def _fit_plane(
-    a: Array, b: Array, codes: Array, ratios: tuple[float, float], limits: tuple[int, int]
-) -> tuple[tuple[int, int], int, int] | None:
-    """Factors, constant and shift that give the code of each pair of operands; None without."""
-    low, high = limits
-    for shift in range(2, 27):
-        factors = [max(round(abs(r) * 2.0**shift), 1) * (1 if r > 0 else -1) for r in ratios]
-        sums = a[:, None] * factors[0] + b[None, :] * factors[1]
-        least = ((codes << shift) - sums)[codes > low].max(initial=-(1 << 60))
-        most = ((((codes + 1) << shift) - sums)[codes < high]).min(initial=1 << 60) - 1
-        if least <= most:
-            constant = int(least) if least > -(1 << 60) else int(most)
-            return (factors[0], factors[1]), constant, shift
-    return None
 
 
 @operator("MUL", version=7)

@@ -62,7 +62,7 @@ def cycles(recipe: Any) -> list[int | None]:
 
 
 def slower(found: list[int | None]) -> list[tuple[int, int]]:
-    """Pairs of budgets of which the larger one takes more cycles."""
+    """Pairs of budgets where the larger one takes more cycles."""
     known = [(budget, count) for budget, count in zip(BUDGETS, found, strict=True) if count is not None]
     return [(a, b) for n, (b, more) in enumerate(known) for a, fewer in known[:n] if fewer < more]
 
@@ -102,8 +102,11 @@ def write(rows: list[dict[str, Any]], wrong: int, seconds: int) -> None:
     from tg2hdl.bench import versions
 
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    record = {"date": today, "versions": versions(), "budgets": BUDGETS, "slower": wrong, "programs": rows}
-    (HERE / "budgets.json").write_text(json.dumps(record, indent=1) + "\n")
+    record = {"date": today, "versions": versions(), "budgets": BUDGETS, "slower": wrong}
+    heads = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()]
+    programs = ",\n".join(map(json.dumps, rows))  # a line each
+    text = "{\n" + ",\n".join(heads) + f',\n"programs": [\n{programs}\n]\n}}\n'
+    (HERE / "budgets.json").write_text(text)
     fewest = [
         sum(row["cycles"][n] == min(c for c in row["cycles"] if c is not None) for row in rows)
         for n in range(len(BUDGETS))

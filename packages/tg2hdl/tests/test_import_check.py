@@ -139,8 +139,8 @@ def flipped_weights(original: Any) -> Any:
 FAULTS = {
     "a zero point that is one off": (changed(lower, "to_codes", wrong_zero_point), "conv_q"),
     "scales of the wrong operands": (changed(lower, "to_codes", swapped_scales), "conv_q"),
-    "a shift that is one off": (changed(forms, "by_staircase", staircase(shift=1)), "side_q"),
-    "a factor that is one off": (changed(forms, "by_staircase", staircase(factor=1)), "side_q"),
+    "a shift that is one off": (changed(requantize, "by_staircase", staircase(shift=1)), "side_q"),
+    "a factor that is one off": (changed(requantize, "by_staircase", staircase(factor=1)), "side_q"),
     "a bias that is dropped": (changed(requantize, "_with_offset", dropped_bias), "conv_q"),
     "factors of a sum that are swapped": (changed(requantize, "_fit_plane", wrong_plane), "sum_q"),
     "a zero point that is not subtracted": (changed(IntegerBuilder, "plus", forgotten_zero), "sum_q"),

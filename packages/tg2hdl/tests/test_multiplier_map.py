@@ -75,7 +75,7 @@ def test_requantization_runs_beside_the_next_convolution(tmp_path: Path) -> None
         for schedule in ("serial", "overlap")
     )
     products = 64 * (16 * 16 + 16 * 24 + 24 * 16)
-    assert products / 16 < accelerator.predicted_cycles < 0.97 * serial.predicted_cycles
+    assert (products // 16, accelerator.predicted_cycles, serial.predicted_cycles) == (4096, 4112, 4370)
     expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     result = accelerator.simulate(x)
     np.testing.assert_array_equal(result.output, expected)

@@ -213,7 +213,7 @@ def test_a_weighted_sum_of_codes_has_all_bits_of_its_weights(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["Add", "Concat"])
 def test_constants_beside_codes_of_16_bits(tmp_path: Path, kind: str) -> None:
-    """They were rounded to the steps of the input, of which there are too many to compare all."""
+    """They were rounded to the steps of the input; 16 bits have too many codes to compare all."""
     rng, node = np.random.default_rng(4), onnx.helper.make_node
     arrays = {
         "s": F(0.00012207),

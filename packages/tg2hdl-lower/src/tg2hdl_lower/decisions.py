@@ -92,7 +92,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Decision:
-    """A choice among forms.
+    """One choice of the search between several forms.
 
     Parameters
     ----------

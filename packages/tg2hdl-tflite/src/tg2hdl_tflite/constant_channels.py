@@ -67,7 +67,7 @@ class _Folding:
         return maker.name in _POOLS or maker.name == "RESHAPE"
 
     def _is_own(self, number: int) -> bool:
-        """Whether one operator alone reads a constant."""
+        """Whether only one operator reads a constant."""
         return number < 0 or (len(self._readers[number]) == 1 and self._tensors[number].data is not None)
 
     def _settle(self) -> None:

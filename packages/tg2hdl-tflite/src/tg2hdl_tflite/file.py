@@ -346,7 +346,7 @@ def _text(raw: bytes | None) -> str:
 
 
 def _distinct(names: Any) -> tuple[str, ...]:
-    """Names, of which a repeated one gets a number."""
+    """Unique names: a repeated name gets a number."""
     found: list[str] = []
     for name in names:
         count = 2

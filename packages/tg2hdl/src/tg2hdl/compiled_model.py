@@ -283,7 +283,7 @@ class CompiledModel:
 
     @property
     def multipliers(self) -> MultiplierMap:
-        """The hardware multipliers: of which products, how many blocks, and for which kernels; prints as a table."""
+        """The hardware multipliers: products, blocks, and the kernels that use them; prints as a table."""
         return MultiplierMap(self.design)
 
     def pack(self, name: str, array: Any) -> np.ndarray:

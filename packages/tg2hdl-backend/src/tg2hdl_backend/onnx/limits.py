@@ -113,7 +113,7 @@ class Limit:
 
 
 def _on_the_way(node: NodeProto, inputs: Sequence[Any], result: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Elements that are computed on the way to a result, however small it is."""
+    """Elements that an operator computes as intermediate results, even if its result is small."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     shapes = [() if value is None else tuple(value[1]) for value in inputs]
     sides = shapes[0][2:] if shapes else ()

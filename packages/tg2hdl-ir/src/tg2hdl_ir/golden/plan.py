@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,7 +30,7 @@ from tg2hdl_ir.nodes import (
     operands,
 )
 
-__all__ = ["Plan", "Selector", "Step", "ops_first"]
+__all__ = ["Plan", "Selector", "Step", "ops_first", "post_order"]
 
 Array = npt.NDArray[Any]
 Selector: TypeAlias = Callable[..., Callable[..., Any]]
@@ -176,8 +176,10 @@ def constant(node: IRConst) -> Array:
     return np.asarray(node.dtype.bits_to_array(bits))
 
 
-def ops_first(roots: Sequence[IRValue]) -> Iterator[IRValue]:
-    """Values below some others, operands first; what a load reads is not below an op of it."""
+def post_order(
+    roots: Iterable[IRValue], sources: Callable[[IRValue], Sequence[IRValue]]
+) -> Iterator[IRValue]:
+    """Values and all below them, sources first."""
     seen: set[IRValue] = set()
     for root in roots:
         stack: list[tuple[IRValue, bool]] = [(root, False)]
@@ -188,5 +190,9 @@ def ops_first(roots: Sequence[IRValue]) -> Iterator[IRValue]:
             elif node not in seen:
                 seen.add(node)
                 stack.append((node, True))
-                if isinstance(node, IROp):
-                    stack.extend((s, False) for s in reversed(node.srcs))
+                stack.extend((s, False) for s in reversed(sources(node)))
+
+
+def ops_first(roots: Sequence[IRValue]) -> Iterator[IRValue]:
+    """Values below some others, operands first; what a load reads is not below an op of it."""
+    return post_order(roots, lambda node: node.srcs if isinstance(node, IROp) else ())

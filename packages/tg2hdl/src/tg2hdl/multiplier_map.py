@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tg2hdl_lower import HardwarePlan
-from tg2hdl_lower.plan.operations import ConstantProduct, SharedOperation, UnitOp
+from tg2hdl_lower.ops.multiplication import pieces_of
+from tg2hdl_lower.plan.operations import ConstantProduct, Op, SharedOperation, UnitOp
 from tg2hdl_lower.plan.resources import SharedResource, pools
+from tg2hdl_lower.sharing.budget import is_private
 from tg2hdl_top import Design
 
 __all__ = ["MultiplierEntry", "MultiplierMap"]
@@ -24,7 +26,7 @@ class MultiplierEntry:
         Widths of the operands, or the arithmetic unit.
     count : int
     blocks : int
-        Multipliers of 18 x 18 bits in all of them, before synthesis builds small ones of LUTs.
+        Multipliers of 18 x 18 bits in all of them, before synthesis trims units whose operands are narrow.
     kernels : tuple of str
         Kernels that use them, one at a time where there are several.
     """
@@ -38,7 +40,7 @@ class MultiplierEntry:
 class MultiplierMap(Sequence[MultiplierEntry]):
     """All hardware multipliers of a design; prints as a table.
 
-    Products by constants and combinational products in a recurrence that fit no multiplier's registers are not in it.
+    A product by a constant takes none.
     """
 
     def __init__(self, design: Design) -> None:
@@ -69,7 +71,8 @@ class MultiplierMap(Sequence[MultiplierEntry]):
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
-        return "\n".join([*lines, f"{self.blocks} multipliers of 18 x 18 bits"])
+        count = f"{self.blocks} multiplier{'' if self.blocks == 1 else 's'} of 18 x 18 bits"
+        return "\n".join([*lines, count])
 
 
 def _resources(design: Design) -> Iterator[tuple[str, int, tuple[str, ...]]]:
@@ -81,6 +84,11 @@ def _resources(design: Design) -> Iterator[tuple[str, int, tuple[str, ...]]]:
         for node in plan.all(UnitOp):
             if not isinstance(node, SharedOperation | ConstantProduct):
                 yield node.unit.name, node.unit.area.dsp, (plan.kernel.name,)
+        for product in plan.all(Op):
+            if is_private(product, plan.nodes):
+                a, b = (plan.nodes[n] for n in product.sources)
+                blocks = pieces_of(a.width + (not a.signed)) * pieces_of(b.width + (not b.signed))
+                yield f"{a.width} x {b.width} bits, without registers", blocks, (plan.kernel.name,)
 
 
 def _pooled(

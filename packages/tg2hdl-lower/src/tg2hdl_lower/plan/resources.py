@@ -10,6 +10,8 @@ from tg2hdl_ir.plugins.descriptors import ArithmeticUnit
 from tg2hdl_lower.ops.multiplication import Multiplier
 
 __all__ = [
+    "PRODUCTS",
+    "UNITS",
     "Pool",
     "SharedMultiplier",
     "SharedResource",
@@ -19,6 +21,11 @@ __all__ = [
     "Word",
     "pools",
 ]
+
+PRODUCTS = "products"
+"""Pool of the multipliers of at most 18 x 18 bits; the names of other pools of products begin with it."""
+UNITS = "units"
+"""Pool of the shared arithmetic units."""
 
 
 class Word(NamedTuple):
@@ -88,7 +95,7 @@ class SharedMultiplier(SharedResource):
 
     @property
     def pool(self) -> str:
-        return "products"
+        return PRODUCTS
 
     @property
     def latency(self) -> int:
@@ -141,7 +148,7 @@ class WideMultiplier(SharedResource):
 
     @property
     def pool(self) -> str:
-        return "products of {} x {} pieces".format(*self.limbs)
+        return "{} of {} x {} pieces".format(PRODUCTS, *self.limbs)
 
     @property
     def latency(self) -> int:
@@ -184,7 +191,7 @@ class SharedUnit(SharedResource):
 
     @property
     def pool(self) -> str:
-        return "units"
+        return UNITS
 
     @property
     def latency(self) -> int:
@@ -218,7 +225,7 @@ class UnitMultiplier(SharedUnit):
 
     @property
     def pool(self) -> str:
-        return f"products of {self.unit.name}"
+        return f"{PRODUCTS} of {self.unit.name}"
 
     @property
     def latency(self) -> int:

@@ -12,7 +12,7 @@ from tg2hdl_lower.plan.node import Node
 from tg2hdl_lower.plan.operations import ConstantProduct, DesignProduct, Operation
 from tg2hdl_lower.plan.values import Constant
 
-__all__ = ["MultiplierBudget"]
+__all__ = ["MultiplierBudget", "is_private"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MultiplierBudget:
         products: dict[str, int] = {}
         for (_, key), count in leaves.items():
             products[key] = max(products.get(key, 0), count)
-        return cls(limit, products, sum(_is_private(n, flow.nodes) for n in flow.all(Operation)))
+        return cls(limit, products, sum(is_private(n, flow.nodes) for n in flow.all(Operation)))
 
     @property
     def least(self) -> int:
@@ -63,7 +63,7 @@ class MultiplierBudget:
         return Interval(ii, f"{count} products take turns on {left} multiplier{'' if left == 1 else 's'}")
 
 
-def _is_private(node: Operation, nodes: Mapping[int, Node]) -> bool:
+def is_private(node: Operation, nodes: Mapping[int, Node]) -> bool:
     """Whether a product has a multiplier of its own; one by a constant or by two bits is a few additions."""
     if node.op != "mul" or node.dtype.is_bool or isinstance(node, DesignProduct | ConstantProduct):
         return False

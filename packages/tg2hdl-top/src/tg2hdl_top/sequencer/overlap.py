@@ -11,6 +11,7 @@ from amaranth.hdl import Value
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.families import family_named
 from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.plan.resources import PRODUCTS
 from tg2hdl_lower.sharing.arbiter import HeldOperands
 from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent, Timeline
 from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
@@ -88,7 +89,7 @@ def windows_of(found: Offsets, runs: Sequence[tuple[int, int]], sharing: Sharing
         busy = [runs[use.kernel] for use in users]
         if all(a[1] <= b[0] or b[1] <= a[0] for a, b in combinations(busy, 2)):
             continue
-        lead = HeldOperands.LEAD if sharing.held_operands and name == "products" else 0
+        lead = HeldOperands.LEAD if sharing.held_operands and name == PRODUCTS else 0
         windows += [
             Window(use.kernel, name, use.interval.first - lead, use.interval.last - lead) for use in users
         ]

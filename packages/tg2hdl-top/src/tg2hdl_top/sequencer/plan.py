@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tg2hdl_lower.plan.resources import UNITS
+
 __all__ = ["SequencerPlan", "Sharing", "Window", "read_use", "write_use"]
 
 _T = TypeVar("_T")
@@ -41,7 +43,7 @@ class Sharing:
 
     def of(self, uses: Mapping[str, _T]) -> dict[str, _T]:
         """Those uses of pools that kernels share."""
-        return {pool: use for pool, use in uses.items() if self.multipliers or pool == "units"}
+        return {pool: use for pool, use in uses.items() if self.multipliers or pool == UNITS}
 
 
 @dataclass(frozen=True)

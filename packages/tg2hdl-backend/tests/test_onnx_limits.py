@@ -53,10 +53,10 @@ def loop(trips: int, nested: int | None = None) -> onnx.NodeProto:
 
 @contextmanager
 def within_seconds() -> Iterator[None]:
-    """A refusal takes no more than two seconds of CPU time."""
+    """A refusal takes a second of CPU time at most; the rest is room for a busy machine.  Unbounded it takes minutes."""
     started = time.process_time()
     yield
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 def while_loop(trips: str, body: str, *inputs: str) -> onnx.NodeProto:

@@ -6,6 +6,7 @@ import os
 import re
 import select
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -133,6 +134,20 @@ def test_the_token_of_the_folder_goes_to_its_simulation_only(tmp_path):
         f"socket://127.0.0.1:{server(b'', said)}", 9600
     )  # nothing is said to a bare socket
     other.close()
+
+
+def test_a_connection_that_the_other_end_has_reset_is_closed():
+    listening = socket.create_server(("127.0.0.1", 0))
+    transport = SerialTransport(f"socket://127.0.0.1:{listening.getsockname()[1]}", 9600)
+    with listening:
+        connection, _ = listening.accept()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    opened = transport._port._socket
+    with pytest.raises(ConnectionFailedError, match="is gone"):
+        transport.read(10)
+    transport.close()
+    assert opened.fileno() == -1
 
 
 def test_what_is_no_simulation_is_refused():

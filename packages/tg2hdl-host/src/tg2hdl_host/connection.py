@@ -35,9 +35,12 @@ class SerialTransport:
         self._hint = "connect the cable, and connect again"
         # A port that two programs read gives each of them a part of the answers.
         alone = {} if "://" in url else {"exclusive": True}
+        self._port: Any = None
         try:
-            self._port = serial.serial_for_url(url, baudrate=baud, timeout=0, **alone)
+            self._port = serial.serial_for_url(url, baudrate=baud, timeout=0, do_not_open=True, **alone)
+            self._port.open()
         except (OSError, ValueError) as error:
+            self.close()
             taken = getattr(error, "errno", None) in (errno.EAGAIN, errno.EBUSY)
             raise ConnectionFailedError(
                 f"another program has {url} open" if taken else f"cannot open {url}: {error}",
@@ -71,7 +74,12 @@ class SerialTransport:
 
     def close(self) -> None:
         """Close the port."""
-        self._port.close()
+        # pyserial does not close a socket whose other end is gone.
+        connection = getattr(self._port, "_socket", None)
+        if self._port is not None:
+            self._port.close()
+        if connection is not None:
+            connection.close()
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:

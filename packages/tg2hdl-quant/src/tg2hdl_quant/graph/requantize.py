@@ -19,7 +19,7 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import GraphBuilder
 from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product
+from tg2hdl_quant.graph.staircase import fit_products, rounded_product
 from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 
 __all__ = ["clip_to", "codes_of_sums", "doubling_codes", "doubling_product", "float32_product", "requantize"]
@@ -154,11 +154,11 @@ def _by_staircase(
     added = compact(np.rint(total.offset / term.scale).astype(np.int64))
     least, most = term.low + int(added.min()), term.high + int(added.max())
     multiplier = compact(term.scale.astype(np.float32) / np.float32(scale))
-    found = fit_staircase(multiplier, least, most, low, high, rounded=codes)
+    found = fit_products(multiplier, least, most, low, high, rounded=codes)
     if found is None:
         return None
     # The bias is multiplied here, not at run time.
-    constant = added * found.factor + found.added
+    constant = added * found.factor + found.above
     reach = term.reach * int(found.factor.max()) + int(np.abs(constant).max())
     if reach >= 1 << 62:
         return None

@@ -11,9 +11,10 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import Quantizer
+from tg2hdl_ir.tensors.narrow_multipliers import Staircase
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.requantize import clip_to
-from tg2hdl_quant.graph.staircase import Staircase, fit_codes, fit_staircase
+from tg2hdl_quant.graph.staircase import fit_codes, fit_products
 from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 from tg2hdl_quant.imported.builder import IntegerBuilder
 
@@ -77,7 +78,7 @@ def by_steps(
         return looked_up()
     slope = 1 / float(quantizer.scale.reshape(()))
     scales = term.scale.astype(np.float32)
-    found = fit_staircase(scales, term.low, term.high, low, high, rounded=codes, slope=slope)
+    found = fit_products(scales, term.low, term.high, low, high, rounded=codes, slope=slope)
     if found is None:
         return looked_up() if is_narrow else None
     number, bits = by_staircase(builder, term, found, 0, low, high)
@@ -127,7 +128,7 @@ def by_codes(
         found = fit_codes(slopes, rows[first], term.low, low, high)
     if found is not None:
         place = place.reshape(shape)
-        spread = Staircase(found.factor[place], found.added[place], found.shift)
+        spread = found.at(place)
         number, bits = by_staircase(builder, term, spread, 0, low, high)
         how = Requantization(name, "multiplier", bits)
     elif len(first) == 1:
@@ -141,7 +142,7 @@ def by_staircase(
     builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
 ) -> tuple[int, int]:
     """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor."""
-    added = found.added + (zero << found.shift)
+    added = found.above + (zero << found.shift)
     reach = term.reach * int(np.abs(found.factor).max()) + int(np.abs(added).max())
     dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
     number = builder.cast(term.node, dtype)

@@ -16,7 +16,7 @@ from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.import_report import Requantization
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import clip_to, requantize
-from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product
+from tg2hdl_quant.graph.staircase import fit_products, rounded_product
 from tg2hdl_quant.graph.values import Sum, Value, compact, is_power_of_two
 from tg2hdl_quant.imported.builder import IntegerBuilder
 from tg2hdl_quant.imported.forms import (
@@ -218,7 +218,7 @@ def _single(
         )
         number = builder.set_bounds(number, low - zero, high - zero)
         return builder.plus(number, np.array(zero), where), Requantization(name, "shift")
-    found = fit_staircase(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
+    found = fit_products(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
     if found is not None:
         number, bits = by_staircase(builder, term, found, zero, low, high)
         return number, Requantization(name, "multiplier", bits)

@@ -64,7 +64,7 @@ def requantized(
     pair = multipliers(np.asarray(reals, np.float64))
     factor, shift = (np.reshape(v, -1)[:, None] for v in pair)
 
-    def code(total: Array, rows: slice) -> Array:
+    def code(rows: slice, total: Array) -> Array:
         return clip(scaled(total, (factor[rows], shift[rows])) + zero, *limits)
 
     moved = np.asarray(shift).max(initial=0)
@@ -79,7 +79,7 @@ def requantized(
 def to_codes(
     node: Node,
     sums: Tensor,
-    code: Callable[[Array, slice], Array],
+    code: Callable[[slice, Array], Array],
     slopes: npt.ArrayLike,
     first: npt.ArrayLike,
     last: npt.ArrayLike,
@@ -103,7 +103,7 @@ def to_codes(
     found = node.once(
         "staircase", lambda: fit_staircase(code, slope.reshape(-1), low, high, *limits, by_sign=True)
     )
-    ends = code(np.stack([low, high], -1), slice(None)).reshape(*shape, 2)
+    ends = code(slice(None), np.stack([low, high], -1)).reshape(*shape, 2)
     bounds = Bounds(ends[..., 0], ends[..., 1])
     if found is None:
         return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,6 +174,11 @@ class TensorGraph:
             for source in dict.fromkeys(node.sources):
                 found[source].append(number)
         return found
+
+    def rebuilt(self, nodes: Sequence[TensorNode], place: Mapping[int, int] | Sequence[int]) -> TensorGraph:
+        """The graph with other nodes, where `place` says which of them each old one became."""
+        inputs, outputs = (tuple(place[n] for n in border) for border in (self.inputs, self.outputs))
+        return replace(self, nodes=tuple(nodes), inputs=inputs, outputs=outputs)
 
     def format(self) -> str:
         """One line a node."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Staircase:
 
 
 def fit_staircase(
-    code: Callable[[Array, slice], Array],
+    code: Callable[[slice, Array], Array],
     slopes: Array,
     first: Array,
     last: Array,
@@ -67,7 +68,7 @@ def fit_staircase(
     Parameters
     ----------
     code : callable
-        ``(sums, channels) -> codes``, both of the shape (channels, any), for a slice of the channels; never falling
+        ``(channels, sums) -> codes`` for a slice of the channels, both of the shape (channels, any); never falling
         with the sum.
     slopes : ndarray of float64
         About how many codes a sum is, per channel; not negative.
@@ -80,14 +81,13 @@ def fit_staircase(
     bits : int
         Widest multiplier (bits).
     """
-    ends = np.clip(code(np.stack([first, last], -1), slice(None)), low, high).astype(np.int64)
+    ends = np.clip(code(slice(None), np.stack([first, last], -1)), low, high).astype(np.int64)
     slopes = np.where(ends[:, 0] == ends[:, 1], 0.0, slopes)
     step = max(1, _TOGETHER // (high - low + 1))
     blocks = []
     for start in range(0, len(slopes), step):
         rows = slice(start, start + step)
-        points = _points(lambda sums, rows=rows: code(sums, rows), first[rows], last[rows], low, high)
-        blocks.append((slopes[rows], *points))
+        blocks.append((slopes[rows], *_points(partial(code, rows), first[rows], last[rows], low, high)))
     largest = float(slopes.max(initial=0.0)) or 1.0
     two = None
     for shift in range(min(bits - int(np.floor(np.log2(largest))), _MOST_SHIFT) + 1):
@@ -100,7 +100,8 @@ def fit_staircase(
                 break
             found.append(fitted)
         else:
-            made = Staircase(*np.concatenate(found, -1), shift)
+            factor, below, above = np.concatenate(found, -1)
+            made = Staircase(factor, below, above, shift)
             if made.is_single:
                 return made
             two = two or made

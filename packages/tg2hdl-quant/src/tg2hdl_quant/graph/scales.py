@@ -1,4 +1,4 @@
-"""Scales of activations and weights."""
+"""Scales of activations, of the features of inputs, of channels between layers, and of weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["activation_scale", "weight_scales"]
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.tensors import ELEMENTWISE
+from tg2hdl_quant.graph.ranges import Observed, registered_method
+from tg2hdl_quant.graph.steps import Plan
+from tg2hdl_quant.graph.values import compact, move_array
+
+__all__ = [
+    "activation_scale",
+    "channel_factors",
+    "equalization_method",
+    "feeds_only_weights",
+    "has_feature_scales",
+    "weight_scales",
+]
 
 Array = npt.NDArray[Any]
 
@@ -58,3 +71,101 @@ def _best(weights: Array, candidates: list[Array], axes: tuple[int, ...], limit:
         errs = error(scale)
         best, least = np.where(errs < least, scale, best), np.minimum(errs, least)
     return best
+
+
+_APART = 8
+"""How many times the median range the largest one is."""
+
+
+def has_feature_scales(plan: Plan, observed: Observed, number: int) -> bool:
+    """Whether the features of an input get scales of their own, which the weights that read them take up."""
+    shape = plan.graph.nodes[number].shape
+    if len(shape) != 2 or shape[0] != 1 or observed.lows is None:
+        return False
+    assert observed.highs is not None
+    spread = np.maximum(np.abs(observed.lows), np.abs(observed.highs))
+    spread = spread[observed.highs > observed.lows]
+    if not spread.size or spread.max() < _APART * np.median(spread):
+        return False
+    return feeds_only_weights(plan, number)
+
+
+def feeds_only_weights(
+    plan: Plan,
+    number: int,
+    between: frozenset[str] = frozenset({"reshape", "permute", "expand", "ADD", "MUL"}),
+) -> bool:
+    """Whether only layers with weights read a node, after operations of `between` with constants."""
+    readers = plan.graph.consumers()
+    stack = [number]
+    while stack:
+        for reader in readers[stack.pop()]:
+            node = plan.graph.nodes[reader]
+            constant = any(plan.graph.nodes[s].op == "const" for s in node.sources)
+            weighted = [plan.contraction(r) is not None for r in readers[reader]]
+            if node.op == "MUL" and constant and weighted and all(weighted):
+                continue
+            with_constant = node.op not in ELEMENTWISE or constant
+            if reader in plan.functions or node.op not in between or not with_constant:
+                return False
+            stack.append(reader)
+    return number not in plan.graph.outputs
+
+
+Equalize = Callable[[Array, Array], Array]
+
+
+def equalization_method(name: str | None) -> Equalize | None:
+    """A registered method; None without a name.
+
+    Raises
+    ------
+    InputError
+        For a name that nothing registers.
+    """
+    if name is None:
+        return None
+    return registered_method("equalize", name, f"no equalization method {name!r}")
+
+
+def channel_factors(plan: Plan, number: int, largest: Array, method: Equalize, power_of_two: bool) -> Array:
+    """What each channel (axis 1) of a node that only weights read is divided by; broadcasts against it.
+
+    Raises
+    ------
+    InputError
+        For factors that are not positive, or of another shape.
+    """
+    shape = plan.graph.nodes[number].shape
+    factors = np.asarray(method(largest, _weights_of_channels(plan, number)), np.float64)
+    if factors.shape != largest.shape or not np.all(np.isfinite(factors)) or factors.min() <= 0:
+        raise InputError(f"an equalization method gave no {len(largest)} positive factors")
+    if power_of_two:
+        factors = np.exp2(np.rint(np.log2(factors)))
+    return factors.reshape(1, -1, *(1,) * (len(shape) - 2))
+
+
+def _weights_of_channels(plan: Plan, number: int) -> Array:
+    """Largest magnitude of the weights that each channel is multiplied with."""
+    graph = plan.graph
+    readers = graph.consumers()
+    shape = graph.nodes[number].shape
+    found = np.zeros(shape[1])
+    channels = np.arange(shape[1]).reshape(1, -1, *(1,) * (len(shape) - 2))
+    stack = [(number, channels)]
+    while stack:
+        current, places = stack.pop()
+        for reader in readers[current]:
+            node = graph.nodes[reader]
+            if node.op == "MUL":
+                weights = next(graph.nodes[s].arg for s in node.sources if graph.nodes[s].op == "const")
+                at, magnitudes = np.broadcast_arrays(places, np.abs(weights))
+                np.maximum.at(found, at.reshape(-1), magnitudes.reshape(-1))
+                continue
+            source = graph.nodes[current].shape
+            if node.op == "max":
+                moved = np.broadcast_to(places, source).max(node.arg)
+            else:
+                moved = move_array(node, places, source, fill=None)
+            stack.append((reader, compact(moved)))
+    return found

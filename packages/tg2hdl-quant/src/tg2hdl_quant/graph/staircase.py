@@ -55,7 +55,7 @@ def fit_products(
     one = rounded or partial(rounded_product, offset=offset)
     channels = np.unique(np.asarray(multipliers, np.float32).reshape(-1))
 
-    def codes(sums: Array, rows: slice) -> Array:
+    def codes(rows: slice, sums: Array) -> Array:
         return np.stack([one(s, m) for s, m in zip(sums, channels[rows], strict=True)])
 
     least, most = (np.full(len(channels), bound, np.int64) for bound in (low, high))
@@ -81,7 +81,7 @@ def fit_codes(slopes: Array, codes: Array, low: int, first: int, last: int) -> S
         return None
     least, most = np.where(falls, -high, low), np.where(falls, -low, high)
 
-    def known(sums: Array, rows: slice) -> Array:
+    def known(rows: slice, sums: Array) -> Array:
         return np.take_along_axis(ordered[rows], sums - least[rows, None], axis=1)
 
     found = fit_staircase(known, np.abs(slopes), least, most, first, last, bits=_BITS)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
+from tg2hdl_quant.graph.ranges import registered_method
 
 __all__ = ["WeightRounding"]
 
@@ -38,15 +37,8 @@ class WeightRounding:
     """
 
     def __init__(self, name: str, graph: TensorGraph, samples: Sequence[Array]) -> None:
-        known = {q.name: q.round_weights for q in registry().quantizers() if q.round_weights is not None}
-        if name not in known:
-            raise InputError(
-                f"no method {name!r} that rounds weights",
-                notes=(f"registered: {', '.join(known)}",),
-                hint="install the plugin that registers it, or name another",
-            )
         self._name = name
-        self._method: Callable[..., Array] = resolve(known[name])
+        self._method = registered_method("round_weights", name, f"no method {name!r} that rounds weights")
         self._graph = graph
         self._samples = samples
 

@@ -27,14 +27,7 @@ def split_concatenations(graph: TensorGraph) -> TensorGraph:
             continue
         sources = tuple(place[s] for s in node.sources)
         place.append(builder.add(node.op, sources, node.shape, node.dtype, node.arg, node.label))
-    return TensorGraph(
-        graph.name,
-        tuple(builder.nodes),
-        tuple(place[n] for n in graph.inputs),
-        tuple(place[n] for n in graph.outputs),
-        graph.input_names,
-        graph.structure,
-    )
+    return graph.rebuilt(builder.nodes, place)
 
 
 def _concatenation(graph: TensorGraph, node: TensorNode) -> tuple[list[TensorNode], list[int]]:

@@ -13,13 +13,13 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_quant.graph.float32_product import by_float32_product
-from tg2hdl_quant.graph.import_report import Requantization
+from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import clip_to, requantize
 from tg2hdl_quant.graph.staircase import fit_products, rounded_product
 from tg2hdl_quant.graph.values import Sum, Value, compact, is_power_of_two
-from tg2hdl_quant.imported.builder import IntegerBuilder
-from tg2hdl_quant.imported.forms import (
+from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.forms import (
     NARROW,
     by_codes,
     by_staircase,
@@ -28,7 +28,7 @@ from tg2hdl_quant.imported.forms import (
     code_type,
     finished,
 )
-from tg2hdl_quant.imported.observed import evaluated
+from tg2hdl_quant.graph.observed import evaluated
 
 __all__ = ["INTEGER", "PRODUCTS", "to_codes"]
 

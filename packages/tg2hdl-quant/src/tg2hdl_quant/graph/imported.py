@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from tg2hdl_ir.tensors import MOVEMENT, LayerKernel, Quantizer, TensorGraph, evaluate_nodes
+from tg2hdl_ir.tensors import Quantizer, TensorGraph
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.functions import ScalarFunction, find_function
-from tg2hdl_quant.graph.import_report import Requantization
+from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.values import Value
-from tg2hdl_quant.imported.builder import IntegerBuilder
-from tg2hdl_quant.imported.check import Cut, Rounding
-from tg2hdl_quant.imported.forms import by_codes, by_table
-from tg2hdl_quant.imported.inputs import input_quantizers
-from tg2hdl_quant.imported.observed import (
-    Observed,
+from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.import_check import Cut, Rounding
+from tg2hdl_quant.graph.lowered import Lowered
+from tg2hdl_quant.graph.forms import by_codes, by_table
+from tg2hdl_quant.graph.observed import (
+    CodeObserver,
     ObservedCodes,
     below,
     constants,
     evaluated,
     is_certain,
 )
-from tg2hdl_quant.imported.requantize import INTEGER, PRODUCTS, to_codes
-from tg2hdl_quant.imported.sums import Sums
+from tg2hdl_quant.graph.codes import INTEGER, PRODUCTS, to_codes
+from tg2hdl_quant.graph.sums import Sums
+from typing import Any
+import numpy as np
+import numpy.typing as npt
 
 __all__ = ["ImportLowering"]
 
@@ -55,8 +54,6 @@ class ImportLowering:
         How each quantizer's codes are made.
     roundings : list of Rounding
         Sums of one scale, and their codes.
-    in_float : list of str
-        Operations without an integer form.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class ImportLowering:
     ) -> None:
         self.graph = graph
         self._constant = constants(graph)
-        self._observed = Observed(original)
+        self._observed = CodeObserver(original)
         self._kernels = {
             id(n.arg): INTEGER if kernels is None else kernels.get(n.label, _UNKNOWN)
             for n in original.nodes
@@ -94,27 +91,14 @@ class ImportLowering:
         found: npt.NDArray[Any] = evaluate_nodes(self.graph, [], [number])[number][0]
         return found
 
-    @property
-    def in_float(self) -> list[str]:
-        """Operations without an integer form."""
-        return self.floats.names
-
-    def run(self) -> tuple[TensorGraph, tuple[Value, ...], tuple[Value, ...]]:
+    def run(self) -> Lowered:
         """The integer graph, and the values at its borders."""
         inputs = tuple(self._input(n) for n in self.graph.inputs)
         for number, node in enumerate(self.graph.nodes):
             if node.op == "quantize":
                 self.codes(number)
         outputs = tuple(self._output(n) for n in self.graph.outputs)
-        made = TensorGraph(
-            self.graph.name,
-            tuple(self.builder.nodes),
-            tuple(v.node for v in inputs),
-            tuple(v.node for v in outputs),
-            self.graph.input_names,
-            self.graph.structure,
-        )
-        return made, inputs, outputs
+        return Lowered.of(self.graph, self.builder, inputs, outputs, self.floats.names)
 
     def cuts(self, original: TensorGraph) -> list[Cut]:
         """The quantizers of the file whose codes are integers of the new graph."""
@@ -351,3 +335,44 @@ class ImportLowering:
         used = {n.op for n in function.graph.nodes} - {"input", "const"}
         certain = quantizer is not None and is_certain(used, results, quantizer)
         return made, how if certain and term.floats else replace(how, doubt=_FUNCTION)
+
+
+def input_quantizers(graph: TensorGraph) -> dict[int, int]:
+    """For each input that is read as codes alone, a node that quantizes it."""
+    readers = graph.consumers()
+    found = {}
+    for number in graph.inputs:
+        if graph.nodes[number].dtype.is_float and number not in graph.outputs:
+            quantizing = _quantizing(graph, readers, number)
+            if quantizing is not None:
+                found[number] = quantizing
+    return found
+
+
+def _quantizing(graph: TensorGraph, readers: list[list[int]], number: int) -> int | None:
+    """The quantizer after movements that all readers agree on."""
+    found: int | None = None
+    stack = [number]
+    while stack:
+        current = stack.pop()
+        if current in graph.outputs:
+            return None
+        for reader in readers[current]:
+            node = graph.nodes[reader]
+            if node.op in ("reshape", "permute", "expand", "shrink", "flip"):
+                stack.append(reader)
+                continue
+            if node.op != "quantize" or node.arg.scale.size != 1 or node.arg.zero.size != 1:
+                return None
+            if not node.arg.is_plain:  # Hosts round half to even.
+                return None
+            if found is not None and not _same(graph.nodes[found].arg, node.arg):
+                return None
+            found = reader
+    return found
+
+
+def _same(a: Quantizer, b: Quantizer) -> bool:
+    return bool(np.array_equal(a.scale, b.scale) and np.array_equal(a.zero, b.zero)) and (
+        (a.low, a.high) == (b.low, b.high)
+    )

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
 from tg2hdl_quant.graph.functions import find_function
-from tg2hdl_quant.graph.integer_bounds import weighted_bounds
+from tg2hdl_quant.graph.builder import weighted_bounds
 from tg2hdl_quant.graph.values import EXACT, Sum, Value, is_power_of_two
-from tg2hdl_quant.imported.builder import IntegerBuilder
+from tg2hdl_quant.graph.builder import IntegerBuilder
 
 __all__ = ["Sums"]
 

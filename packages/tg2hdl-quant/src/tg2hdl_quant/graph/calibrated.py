@@ -12,12 +12,12 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph, TensorNode
-from tg2hdl_quant.graph.equalization import channel_factors, equalization_method
-from tg2hdl_quant.graph.features import feeds_only_weights, has_feature_scales
+from tg2hdl_quant.graph.scales import channel_factors, equalization_method
+from tg2hdl_quant.graph.scales import feeds_only_weights, has_feature_scales
 from tg2hdl_quant.graph.float_part import FloatPart
-from tg2hdl_quant.graph.integer_bounds import weighted_bounds
+from tg2hdl_quant.graph.builder import weighted_bounds
 from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
-from tg2hdl_quant.graph.names import layer_names
+from tg2hdl_quant.graph.steps import layer_names
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
@@ -99,16 +99,8 @@ class Lowering:
                 f"no layer {unknown[0]!r} with integer weights",
                 hint="one of: " + ", ".join(w.name for w in self._weights),
             )
-        integer = TensorGraph(
-            graph.name,
-            tuple(self._builder.nodes),
-            tuple(v.node for v in inputs),
-            tuple(v.node for v in outputs),
-            graph.input_names,
-            graph.structure,
-        )
-        in_float = tuple(self._floats.names)
-        return Lowered(integer, inputs, outputs, tuple(self._stored), tuple(self._weights), in_float)
+        lowered = Lowered.of(graph, self._builder, inputs, outputs, self._floats.names)
+        return replace(lowered, stored=tuple(self._stored), weights=tuple(self._weights))
 
     # Stored nodes
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tg2hdl_ir.tensors import ELEMENTWISE, MOVEMENT, Quantizer, TensorGraph, TensorNode, evaluate_nodes
 
-__all__ = ["Observed", "ObservedCodes", "below", "constants", "evaluated", "is_certain"]
+__all__ = ["CodeObserver", "ObservedCodes", "below", "constants", "evaluated", "is_certain"]
 
 _MOST = 1 << 24
 """Most elements times codes that are computed."""
@@ -44,7 +44,7 @@ class ObservedCodes:
     is_certain: bool
 
 
-class Observed:
+class CodeObserver:
     """Observes the quantizers of a graph as the file has them, before anything is simplified."""
 
     def __init__(self, graph: TensorGraph) -> None:

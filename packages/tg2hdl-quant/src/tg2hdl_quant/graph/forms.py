@@ -12,11 +12,11 @@ from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase
-from tg2hdl_quant.graph.import_report import Requantization
+from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.requantize import clip_to
 from tg2hdl_quant.graph.staircase import fit_codes, fit_products
 from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
-from tg2hdl_quant.imported.builder import IntegerBuilder
+from tg2hdl_quant.graph.builder import IntegerBuilder
 
 __all__ = ["NARROW", "by_codes", "by_staircase", "by_steps", "by_table", "code_type", "finished"]
 

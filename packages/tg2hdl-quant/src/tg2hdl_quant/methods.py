@@ -1,7 +1,7 @@
-"""Ranges of tensors from the values that they took on samples.
+"""Methods of quantization: ranges from values on samples, codes of weights, factors of channels.
 
-Each method takes values (float64, one axis) and a width (bits), and returns the smallest and the largest number that
-the quantized tensor tells apart.
+Each method of calibration takes values (float64, one axis) and a width (bits), and returns the smallest and the largest
+number that the quantized tensor tells apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["entropy", "minmax", "mse", "percentile"]
+__all__ = ["compensated", "cross_layer", "entropy", "minmax", "mse", "nearest", "percentile"]
 
 Array = npt.NDArray[np.float64]
 _SHARE = 0.9999
@@ -81,3 +81,46 @@ def _divergence(counts: Array, kept: int, levels: int) -> float:
     p, q = reference / max(reference.sum(), 1), spread / max(spread.sum(), 1)
     seen: Any = p > 0
     return float((p[seen] * np.log(p[seen] / np.maximum(q[seen], 1e-12))).sum())
+
+
+_DAMPING = 0.01
+"""Share of the mean of the diagonal that is added to it, so that the inverse exists."""
+
+
+def nearest(weights: Array, scale: Array, limit: int, inputs: Array) -> Array:
+    """Each weight rounded by itself."""
+    return np.asarray(np.clip(np.rint(weights / scale), -limit, limit))
+
+
+def compensated(weights: Array, scale: Array, limit: int, inputs: Array) -> Array:
+    """Weights rounded one after the other; those that follow take up the error that each makes in the sums.
+
+    The second-order rule of Optimal Brain Quantization in the fixed order of GPTQ (Frantar et al., 2022): with H the
+    second moments of the inputs, an error e of weight i is taken up by ``-e * U[i, j] / U[i, i]``, where U is the upper
+    Cholesky factor of the inverse of H.
+    """
+    codes = np.empty(weights.shape)
+    for group in range(len(weights)):
+        rest = weights[group].astype(np.float64)
+        x = inputs[group].astype(np.float64)
+        moments = x.T @ x / len(x)
+        diagonal = np.diagonal(moments)
+        # Inputs that never occur say nothing about their weights.
+        moments += np.diag(np.where(diagonal > 0, _DAMPING * diagonal.mean(), 1.0))
+        upper = np.linalg.cholesky(np.linalg.inv(moments)).T
+        for place in range(rest.shape[1]):
+            step = scale[group, :, 0]
+            codes[group, :, place] = np.clip(np.rint(rest[:, place] / step), -limit, limit)
+            error = (rest[:, place] - codes[group, :, place] * step) / upper[place, place]
+            rest[:, place + 1 :] -= error[:, None] * upper[place, place + 1 :]
+    return codes
+
+
+def cross_layer(activations: Array, weights: Array) -> Array:
+    """Factors with which a channel and the weights that read it have ranges that are as far from the largest.
+
+    Cross-layer equalization (Nagel et al., 2019) with the ranges of activations on samples in place of those of the
+    weights before them, which have a scale for each channel anyway.
+    """
+    used = (activations > 0) & (weights > 0)
+    return np.sqrt(np.where(used, activations, 1.0) / np.where(used, weights, 1.0))

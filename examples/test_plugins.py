@@ -93,6 +93,14 @@ def test_five_cycle_adder(plugin):
     assert cycles["myext.add5"] == cycles["fp32.add.small"] + 3
 
 
+@example("logic_levels")
+def test_logic_levels(plugin):
+    model = lambda x: (x.cast("int32") * x).sum()  # noqa: E731
+    found = tg2hdl.explore(model, X, part="ecp5-25k", space={"multipliers": [2]})
+    assert {p.settings["myext.levels"]: p.options.stage_levels for p in found.points} == {2: 2, 6: 6}
+    assert found.best.settings["myext.levels"] == 6
+
+
 @example("smallest_unit")
 def test_smallest_unit(plugin):
     x = X.astype(np.float32)

@@ -1,0 +1,132 @@
+"""Figures of one design of a program: exact cycles and block RAMs of its plan, and the estimated cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tg2hdl_ir.errors import BudgetError, CapacityError, UnsupportedError
+from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower.plan.operations import UnitOp
+from tg2hdl_synth import part_named
+from tg2hdl_synth.fits import Fit, design_fits, memory_blocks
+from tg2hdl_top import CompileOptions, Design, compile_program
+from tg2hdl_top.memo import search_memo
+
+__all__ = ["RESOURCES", "Figures", "Planner"]
+
+RESOURCES = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops", "dsp": "multipliers"}
+"""What a part has, by the names of `tg2hdl_synth.Fit`."""
+
+_SURELY = 2.0
+"""Factor of a part's LUTs above which the areas that arithmetic units declare rule a design out unseen."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is known about a design.
+
+    Parameters
+    ----------
+    cycles, interval : int, optional
+        Clock cycles from start to done, and from one start to the next; None where the program has no such design.
+    needs, has : mapping of str to int
+        Cells by the keys of `RESOURCES`; only block RAMs are known before the cells are estimated.
+    fmax : float, optional
+        Expected clock (MHz).
+    refusal : str
+        Why it does not fit the part, or cannot be planned; empty unless that is known.
+    is_estimated : bool
+        Whether the cells were estimated: a design without refusal fits only then.
+    """
+
+    cycles: int | None = None
+    interval: int | None = None
+    needs: Mapping[str, int] = field(default_factory=dict)
+    has: Mapping[str, int] = field(default_factory=dict)
+    fmax: float | None = None
+    refusal: str = ""
+    is_estimated: bool = False
+
+
+class Planner:
+    """Plans a program with many options; designs that differ only in multipliers share the plans of their kernels.
+
+    Parameters
+    ----------
+    program : ProgramIR
+    values : mapping of str to int
+        Run-time variables of the example.
+    part : str
+    """
+
+    def __init__(self, program: ProgramIR, values: Mapping[str, int], part: str) -> None:
+        self.program, self.values, self.part = program, dict(values), part
+        self._memos: dict[str, dict[Any, Any]] = {}
+        self._designs: dict[str, Design | Figures] = {}
+
+    def planned(self, ladder: Iterable[CompileOptions]) -> list[Figures]:
+        """Figures of the plans, without the estimate of the cells."""
+        return [self._plan_figures(self._design(options)) for options in ladder]
+
+    def estimated(self, options: CompileOptions) -> Figures:
+        """Figures with the estimate of the cells."""
+        design = self._design(options)
+        found = self._plan_figures(design)
+        if found.refusal or isinstance(design, Figures):
+            return found
+        fit = design_fits(design, self.part, pack_registers=design.options.family.pack_registers)
+        return Figures(
+            found.cycles, found.interval, fit.needs, fit.has, fit.fmax, _refusal(fit), is_estimated=True
+        )
+
+    def _design(self, options: CompileOptions) -> Design | Figures:
+        """The design, or figures with the reason why there is none."""
+        key, group = repr(options), repr(replace(options, multipliers=None))
+        if key not in self._designs:
+            try:
+                with search_memo(self._memos.setdefault(group, {})):
+                    self._designs[key] = compile_program(self.program, replace(options, validate="off"))
+            except (BudgetError, CapacityError, UnsupportedError) as error:
+                self._designs[key] = Figures(refusal=error.message)
+        return self._designs[key]
+
+    def _plan_figures(self, design: Design | Figures) -> Figures:
+        if isinstance(design, Figures):
+            return design
+        part = part_named(self.part)
+        packs = design.options.family.pack_registers
+        blocks = memory_blocks(design, self.part, pack_registers=packs)
+        # A family without estimates does not know them.
+        needs = {"bram": sum(blocks.values())} if blocks else {}
+        refusal = _too_many("bram", needs["bram"], part.bram) if needs.get("bram", 0) > part.bram else ""
+        if not refusal and (least := _unit_luts(design)) > _SURELY * part.lut:
+            needs["lut"] = least
+            refusal = f"arithmetic units of about {least:,} LUTs, {part.name} has {part.lut:,}"
+        has = {name: getattr(part, name) for name in RESOURCES}
+        timeline = design.timeline(self.values)
+        return Figures(design.predicted_cycles(self.values), timeline.interval, needs, has, None, refusal)
+
+
+def _unit_luts(design: Design) -> int:
+    """LUTs that the arithmetic units of the largest kernel declare; other kernels may share them."""
+    return max(
+        sum(node.unit.area.lut for node in plan.live() if isinstance(node, UnitOp)) for plan in design.kernels
+    )
+
+
+def _refusal(fit: Fit) -> str:
+    """Resources that are short; empty for a design that fits."""
+    if fit:
+        return ""
+    short = [
+        _too_many(n, fit.needs[n], fit.has[n])
+        for n in fit.needs
+        if n in fit.has and fit.needs[n] > fit.has[n]
+    ]
+    return ", ".join(short) or fit.lines[0]
+
+
+def _too_many(name: str, needs: int, has: int) -> str:
+    return f"{needs:,} of {has:,} {RESOURCES[name]}"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.tensors import GraphBuilder, TensorGraph, evaluate_graph
+from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.values import Sum, Value
 
@@ -30,7 +31,7 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
     rng = np.random.default_rng(0)
     ratio = np.exp2(np.linspace(*exponents, 20) + 1e-4)
     offset = rng.uniform(-0.01, 0.01, 20) * high
-    builder = GraphBuilder()
+    builder = IntegerBuilder()
     sums = builder.add("input", (), (20,), DType.INT32, 0, "x")
     total = Sum((Value(sums, ratio, -reach, reach),), offset, (20,))
     options = QuantizeOptions(requantization="multiplier", rounding=rounding)
@@ -51,7 +52,7 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
 
 @pytest.mark.parametrize("ratio", [0.0371, 1.31e-3])
 def test_multipliers_of_24_bits_keep_all_of_sixteen_bits(ratio: float) -> None:
-    builder, reach = GraphBuilder(), 1 << 25
+    builder, reach = IntegerBuilder(), 1 << 25
     sums = builder.add("input", (), (1,), DType.INT32, 0, "x")
     total = Sum((Value(sums, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
     options = QuantizeOptions(requantization="multiplier", rounding="half_even", multiplier_bits=24)

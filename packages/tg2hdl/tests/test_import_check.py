@@ -17,7 +17,7 @@ from tg2hdl.cli import cli  # noqa: E402
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import write  # noqa: E402
 from tg2hdl_ir.errors import ValidationError  # noqa: E402
-from tg2hdl_quant.graph import codes, forms, imported, sums  # noqa: E402
+from tg2hdl_quant.graph import codes, imported, sums  # noqa: E402
 from tg2hdl_quant.graph.builder import IntegerBuilder  # noqa: E402
 
 F = np.float32
@@ -123,7 +123,7 @@ def forgotten_zero(original: Any) -> Any:
 
 
 def wrong_clip(original: Any) -> Any:
-    return lambda builder, number, low, high, reach: original(builder, number, low, high // 2, reach)
+    return lambda self, number, low, high, reach: original(self, number, low, high // 2, reach)
 
 
 def flipped_weights(original: Any) -> Any:
@@ -144,7 +144,7 @@ FAULTS = {
     "a bias that is dropped": (changed(codes, "_with_offset", dropped_bias), "conv_q"),
     "factors of a sum that are swapped": (changed(codes, "_fit_plane", wrong_plane), "sum_q"),
     "a zero point that is not subtracted": (changed(IntegerBuilder, "plus", forgotten_zero), "sum_q"),
-    "a bound that is wrong": (changed(forms, "clip_to", wrong_clip), "side_q"),
+    "a bound that is wrong": (changed(IntegerBuilder, "clipped", wrong_clip), "side_q"),
     "weights in the wrong order": (changed(sums.Sums, "_contraction", flipped_weights), "conv_q"),
 }
 

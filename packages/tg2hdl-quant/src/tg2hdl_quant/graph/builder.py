@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.tensors import GraphBuilder, TensorNode
-from tg2hdl_ir.tensors import MOVEMENT, TensorNode
-from tg2hdl_quant.graph.values import Value, compact, integer_type, move_array
 from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, TensorNode
+from tg2hdl_ir.tensors.narrow_multipliers import Staircase
+from tg2hdl_quant.graph.values import Value, code_type, compact, integer_type, move_array, of_rank
+
 __all__ = ["Bounds", "IntegerBuilder", "integer_bounds", "weighted_bounds"]
+
 
 class IntegerBuilder(GraphBuilder):
     """A `GraphBuilder` that knows the bounds of its integers."""
@@ -44,6 +47,88 @@ class IntegerBuilder(GraphBuilder):
         low, high = self.bounds(number)
         return Value(number, np.asarray(scale, np.float64), low, high)
 
+    def product(self, a: Value, b: Value, dtype: DType) -> int:
+        """Products of integers in a type."""
+        return self.elementwise("MUL", self.cast(a.node, dtype), self.cast(b.node, dtype), dtype=dtype)
+
+    def summed(self, number: int, shape: tuple[int, ...], axes: tuple[int, ...], label: str) -> int:
+        """Sums over axes of a node that broadcasts against a shape."""
+        dtype = self.nodes[number].dtype
+        return self.reduce("sum", self.spread(number, shape), axes, dtype, label)
+
+    def spread(self, number: int, shape: tuple[int, ...]) -> int:
+        """A node in the shape that it broadcasts against."""
+        node = self.nodes[number]
+        return number if node.shape == shape else self.add("expand", (number,), shape, node.dtype)
+
+    def added(self, number: int, constant: npt.NDArray[Any], dtype: DType) -> int:
+        """A node of a type plus a constant."""
+        if not np.any(constant):
+            return number
+        return self.elementwise("ADD", number, self.const(compact(constant), dtype), dtype=dtype)
+
+    def combined(
+        self,
+        terms: Sequence[tuple[int, npt.NDArray[np.int64]]],
+        constant: npt.NDArray[np.int64],
+        dtype: DType,
+    ) -> int:
+        """Sum of nodes times factors, and a constant, in a type that holds all partial sums."""
+        total = None
+        for node, factor in terms:
+            made = self.cast(node, dtype)
+            if np.any(factor != 1):
+                narrow = DType.INT32 if np.abs(factor).max() < 1 << 31 else dtype
+                made = self.elementwise(
+                    "MUL", made, self.cast(self.const(compact(factor), narrow), dtype), dtype=dtype
+                )
+            total = made if total is None else self.elementwise("ADD", total, made, dtype=dtype)
+        assert total is not None
+        return self.added(total, constant, dtype)
+
+    def shifted(self, number: int, shift: npt.ArrayLike) -> int:
+        """A right shift."""
+        dtype = self.nodes[number].dtype
+        return (
+            self.elementwise("SHR", number, self.const(shift, dtype), dtype=dtype)
+            if np.any(shift)
+            else number
+        )
+
+    def stepped(
+        self, term: Value, found: Staircase, constant: npt.NDArray[np.int64], where: str
+    ) -> tuple[int, int]:
+        """``(term * factor + constant) >> shift``, and its largest magnitude."""
+        reach = term.reach * int(np.abs(found.factor).max()) + int(np.abs(constant).max())
+        dtype = self.fitting(-reach, reach, where, 32)
+        number = self.combined([(term.node, found.factor)], constant, dtype)
+        return self.shifted(number, found.shift), (reach >> found.shift) + 1
+
+    def clipped(self, number: int, low: int, high: int, reach: int) -> int:
+        """Saturate, where the reach of the integers asks for it."""
+        dtype = self.nodes[number].dtype
+        if low > -reach:
+            number = self.elementwise("MAX", number, self.const(low, dtype), dtype=dtype)
+        if high < reach:
+            bound = self.const(high, dtype)
+            below = self.elementwise("CMPLT", number, bound, dtype=DType.BOOL)
+            number = self.elementwise("WHERE", below, number, bound, dtype=dtype)
+        return number
+
+    def finished(self, number: int, shape: tuple[int, ...], low: int, high: int) -> int:
+        """Codes in their type and shape."""
+        return self.set_bounds(self.spread(self.cast(number, code_type(low, high)), shape), low, high)
+
+    def looked_up(
+        self, index: Value, codes: npt.NDArray[np.int64], bounds: Bounds, name: str, label: str
+    ) -> int:
+        """Codes by integers; `codes` begins with that of the smallest integer."""
+        dtype = code_type(*bounds)
+        table = self.const(codes, dtype, f"{name}.table")
+        place = self.added(self.cast(index.node, DType.INT32), np.asarray(-index.low), DType.INT32)
+        made = self.add("gather", (table, place), self.nodes[index.node].shape, dtype, None, label)
+        return self.set_bounds(made, *bounds)
+
     def fitting(self, low: int, high: int, where: str, narrowest: int = 8) -> DType:
         """Integer type for bounds.
 
@@ -54,7 +139,11 @@ class IntegerBuilder(GraphBuilder):
         """
         dtype = integer_type(low, high, narrowest)
         if dtype is None:
-            raise UnsupportedError("a sum needs more than 64 bits", where=where)
+            raise UnsupportedError(
+                "a sum needs more than 64 bits",
+                where=where,
+                hint="quantize to fewer bits, or use requantization='shift' where tg2hdl chooses the scales",
+            )
         return dtype
 
     def plus(self, number: int, added: npt.NDArray[np.int64], where: str, narrowest: int = 8) -> int:
@@ -71,8 +160,7 @@ class IntegerBuilder(GraphBuilder):
         shape = np.broadcast_shapes(self.nodes[number].shape, added.shape)
         if self.nodes[number].op == "const":
             return self.const(np.broadcast_to(self.nodes[number].arg + added, shape), dtype)
-        array = compact(np.asarray(added))
-        return self.elementwise("ADD", self.cast(number, dtype), self.const(array, dtype), dtype=dtype)
+        return self.added(self.cast(number, dtype), np.asarray(added), dtype)
 
 
 Bounds = tuple[int, int]
@@ -175,7 +263,7 @@ def _sum_bounds(nodes: Sequence[TensorNode], known: dict[int, Bounds], node: Ten
     for weights, values in (source.sources, source.sources[::-1]):
         array = _constant(nodes, weights)
         if array is not None:
-            array = array.reshape((1,) * (len(source.shape) - array.ndim) + array.shape).astype(np.int64)
+            array = of_rank(array, len(source.shape)).astype(np.int64)
             return weighted_bounds(array, known[values], source.shape, node.arg)
     return plain
 

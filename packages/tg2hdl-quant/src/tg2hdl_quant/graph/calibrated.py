@@ -11,19 +11,23 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
-from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph, TensorNode
-from tg2hdl_quant.graph.scales import channel_factors, equalization_method
-from tg2hdl_quant.graph.scales import feeds_only_weights, has_feature_scales
+from tg2hdl_ir.tensors import MOVEMENT, Quantizer, TensorGraph, TensorNode
+from tg2hdl_quant.graph.builder import IntegerBuilder, weighted_bounds
 from tg2hdl_quant.graph.float_part import FloatPart
-from tg2hdl_quant.graph.builder import weighted_bounds
 from tg2hdl_quant.graph.lowered import Lowered, StoredTensor, WeightTensor
-from tg2hdl_quant.graph.steps import layer_names
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
-from tg2hdl_quant.graph.scales import activation_scale, weight_scales
-from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan
-from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
+from tg2hdl_quant.graph.scales import (
+    activation_scale,
+    channel_factors,
+    equalization_method,
+    feeds_only_weights,
+    has_feature_scales,
+    weight_scales,
+)
+from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan, layer_names
+from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, integer_type, of_rank
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["Lowering"]
@@ -72,7 +76,7 @@ class Lowering:
         self._options = options
         self._rounding = rounding
         self._equalize = equalization_method(options.equalization)
-        self._builder = GraphBuilder()
+        self._builder = IntegerBuilder()
         self._names = layer_names(plan)
         self._values: dict[int, Value] = {}
         self._exact_nodes: dict[int, int] = {}
@@ -159,8 +163,7 @@ class Lowering:
             if not unsigned and self._is_affine(number):
                 scale, offset, high = self._affine_scale(number, bits)
                 low = 0
-        dtype = integer_type(low, high)
-        assert dtype is not None
+        dtype = code_type(low, high)
         made = self._builder.add("input", (), node.shape, dtype, node.arg, node.label)
         return self._keep(number, "input", Value(made, scale, low, high, offset))
 
@@ -179,10 +182,10 @@ class Lowering:
         bound = float(np.abs(finite).max(initial=0))
         scale = activation_scale(finite.astype(np.float64), bound, limit, -limit, self._options.is_shift)
         integers = np.clip(np.rint(node.arg / scale), -limit, limit)
-        dtype = integer_type(int(integers.min()), int(integers.max()))
-        assert dtype is not None
-        made = self._builder.const(integers, dtype, node.label)
-        return Value(made, np.asarray(scale), int(integers.min()), int(integers.max()))
+        low, high = int(integers.min()), int(integers.max())
+        return Value(
+            self._builder.const(integers, code_type(low, high), node.label), np.asarray(scale), low, high
+        )
 
     def _exact_number(self, number: int) -> int:
         """A node of integers or truth values in the new graph, as it is."""
@@ -270,8 +273,7 @@ class Lowering:
             number, self._bits(number), False, self._constant_arms(node.sources[1:])
         )
         arms = [self._at_scale(s, scale, low, high, number) for s in node.sources[1:]]
-        dtype = integer_type(low, high)
-        assert dtype is not None
+        dtype = code_type(low, high)
         made = self._builder.elementwise("WHERE", condition, *arms, dtype=dtype, label=node.label)
         return self._keep(number, "select", Value(made, np.asarray(scale), low, high))
 
@@ -285,8 +287,7 @@ class Lowering:
         node = self._graph.nodes[number]
         scale, low, high = self._scale(number, self._bits(number), False)
         a, b = (self._at_scale(s, scale, low, high, number) for s in node.sources)
-        dtype = integer_type(low, high)
-        assert dtype is not None
+        dtype = code_type(low, high)
         made = self._builder.elementwise("MAX", a, b, dtype=dtype, label=node.label)
         return self._keep(number, "maximum", Value(made, np.asarray(scale), low, high))
 
@@ -301,8 +302,7 @@ class Lowering:
         if not self._graph.nodes[number].dtype.is_float:
             return self._exact(number)
         scale, low, high = self._scale(number, self._bits(number), self._observed[number].low >= 0)
-        dtype = integer_type(low, high)
-        assert dtype is not None
+        dtype = code_type(low, high)
         quantizer = Quantizer(np.asarray(scale, np.float32), np.zeros((), np.int64), low, high)
         made = self._floats.quantized(number, quantizer, dtype, self._name_in_float(number))
         return self._keep(number, "float", Value(made, np.asarray(scale), low, high))
@@ -403,8 +403,7 @@ class Lowering:
 
     def _at_scale(self, number: int, scale: float, low: int, high: int, owner: int) -> int:
         node = self._graph.nodes[number]
-        dtype = integer_type(low, high)
-        assert dtype is not None
+        dtype = code_type(low, high)
         if node.op == "const":
             values = np.nan_to_num(node.arg / scale, posinf=high, neginf=low)
             return self._builder.const(np.clip(np.rint(values), low, high), dtype, node.label)
@@ -423,9 +422,7 @@ class Lowering:
         dtype = integer_type(low, high, narrowest=32)
         if dtype is None or dtype.bit_width > 32:
             return self._requantized(number, total, (-np.inf, np.inf))
-        made = self._builder.cast(term.node, dtype)
-        if np.any(added):
-            made = self._builder.elementwise("ADD", made, self._builder.const(added, dtype), dtype=dtype)
+        made = self._builder.added(self._builder.cast(term.node, dtype), added, dtype)
         return self._keep(number, "sum", Value(made, term.scale, low, high))
 
     def _table(self, number: int) -> Value:
@@ -442,14 +439,7 @@ class Lowering:
         unsigned = bool(results.min() >= 0)
         scale, low, high = self._scale(number, bits, unsigned)
         entries = np.clip(np.rint(results / scale), low, high).astype(np.int64)
-        dtype = integer_type(low, high)
-        assert dtype is not None
-        table = self._builder.const(entries, dtype, f"{self._names[number]}.table")
-        index = self._builder.cast(base.node, DType.INT32)
-        if base.low:
-            start = self._builder.const(-base.low, DType.INT32)
-            index = self._builder.elementwise("ADD", index, start, dtype=DType.INT32)
-        made = self._builder.add("gather", (table, index), node.shape, dtype, None, node.label)
+        made = self._builder.looked_up(base, entries, (low, high), self._names[number], node.label)
         value = Value(made, np.asarray(scale), int(entries.min()), int(entries.max()))
         return self._keep(number, "table", value)
 
@@ -525,34 +515,28 @@ class Lowering:
     def _product(self, number: int) -> Sum:
         node = self._graph.nodes[number]
         a, b = (self._scalar(s) for s in node.sources)
-        made, low, high = self._multiplied(a, b, 1, self._where_name(number))
-        return Sum((Value(made, a.scale * b.scale, low, high),), np.zeros(()), node.shape)
+        product, low, high = self._multiplied(a, b, 1, self._where_name(number))
+        return Sum.of(Value(product, a.scale * b.scale, low, high), node.shape)
 
     def _multiplied(self, a: Value, b: Value, terms: int, where: str) -> tuple[int, int, int]:
-        """Products of integers in a type that holds a sum of `terms` of them."""
+        """Products of integers in a type that holds a sum of `terms` of them, and the bounds of the sum."""
         if a.node == b.node:
-            low, high = 0, a.reach * a.reach
+            low, high = 0, a.reach * a.reach * terms
         else:
-            corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+            corners = [x * y * terms for x in (a.low, a.high) for y in (b.low, b.high)]
             low, high = min(corners), max(corners)
-        dtype = integer_type(low * terms, high * terms, narrowest=32)
-        if dtype is None:
-            raise UnsupportedError("a sum of products needs more than 64 bits", where=where)
-        factors = (self._builder.cast(v.node, dtype) for v in (a, b))
-        return self._builder.elementwise("MUL", *factors, dtype=dtype), low, high
+        return self._builder.product(a, b, self._builder.fitting(low, high, where, 32)), low, high
 
     def _total(self, number: int) -> Sum:
         """A sum of stored integers over axes."""
         node = self._graph.nodes[number]
-        source = self._value(node.sources[0])
         shape = self._graph.nodes[node.sources[0]].shape
         count = int(np.prod([shape[a] for a in node.arg]))
         value = self._scalar(node.sources[0])
-        dtype = integer_type(source.low * count, source.high * count, narrowest=32)
-        assert dtype is not None
-        made = self._builder.reduce("sum", self._builder.cast(value.node, dtype), node.arg, dtype, node.label)
-        term = Value(made, value.scale, source.low * count, source.high * count)
-        return Sum((term,), np.zeros(()), node.shape)
+        low, high = value.low * count, value.high * count
+        wide = self._builder.cast(value.node, self._builder.fitting(low, high, self._where_name(number), 32))
+        made = self._builder.summed(wide, shape, node.arg, node.label)
+        return Sum.of(Value(made, value.scale, low, high), node.shape)
 
     def _contraction(self, number: int, operands: tuple[int, int]) -> Sum:
         """Sum of products of two activations."""
@@ -561,10 +545,8 @@ class Lowering:
         count = int(np.prod([shape[a] for a in node.arg]))
         a, b = (self._scalar(s) for s in operands)
         product, low, high = self._multiplied(a, b, count, self._where_name(number))
-        dtype = self._builder.nodes[product].dtype
-        made = self._builder.reduce("sum", product, node.arg, dtype, node.label)
-        term = Value(made, a.scale * b.scale, low * count, high * count)
-        return Sum((term,), np.zeros(()), node.shape)
+        made = self._builder.summed(product, shape, node.arg, node.label)
+        return Sum.of(Value(made, a.scale * b.scale, low, high), node.shape)
 
     def _weighted(self, number: int, varying: int, constant: int) -> Sum:
         """Sum of products with weights: a scale for each output channel."""
@@ -573,10 +555,10 @@ class Lowering:
         shape = self._graph.nodes[node.sources[0]].shape
         value = self._value(varying)
         rank = len(shape)
-        weights = _of_rank(weight_node.arg.astype(np.float64), rank)
+        weights = of_rank(weight_node.arg.astype(np.float64), rank)
         float_weights, taken_up = weights, np.ones(())
         if value.scale.size > 1:
-            taken_up = compact(np.broadcast_to(_of_rank(value.scale, rank), shape))
+            taken_up = compact(np.broadcast_to(of_rank(value.scale, rank), shape))
             weights = weights * taken_up
         name = self._names[number]
         bits = self._options.layers.get(name, self._options.weights)
@@ -590,27 +572,22 @@ class Lowering:
         if np.any(value.offset):
             # A zero point is what rounded weights are multiplied with; features are centred before they are rounded.
             of = float_weights if value.scale.size > 1 else integers * scale
-            offset = _times_weights(_of_rank(value.offset, rank), of, shape, node.arg)
+            offset = _times_weights(of_rank(value.offset, rank), of, shape, node.arg)
         if varying in self._mean:
             offset = offset + _lost_mean(
                 self._mean[varying], float_weights, integers * scale / taken_up, node.arg
             )
         low, high = weighted_bounds(integers, (value.low, value.high), shape, node.arg)
         dtype = integer_type(low, high, narrowest=32)
-        stored_type = integer_type(-limit, limit)
         if dtype is None:
             raise UnsupportedError(
                 f"sums of products with integers from {value.low:,} to {value.high:,} need more than 64 bits",
                 where=self._where_name(number),
                 hint="give samples of a narrower type, such as int8 or float32",
             )
-        assert stored_type is not None
-        stored = self._builder.const(integers, stored_type, weight_node.label)
-        factors = (self._builder.cast(value.node, dtype), self._builder.cast(stored, dtype))
-        product = self._builder.elementwise("MUL", *factors, dtype=dtype)
-        if self._builder.nodes[product].shape != shape:
-            product = self._builder.add("expand", (product,), shape, dtype)
-        made = self._builder.reduce("sum", product, node.arg, dtype, node.label)
+        stored = self._builder.const(integers, code_type(-limit, limit), weight_node.label)
+        product = self._builder.product(value, Value(stored, scale, -limit, limit), dtype)
+        made = self._builder.summed(product, shape, node.arg, node.label)
         width = max((-low - 1).bit_length() if low < 0 else 0, high.bit_length()) + 1
         self._weights.append(WeightTensor(name, bits, weights, integers, scale, width))
         step = scale if value.scale.size > 1 else scale * value.scale
@@ -629,10 +606,6 @@ def _sqnr(reference: Array, value: Array) -> float:
     return float(10 * np.log10(signal / noise)) if noise > 0 and signal > 0 else np.inf
 
 
-def _of_rank(array: Array, rank: int) -> Array:
-    return array.reshape((1,) * (rank - array.ndim) + array.shape)
-
-
 def _times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
     """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1."""
     full = tuple(
@@ -643,6 +616,6 @@ def _times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: 
 
 def _lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
     """What rounding of the weights takes from the mean of each output channel."""
-    lost = (_of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
+    lost = (of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
     repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
     return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))

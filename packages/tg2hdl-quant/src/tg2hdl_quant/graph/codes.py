@@ -12,23 +12,22 @@ import numpy.typing as npt
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
-from tg2hdl_quant.graph.float32_product import by_float32_product
-from tg2hdl_quant.graph.report import Requantization
-from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.requantize import clip_to, requantize
-from tg2hdl_quant.graph.staircase import fit_products, rounded_product
-from tg2hdl_quant.graph.values import Sum, Value, compact, is_power_of_two
 from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.forms import (
     NARROW,
     by_codes,
     by_staircase,
     by_steps,
     by_table,
-    code_type,
-    finished,
+    with_zero,
 )
 from tg2hdl_quant.graph.observed import evaluated
+from tg2hdl_quant.graph.options import QuantizeOptions
+from tg2hdl_quant.graph.report import Requantization
+from tg2hdl_quant.graph.requantize import requantize
+from tg2hdl_quant.graph.staircase import fit_products, rounded_product
+from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, is_power_of_two
 
 __all__ = ["INTEGER", "PRODUCTS", "to_codes"]
 
@@ -132,7 +131,7 @@ def _of_one(
     else:
         term, rest = _with_offset(builder, total, f"layer {name}")
     found = _single(builder, term, rest, scale, zero, low, high, name)
-    return None if found is None else (finished(builder, found[0], total.shape, low, high), found[1])
+    return None if found is None else (builder.finished(found[0], total.shape, low, high), found[1])
 
 
 def _of_several(
@@ -148,7 +147,7 @@ def _of_several(
     scale, zero = float(quantizer.scale.reshape(-1)[0]), int(quantizer.zero.reshape(-1)[0])
     in_float = kernel.name == "float32" and all(t.floats for t in total.terms) and not np.any(total.offset)
     number, how = _several(builder, total, scale, zero, low, high, name, in_float=in_float)
-    made = finished(builder, number, total.shape, low, high), how
+    made = builder.finished(number, total.shape, low, high), how
     if how.kind == "sum" and (in_float or kernel.name in (INTEGER.name, "QLinearAdd")):
         return made
     why = "" if how.kind == "sum" else "its sums have no form that rounds as ONNX Runtime does"
@@ -207,17 +206,21 @@ def _single(
     multiplier = compact(term.scale.astype(np.float32) / scale)
     if np.all(multiplier == 1) and not offset:
         number = builder.plus(term.node, np.array(zero), where)
-        bounds = builder.bounds(number)
-        return _clip(builder, number, low, high, bounds), Requantization(name, "same")
+        least, most = builder.bounds(number)
+        if least < low or most > high:
+            number = builder.clipped(number, low, high, max(abs(least), abs(most)))
+        return number, Requantization(name, "same")
     term = Value(term.node, compact(term.scale), term.low, term.high)
     one = Sum((term,), np.asarray(offset), builder.nodes[term.node].shape)
     limit = max(high - zero, zero - low, 1)
+
+    def approximate() -> int:
+        steps = low - zero, high - zero
+        number = requantize(builder, one, float(scale), *steps, _even(24), where, as_float32=True)
+        return builder.plus(builder.set_bounds(number, *steps), np.array(zero), where)
+
     if _is_shift(multiplier, limit) and not offset:
-        number = requantize(
-            builder, one, float(scale), low - zero, high - zero, _even(24), where, as_float32=True
-        )
-        number = builder.set_bounds(number, low - zero, high - zero)
-        return builder.plus(number, np.array(zero), where), Requantization(name, "shift")
+        return approximate(), Requantization(name, "shift")
     found = fit_products(multiplier, term.low, term.high, low - zero, high - zero, offset / scale)
     if found is not None:
         number, bits = by_staircase(builder, term, found, zero, low, high)
@@ -229,16 +232,10 @@ def _single(
     try:
         if offset:
             raise UnsupportedError("what is added is no multiple of the scale", where=where)
-        number, reach = by_float32_product(builder, one, float(scale), limit, where)
+        made = by_float32_product(builder, one, float(scale), limit, where)
     except UnsupportedError:
-        number = requantize(
-            builder, one, float(scale), low - zero, high - zero, _even(24), where, as_float32=True
-        )
-        number = builder.set_bounds(number, low - zero, high - zero)
-        return builder.plus(number, np.array(zero), where), Requantization(name, "approximate", 24)
-    number = clip_to(builder, number, low - zero, high - zero, reach)
-    number = builder.set_bounds(number, low - zero, high - zero)
-    return builder.plus(number, np.array(zero), where), Requantization(name, "float32", 24)
+        return approximate(), Requantization(name, "approximate", 24)
+    return with_zero(builder, made, low, high, zero, where), Requantization(name, "float32", 24)
 
 
 def _beside_constants(
@@ -254,13 +251,6 @@ def _beside_constants(
     codes = np.clip(np.rint(values / np.float32(scale)) + zero, low, high).astype(np.int64)
     codes = np.broadcast_to(codes, (count, *shape))
     return by_codes(builder, term, codes, term.scale / float(scale), low, high, name)
-
-
-def _clip(builder: IntegerBuilder, number: int, low: int, high: int, bounds: tuple[int, int]) -> int:
-    """Saturate where the bounds of a node ask for it."""
-    if bounds[0] >= low and bounds[1] <= high:
-        return number
-    return clip_to(builder, number, low, high, max(abs(bounds[0]), abs(bounds[1])))
 
 
 def _is_shift(multiplier: Array, limit: int) -> bool:
@@ -296,13 +286,9 @@ def _several(
     factors, added, shift = plane
     reach = sum(t.reach * f for t, f in zip(total.terms, factors, strict=True)) + abs(added)
     dtype = builder.fitting(-reach, reach, where, 32)
-    number = builder.const(added, dtype)
-    for term, factor in zip(total.terms, factors, strict=True):
-        operand = builder.cast(term.node, dtype)
-        scaled = builder.elementwise("MUL", operand, builder.const(factor, dtype), dtype=dtype)
-        number = builder.elementwise("ADD", scaled, number, dtype=dtype)
-    number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
-    number = clip_to(builder, number, low, high, (reach >> shift) + 1)
+    parts = [(t.node, np.asarray(f)) for t, f in zip(total.terms, factors, strict=True)]
+    number = builder.shifted(builder.combined(parts, np.asarray(added), dtype), shift)
+    number = builder.clipped(number, low, high, (reach >> shift) + 1)
     return number, Requantization(name, "sum", max(factors).bit_length(), 0.0)
 
 

@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase
-from tg2hdl_quant.graph.report import Requantization
-from tg2hdl_quant.graph.requantize import clip_to
-from tg2hdl_quant.graph.staircase import fit_codes, fit_products
-from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
 from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.report import Requantization
+from tg2hdl_quant.graph.staircase import fit_codes, fit_products
+from tg2hdl_quant.graph.values import Sum, Value, compact
 
-__all__ = ["NARROW", "by_codes", "by_staircase", "by_steps", "by_table", "code_type", "finished"]
+__all__ = ["NARROW", "by_codes", "by_staircase", "by_steps", "by_table", "with_zero"]
 
 Array = npt.NDArray[Any]
 NARROW = 1 << 10
@@ -31,14 +29,8 @@ def by_table(
     builder: IntegerBuilder, index: Value, codes: Array, low: int, high: int, name: str
 ) -> tuple[int, Requantization]:
     """Codes looked up by integers; `codes` begins with that of the smallest integer."""
-    table = builder.const(codes, code_type(low, high), f"{name}.table")
-    place = builder.cast(index.node, DType.INT32)
-    if index.low:
-        place = builder.elementwise("ADD", place, builder.const(-index.low, DType.INT32), dtype=DType.INT32)
-    shape = builder.nodes[index.node].shape
-    made = builder.add("gather", (table, place), shape, code_type(low, high), None, name)
-    bits = (index.high - index.low).bit_length()
-    return builder.set_bounds(made, low, high), Requantization(name, "table", bits, 0.0)
+    made = builder.looked_up(index, codes, (low, high), name, name)
+    return made, Requantization(name, "table", (index.high - index.low).bit_length(), 0.0)
 
 
 def by_steps(
@@ -82,7 +74,7 @@ def by_steps(
     if found is None:
         return looked_up() if is_narrow else None
     number, bits = by_staircase(builder, term, found, 0, low, high)
-    return finished(builder, number, total.shape, low, high), Requantization(name, "multiplier", bits)
+    return builder.finished(number, total.shape, low, high), Requantization(name, "multiplier", bits)
 
 
 def _by_product(
@@ -100,11 +92,17 @@ def _by_product(
     made = registry().call(rounding, "product", builder, total, scale, low - zero, high - zero, where)
     if made is None:
         return None
-    number = clip_to(builder, made[0], low - zero, high - zero, made[1])
-    number = builder.set_bounds(number, low - zero, high - zero)
-    number = builder.cast(builder.plus(number, np.array(zero), where), code_type(low, high))
+    number = with_zero(builder, made, low, high, zero, where)
     how = Requantization(name, "multiplier" if rounding.is_proven else "approximate", 31)
-    return builder.set_bounds(number, low, high), how
+    return builder.finished(number, total.shape, low, high), how
+
+
+def with_zero(
+    builder: IntegerBuilder, made: tuple[int, int], low: int, high: int, zero: int, where: str
+) -> int:
+    """Rounded steps and their reach, saturated, plus the zero point: codes from low to high."""
+    number = builder.clipped(made[0], low - zero, high - zero, made[1])
+    return builder.plus(builder.set_bounds(number, low - zero, high - zero), np.array(zero), where)
 
 
 def by_codes(
@@ -128,42 +126,18 @@ def by_codes(
         found = fit_codes(slopes, rows[first], term.low, low, high)
     if found is not None:
         place = place.reshape(shape)
-        spread = found.at(place)
-        number, bits = by_staircase(builder, term, spread, 0, low, high)
+        number, bits = by_staircase(builder, term, found.at(place), 0, low, high)
         how = Requantization(name, "multiplier", bits)
     elif len(first) == 1:
         number, how = by_table(builder, term, rows[0], low, high, name)
     else:
         return None
-    return finished(builder, number, shape, low, high), how
+    return builder.finished(number, shape, low, high), how
 
 
 def by_staircase(
     builder: IntegerBuilder, term: Value, found: Staircase, zero: int, low: int, high: int
 ) -> tuple[int, int]:
     """``clip((term * factor + added) >> shift + zero)``, and the bits of the factor."""
-    added = found.above + (zero << found.shift)
-    reach = term.reach * int(np.abs(found.factor).max()) + int(np.abs(added).max())
-    dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
-    number = builder.cast(term.node, dtype)
-    factor = builder.cast(builder.const(compact(found.factor), DType.INT32), dtype)
-    number = builder.elementwise("MUL", number, factor, dtype=dtype)
-    number = builder.elementwise("ADD", number, builder.const(compact(added), dtype), dtype=dtype)
-    number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
-    number = clip_to(builder, number, low, high, (reach >> found.shift) + 1)
-    return number, int(np.abs(found.factor).max()).bit_length()
-
-
-def code_type(low: int, high: int) -> DType:
-    """The narrowest type of codes."""
-    dtype = integer_type(low, high)
-    assert dtype is not None
-    return dtype
-
-
-def finished(builder: IntegerBuilder, number: int, shape: tuple[int, ...], low: int, high: int) -> int:
-    """Codes in their type and shape."""
-    number = builder.cast(number, code_type(low, high))
-    if builder.nodes[number].shape != shape:
-        number = builder.add("expand", (number,), shape, builder.nodes[number].dtype)
-    return builder.set_bounds(number, low, high)
+    number, reach = builder.stepped(term, found, found.above + (zero << found.shift), "a layer")
+    return builder.clipped(number, low, high, reach), int(np.abs(found.factor).max()).bit_length()

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import ValidationError
 from tg2hdl_ir.tensors import Quantizer, TensorGraph, TensorNode, evaluate_nodes
-from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.builder import Bounds
-from tg2hdl_quant.graph.values import Sum, Value, compact
 from tg2hdl_quant.graph.observed import constants, evaluated
+from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.sampled import SampledValues, TooMuch, picked
+from tg2hdl_quant.graph.values import Sum, Value, compact
 
 __all__ = ["Cut", "Rounding", "check_import", "check_roundings"]
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from tg2hdl_ir.tensors import MOVEMENT, LayerKernel, Quantizer, TensorGraph, evaluate_nodes
-from tg2hdl_ir.tensors import Quantizer, TensorGraph
-from tg2hdl_quant.graph.float_part import FloatPart
-from tg2hdl_quant.graph.functions import ScalarFunction, find_function
-from tg2hdl_quant.graph.report import Requantization
-from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.codes import INTEGER, PRODUCTS, to_codes
+from tg2hdl_quant.graph.float_part import FloatPart
+from tg2hdl_quant.graph.forms import by_codes, by_table
+from tg2hdl_quant.graph.functions import ScalarFunction, find_function
 from tg2hdl_quant.graph.import_check import Cut, Rounding
 from tg2hdl_quant.graph.lowered import Lowered
-from tg2hdl_quant.graph.forms import by_codes, by_table
 from tg2hdl_quant.graph.observed import (
     CodeObserver,
     ObservedCodes,
@@ -22,11 +25,9 @@ from tg2hdl_quant.graph.observed import (
     evaluated,
     is_certain,
 )
-from tg2hdl_quant.graph.codes import INTEGER, PRODUCTS, to_codes
+from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.sums import Sums
-from typing import Any
-import numpy as np
-import numpy.typing as npt
+from tg2hdl_quant.graph.values import Value
 
 __all__ = ["ImportLowering"]
 

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import MOVEMENT, TensorGraph
+from tg2hdl_quant.graph.builder import Bounds, IntegerBuilder, weighted_bounds
 from tg2hdl_quant.graph.functions import find_function
-from tg2hdl_quant.graph.builder import weighted_bounds
-from tg2hdl_quant.graph.values import EXACT, Sum, Value, is_power_of_two
-from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.values import EXACT, Sum, Value, is_power_of_two, of_rank
 
 __all__ = ["Sums"]
 
@@ -153,8 +152,8 @@ class Sums:
             return total
         a, b = total.terms
         dtype = self._builder.fitting(a.low + b.low, a.high + b.high, node.label, 16)
-        factors = (self._builder.cast(t.node, dtype) for t in (a, b))
-        made = self._builder.elementwise("ADD", *factors, dtype=dtype)
+        one = np.ones((), np.int64)
+        made = self._builder.combined([(a.node, one), (b.node, one)], np.zeros((), np.int64), dtype)
         floats = _sums((a, b), a.reach + b.reach)
         return replace(self._one(made, a.scale, node.shape, floats=floats, parts=(a, b)), offset=total.offset)
 
@@ -176,8 +175,10 @@ class Sums:
         a, b = (self._plain(s) for s in node.sources)
         if a is None or b is None:
             return None
-        made = self._multiplied(a, b, 1)
-        return self._one(made, a.scale * b.scale, node.shape, floats=_sums((a, b), a.reach * b.reach))
+        reach = a.reach * b.reach
+        dtype = self._builder.fitting(-reach, reach, "a product of activations", 32)
+        made = self._builder.product(a, b, dtype)
+        return self._one(made, a.scale * b.scale, node.shape, floats=_sums((a, b), reach))
 
     def _quotient(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]
@@ -215,13 +216,6 @@ class Sums:
         scale = term.scale.reshape(()) if term.scale.size == 1 else term.scale
         return replace(term, scale=scale, zero=0, count=1, parts=()) if np.all(scale > 0) else None
 
-    def _multiplied(self, a: Value, b: Value, terms: int) -> int:
-        """Products in a type that holds a sum of `terms` of them."""
-        reach = a.reach * b.reach * terms
-        dtype = self._builder.fitting(-reach, reach, "a product of activations", 32)
-        factors = (self._builder.cast(v.node, dtype) for v in (a, b))
-        return self._builder.elementwise("MUL", *factors, dtype=dtype)
-
     def _summed(self, number: int) -> Sum | None:
         node = self._graph.nodes[number]
         source = self._graph.nodes[node.sources[0]]
@@ -232,12 +226,10 @@ class Sums:
         if value is None or value.scale.size != 1:
             return None
         count = int(np.prod([source.shape[a] for a in node.arg]))
-        dtype = self._builder.fitting(-value.reach * count, value.reach * count, node.label, 32)
-        wide = self._builder.cast(value.node, dtype)
-        if self._builder.nodes[wide].shape != source.shape:
-            wide = self._builder.add("expand", (wide,), source.shape, dtype)
-        made = self._builder.reduce("sum", wide, node.arg, dtype, node.label)
-        return self._one(made, value.scale, node.shape, floats=_sums((value,), value.reach * count))
+        reach = value.reach * count
+        wide = self._builder.cast(value.node, self._builder.fitting(-reach, reach, node.label, 32))
+        made = self._builder.summed(wide, source.shape, node.arg, node.label)
+        return self._one(made, value.scale, node.shape, floats=_sums((value,), reach))
 
     def _contraction(self, number: int, a: Value, b: Value) -> Sum | None:
         """Sum of products; a scale of its own for each channel that is not summed over."""
@@ -246,7 +238,7 @@ class Sums:
         scale = np.ones(())
         for value in (a, b):
             if value.scale.size > 1:
-                spread = value.scale.reshape((1,) * (len(shape) - value.scale.ndim) + value.scale.shape)
+                spread = of_rank(value.scale, len(shape))
                 if any(_varies(spread, axis) for axis in node.arg):
                     return None
                 scale = (
@@ -256,46 +248,31 @@ class Sums:
                 )
             else:
                 scale = scale * value.scale
-        low, high = self._sum_bounds(a, b, shape, node.arg)
-        dtype = self._builder.fitting(low, high, f"layer {node.label}", 32)
-        factors = (self._builder.cast(v.node, dtype) for v in (a, b))
-        made = self._builder.elementwise("MUL", *factors, dtype=dtype)
-        if self._builder.nodes[made].shape != shape:
-            made = self._builder.add("expand", (made,), shape, dtype)
-        made = self._builder.reduce("sum", made, node.arg, dtype, node.label)
+        (low, high), reach = self._sum_bounds(a, b, shape, node.arg)
+        product = self._builder.product(a, b, self._builder.fitting(low, high, f"layer {node.label}", 32))
+        made = self._builder.summed(product, shape, node.arg, node.label)
         self._builder.set_bounds(made, low, high)
-        floats = _sums((a, b), self._sum_reach(a, b, shape, node.arg))
-        return self._one(made, scale, node.shape, floats=floats)
-
-    def _sum_reach(self, a: Value, b: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-        """Largest sum of the magnitudes of products."""
-        for weights, values in ((a, b), (b, a)):
-            array = self._array(weights.node)
-            if array is not None:
-                array = np.abs(array.astype(np.int64))
-                array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-                return weighted_bounds(array, (-values.reach, values.reach), shape, axes)[1]
-        return a.reach * b.reach * int(np.prod([shape[n] for n in axes]))
+        return self._one(made, scale, node.shape, floats=_sums((a, b), reach))
 
     def _sum_bounds(
         self, a: Value, b: Value, shape: tuple[int, ...], axes: tuple[int, ...]
-    ) -> tuple[int, int]:
+    ) -> tuple[Bounds, int]:
+        """Bounds of a sum of products, and the largest sum of their magnitudes."""
         for weights, values in ((a, b), (b, a)):
             array = self._array(weights.node)
             if array is not None:
-                array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-                return weighted_bounds(array.astype(np.int64), (values.low, values.high), shape, axes)
+                array = of_rank(array.astype(np.int64), len(shape))
+                bounds = weighted_bounds(array, (values.low, values.high), shape, axes)
+                return bounds, weighted_bounds(np.abs(array), (-values.reach, values.reach), shape, axes)[1]
         reach = a.reach * b.reach * int(np.prod([shape[n] for n in axes]))
-        return -reach, reach
+        return (-reach, reach), reach
 
     def _array(self, number: int) -> npt.NDArray[np.int64] | None:
         """Elements of a constant, of size 1 along axes that it repeats on."""
         node = self._builder.nodes[number]
         if node.op == "expand":
             inner = self._array(node.sources[0])
-            return (
-                None if inner is None else inner.reshape((1,) * (len(node.shape) - inner.ndim) + inner.shape)
-            )
+            return None if inner is None else of_rank(inner, len(node.shape))
         return np.asarray(node.arg) if node.op == "const" else None
 
     def _chosen(self, number: int) -> Sum | None:

@@ -11,7 +11,17 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import GraphBuilder, TensorNode
 
-__all__ = ["EXACT", "Sum", "Value", "compact", "integer_type", "is_power_of_two", "move_array"]
+__all__ = [
+    "EXACT",
+    "Sum",
+    "Value",
+    "code_type",
+    "compact",
+    "integer_type",
+    "is_power_of_two",
+    "move_array",
+    "of_rank",
+]
 
 Array = npt.NDArray[Any]
 EXACT = 1 << 24
@@ -65,6 +75,11 @@ class Sum:
     terms: tuple[Value, ...]
     offset: Array
     shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, term: Value, shape: tuple[int, ...]) -> Sum:
+        """One term."""
+        return cls((term,), np.zeros(()), shape)
 
     def whole_steps(self) -> npt.NDArray[np.int64] | None:
         """The constant in steps of the only term; None where it is not a whole number of them.
@@ -127,6 +142,18 @@ def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:
             if dtype.min_value <= low and high <= dtype.max_value:
                 return dtype
     return None
+
+
+def code_type(low: int, high: int) -> DType:
+    """The narrowest type of codes."""
+    dtype = integer_type(low, high)
+    assert dtype is not None
+    return dtype
+
+
+def of_rank(array: Array, rank: int) -> Array:
+    """An array with axes of size 1 in front."""
+    return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
 def compact(array: Array) -> Array:

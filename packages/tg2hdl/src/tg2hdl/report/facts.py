@@ -16,7 +16,8 @@ from tg2hdl.report.kernel_facts import kernel_facts
 from tg2hdl.report.numbers import buffer_ranges
 from tg2hdl_host import documents as docs
 from tg2hdl_ir.errors import InputError
-from tg2hdl_synth.fits import memory_blocks
+from tg2hdl_lower.families import family_named
+from tg2hdl_top.memory_blocks import memory_blocks
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
@@ -169,7 +170,7 @@ def _tensor(spec: Any) -> dict[str, Any]:
 
 def _memories(accelerator: CompiledModel) -> list[dict[str, Any]]:
     design = accelerator.design
-    blocks = memory_blocks(design, pack_registers=accelerator.options.family.pack_registers)
+    blocks = memory_blocks(design, family_named("ecp5"), packed=accelerator.options.family.pack_registers)
     found = []
     for entry, memory in zip(accelerator.memory, accelerator.memory.plans, strict=True):
         found.append(

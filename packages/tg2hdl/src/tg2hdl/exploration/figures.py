@@ -8,11 +8,13 @@ from typing import Any
 
 from tg2hdl_ir.errors import BudgetError, CapacityError, UnsupportedError
 from tg2hdl_ir.program import ProgramIR
+from tg2hdl_lower.families import family_named
 from tg2hdl_lower.plan.operations import UnitOp
 from tg2hdl_synth import part_named
-from tg2hdl_synth.fits import Fit, design_fits, memory_blocks
+from tg2hdl_synth.fits import Fit, design_fits
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
+from tg2hdl_top.memory_blocks import memory_blocks
 
 __all__ = ["RESOURCES", "Figures", "Planner"]
 
@@ -97,10 +99,8 @@ class Planner:
             return design
         part = part_named(self.part)
         packs = design.options.family.pack_registers
-        blocks = memory_blocks(design, self.part, pack_registers=packs)
-        # A family without estimates does not know them.
-        needs = {"bram": sum(blocks.values())} if blocks else {}
-        refusal = _too_many("bram", needs["bram"], part.bram) if needs.get("bram", 0) > part.bram else ""
+        needs = {"bram": sum(memory_blocks(design, family_named(part.family), packed=packs).values())}
+        refusal = _too_many("bram", needs["bram"], part.bram) if needs["bram"] > part.bram else ""
         if not refusal and (least := _unit_luts(design)) > _SURELY * part.lut:
             needs["lut"] = least
             refusal = f"arithmetic units of about {least:,} LUTs, {part.name} has {part.lut:,}"

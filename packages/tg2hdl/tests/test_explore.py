@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
+import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -42,8 +46,8 @@ def file(tmp_path):
     return tmp_path / "model.py"
 
 
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "80"}).invoke(cli, [str(a) for a in arguments])
+def run(*arguments, columns=80):
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(cli, [str(a) for a in arguments])
 
 
 def test_each_point_has_the_cycles_of_its_design(found):
@@ -233,31 +237,20 @@ def test_workers_find_the_same(found):
 
 
 def test_the_command_prints_the_front_and_the_command_line_of_the_best(file, tmp_path):
-    study = tmp_path / "s.json"
-    arguments = [
-        "explore",
-        file,
-        "--board",
-        "orangecrab-25f",
-        "--try",
-        "multipliers=none,2,4,8",
-        "--study",
-        study,
-    ]
-    done = run(*arguments, "--json", tmp_path / "points.json")
+    study, page = tmp_path / "s.json", tmp_path / "page.html"
+    options = ["--board", "orangecrab-25f", "--try", "multipliers=none,2,4,8", "-o", page]
+    done = run("explore", file, *options, "--study", study, "--json", tmp_path / "points.json")
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0] == "model on ecp5-25k: 4 designs, 4 estimated, 4 on the front"
-    assert lines[-3:-1] == [f"tg2hdl compile {file} --multipliers 8", f"wrote {study}"]
-    assert all(len(line) <= 80 for line in lines[:-3])
+    files = [study, page, page.with_suffix(".json"), tmp_path / "points.json"]
+    assert lines[-5:] == [f"tg2hdl compile {file} --multipliers 8", *(f"wrote {each}" for each in files)]
+    assert all(len(line) <= 80 for line in lines[:-5])
     points = json.loads((tmp_path / "points.json").read_text())["points"]
     assert [p["best"] for p in points] == [True, False, False, False]
-    narrow = CliRunner(env={"COLUMNS": "40"}).invoke(cli, [*map(str, arguments), "--resume", str(study)])
-    assert all(
-        len(line) <= 40
-        for line in narrow.stdout.splitlines()
-        if "/" not in line and "on ecp5" not in line and "best by" not in line
-    )
+    narrow = run("explore", file, *options, "--resume", study, columns=40)
+    assert len(narrow.stdout.splitlines()) > len(lines)
+    assert all(len(line) <= 40 for line in narrow.stdout.splitlines()[:-4])
 
 
 def test_ctrl_c_keeps_what_is_known(file, tmp_path, monkeypatch):
@@ -282,7 +275,7 @@ def test_ctrl_c_keeps_what_is_known(file, tmp_path, monkeypatch):
     ]
     done = run(*arguments)
     assert done.exit_code == 130
-    assert "3 designs, 2 estimated, 2 on the front, stopped before the end" in done.stdout
+    assert "3 designs, 2 estimated, 2 on the front, stopped before the\nend\n" in done.stdout
     assert done.stdout.endswith(f"stopped; go on with --resume {tmp_path / 's.json'}\n")
 
 
@@ -297,3 +290,48 @@ def test_fit_of_the_commands(file, tmp_path):
 def test_figures_of_a_design_without_estimate_do_not_fit():
     assert Figures(cycles=1).refusal == ""
     assert not Figures(cycles=1).is_estimated
+
+
+CLICK = """
+<script>
+addEventListener("load", async () => {
+  const chart = document.querySelector("#front .chart > div");
+  for (let n = 0; n < 600 && !chart.data; n++) await new Promise((done) => setTimeout(done, 50));
+  const front = chart.data.find((trace) => trace.name === "Pareto front");
+  chart.emit("plotly_click", { points: [{ customdata: front.customdata[1] }] });
+  const open = [...document.querySelectorAll("details[open]")].map((d) => d.id);
+  const wide = document.documentElement.scrollWidth > innerWidth;
+  document.body.setAttribute("data-seen", JSON.stringify({ open, wide }));
+});
+</script>
+"""
+
+
+def test_the_page_has_for_each_point_its_decisions_memories_and_command(found):
+    page = found.report("model.py").html
+    text = html.unescape(page)
+    assert "http" not in page.split('id="plotly"')[0]
+    assert len(found.pareto) > 1
+    for point in found.pareto:
+        accelerator = point.compile()
+        command = " ".join(["tg2hdl compile model.py", *point.command_options])
+        assert f'data-copy="{command}"' in text
+        assert accelerator.explain(variants=False).format(110) in text
+        assert all(f"<code>{memory.name}</code>" in text for memory in accelerator.memory)
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+def test_a_point_opens_its_design_in_a_browser_of_a_phone(found, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(found.report().html.replace("</body>", CLICK + "</body>"))
+    command = [
+        "chromium",
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'p'}",
+    ]
+    command += ["--window-size=390,900", "--virtual-time-budget=60000", "--dump-dom", path.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+    seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', dom)[1]))
+    assert seen == {"open": ["design-2"], "wide": False}

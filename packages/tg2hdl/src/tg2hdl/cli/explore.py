@@ -18,7 +18,9 @@ from tg2hdl.exploration.goals import LIMITS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
 from tg2hdl.exploration.points import Exploration
 from tg2hdl.loaded_model import load_model
-from tg2hdl_ir.errors import InputError
+from tg2hdl.report.charts import plotly_script
+from tg2hdl.report.exploration import exploration_page
+from tg2hdl_ir.errors import InputError, ToolMissingError
 
 __all__ = ["explore"]
 
@@ -76,6 +78,7 @@ Examples:
     "--resume", metavar="FILE.json", shell_complete=complete_file, help="Go on with the study of this file."
 )
 @click.option("--workers", default=1, show_default=True, help="Processes that plan and estimate.")
+@click.option("-o", "--output", metavar="FILE.html", help="The page.  [default: NAME.explore.html]")
 @with_json
 def explore(
     part: str | None,
@@ -88,6 +91,7 @@ def explore(
     study: str | None,
     resume: str | None,
     workers: int,
+    output: str | None,
     json_file: str | None,
     **model_options: Any,
 ) -> None:
@@ -98,6 +102,9 @@ def explore(
     what is known; --resume goes on.
     """
     console, progress = consoles(json_file)
+    if output is not None:
+        plotly_script()
+        check_file(output, ".html", ".htm")
     name = _target(part, board, model_options.pop("fit"))
     wanted = check_limits({n: _number(n, text) for n, text in _pairs("--at-most", limits, LIMITS)})
     if rate is not None:
@@ -128,8 +135,16 @@ def explore(
             with suppress(KeyboardInterrupt):  # what is known is shown
                 search.run()
             found = search.found
+        page = Path(output or f"{file.label}.explore.html")
+        written, missing = [path], ""
+        if found.suitable and found.is_complete:
+            try:
+                written += exploration_page(found, model_options["model"], progress=say).save(page)
+            except ToolMissingError as error:
+                missing = f"no page: {error.hint}"
     _show(console, found, model_options["model"], board or name)
-    console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    for line in (*(f"wrote {each}" for each in written), *filter(None, [missing])):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     write_json(json_file, found.to_dict())
     if not found.is_complete:
         console.print(f"stopped; go on with --resume {path}", highlight=False, soft_wrap=True)
@@ -140,8 +155,8 @@ def explore(
 def _show(console: Console, found: Exploration, model: str, name: str) -> None:
     console.print(found.format(console.width), highlight=False, markup=False, soft_wrap=True)
     if found.suitable:
-        command = " ".join(found.best.command_options)
-        console.print(f"tg2hdl compile {model} {command}", highlight=False, markup=False, soft_wrap=True)
+        command = " ".join(["tg2hdl compile", model, *found.best.command_options])
+        console.print(command, highlight=False, markup=False, soft_wrap=True)
 
 
 def _target(part: str | None, board: str | None, fit: str | None) -> str:

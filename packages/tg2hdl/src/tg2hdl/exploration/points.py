@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
@@ -18,6 +19,7 @@ from tg2hdl_top import CompileOptions
 
 if TYPE_CHECKING:
     from tg2hdl.accelerator import Accelerator
+    from tg2hdl.report import Report
 
 __all__ = ["Exploration", "Point", "command_options", "option_changes"]
 
@@ -209,6 +211,23 @@ class Exploration:
         """Compile the best point."""
         return self.best.compile()
 
+    def report(self, source: str = "MODEL") -> Report:
+        """One HTML page: the front, and for each of its points decisions, memories and command line.
+
+        Parameters
+        ----------
+        source : str
+            Model in the command lines, e.g. ``model.py``.
+
+        Returns
+        -------
+        Report
+            Saved by ``.save("front.html")``; shows itself in Jupyter.
+        """
+        from tg2hdl.report.exploration import exploration_page
+
+        return exploration_page(self, source)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         front = self.pareto
@@ -274,10 +293,10 @@ def _lines(found: Exploration, width: int) -> Iterator[str]:
     known = sum(p.fits is not None for p in found.points)
     state = "" if found.is_complete else ", stopped before the end"
     counts = f"{len(found.points)} designs, {known} estimated, {len(front)} on the front"
-    yield f"{found.model} on {found.part}: {counts}{state}"
+    yield from textwrap.wrap(f"{found.model} on {found.part}: {counts}{state}", width)
     shown = list(front) + [p for p in best if p not in front]
     if not shown:
-        yield "none of them is known to fit and to keep the limits"
+        yield from textwrap.wrap("none of them is known to fit and to keep the limits", width)
         return
     varying = [n for n in shown[0].settings if len({str(p.settings.get(n)) for p in found.points}) > 1]
     rows = [[*(_shown(p.settings.get(n)) for n in varying), *_cells(p)] for p in shown]
@@ -293,7 +312,9 @@ def _lines(found: Exploration, width: int) -> Iterator[str]:
     else:
         for point, row in zip(shown, rows, strict=True):
             yield from _block(titles, row, "*" if point in best else "-", width)
-    yield f"* best by {found.goal}; cycles and interval are exact, the rest is estimated"
+    yield from textwrap.wrap(
+        f"* best by {found.goal}; cycles and interval are exact, the rest is estimated", width
+    )
 
 
 def _block(titles: Sequence[str], row: Sequence[str], mark: str, width: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tg2hdl.results import SimulationResult
     from tg2hdl_synth import SynthesisResult
 
-__all__ = ["FORMAT", "gather_facts", "read_facts"]
+__all__ = ["FORMAT", "gather_facts", "memory_facts", "read_facts"]
 
 FORMAT = 1
 """Version of the JSON; it grows when a key changes its meaning."""
@@ -79,7 +79,7 @@ def gather_facts(
         "multipliers": _multipliers(accelerator),
         "macs": sum(k.macs for k in accelerator.kernels),
         "kernels": kernel_facts(accelerator),
-        "memories": _memories(accelerator),
+        "memories": memory_facts(accelerator),
     }
     if inputs:
         facts["numbers"] = buffer_ranges(accelerator, inputs)
@@ -168,7 +168,8 @@ def _tensor(spec: Any) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
 
 
-def _memories(accelerator: CompiledModel) -> list[dict[str, Any]]:
+def memory_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
+    """Rows of the table of memories."""
     design = accelerator.design
     blocks = memory_blocks(design, family_named("ecp5"), packed=accelerator.options.family.pack_registers)
     found = []

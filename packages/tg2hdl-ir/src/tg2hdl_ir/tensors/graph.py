@@ -12,42 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "LayerKernel", "Quantizer", "TensorGraph", "TensorNode"]
-
-MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
-"""Operations that place elements without changing them; ``pad`` adds zeros."""
-
-ELEMENTWISE = frozenset(
-    {
-        "ADD",
-        "SUB",
-        "MUL",
-        "NEG",
-        "MAX",
-        "FDIV",
-        "RECIPROCAL",
-        "EXP2",
-        "LOG2",
-        "SIN",
-        "SQRT",
-        "TRUNC",
-        "CMPLT",
-        "CMPNE",
-        "CMPEQ",
-        "WHERE",
-        "AND",
-        "OR",
-        "XOR",
-        "SHL",
-        "SHR",
-        "CDIV",
-        "CMOD",
-        "POW",
-        "cast",
-    }
-)
-"""Operations on elements; operands broadcast as in numpy."""
-
+__all__ = ["GraphBuilder", "LayerKernel", "Quantizer", "TensorGraph", "TensorNode"]
 
 _PLAIN = "half_even"
 

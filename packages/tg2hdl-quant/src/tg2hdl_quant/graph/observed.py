@@ -22,7 +22,7 @@ _MOST = 1 << 24
 _MOST_CODES = 1 << 10
 _NEAR_TIE = 1e-4
 """Distance from a tie (steps) below which the last bits of a float32 function can decide."""
-_ROUNDED_CORRECTLY = (ELEMENTWISE | MOVEMENT) - {"EXP2", "LOG2", "SIN", "POW"}
+_ROUNDED_CORRECTLY = (ELEMENTWISE.keys() | MOVEMENT) - {"EXP2", "LOG2", "SIN", "POW"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ A few outputs of a layer cost a few of its sums of products, whatever the size o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.tensors import ELEMENTWISE, TensorGraph, TensorNode, evaluate_graph
+from tg2hdl_ir.tensors import ELEMENTWISE, REDUCTIONS, TensorGraph, TensorNode, evaluate_graph
 
 __all__ = ["SampledValues", "TooMuch", "picked"]
 
 Array = npt.NDArray[Any]
-
-
-_REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max, "prod": np.prod}
 
 
 class TooMuch(Exception):
@@ -68,7 +65,7 @@ class SampledValues:
             return np.asarray(array.reshape(len(array), -1)[:, index])
         if node.op == "const":
             return self._spread(picked(node.arg, node.shape, index))
-        if node.op in ("sum", "max", "prod"):
+        if node.op in REDUCTIONS:
             return self._reduced(node, index)
         if node.op == "gather":
             table = self.at(node.sources[0], np.arange(self._nodes[node.sources[0]].shape[0]))
@@ -116,9 +113,7 @@ class SampledValues:
         full = (start[:, None] + inner).reshape(-1)
         count = len(full) // max(len(index), 1)
         values = self.at(node.sources[0], full).reshape(-1, len(index), count)
-        reduction = _REDUCTIONS[node.op]
-        wide = np.int64 if values.dtype.kind in "iub" and node.op != "max" else values.dtype
-        return np.asarray(reduction(values.astype(wide), axis=2)).astype(node.dtype.numpy())
+        return np.asarray(REDUCTIONS[node.op](values, (2,))).astype(node.dtype.numpy())
 
     def _padded(self, node: TensorNode, index: Array) -> Array:
         shape = self._nodes[node.sources[0]].shape

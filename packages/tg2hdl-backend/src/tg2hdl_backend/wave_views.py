@@ -58,7 +58,13 @@ def _elements(design: Design) -> Iterator[View]:
     """Elements of small memories, in the order of the flat buffer."""
     for memory in design.memories.values():
         layout, dtype = memory.layout, memory.dtype
-        if layout.words > MEMORY_WORDS or memory.banks > 1 or design.arrays or dtype.bit_width > 64:
+        if (
+            layout.words > MEMORY_WORDS
+            or memory.banks > 1
+            or memory.ring
+            or design.arrays
+            or dtype.bit_width > 64
+        ):
             continue
         elements = np.arange(layout.depth, dtype=np.int64)
         for element, word, lane in zip(elements, *layout.place(elements), strict=True):

@@ -32,7 +32,7 @@ class CompileOptions(LowerOptions):
         Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
         soon as the words that it reads are there, and orders their steps for it, ``dataflow`` starts runs at a fixed
         interval while others work; ``auto`` is ``overlap`` without other orders where that saves at least one
-        cycle in a hundred, and ``serial`` otherwise.
+        cycle in a hundred, and ``serial`` otherwise, but for kernels that follow the sums of the one before them.
     fold_batchnorm : bool
         Whether a scale of weights after a float sum, such as that of a BatchNorm after a convolution or a linear layer,
         becomes part of the weights that are summed: no multiplier and fewer cycles, but sums are rounded elsewhere.

@@ -66,7 +66,9 @@ class MemoryRuns:
         self, memory: MemoryPlan, busy: Value, host_of: HostOf, selects: Callable[[int, int | None], Value]
     ) -> None:
         """Build one of `Design.built_memories`; `busy` and `selects` as in `connect_memory`."""
-        slots = tuple(dict.fromkeys((self.design.cores[run], buffer) for run, buffer in memory.slots))
+        cores = self.design.cores
+        slots = tuple(dict.fromkeys((cores[run], buffer) for run, buffer in memory.slots))
+        routes = tuple(((cores[run], buffer), port, to) for (run, buffer), port, to in memory.routes)
         if memory.role.streamed:
             host = HostAccess(getattr(self._streams, memory.name), streams=True)
             stride = self._arrays[memory.name].stride
@@ -80,7 +82,7 @@ class MemoryRuns:
                 host = HostAccess(writer, reader, self._banks.host_writes, self._banks.host_reads)
         connect_memory(
             self.m,
-            replace(memory, slots=slots),
+            replace(memory, slots=slots, routes=routes),
             self.cores,
             busy,
             host,
@@ -106,7 +108,12 @@ class MemoryRuns:
         """What each core reaches of each memory, by memory and slot."""
         design = self.design
         columns = run_columns(
-            design.cores, design.program.calls, design.memories, design.arrays, design.kernels
+            design.cores,
+            design.program.calls,
+            design.memories,
+            design.arrays,
+            design.kernels,
+            dict(design.sequencer.followers),
         )
         for (core, name), column in columns.variables.items():
             self.m.d.comb += getattr(self.cores[core].variables, name).eq(table.add(column))

@@ -62,7 +62,9 @@ def test_products_of_a_requantization_have_the_width_of_their_ranges(tmp_path: P
     assert (narrow.count, narrow.blocks, wide.count, wide.blocks) == (4, 4, 1, 4)
     assert wide.name.endswith("bits on 4 multipliers, 3 cycles")
     assert accelerator.multipliers.blocks == 8
-    assert str(accelerator.multipliers).splitlines()[-1] == "8 multipliers of 18 x 18 bits"
+    assert str(accelerator.multipliers).splitlines()[-1] == (
+        "8 multipliers of 18 x 18 bits: 4 for products of at most 18 bits, 4 for wider ones"
+    )
     expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     np.testing.assert_array_equal(accelerator.simulate(x).output, expected)
 

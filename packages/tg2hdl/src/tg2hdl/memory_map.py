@@ -241,7 +241,7 @@ def _entry(design: Design, number: int) -> MemoryEntry:
         dtype=str(buffer.dtype),
         element_type=str(memory.dtype),
         element_bits=memory.dtype.bit_width,
-        words=memory.layout.words,
+        words=memory.use.words,
         word_bits=memory.word_width,
         dims=memory.layout.dims,
         split=memory.layout.split,

@@ -77,6 +77,7 @@ def gather_facts(
         "load_cycles": design.load_cycles(),
         "readback_cycles": design.readback_cycles(),
         "multipliers": _multipliers(accelerator),
+        "multiplier_blocks": accelerator.multipliers.blocks,
         "macs": sum(k.macs for k in accelerator.kernels),
         "kernels": kernel_facts(accelerator),
         "memories": memory_facts(accelerator),

@@ -17,8 +17,12 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.cli import cli
 from tg2hdl.exploration.figures import Figures, Planner
+from tg2hdl.exploration.search import Search
+from tg2hdl.exploration.space import Space
+from tg2hdl.exploration.study import Study
 from tg2hdl_backend import capture
 from tg2hdl_ir.errors import CapacityError, InputError
+from tg2hdl_synth import part_named
 from tg2hdl_top import CompileOptions, compile_program
 
 PART = "ecp5-25k"
@@ -335,3 +339,36 @@ def test_a_point_opens_its_design_in_a_browser_of_a_phone(found, tmp_path):
     dom = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
     seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', dom)[1]))
     assert seen == {"open": ["design-2"], "wide": False}
+
+
+class FloatRunner:
+    """Designs of 12,000 LUTs for each multiplier, whose units declare 10,000."""
+
+    def __init__(self):
+        self.asked = []
+
+    def planned(self, ladders):
+        for options in itertools.chain(*ladders):
+            n = options.multipliers
+            yield options, Figures(100 // n, 100 // n, {"bram": 0}, units={"lut": 10_000 * n, "ff": 100 * n})
+
+    def estimated(self, options):
+        for each in options:
+            self.asked.append(n := each.multipliers)
+            needs = {"bram": 0, "lut": 12_000 * n, "ff": 0, "dsp": n}
+            units = {"lut": 10_000 * n, "ff": 100 * n}
+            yield each, Figures(100 // n, 100 // n, needs, fmax=100.0, units=units, is_estimated=True)
+
+    def close(self):
+        pass
+
+
+def test_a_design_that_is_surely_too_large_is_not_estimated():
+    part = part_named("ecp5-25k")
+    runner = FloatRunner()
+    space = Space({"multipliers": (1, 2, 4)}, CompileOptions(), part)
+    search = Search("m", space, Study(None, "", part.name), runner, "latency", {})
+    found = search.run(every=False)
+    assert runner.asked == [1, 2]  # a sample, then the fastest that may fit
+    assert found.best.settings == {"multipliers": 2}
+    assert found.points[0].figures.refusal == "about 48,000 of 24,288 LUTs"

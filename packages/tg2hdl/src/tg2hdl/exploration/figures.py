@@ -16,13 +16,13 @@ from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["RESOURCES", "Figures", "Planner"]
+__all__ = ["RESOURCES", "Figures", "Planner", "too_many"]
 
 RESOURCES = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops", "dsp": "multipliers"}
 """What a part has, by the names of `tg2hdl_synth.Fit`."""
 
-_SURELY = 2.0
-"""Factor of a part's LUTs above which the areas that arithmetic units declare rule a design out unseen."""
+_LEAST = {"lut": 0.65, "ff": 0.8}
+"""Cells of a design in those that its arithmetic units declare; benchmarks/explore found 0.74 and 0.93 or more."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Figures:
         Expected clock (MHz).
     refusal : str
         Why it does not fit the part, or cannot be planned; empty unless that is known.
+    units : mapping of str to int
+        LUTs and flip-flops that its arithmetic units declare.
     is_estimated : bool
         Whether the cells were estimated: a design without refusal fits only then.
     """
@@ -49,6 +51,7 @@ class Figures:
     has: Mapping[str, int] = field(default_factory=dict)
     fmax: float | None = None
     refusal: str = ""
+    units: Mapping[str, int] = field(default_factory=dict)
     is_estimated: bool = False
 
 
@@ -79,8 +82,8 @@ class Planner:
         if found.refusal or isinstance(design, Figures):
             return found
         fit = design_fits(design, self.part, pack_registers=design.options.family.pack_registers)
-        return Figures(
-            found.cycles, found.interval, fit.needs, fit.has, fit.fmax, _refusal(fit), is_estimated=True
+        return replace(
+            found, needs=fit.needs, has=fit.has, fmax=fit.fmax, refusal=_refusal(fit), is_estimated=True
         )
 
     def _design(self, options: CompileOptions) -> Design | Figures:
@@ -100,20 +103,24 @@ class Planner:
         part = part_named(self.part)
         packs = design.options.family.pack_registers
         needs = {"bram": sum(memory_blocks(design, family_named(part.family), packed=packs).values())}
-        refusal = _too_many("bram", needs["bram"], part.bram) if needs["bram"] > part.bram else ""
-        if not refusal and (least := _unit_luts(design)) > _SURELY * part.lut:
-            needs["lut"] = least
-            refusal = f"arithmetic units of about {least:,} LUTs, {part.name} has {part.lut:,}"
+        refusal = too_many("bram", needs["bram"], part.bram) if needs["bram"] > part.bram else ""
+        units = _unit_cells(design)
+        if not refusal:
+            least = {n: int(_LEAST[n] * count) for n, count in units.items()}
+            short = {n: count for n, count in least.items() if count > getattr(part, n)}
+            needs |= short
+            refusal = ", ".join(f"at least {too_many(n, c, getattr(part, n))}" for n, c in short.items())
         has = {name: getattr(part, name) for name in RESOURCES}
         timeline = design.timeline(self.values)
-        return Figures(design.predicted_cycles(self.values), timeline.interval, needs, has, None, refusal)
+        cycles = design.predicted_cycles(self.values)
+        return Figures(cycles, timeline.interval, needs, has, None, refusal, units)
 
 
-def _unit_luts(design: Design) -> int:
-    """LUTs that the arithmetic units of the largest kernel declare; other kernels may share them."""
-    return max(
-        sum(node.unit.area.lut for node in plan.live() if isinstance(node, UnitOp)) for plan in design.kernels
-    )
+def _unit_cells(design: Design) -> dict[str, int]:
+    """Cells that arithmetic units declare; of the largest core where cores share units."""
+    units = [[n.unit.area for n in plan.live() if isinstance(n, UnitOp)] for plan in design.core_plans]
+    many = max if design.options.share_units else sum
+    return {name: many(sum(getattr(area, name) for area in core) for core in units) for name in _LEAST}
 
 
 def _refusal(fit: Fit) -> str:
@@ -121,12 +128,11 @@ def _refusal(fit: Fit) -> str:
     if fit:
         return ""
     short = [
-        _too_many(n, fit.needs[n], fit.has[n])
-        for n in fit.needs
-        if n in fit.has and fit.needs[n] > fit.has[n]
+        too_many(n, fit.needs[n], fit.has[n]) for n in fit.needs if n in fit.has and fit.needs[n] > fit.has[n]
     ]
     return ", ".join(short) or fit.lines[0]
 
 
-def _too_many(name: str, needs: int, has: int) -> str:
+def too_many(name: str, needs: int, has: int) -> str:
+    """How many cells are needed of how many."""
     return f"{needs:,} of {has:,} {RESOURCES[name]}"

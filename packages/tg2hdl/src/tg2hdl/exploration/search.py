@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tg2hdl.exploration.figures import Figures, too_many
 from tg2hdl.exploration.goals import GOALS, breaks
 from tg2hdl.exploration.points import Exploration, Point, option_changes
 from tg2hdl.exploration.space import Space
@@ -15,6 +16,9 @@ from tg2hdl_top import CompileOptions
 
 __all__ = ["Search"]
 
+_MARGIN = 1.25
+"""Factor of a part's cells from which a design is refused by those of a smaller one: of four models with 1 and 4
+multipliers, the cells of the larger design in those of its units were at least 0.85 of those of the smaller one."""
 _SAVED = 8
 """Plans between two writes of the study; an estimate takes longer and is written at once."""
 
@@ -64,16 +68,55 @@ class Search:
         return self.found
 
     def _estimate(self, every: bool) -> None:
-        open_points = [p for p in self._points() if p.fits is None and not breaks(p, self.limits)]
         goal = GOALS[self.goal]
         lazily = not every and not (goal.needs_cells or goal.needs_clock)
-        for done, (options, figures) in enumerate(self.runner.estimated(p.options for p in open_points), 1):
-            self.study.known[repr(options)] = figures
-            self.study.save()
-            point = Point({}, options, figures)
+        for _ in self._estimates(self._samples()):
+            pass
+        self._refuse_similar()
+        for point in self._estimates(self._open_points()):
             if lazily and point.fits and not breaks(point, self.limits):
                 return
-            self.progress(f"cells of {done} of {len(open_points)} designs{self._front_so_far()}")
+
+    def _open_points(self) -> list[Point]:
+        return [p for p in self._points() if p.fits is None and not breaks(p, self.limits)]
+
+    def _estimates(self, points: list[Point]) -> Iterator[Point]:
+        """Estimate the cells of points, one after the other."""
+        for done, (options, figures) in enumerate(self.runner.estimated(p.options for p in points), 1):
+            self.study.known[repr(options)] = figures
+            self.study.save()
+            self.progress(f"cells of {done} of {len(points)} designs{self._front_so_far()}")
+            yield Point({}, options, figures)
+
+    def _samples(self) -> list[Point]:
+        """The smallest design of each kind that has designs whose arithmetic units may be too many."""
+        part, found = self.space.part, dict[tuple[Any, ...], list[Point]]()
+        for point in self._open_points():
+            found.setdefault(_kind(point), []).append(point)
+        large = [
+            points
+            for points in found.values()
+            if any(count > getattr(part, name) / 2 for p in points for name, count in p.figures.units.items())
+        ]
+        return [min(points, key=lambda p: p.figures.units["lut"]) for points in large]
+
+    def _refuse_similar(self) -> None:
+        """Refuse points whose units are too many, by what the cells of the smallest of their kind are of its units."""
+        part, samples = self.space.part, dict[tuple[Any, ...], Figures]()
+        for point in sorted(self._points(), key=lambda p: -p.figures.units.get("lut", 0)):
+            if point.figures.is_estimated:
+                samples[_kind(point)] = point.figures
+        for point in self._open_points():
+            sample = samples.get(_kind(point))
+            for name, count in point.figures.units.items():
+                if sample is None or not sample.units.get(name) or name not in sample.needs:
+                    continue
+                expected, has = int(sample.needs[name] * count / sample.units[name]), getattr(part, name)
+                if expected > _MARGIN * has:
+                    refusal = f"about {too_many(name, expected, has)}"
+                    needs = {**point.needs, name: expected}
+                    refused = replace(point.figures, needs=needs, refusal=refusal)
+                    self.study.known[repr(point.options)] = refused
 
     def _front_so_far(self) -> str:
         front = self.found.pareto
@@ -108,3 +151,8 @@ class Search:
         ]
         budget = point.options.multipliers
         return (*values, 0 if budget is None else budget, len(option_changes(point.options)))
+
+
+def _kind(point: Point) -> tuple[Any, ...]:
+    """Designs of a kind have similar cells for their units."""
+    return point.options.target, point.options.share_units, point.options.weights

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tinygrad import Tensor
 
 import tg2hdl
+from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli import cli
 from tg2hdl.exploration.figures import Figures, Planner
 from tg2hdl.exploration.search import Search
@@ -22,7 +23,7 @@ from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
 from tg2hdl_backend import capture
 from tg2hdl_ir.errors import CapacityError, InputError
-from tg2hdl_synth import part_named
+from tg2hdl_synth import DesignTooLargeError, part_named
 from tg2hdl_top import CompileOptions, compile_program
 
 PART = "ecp5-25k"
@@ -372,3 +373,39 @@ def test_a_design_that_is_surely_too_large_is_not_estimated():
     assert runner.asked == [1, 2]  # a sample, then the fastest that may fit
     assert found.best.settings == {"multipliers": 2}
     assert found.points[0].figures.refusal == "about 48,000 of 24,288 LUTs"
+
+
+class Measured:
+    """What place and route found: half as many LUTs again."""
+
+    fmax = 50.0
+
+    def __init__(self, luts):
+        self.luts = luts
+
+    def used(self, kind):
+        return {"comb": self.luts, "ff": 7, "dsp": 2, "bram": 0}[kind]
+
+
+def test_verified_points_are_measured_and_lose_their_place(monkeypatch, found):
+    smallest = sorted(found.points, key=lambda p: p.needs["lut"])
+    asked = []
+
+    def synthesize(self, part, seeds):
+        asked.append((self.options.multipliers, part, seeds))
+        if len(asked) == 2:
+            raise DesignTooLargeError("no room")
+        return Measured(10 * smallest[-1].needs["lut"] if len(asked) == 1 else 100)
+
+    monkeypatch.setattr(Accelerator, "synthesize", synthesize)
+    verified = tg2hdl.explore(squares, X, part=PART, space=SPACE, goal="smallest", verify=1)
+    assert asked == [(p.settings["multipliers"], PART, 1) for p in smallest[:3]]
+    assert verified.best.settings == smallest[2].settings
+    assert (verified.best.needs["lut"], verified.best.fmax, verified.best.is_measured) == (100, 50.0, True)
+    assert verified.best.figures.estimate == {**smallest[2].needs, "fmax": smallest[2].fmax}
+    refused = next(p for p in verified.points if p.settings == smallest[1].settings)
+    assert (refused.fits, refused.figures.refusal) == (False, "place and route: no room")
+    assert "P&R" in str(verified)
+    page = verified.report().html
+    assert "fits, measured by place and route" in page
+    assert f'<td class="n">100</td><td class="n">{smallest[2].needs["lut"]}</td>' in page

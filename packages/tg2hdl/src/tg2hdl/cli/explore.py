@@ -78,6 +78,7 @@ Examples:
     "--resume", metavar="FILE.json", shell_complete=complete_file, help="Go on with the study of this file."
 )
 @click.option("--workers", default=1, show_default=True, help="Processes that plan and estimate.")
+@click.option("--verify", default=0, metavar="N", help="Place and route the best N designs.")
 @click.option("-o", "--output", metavar="FILE.html", help="The page.  [default: NAME.explore.html]")
 @with_json
 def explore(
@@ -91,6 +92,7 @@ def explore(
     study: str | None,
     resume: str | None,
     workers: int,
+    verify: int,
     output: str | None,
     json_file: str | None,
     **model_options: Any,
@@ -134,6 +136,7 @@ def explore(
         ) as search:
             with suppress(KeyboardInterrupt):  # what is known is shown
                 search.run()
+                search.verify(verify)
             found = search.found
         page = Path(output or f"{file.label}.explore.html")
         written, missing = [path], ""

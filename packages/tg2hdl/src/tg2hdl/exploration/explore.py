@@ -39,6 +39,7 @@ def explore(
     study: str | PathLike[str] | None = None,
     resume: bool = False,
     workers: int = 1,
+    verify: int = 0,
     **model_options: Any,
 ) -> Exploration:
     """Find the designs of a model that are worth having on a part.
@@ -68,6 +69,8 @@ def explore(
         Whether to go on with this file.
     workers : int
         Processes that plan and estimate.
+    verify : int
+        Best designs that are placed and routed: their cells and clock are measured.
     model_options
         `codes`, `keep_float` and those of files, as for `tg2hdl.compile`.
 
@@ -109,7 +112,8 @@ def explore(
             workers=workers,
             progress=say,
         ) as search:
-            return search.run()
+            search.run()
+            return search.verify(verify)
 
 
 def fitted_options(

@@ -43,6 +43,9 @@ class Figures:
         LUTs and flip-flops that its arithmetic units declare.
     is_estimated : bool
         Whether the cells were estimated: a design without refusal fits only then.
+    estimate : mapping of str to float
+        Cells and clock (``fmax``) as estimated, of a design that was placed and routed: `needs` and `fmax` are then
+        measured.
     """
 
     cycles: int | None = None
@@ -53,6 +56,7 @@ class Figures:
     refusal: str = ""
     units: Mapping[str, int] = field(default_factory=dict)
     is_estimated: bool = False
+    estimate: Mapping[str, float] = field(default_factory=dict)
 
 
 class Planner:

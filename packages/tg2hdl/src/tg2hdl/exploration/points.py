@@ -89,6 +89,11 @@ class Point:
         return False if self.figures.refusal else (True if self.figures.is_estimated else None)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether cells and clock are those of place and route, not estimates."""
+        return bool(self.figures.estimate)
+
+    @property
     def label(self) -> str:
         """Its settings in a line."""
         return ", ".join(f"{name} {_shown(value)}" for name, value in self.settings.items())
@@ -105,7 +110,8 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        derived = {"microseconds": self.microseconds, "rate": self.rate, "fits": self.fits}
+        derived: dict[str, Any] = {"microseconds": self.microseconds, "rate": self.rate, "fits": self.fits}
+        derived["is_measured"] = self.is_measured
         command = " ".join(self.command_options)
         return {
             "settings": dict(self.settings),
@@ -301,6 +307,9 @@ def _lines(found: Exploration, width: int) -> Iterator[str]:
     varying = [n for n in shown[0].settings if len({str(p.settings.get(n)) for p in found.points}) > 1]
     rows = [[*(_shown(p.settings.get(n)) for n in varying), *_cells(p)] for p in shown]
     heads = [*varying, *_COLUMNS]
+    if any(p.is_measured for p in shown):
+        heads.append("P&R")
+        rows = [[*row, "yes" if p.is_measured else "no"] for p, row in zip(shown, rows, strict=True)]
     short = {"flip-flops": "FFs", "block RAMs": "BRAM", "multipliers": "DSPs"}
     titles = [h if n < len(varying) else short.get(h, h) for n, h in enumerate(heads)]
     widths = [max(len(row[k]) for row in [titles, *rows]) for k in range(len(titles))]
@@ -312,9 +321,9 @@ def _lines(found: Exploration, width: int) -> Iterator[str]:
     else:
         for point, row in zip(shown, rows, strict=True):
             yield from _block(titles, row, "*" if point in best else "-", width)
-    yield from textwrap.wrap(
-        f"* best by {found.goal}; cycles and interval are exact, the rest is estimated", width
-    )
+    measured = ", or measured where P&R is yes" if heads[-1] == "P&R" else ""
+    text = f"* best by {found.goal}; cycles and interval are exact, the rest is estimated{measured}"
+    yield from textwrap.wrap(text, width)
 
 
 def _block(titles: Sequence[str], row: Sequence[str], mark: str, width: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ from tg2hdl.exploration.points import Exploration, Point, option_changes
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
 from tg2hdl.exploration.workers import Runner
+from tg2hdl_synth import DesignTooLargeError
 from tg2hdl_top import CompileOptions
 
 __all__ = ["Search"]
@@ -19,6 +20,8 @@ __all__ = ["Search"]
 _MARGIN = 1.25
 """Factor of a part's cells from which a design is refused by those of a smaller one: of four models with 1 and 4
 multipliers, the cells of the larger design in those of its units were at least 0.85 of those of the smaller one."""
+_CELLS = {"bram": "bram", "lut": "comb", "ff": "ff", "dsp": "dsp"}
+"""Kinds of cells of `SynthesisResult.used`, by the names of resources."""
 _SAVED = 8
 """Plans between two writes of the study; an estimate takes longer and is written at once."""
 
@@ -76,6 +79,36 @@ class Search:
         for point in self._estimates(self._open_points()):
             if lazily and point.fits and not breaks(point, self.limits):
                 return
+
+    def verify(self, count: int) -> Exploration:
+        """Place and route the best designs; those that take more or are slower than estimated lose their place.
+
+        Parameters
+        ----------
+        count : int
+            Designs that are measured at the end, best first.
+
+        Raises
+        ------
+        ToolMissingError
+            Without the tools of the part.
+        """
+        while waiting := [p for p in self.found.suitable[:count] if not p.is_measured]:
+            self.progress(f"place and route of {waiting[0].label}")
+            self.study.known[repr(waiting[0].options)] = self._measured(waiting[0])
+            self.study.save()
+        return self.found
+
+    def _measured(self, point: Point) -> Figures:
+        assert point.fmax is not None, "a suitable point has an estimate"
+        estimate = {**point.needs, "fmax": point.fmax}
+        model = replace(point, options=replace(point.options, validate="off")).compile()
+        try:
+            result = model.synthesize(self.space.part.name, seeds=1)
+        except DesignTooLargeError as error:
+            return replace(point.figures, refusal=f"place and route: {error.message}", estimate=estimate)
+        needs = {name: result.used(kind) for name, kind in _CELLS.items()}
+        return replace(point.figures, needs=needs, fmax=result.fmax, estimate=estimate)
 
     def _open_points(self) -> list[Point]:
         return [p for p in self._points() if p.fits is None and not breaks(p, self.limits)]

@@ -74,6 +74,7 @@ def _described(point: Point, number: int, is_best: bool, source: str) -> dict[st
         "is_best": is_best,
         "cells": _cells(point),
         "command": _command(point, source),
+        "measured": _measured(point),
         "decisions": explain_design(model.captured, model.design, variants=False).format(_WIDTH),
         "memories": _memory_table(model),
     }
@@ -109,7 +110,7 @@ def _best(found: Exploration, source: str) -> Markup:
         (
             "time",
             time.partition(",")[0] if not best.microseconds else f"{best.microseconds:,.1f} us",
-            "at the estimated clock",
+            "at the measured clock" if best.is_measured else "at the estimated clock",
         ),
     ]
     for name, label in RESOURCES.items():
@@ -176,6 +177,21 @@ def _chart(found: Exploration, front: tuple[Point, ...]) -> Markup:
     return chart(traces, layout, height=430, caption=caption)
 
 
+def _state(point: Point) -> str:
+    if point.is_measured:
+        return "fits, measured by place and route"
+    return "fits, estimated" if point.fits else "cells not estimated"
+
+
+def _measured(point: Point) -> list[tuple[str, str, str]]:
+    """Name, measured and estimated figure of a design that was placed and routed."""
+    names = {n: label for n, label in RESOURCES.items() if n in point.figures.estimate}
+    rows = [(label, f"{point.needs[n]:,}", f"{point.figures.estimate[n]:,}") for n, label in names.items()]
+    if point.is_measured and point.fmax is not None:
+        rows.append(("clock (MHz)", f"{point.fmax:.1f}", f"{point.figures.estimate['fmax']:.1f}"))
+    return rows
+
+
 def _hover(point: Point) -> str:
     needs = ", ".join(f"{point.needs[n]:,} {label}" for n, label in RESOURCES.items() if n in point.needs)
     return f"<b>{escape(point.label)}</b><br>{point.cycles:,} cycles, interval {point.interval:,}<br>{needs}"
@@ -186,7 +202,7 @@ def _all(found: Exploration, front: tuple[Point, ...]) -> Markup:
         {
             "label": p.label,
             "cells": _cells(p),
-            "state": p.figures.refusal or ("fits" if p.fits else "cells not estimated"),
+            "state": p.figures.refusal or _state(p),
             "on_front": p in front,
         }
         for p in found.points

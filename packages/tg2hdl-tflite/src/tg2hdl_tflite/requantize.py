@@ -11,7 +11,8 @@ from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase, fit_staircase
-from tg2hdl_tflite.arithmetic import clip, multipliers, scaled
+from tg2hdl_ir.tensors.roundings import multipliers
+from tg2hdl_tflite.arithmetic import clip, scaled
 from tg2hdl_tflite.node import Node
 from tg2hdl_tflite.value import Bounds, tensor_of
 
@@ -61,7 +62,7 @@ def requantized(
     first, last : array_like of int
         Bounds of the sums, as many as factors.
     """
-    pair = multipliers(np.asarray(reals, np.float64))
+    pair = multipliers(reals)
     factor, shift = (np.reshape(v, -1)[:, None] for v in pair)
 
     def code(rows: slice, total: Array) -> Array:

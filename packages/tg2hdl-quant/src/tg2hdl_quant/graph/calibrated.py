@@ -266,30 +266,24 @@ class Lowering:
             return self._plain_output(number, total)
         return self._requantized(number, total, (-np.inf, np.inf))
 
-    def _where(self, number: int) -> Value:
+    def _choice(self, number: int) -> Value:
+        """One of two tensors, or the larger, on one scale."""
         node = self._graph.nodes[number]
-        condition = self._exact_number(node.sources[0])
-        scale, low, high = self._scale(
-            number, self._bits(number), False, self._constant_arms(node.sources[1:])
-        )
-        arms = [self._at_scale(s, scale, low, high, number) for s in node.sources[1:]]
-        dtype = code_type(low, high)
-        made = self._builder.elementwise("WHERE", condition, *arms, dtype=dtype, label=node.label)
-        return self._keep(number, "select", Value(made, np.asarray(scale), low, high))
+        is_where = node.op == "WHERE"
+        operands = [self._exact_number(node.sources[0])] if is_where else []
+        arms = node.sources[1:] if is_where else node.sources
+        at_least = self._constant_arms(arms) if is_where else 0.0
+        scale, low, high = self._scale(number, self._bits(number), False, at_least)
+        operands += [self._at_scale(s, scale, low, high, number) for s in arms]
+        made = self._builder.elementwise(node.op, *operands, dtype=code_type(low, high), label=node.label)
+        kind = "select" if is_where else "maximum"
+        return self._keep(number, kind, Value(made, np.asarray(scale), low, high))
 
     def _constant_arms(self, arms: tuple[int, ...]) -> float:
         """Largest magnitude of constants that are data and no mask: samples need not have selected all of them."""
         arrays = [self._graph.nodes[s].arg for s in arms if self._graph.nodes[s].op == "const"]
         data = [a[np.isfinite(a)] for a in arrays if a.size > 1 and a.min() != a.max()]
         return max((float(np.abs(a).max(initial=0)) for a in data), default=0.0)
-
-    def _maximum(self, number: int) -> Value:
-        node = self._graph.nodes[number]
-        scale, low, high = self._scale(number, self._bits(number), False)
-        a, b = (self._at_scale(s, scale, low, high, number) for s in node.sources)
-        dtype = code_type(low, high)
-        made = self._builder.elementwise("MAX", a, b, dtype=dtype, label=node.label)
-        return self._keep(number, "maximum", Value(made, np.asarray(scale), low, high))
 
     # Float arithmetic
 
@@ -491,7 +485,7 @@ class Lowering:
                 factor = graph.nodes[constants[0]].arg.astype(np.float64)
                 varying = next(s for s in node.sources if s not in constants)
                 return self._sum_of(varying).times(factor, node.shape)
-            return self._product(number)
+            return self._products(number, node.sources)
         operands = self._plan.contraction(number)
         if operands is None:
             return self._total(number)
@@ -499,7 +493,7 @@ class Lowering:
         if constants:
             varying = next(s for s in operands if s not in constants)
             return self._weighted(number, varying, constants[0])
-        return self._contraction(number, operands)
+        return self._products(number, operands, node.arg)
 
     def _scalar(self, number: int) -> Value:
         """A stored node with one scale and no offset."""
@@ -512,20 +506,18 @@ class Lowering:
             hint="quantize with input_scales='one'",
         )
 
-    def _product(self, number: int) -> Sum:
+    def _products(self, number: int, operands: tuple[int, ...], axes: tuple[int, ...] = ()) -> Sum:
+        """Products of two activations, summed over axes."""
         node = self._graph.nodes[number]
-        a, b = (self._scalar(s) for s in node.sources)
-        product, low, high = self._multiplied(a, b, 1, self._where_name(number))
-        return Sum.of(Value(product, a.scale * b.scale, low, high), node.shape)
-
-    def _multiplied(self, a: Value, b: Value, terms: int, where: str) -> tuple[int, int, int]:
-        """Products of integers in a type that holds a sum of `terms` of them, and the bounds of the sum."""
-        if a.node == b.node:
-            low, high = 0, a.reach * a.reach * terms
-        else:
-            corners = [x * y * terms for x in (a.low, a.high) for y in (b.low, b.high)]
-            low, high = min(corners), max(corners)
-        return self._builder.product(a, b, self._builder.fitting(low, high, where, 32)), low, high
+        shape = self._graph.nodes[node.sources[0]].shape
+        count = int(np.prod([shape[a] for a in axes]))
+        a, b = (self._scalar(s) for s in operands)
+        corners = [x * y * count for x in (a.low, a.high) for y in (b.low, b.high)]
+        low, high = (0, a.reach * a.reach * count) if a.node == b.node else (min(corners), max(corners))
+        made = self._builder.product(a, b, self._builder.fitting(low, high, self._where_name(number), 32))
+        if axes:
+            made = self._builder.summed(made, shape, axes, node.label)
+        return Sum.of(Value(made, a.scale * b.scale, low, high), node.shape)
 
     def _total(self, number: int) -> Sum:
         """A sum of stored integers over axes."""
@@ -537,16 +529,6 @@ class Lowering:
         wide = self._builder.cast(value.node, self._builder.fitting(low, high, self._where_name(number), 32))
         made = self._builder.summed(wide, shape, node.arg, node.label)
         return Sum.of(Value(made, value.scale, low, high), node.shape)
-
-    def _contraction(self, number: int, operands: tuple[int, int]) -> Sum:
-        """Sum of products of two activations."""
-        node = self._graph.nodes[number]
-        shape = self._graph.nodes[node.sources[0]].shape
-        count = int(np.prod([shape[a] for a in node.arg]))
-        a, b = (self._scalar(s) for s in operands)
-        product, low, high = self._multiplied(a, b, count, self._where_name(number))
-        made = self._builder.summed(product, shape, node.arg, node.label)
-        return Sum.of(Value(made, a.scale * b.scale, low, high), node.shape)
 
     def _weighted(self, number: int, varying: int, constant: int) -> Sum:
         """Sum of products with weights: a scale for each output channel."""

@@ -16,6 +16,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multipliers
 from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
@@ -177,7 +178,7 @@ def doubling_product(
     The doubling high product rounds halves up, the shift after it rounds them away from zero.
     """
     term = total.terms[0]
-    factor, right = _doubling_multiplier(term.scale / scale)
+    factor, right = _doubling_multipliers(term.scale / scale)
     added = np.rint(total.offset / term.scale).astype(np.int64)
     reach = term.reach + int(np.abs(added).max())
     builder.fitting(0, 2 * reach * int(factor.max()), where)
@@ -196,20 +197,16 @@ def doubling_product(
     return number, int(reach * float((term.scale / scale).max())) + 2
 
 
-def _doubling_multiplier(ratio: Array) -> tuple[Array, Array]:
-    """Multiplier in units of 2**-31, and the shift to the right after the product."""
-    fraction, exponent = np.frexp(ratio)
-    factor = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
-    factor = np.where(exponent < -31, 0, factor << np.maximum(exponent, 0))
-    return factor, np.clip(-exponent, 0, 31).astype(np.int64)
+def _doubling_multipliers(ratio: Array) -> tuple[Array, Array]:
+    """Multipliers in units of 2**-31, and the shifts to the right after the products."""
+    factor, shift = multipliers(ratio)
+    return factor << np.maximum(shift, 0), np.maximum(-shift, 0)
 
 
 def doubling_codes(sums: Array, multiplier: Array) -> Array:
     """`doubling_product` in numpy."""
-    factor, right = _doubling_multiplier(np.asarray(multiplier, np.float64))
-    number = (sums.astype(np.int64) * factor + (1 << 30)) >> 31
-    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
-    return np.asarray((number + half - ((number < 0) & (right > 0))) >> right)
+    factor, right = _doubling_multipliers(multiplier)
+    return half_away_shift(high_product(sums, factor), right)
 
 
 def _by_multiplier(

@@ -75,8 +75,8 @@ class Plan:
             return "function"
         return {
             "max": "max",
-            "WHERE": "where",
-            "MAX": "maximum",
+            "WHERE": "choice",
+            "MAX": "choice",
             "ADD": "sum",
             "MUL": "sum",
             "sum": "sum",
@@ -245,7 +245,7 @@ def _demand(plan: Plan, number: int) -> None:
             _store(plan, function.base, TABLE)
         else:
             _read(plan, function.base)
-    elif kind in ("where", "maximum", "compare"):
+    elif kind in ("choice", "compare"):
         for source in node.sources:
             if graph.nodes[source].dtype.is_float:
                 if kind == "compare":

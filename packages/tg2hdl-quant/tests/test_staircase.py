@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_ir.tensors.roundings import BUILTIN_ROUNDINGS
-from tg2hdl_quant.graph.staircase import fit_products
+from tg2hdl_quant.graph.products import fit_products
 
 
 def codes_of(found, channel, sums):

@@ -58,7 +58,7 @@ def tg2hdl_roundings() -> list[RoundingDef]:
             "onnxruntime",
             "the product with a float32, half to even, as ONNX Runtime",
             "numpy:rint",
-            sums="tg2hdl_quant.graph.staircase:rounded_product",
+            sums="tg2hdl_quant.graph.products:rounded_product",
             product="tg2hdl_quant.graph.requantize:float32_product",
             is_proven=True,
         ),

@@ -203,6 +203,11 @@ class GraphBuilder:
         node = self.nodes[source]
         return source if node.dtype == dtype else self.add("cast", (source,), node.shape, dtype)
 
+    def spread(self, number: int, shape: tuple[int, ...]) -> int:
+        """A node in the shape that it broadcasts against."""
+        node = self.nodes[number]
+        return number if node.shape == shape else self.add("expand", (number,), shape, node.dtype)
+
     def move(self, node: TensorNode, source: int) -> int:
         """The movement of `node` on another operand."""
         return self.add(node.op, (source,), node.shape, self.nodes[source].dtype, node.arg, node.label)

@@ -56,11 +56,6 @@ class IntegerBuilder(GraphBuilder):
         dtype = self.nodes[number].dtype
         return self.reduce("sum", self.spread(number, shape), axes, dtype, label)
 
-    def spread(self, number: int, shape: tuple[int, ...]) -> int:
-        """A node in the shape that it broadcasts against."""
-        node = self.nodes[number]
-        return number if node.shape == shape else self.add("expand", (number,), shape, node.dtype)
-
     def added(self, number: int, constant: npt.NDArray[Any], dtype: DType) -> int:
         """A node of a type plus a constant."""
         if not np.any(constant):

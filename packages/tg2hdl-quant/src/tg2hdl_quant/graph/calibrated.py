@@ -140,7 +140,7 @@ class Lowering:
     def _input(self, number: int) -> Value:
         node = self._graph.nodes[number]
         if self._plan.roles.get(number) == {FLOAT}:
-            return _float_value(self._floats.node(number))
+            return self._floats.value(number)
         bits = self._bits(number)
         offset: Array = np.zeros(())
         if self._options.input_scales != "one" and has_feature_scales(
@@ -289,7 +289,7 @@ class Lowering:
 
     def _output(self, number: int) -> Value:
         is_float = self._graph.nodes[number].dtype.is_float and self._plan.is_float(number)
-        return _float_value(self._floats.node(number)) if is_float else self._value(number)
+        return self._floats.value(number) if is_float else self._value(number)
 
     def _float(self, number: int) -> Value:
         """The integers of what float arithmetic computes."""
@@ -575,10 +575,6 @@ class Lowering:
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
         return Sum((Value(made, kept, low, high),), offset, node.shape)
-
-
-def _float_value(node: int) -> Value:
-    return Value(node, np.ones(()), 0, 0)
 
 
 def _sqnr(reference: Array, value: Array) -> float:

@@ -13,7 +13,6 @@ from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import LayerKernel, Quantizer, TensorGraph
 from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_quant.graph.builder import IntegerBuilder
-from tg2hdl_quant.graph.float32_product import by_float32_product
 from tg2hdl_quant.graph.forms import (
     NARROW,
     by_codes,
@@ -24,9 +23,9 @@ from tg2hdl_quant.graph.forms import (
 )
 from tg2hdl_quant.graph.observed import evaluated
 from tg2hdl_quant.graph.options import QuantizeOptions
+from tg2hdl_quant.graph.products import by_float32_product, fit_products, rounded_product
 from tg2hdl_quant.graph.report import Requantization
 from tg2hdl_quant.graph.requantize import requantize
-from tg2hdl_quant.graph.staircase import fit_products, rounded_product
 from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, is_power_of_two
 
 __all__ = ["INTEGER", "PRODUCTS", "to_codes"]

@@ -12,8 +12,8 @@ from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase
 from tg2hdl_quant.graph.builder import IntegerBuilder
+from tg2hdl_quant.graph.products import fit_codes, fit_products
 from tg2hdl_quant.graph.report import Requantization
-from tg2hdl_quant.graph.staircase import fit_codes, fit_products
 from tg2hdl_quant.graph.values import Sum, Value, compact
 
 __all__ = ["NARROW", "by_codes", "by_staircase", "by_steps", "by_table", "with_zero"]

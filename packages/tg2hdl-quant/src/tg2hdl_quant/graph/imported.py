@@ -132,9 +132,8 @@ class ImportLowering:
         quantizer = self._inputs.get(number)
         if quantizer is None:
             if not node.dtype.is_float:
-                made = self.codes(number)
-                return Value(made, np.ones(()), *self.builder.bounds(made))
-            return Value(self.floats.node(number), np.ones(()), 0, 0)
+                return self.builder.value(self.codes(number), 1.0)
+            return self.floats.value(number)
         dtype = self.graph.nodes[quantizer].dtype
         given = self.graph.nodes[quantizer].arg
         made = self.builder.add("input", (), node.shape, dtype, node.arg, node.label)
@@ -145,14 +144,10 @@ class ImportLowering:
     def _output(self, number: int) -> Value:
         node = self.graph.nodes[number]
         if not node.dtype.is_float:
-            made = self.codes(number)
-            return Value(made, np.ones(()), *self.builder.bounds(made))
+            return self.builder.value(self.codes(number), 1.0)
         if node.op == "dequantize" and node.arg.zero.size == 1:
-            made = self.codes(node.sources[0])
-            low, high = self.builder.bounds(made)
-            return Value(
-                made, node.arg.scale.astype(np.float64), low, high, zero=int(node.arg.zero.reshape(()))
-            )
+            codes = self.builder.value(self.codes(node.sources[0]), node.arg.scale)
+            return replace(codes, zero=int(node.arg.zero.reshape(())))
         total = self.sums.total(number)
         if total is not None and len(total.terms) == 1 and np.all(total.terms[0].scale > 0):
             term = total.terms[0]
@@ -161,7 +156,7 @@ class ImportLowering:
                 made = self.builder.plus(term.node, added, f"output {node.label}", 32)
                 return self.builder.value(made, term.scale)
             return Value(term.node, term.scale, term.low, term.high, total.offset)
-        return Value(self.floats.node(number), np.ones(()), 0, 0)
+        return self.floats.value(number)
 
     # Integers
 

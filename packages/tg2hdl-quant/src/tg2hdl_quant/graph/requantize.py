@@ -18,9 +18,8 @@ from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multipliers
 from tg2hdl_quant.graph.builder import IntegerBuilder
-from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
 from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.staircase import fit_products, rounded_product
+from tg2hdl_quant.graph.products import by_float32_product, fit_products, follows_float32, rounded_product
 from tg2hdl_quant.graph.values import Sum, Value, code_type, compact
 
 __all__ = ["codes_of_sums", "doubling_codes", "doubling_product", "float32_product", "requantize"]

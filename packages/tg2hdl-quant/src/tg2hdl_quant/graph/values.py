@@ -121,8 +121,7 @@ class Sum:
         for term in self.terms:
             scale = move_array(node, term.scale, self.shape, fill=None)
             low, high = (min(term.low, 0), max(term.high, 0)) if node.op == "pad" else (term.low, term.high)
-            source = _expanded(builder, term.node, self.shape)
-            made = builder.move(node, source)
+            made = builder.move(node, builder.spread(term.node, self.shape))
             terms.append(replace(term, node=made, scale=scale, low=low, high=high, parts=()))
         return Sum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
 
@@ -183,11 +182,3 @@ def move_array(node: TensorNode, array: Array, shape: tuple[int, ...], fill: flo
     if node.op == "flip":
         return np.flip(full, node.arg)
     return full
-
-
-def _expanded(builder: GraphBuilder, number: int, shape: tuple[int, ...]) -> int:
-    """The node with all axes of a sum that it broadcasts in."""
-    node = builder.nodes[number]
-    if node.shape == shape:
-        return number
-    return builder.add("expand", (number,), shape, node.dtype)

@@ -46,6 +46,8 @@ class CompileOptions(LowerOptions):
     share_units : bool
         Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for the
         output register of the kernel multiplexer.
+    share_memories : bool
+        Whether buffers that are not needed at the same time share block RAMs; neither results nor cycles change.
     on_chip_bits : int, optional
         Bits of memory on the chip; ``weights="external"`` needs them.
     memory_port : str
@@ -70,6 +72,7 @@ class CompileOptions(LowerOptions):
     share_kernels: bool = True
     share_multipliers: bool = True
     share_units: bool = False
+    share_memories: bool = True
     on_chip_bits: int | None = None
     memory_port: str = "axi4"
     memory: ExternalMemory | None = None
@@ -90,7 +93,8 @@ class CompileOptions(LowerOptions):
             raise InputError(f"on_chip_bits={self.on_chip_bits}", hint="give the bits of memory on the chip")
         if not isinstance(self.ports, tuple | list) or not all(isinstance(port, str) for port in self.ports):
             raise InputError(f"ports={self.ports!r} is no tuple of names", hint='give e.g. ports=("native",)')
-        for name in ("fold_batchnorm", "cut_kernels", "share_kernels", "share_multipliers", "share_units"):
+        shares = ("share_kernels", "share_multipliers", "share_units", "share_memories")
+        for name in ("fold_batchnorm", "cut_kernels", *shares):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
 

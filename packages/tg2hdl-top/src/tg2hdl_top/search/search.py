@@ -33,6 +33,7 @@ from tg2hdl_top.search.forms import with_best_forms
 from tg2hdl_top.search.measure import cost_of, longest
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
+from tg2hdl_top.shared_memories import with_shared_memories
 
 __all__ = ["Captured", "best_design"]
 
@@ -64,7 +65,7 @@ def best_design(captured: Captured, whole: ProgramIR) -> Design:
         return _best_form(replace(captured, options=options), whole)
 
     with search_memo():
-        return best_of_budgets(captured.options, made)
+        return with_shared_memories(best_of_budgets(captured.options, made))
 
 
 def _best_form(captured: Captured, whole: ProgramIR) -> Design:

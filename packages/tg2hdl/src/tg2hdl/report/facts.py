@@ -173,6 +173,11 @@ def memory_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
     """Rows of the table of memories."""
     design = accelerator.design
     blocks = memory_blocks(design, family_named("ecp5"), packed=accelerator.options.family.pack_registers)
+    sizes = {memory.name: memory.depth * memory.word_width for memory in design.buffers}
+    # Blocks of a memory that buffers share are those of the largest one.
+    for array in design.arrays:
+        largest = max(array.members, key=lambda name: sizes[name])
+        blocks[largest] = blocks[array.memory.name]
     found = []
     for entry, memory in zip(accelerator.memory, accelerator.memory.plans, strict=True):
         found.append(

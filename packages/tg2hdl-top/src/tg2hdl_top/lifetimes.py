@@ -34,10 +34,11 @@ ALWAYS = (Span(-1, _END),)
 
 
 def run_times(design: Design) -> list[Span]:
-    """When each call runs: numbers of calls that run one after the other, cycles where starts are fixed."""
-    starts = design.sequencer.starts
+    """When each call runs: places in the order of calls, of which a follower shares one, or cycles of fixed starts."""
+    starts, beside = design.sequencer.starts, dict(design.sequencer.followers)
     if not starts:
-        return [Span(n, n + 1) for n in range(len(design.kernels))]
+        places = [n - 1 if n in beside else n for n in range(len(design.kernels))]
+        return [Span(n, n + 1) for n in places]
     return [Span(start, start + plan.cycles()) for start, plan in zip(starts, design.kernels, strict=True)]
 
 

@@ -40,8 +40,8 @@ class _Unit:
     ----------
     members : tuple of MemoryPlan
         The buffers in it.
-    reads : dict of int to frozenset of int
-        Its read ports by core.
+    cores : frozenset of int
+        Cores that read it.
     readers, writers : frozenset of int
         Calls that read and write it.
     lane : int
@@ -50,7 +50,7 @@ class _Unit:
 
     memory: MemoryPlan
     members: tuple[MemoryPlan, ...]
-    reads: dict[int, frozenset[int]]
+    cores: frozenset[int]
     readers: frozenset[int]
     writers: frozenset[int]
     lane: int
@@ -105,7 +105,8 @@ class _Search:
             array = arrays.get(memory.name)
             members = (memory,) if array is None else tuple(regions[name] for name in array.members)
             kept = any(m.role.is_weight and m.role.host_writes for m in members)
-            if memory.kind == "block" and not memory.role.streamed and blocks[memory.name] and not kept:
+            kept |= memory.role.streamed or memory.ring > 0
+            if memory.kind == "block" and blocks[memory.name] and not kept:
                 found.append(self._unit(memory, members, blocks[memory.name]))
         return found
 
@@ -113,17 +114,12 @@ class _Search:
         design = self.design
         names = {member.name for member in members}
         numbers = {n for n, m in design.memories.items() if m.name in names}
-        reads: dict[int, set[int]] = {}
-        for call, buffer in memory.slots:
-            for port in design.kernels[call].ports:
-                if port.reads and port.buffer == buffer:
-                    to = memory.port_of((call, buffer), port.number)
-                    reads.setdefault(design.cores[call], set()).add(to)
+        readers = frozenset(k for k, (read, _) in enumerate(self.accesses) if numbers & read)
         return _Unit(
             memory,
             members,
-            {core: frozenset(ports) for core, ports in reads.items()},
-            frozenset(k for k, (read, _) in enumerate(self.accesses) if numbers & read),
+            frozenset(design.cores[k] for k in readers),
+            readers,
             frozenset(k for k, (_, written) in enumerate(self.accesses) if numbers & written),
             lane_enables(memory, design, names),
             blocks,
@@ -185,7 +181,7 @@ class _Search:
         width = max(m.word_width for m in members) if rom else lanes * bits
         uneven = len({m.layout.lanes for m in members}) > 1
         lane = 0 if rom else bits if uneven or any(unit.lane for unit in group) else 0
-        ports = self._ports(group)
+        ports = self._ports(group)[1]
         wide = self.family.memory.wide_bits
         if any((m.word_width >= wide) != (width >= wide) for m in members):
             return None  # whose address would fan out without a register, or with one too many
@@ -213,7 +209,7 @@ class _Search:
             if writers & unit.writers:
                 return True
             writers |= unit.writers
-        if not self.design.sequencer.starts:
+        if not (self.design.sequencer.starts or self.design.sequencer.followers):
             return False
         users = [unit.readers | unit.writers for unit in group]
         return any(
@@ -224,9 +220,20 @@ class _Search:
             if k != n
         )
 
-    def _ports(self, group: Sequence[_Unit]) -> int:
-        cores = {core for unit in group for core in unit.reads}
-        return max((sum(len(unit.reads.get(core, ())) for unit in group) for core in cores), default=1)
+    def _ports(self, group: Sequence[_Unit]) -> tuple[list[int], int]:
+        """First read port of each unit, and the number of all: no core reads two units at one port."""
+        placed: list[tuple[int, _Unit]] = []
+        for unit in group:
+            taken = {
+                first + n
+                for first, other in placed
+                if unit.cores & other.cores
+                for n in range(len(other.memory.ports))
+            }
+            width = len(unit.memory.ports)
+            at = next(n for n in count() if not taken & set(range(n, n + width)))
+            placed.append((at, unit))
+        return [at for at, _ in placed], max(at + len(unit.memory.ports) for at, unit in placed)
 
     def _luts(self, group: Sequence[_Unit], width: int, words: int, adds: bool) -> float:
         """LUTs that join the writers and the addresses of all cores."""
@@ -290,29 +297,20 @@ class _Search:
         self, name: str, group: Sequence[_Unit], joined: _Joined
     ) -> tuple[MemoryArray, dict[tuple[int, str], str]]:
         """A memory, and the names of its ports by call and former name."""
-        cores = self.design.cores
-        routes: dict[tuple[Slot, int], int] = {}
+        routes: list[tuple[Slot, int, int]] = []
         uses: dict[tuple[int, str], str] = {}
-        first: dict[int, int] = {}
-        for unit in group:
-            number = {
-                (core, port): first.get(core, 0) + n
-                for core, ports in unit.reads.items()
-                for n, port in enumerate(sorted(ports))
-            }
-            for core, ports in unit.reads.items():
-                first[core] = first.get(core, 0) + len(ports)
-            for call, buffer in unit.memory.slots:
-                slot: Slot = cores[call], buffer
-                uses[call, write_use(unit.memory.name)] = write_use(name)
-                for port in self.design.kernels[call].ports:
-                    if port.reads and port.buffer == buffer:
-                        before = unit.memory.port_of((call, buffer), port.number)
-                        to = number[slot[0], before]
-                        routes[slot, port.number] = to
-                        uses[call, read_use(unit.memory.name, before)] = read_use(name, to)
+        for unit, first in zip(group, self._ports(group)[0], strict=True):
+            memory = unit.memory
+            number = {port: first + n for n, port in enumerate(memory.ports)}
+            for slot in memory.slots:
+                uses[slot[0], write_use(memory.name)] = write_use(name)
+                for port in self.design.kernels[slot[0]].ports:
+                    if port.reads and port.buffer == slot[1]:
+                        before = memory.port_of(slot, port.number)
+                        uses[slot[0], read_use(memory.name, before)] = read_use(name, number[before])
+                        routes.append((slot, port.number, number[before]))
         members = [member for unit in group for member in unit.members]
-        table = tuple((slot, port, to) for (slot, port), to in routes.items() if port != to)
+        table = tuple(dict.fromkeys(route for route in routes if route[1] != route[2]))
         array = joined_array(name, members, joined.bases, joined.ports, table, self.family, adds=joined.adds)
         return array, uses
 

@@ -162,7 +162,7 @@ def joined_array(
     ports : int
         Read ports.
     routes : tuple of (slot, int, int)
-        As in `MemoryPlan`, by core.
+        As in `MemoryPlan`.
     """
     role = replace(union_of_roles([member.role for member in members]), regions=1)
     words = max(base + member.layout.words for base, member in zip(bases, members, strict=True))

@@ -30,6 +30,7 @@ class Layer(NamedTuple):
     pad: int = 0
     adds: bool = False
     pools: bool = False
+    means: bool = False
 
 
 class Net:
@@ -65,6 +66,9 @@ class Net:
                 result = f"a{n}"
             nodes.append(make("Relu", [result], [f"r{n}"]))
             before, now, channels = now, coded(f"r{n}"), layer.outputs
+            if layer.means:
+                nodes.append(make("GlobalAveragePool", [now], [f"m{n}"]))
+                now = coded(f"m{n}")
             if layer.pools:
                 nodes.append(make("MaxPool", [now], [f"p{n}"], kernel_shape=[2, 2], strides=[2, 2]))
                 now = f"p{n}"
@@ -118,6 +122,9 @@ CASES = {
     # A sum of eight products in two cycles: one element at a time.
     "1x1, lanes along the sum": (Layer(4), (8, 5, 5), 4, 1),
     "depthwise": (Layer(16, 3, groups=16, pad=1), (16, 8, 8), 16, 2),
+    # Means of what is requantized, of eight channels in turn.
+    "mean": (Layer(16, means=True), (8, 9, 9), 16, 2),
+    "mean, lanes along the sum": (Layer(4, means=True), (8, 9, 9), 4, 1),
 }
 
 
@@ -136,7 +143,8 @@ def test_a_follower_starts_with_the_first_sums_and_reads_them_from_the_smallest_
     net.check(accelerator)
 
     early = replace(design.sequencer, followers=((kernel, delay - 1),))
-    assert not net.is_right(accelerator, sequencer=early)
+    # A wrong sum may leave a mean as it is.
+    assert layer.means or not net.is_right(accelerator, sequencer=early)
     with pytest.raises(PluginError, match=f"kernel 1 .* in cycle {delay - 1}, but"):
         check_timeline(early, design.kernels, design.buffers, design.sharing)
     if memory.ring > 1:

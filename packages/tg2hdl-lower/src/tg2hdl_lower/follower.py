@@ -10,6 +10,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import BudgetError
 from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.passes.follow import with_idle_steps
+from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_lower.memory.layout import Layout
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
@@ -24,6 +25,7 @@ def plan_follower(
     options: LowerOptions,
     level: int,
     pace: int,
+    tile: tuple[int, int] | None = None,
     *,
     lanes: dict[int, int],
     layouts: dict[int, Layout],
@@ -43,6 +45,9 @@ def plan_follower(
         Loops over the words.
     pace : int
         Cycles.
+    tile : (int, int), optional
+        Axis and outputs to interleave under the reductions of the kernel, whose innermost loop then is over the
+        elements of a word.
     lanes, layouts, storage, shared, roles
         As in `plan_kernel`.
 
@@ -52,6 +57,9 @@ def plan_follower(
         None where its steps cannot have that pace.
     """
     planning, flat = Planning.of(kernel, options, lanes, layouts, storage, shared, roles)
+    if tile is not None:
+        flat = interleave(flat, planning.info, *tile)
+        level = sum(loop.counter is not None for loop in flat.loop_tree.walk()) - 1
     bounds = [loop.bound for loop in flat.loop_tree.walk() if loop.counter is not None]
     steps = math.prod(bound for bound in bounds[level:] if isinstance(bound, int))
     try:

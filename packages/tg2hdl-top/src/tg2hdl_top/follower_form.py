@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from tg2hdl_ir.nodes import KernelIR
-from tg2hdl_ir.passes.follow import Turn, in_order, turns_of
+from tg2hdl_ir.passes.follow import Turn, adds_in_order, in_order, turns_of
 from tg2hdl_ir.program import KernelCall
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_top.lane_choice import LaneChoice
@@ -29,6 +29,8 @@ class FollowerForm(NamedTuple):
         Cycles of a word.
     why : str
         For a reader of the plan.
+    tile : (int, int), optional
+        Axis and outputs that are interleaved, of a kernel that adds up what it reads.
     """
 
     kernel: KernelIR
@@ -36,6 +38,7 @@ class FollowerForm(NamedTuple):
     level: int
     pace: int
     why: str
+    tile: tuple[int, int] | None = None
 
 
 def follower_form(
@@ -55,7 +58,8 @@ def follower_form(
     if turns is None or any(other != turns for other in others):
         return None
     kernel = in_order(pair[1].kernel, second, turns)
-    if kernel is None:
+    axes = adds_in_order(pair[1].kernel, second, turns) if kernel is None else []
+    if axes is None:
         return None
     words = math.prod(turn.steps for turn in turns)
     pace = plan.steps() * plan.ii // words
@@ -65,6 +69,10 @@ def follower_form(
     size = math.prod(turn.lanes for turn in turns)
     count, lanes = next((count, lanes) for count, lanes in _lanes(turns) if size // count <= pace)
     why = f"keeps the pace of {plan.kernel.name}: {size} elements in {pace} cycles, {count} at once"
+    if kernel is None:
+        lanes = {axis: count for axis in axes if count > 1}
+        tile = next(((axis, size // count) for axis in axes if size > count), None)
+        return FollowerForm(pair[1].kernel, lanes, level, pace, why, tile)
     return FollowerForm(kernel, lanes, level, pace, why)
 
 

@@ -178,6 +178,7 @@ def _placed(
             options,
             found.level,
             found.pace,
+            found.tile,
             lanes=choice.lanes,
             layouts=_layouts_of(choice, slots, {**given, **free}),
             storage=narrow,

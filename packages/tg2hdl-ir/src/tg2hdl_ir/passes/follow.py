@@ -24,7 +24,7 @@ from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.passes.rewrite import Rewriter
 from tg2hdl_ir.passes.unroll import mask_statements
 
-__all__ = ["Turn", "in_order", "turns_of", "with_idle_steps"]
+__all__ = ["Turn", "adds_in_order", "in_order", "turns_of", "with_idle_steps"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,34 @@ def in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) 
     if len({counter.dtype for counter in counters}) != 1:
         return None
     return _rebuilt(flat, leaf, strides, turns)
+
+
+def adds_in_order(kernel: KernelIR, buffers: Collection[int], turns: Sequence[Turn]) -> list[int] | None:
+    """Axes of a kernel that adds up what it reads in the order of `turns`, of those with several lanes; at most one.
+
+    With the outputs along this axis interleaved under the reduction, it reads word by word.
+
+    Returns
+    -------
+    list of int or None
+        None for other kernels.
+    """
+    path = [kernel.loop_tree]
+    while path[-1].loops:
+        if len(path[-1].loops) > 1:
+            return None
+        path.append(path[-1].loops[0])
+    statements = kernel.loop_tree.statements()
+    loads = [s for s in statements if isinstance(s, IRBufLoad) and s.buf_idx in buffers]
+    forms = [_strides(load.addr) for load in loads if load.gate is None]
+    counters = [loop.counter for loop in path if loop.counter is not None]
+    if len(forms) != len(buffers) or len(loads) != len(buffers) or kernel.variables:
+        return None
+    expected = dict(zip(counters, (turn.stride for turn in turns), strict=False))
+    if any(form != expected for form in forms) or [c.bound for c in counters] != [t.bound for t in turns]:
+        return None
+    wide = [counter.axis for counter, turn in zip(counters, turns, strict=True) if turn.lanes > 1]
+    return wide if len(wide) < 2 and wide != [counters[-1].axis] else None
 
 
 def _rebuilt(

@@ -1,7 +1,4 @@
-"""Calls that may follow the sums before them: only they read these, before anything else is written there.
-
-They carry no values from one element to the next.
-"""
+"""Calls that may follow the sums before them: only they read these, before anything else is written there."""
 
 from __future__ import annotations
 
@@ -14,18 +11,22 @@ def followers_of(program: ProgramIR) -> dict[int, set[int]]:
     """The buffers between the call before and each such call, by number of the call; never two calls in a row."""
     accesses = [call.accesses() for call in program.calls]
     found: dict[int, set[int]] = {}
-    for number in range(1, len(accesses)):
-        (before, written), (read, _) = accesses[number - 1 : number + 1]
-        between = written & read
-        first, second = (call.kernel for call in program.calls[number - 1 : number + 1])
-        if number - 1 in found or not first.registers or second.registers or not between or between & before:
-            continue
-        if all(_is_between(program, buffer) for buffer in between) and not any(
-            buffer
-            in next((reads for reads, writes in accesses[number + 1 :] if buffer in reads | writes), ())
-            for buffer in between
-        ):
-            found[number] = between
+    # Those that carry no values from one element to the next come first: they are what is left of a cut kernel.
+    for carries in (False, True):
+        for number in range(1, len(accesses)):
+            (before, written), (read, _) = accesses[number - 1 : number + 1]
+            between = written & read
+            first, second = (call.kernel for call in program.calls[number - 1 : number + 1])
+            if {number - 1, number, number + 1} & found.keys() or bool(second.registers) != carries:
+                continue
+            if not first.registers or not between or between & before:
+                continue
+            if all(_is_between(program, buffer) for buffer in between) and not any(
+                buffer
+                in next((reads for reads, writes in accesses[number + 1 :] if buffer in reads | writes), ())
+                for buffer in between
+            ):
+                found[number] = between
     return found
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
 from tg2hdl_quant.graph.builder import IntegerBuilder
@@ -48,6 +49,18 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
     if high < 1000:
         inside = (exact > low + 1) & (exact < high - 1)
         assert abs(wrong[inside].mean()) < 0.02, "no bias"
+
+
+def test_sums_beyond_64_bits_are_refused() -> None:
+    builder = IntegerBuilder()
+    assert builder.fitting(-(1 << 63), (1 << 63) - 1, "layer x") is DType.INT64
+    with pytest.raises(UnsupportedError) as caught:
+        builder.fitting(0, 1 << 63, "layer x")
+    assert str(caught.value) == (
+        "unsupported: a sum needs more than 64 bits\n"
+        "  at: layer x\n"
+        "  hint: quantize to fewer bits, or use requantization='shift' where tg2hdl chooses the scales"
+    )
 
 
 @pytest.mark.parametrize("ratio", [0.0371, 1.31e-3])

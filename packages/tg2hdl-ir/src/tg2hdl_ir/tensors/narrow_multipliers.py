@@ -23,7 +23,7 @@ _FAR = 1 << 61
 _MOST_SHIFT = 46
 _SINGLE = 2
 """Further bits of the multiplier that are spent to need one constant only."""
-_TOGETHER = 1 << 14
+_TOGETHER = 1 << 12
 """Codes of several channels that are compared at once."""
 
 
@@ -146,11 +146,13 @@ def _at(
         # A clipped code may be passed.
         least = np.where(codes > low, (codes << shift) - product, -_FAR)
         most = np.where(codes < high, ((codes + 1) << shift) - product - 1, _FAR)
-        limits = [(np.where(s, least, -_FAR).max(-1), np.where(s, most, _FAR).min(-1)) for s in sides]
-        both = np.maximum(limits[0][0], limits[1][0]), np.minimum(limits[0][1], limits[1][1])
-        alone = (trial > 0) & (both[0] <= both[1])
-        fits = (trial > 0) & (limits[0][0] <= limits[0][1]) & (limits[1][0] <= limits[1][1])
-        for channel in np.flatnonzero((alone & ~single) | (by_sign & fits & ~done)):
+        both = least.max(-1), most.min(-1)
+        alone = fits = (trial > 0) & (both[0] <= both[1])
+        limits = [both, both]
+        if by_sign:
+            limits = [(np.where(s, least, -_FAR).max(-1), np.where(s, most, _FAR).min(-1)) for s in sides]
+            fits = (trial > 0) & (limits[0][0] <= limits[0][1]) & (limits[1][0] <= limits[1][1])
+        for channel in np.flatnonzero((alone & ~single) | (fits & ~done)):
             chosen = (both, both) if alone[channel] else limits
             found[0, channel] = trial[channel]
             found[1:, channel] = [_roundest(int(b[channel]), int(m[channel])) for b, m in chosen]
@@ -158,7 +160,7 @@ def _at(
         done |= fits
         if np.all(single):
             return found
-    return found if by_sign and np.all(done) else None
+    return found if np.all(done) else None
 
 
 def fit_plane(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tg2hdl_ir.content_cache import content_key
 from tg2hdl_ir.errors import BudgetError, CapacityError, UnsupportedError
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_lower.families import family_named
@@ -74,6 +75,7 @@ class Planner:
         self.program, self.values, self.part = program, dict(values), part
         self._memos: dict[str, dict[Any, Any]] = {}
         self._designs: dict[str, Design | Figures] = {}
+        self._fits: dict[str, Fit] = {}
 
     def planned(self, ladder: Iterable[CompileOptions]) -> list[Figures]:
         """Figures of the plans, without the estimate of the cells."""
@@ -85,10 +87,19 @@ class Planner:
         found = self._plan_figures(design)
         if found.refusal or isinstance(design, Figures):
             return found
-        fit = design_fits(design, self.part, pack_registers=design.options.family.pack_registers)
+        fit = self._fit(design)
         return replace(
             found, needs=fit.needs, has=fit.has, fmax=fit.fmax, refusal=_refusal(fit), is_estimated=True
         )
+
+    def _fit(self, design: Design) -> Fit:
+        """The estimate; options that lead to the same design share it."""
+        same = CompileOptions(target=design.options.target)
+        key = content_key(replace(design, options=same, decisions=()).to_json())
+        if key not in self._fits:
+            packs = design.options.family.pack_registers
+            self._fits[key] = design_fits(design, self.part, pack_registers=packs)
+        return self._fits[key]
 
     def _design(self, options: CompileOptions) -> Design | Figures:
         """The design, or figures with the reason why there is none."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from tg2hdl.exploration.figures import Figures, too_many
 from tg2hdl.exploration.goals import GOALS, breaks
@@ -17,9 +18,13 @@ from tg2hdl_top import CompileOptions
 
 __all__ = ["Search"]
 
+_Ladder: TypeAlias = list[tuple[dict[str, Any], CompileOptions]]
+
 _MARGIN = 1.25
 """Factor of a part's cells from which a design is refused by those of a smaller one: of four models with 1 and 4
 multipliers, the cells of the larger design in those of its units were at least 0.85 of those of the smaller one."""
+_NEAR, _NEAR_MARGIN = 1.2, 1.03
+"""Growth of the units up to which a design is similar, and the factor for it."""
 _CELLS = {"bram": "bram", "lut": "comb", "ff": "ff", "dsp": "dsp"}
 """Kinds of cells of `SynthesisResult.used`, by the names of resources."""
 _SAVED = 8
@@ -56,19 +61,35 @@ class Search:
     def run(self, *, every: bool = True) -> Exploration:
         """Look at all points; without `every` only until the best one is known."""
         ladders = list(self.space.ladders())
-        total = sum(map(len, ladders))
-        wanted = [[o for _, o in ladder if repr(o) not in self.study.known] for ladder in ladders]
         try:
-            for done, (options, figures) in enumerate(self.runner.planned(w for w in wanted if w), 1):
-                self.study.known[repr(options)] = figures
-                self.progress(f"{done} of {total} designs planned")
-                if done % _SAVED == 0:
-                    self.study.save()
-            self._estimate(every)
+            if every:
+                self._look_at(ladders, every)
+            else:
+                self._look_at(ladders[:1], every)
+                self._look_at(self._rest(ladders[1:]), every)
             self.is_complete = True
         finally:
             self.study.save()
         return self.found
+
+    def _rest(self, ladders: list[_Ladder]) -> list[_Ladder]:
+        """The points with other settings that may be better than the best one: of its budget up to twice as many."""
+        best = self.found.suitable[:1]
+        low = best[0].options.multipliers if best else None
+        if low is None:
+            return ladders
+        return [[(s, o) for s, o in ladder if low <= (o.multipliers or 0) <= 2 * low] for ladder in ladders]
+
+    def _look_at(self, ladders: list[_Ladder], every: bool) -> None:
+        """Plan points, then estimate the cells of those that matter."""
+        wanted = [[o for _, o in ladder if repr(o) not in self.study.known] for ladder in ladders]
+        total = sum(map(len, wanted))
+        for done, (options, figures) in enumerate(self.runner.planned(w for w in wanted if w), 1):
+            self.study.known[repr(options)] = figures
+            self.progress(f"{done} of {total} designs planned")
+            if done % _SAVED == 0:
+                self.study.save()
+        self._estimate(every)
 
     def _estimate(self, every: bool) -> None:
         goal = GOALS[self.goal]
@@ -76,9 +97,16 @@ class Search:
         for _ in self._estimates(self._samples()):
             pass
         self._refuse_similar()
-        for point in self._estimates(self._open_points()):
-            if lazily and point.fits and not breaks(point, self.limits):
+        if not lazily:
+            for _ in self._estimates(self._open_points()):
+                pass
+            return
+        while waiting := self._open_points():
+            best = self.found.suitable[:1]
+            if best and self._order(best[0]) <= self._order(waiting[0]):
                 return
+            list(self._estimates(waiting[:1]))
+            self._refuse_similar()
 
     def verify(self, count: int) -> Exploration:
         """Place and route the best designs; those that take more or are slower than estimated lose their place.
@@ -134,20 +162,18 @@ class Search:
         return [min(points, key=lambda p: p.figures.units["lut"]) for points in large]
 
     def _refuse_similar(self) -> None:
-        """Refuse points whose units are too many, by what the cells of the smallest of their kind are of its units."""
-        part, samples = self.space.part, dict[tuple[Any, ...], Figures]()
-        for point in sorted(self._points(), key=lambda p: -p.figures.units.get("lut", 0)):
-            if point.figures.is_estimated:
-                samples[_kind(point)] = point.figures
+        """Refuse points that are too large by the cells of the most similar design of their kind that is estimated."""
+        samples = [p for p in self._points() if p.figures.is_estimated and all(p.figures.units.values())]
         for point in self._open_points():
-            sample = samples.get(_kind(point))
+            alike = [s for s in samples if _kind(s) == _kind(point)]
+            if not alike or not all(point.figures.units.values()):
+                continue
+            sample = min(alike, key=lambda s: abs(math.log(_growth(s, point))))
+            margin = _MARGIN if max(_growth(sample, point), _growth(point, sample)) > _NEAR else _NEAR_MARGIN
             for name, count in point.figures.units.items():
-                if sample is None or not sample.units.get(name) or name not in sample.needs:
-                    continue
-                expected, has = int(sample.needs[name] * count / sample.units[name]), getattr(part, name)
-                if expected > _MARGIN * has:
-                    refusal = f"about {too_many(name, expected, has)}"
-                    needs = {**point.needs, name: expected}
+                expected = int(sample.needs.get(name, 0) * count / sample.figures.units[name])
+                if expected > margin * (has := getattr(self.space.part, name)):
+                    needs, refusal = {**point.needs, name: expected}, f"about {too_many(name, expected, has)}"
                     refused = replace(point.figures, needs=needs, refusal=refusal)
                     self.study.known[repr(point.options)] = refused
 
@@ -184,6 +210,11 @@ class Search:
         ]
         budget = point.options.multipliers
         return (*values, 0 if budget is None else budget, len(option_changes(point.options)))
+
+
+def _growth(one: Point, other: Point) -> float:
+    """LUTs that the units of another design declare in those of the first."""
+    return other.figures.units["lut"] / one.figures.units["lut"]
 
 
 def _kind(point: Point) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,24 +19,19 @@ from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.scales import (
+    ChosenScales,
+    RangeOf,
     activation_scale,
-    channel_factors,
-    equalization_method,
-    feeds_only_weights,
     has_feature_scales,
     weight_scales,
 )
-from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan, layer_names
+from tg2hdl_quant.graph.steps import FLOAT, OUTPUT, Plan, layer_names
 from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, integer_type, of_rank
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
 __all__ = ["Lowering"]
 
 Array = npt.NDArray[Any]
-RangeOf = Callable[[Observed, int], tuple[float, float]]
-TABLE_BITS = (8, 9, 10, 11, 12)
-TABLE_SQNR = 44.0
-_BEFORE_WEIGHTS = frozenset({"reshape", "permute", "expand", "pad", "shrink", "flip", "max"})
 
 
 class Lowering:
@@ -72,10 +67,9 @@ class Lowering:
         self._plan = plan
         self._graph = plan.graph
         self._observed = observed
-        self._range_of = range_of
         self._options = options
         self._rounding = rounding
-        self._equalize = equalization_method(options.equalization)
+        self._scales = ChosenScales(plan, observed, range_of, options)
         self._builder = IntegerBuilder()
         self._names = layer_names(plan)
         self._values: dict[int, Value] = {}
@@ -115,33 +109,11 @@ class Lowering:
             self._values[number] = getattr(self, f"_{kind}")(number)
         return self._values[number]
 
-    def _bits(self, number: int) -> int:
-        """Width of a stored node, by who reads it (bits)."""
-        roles = self._plan.roles.get(number, {INTERNAL}) - {FLOAT}
-        if OPERAND in roles:
-            return self._options.bits
-        if roles == {TABLE}:
-            return self._index_bits(number)
-        if roles == {OUTPUT}:
-            return self._options.output_bits
-        return max(self._options.internal_bits, self._options.bits)
-
-    def _index_bits(self, number: int) -> int:
-        """Width of a table's index for which the table is exact enough on the samples (bits)."""
-        values = self._observed[number].values
-        functions = [f for n, f in self._plan.functions.items() if f.base == number and n in self._plan.roles]
-        for bits in TABLE_BITS:
-            scale, low, high = self._scale(number, bits, bool(values.min() >= 0))
-            rounded = np.clip(np.rint(values / scale), low, high) * scale
-            if all(_sqnr(f(values), f(rounded)) >= TABLE_SQNR for f in functions):
-                return bits
-        return TABLE_BITS[-1]
-
     def _input(self, number: int) -> Value:
         node = self._graph.nodes[number]
         if self._plan.roles.get(number) == {FLOAT}:
             return self._floats.value(number)
-        bits = self._bits(number)
+        bits = self._scales.bits(number)
         offset: Array = np.zeros(())
         if self._options.input_scales != "one" and has_feature_scales(
             self._plan, self._observed[number], number
@@ -158,10 +130,10 @@ class Lowering:
             offset = (observed.highs + observed.lows) / 2
         else:
             unsigned = self._observed[number].low >= 0
-            one, low, high = self._scale(number, bits, unsigned)
+            one, low, high = self._scales.symmetric(number, bits, unsigned)
             scale = np.asarray(one)
-            if not unsigned and self._is_affine(number):
-                scale, offset, high = self._affine_scale(number, bits)
+            if not unsigned and self._scales.is_affine(number):
+                scale, offset, high = self._scales.affine(number, bits)
                 low = 0
         dtype = code_type(low, high)
         made = self._builder.add("input", (), node.shape, dtype, node.arg, node.label)
@@ -176,7 +148,7 @@ class Lowering:
 
     def _const(self, number: int) -> Value:
         node = self._graph.nodes[number]
-        bits = self._bits(number)
+        bits = self._scales.bits(number)
         limit = (1 << (bits - 1)) - 1
         finite = node.arg[np.isfinite(node.arg)]
         bound = float(np.abs(finite).max(initial=0))
@@ -273,7 +245,7 @@ class Lowering:
         operands = [self._exact_number(node.sources[0])] if is_where else []
         arms = node.sources[1:] if is_where else node.sources
         at_least = self._constant_arms(arms) if is_where else 0.0
-        scale, low, high = self._scale(number, self._bits(number), False, at_least)
+        scale, low, high = self._scales.symmetric(number, self._scales.bits(number), False, at_least)
         operands += [self._at_scale(s, scale, low, high, number) for s in arms]
         made = self._builder.elementwise(node.op, *operands, dtype=code_type(low, high), label=node.label)
         kind = "select" if is_where else "maximum"
@@ -295,7 +267,9 @@ class Lowering:
         """The integers of what float arithmetic computes."""
         if not self._graph.nodes[number].dtype.is_float:
             return self._exact(number)
-        scale, low, high = self._scale(number, self._bits(number), self._observed[number].low >= 0)
+        scale, low, high = self._scales.symmetric(
+            number, self._scales.bits(number), self._observed[number].low >= 0
+        )
         dtype = code_type(low, high)
         quantizer = Quantizer(np.asarray(scale, np.float32), np.zeros((), np.int64), low, high)
         made = self._floats.quantized(number, quantizer, dtype, self._name_in_float(number))
@@ -314,50 +288,6 @@ class Lowering:
 
     # Parts
 
-    def _scale(self, number: int, bits: int, unsigned: bool, at_least: float = 0.0) -> tuple[float, int, int]:
-        """Scale of a node and the bounds of its integers."""
-        observed = self._observed[number]
-        # Unsigned operands of 16 bits would take 32 in memory.
-        unsigned_bits = min(bits, 15) if self._options.bits == 16 else bits
-        low, high = (
-            (0, (1 << unsigned_bits) - 1) if unsigned else (1 - (1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        )
-        smallest, largest = self._range_of(observed, bits)
-        bound = max(largest, 0.0 if unsigned else -smallest, at_least)
-        scale = activation_scale(observed.values, bound, high, low, self._options.is_shift)
-        return scale, low, high
-
-    def _is_affine(self, number: int) -> bool:
-        """Whether a stored tensor has a zero point."""
-        chosen = self._options.activations == "affine" and self._options.bits <= 8
-        return chosen and self._feeds_only_weights(number)
-
-    def _feeds_only_weights(self, number: int) -> bool:
-        return self._plan.roles.get(number) == {OPERAND} and feeds_only_weights(
-            self._plan, number, _BEFORE_WEIGHTS
-        )
-
-    def _factors(self, number: int) -> Array:
-        """What an equalization method divides the channels of a tensor by; one number without."""
-        channels = self._observed[number].channels
-        if self._equalize is None or channels is None or channels.size == 1:
-            return np.ones(())
-        if self._graph.nodes[number].shape[0] != 1 or not self._feeds_only_weights(number):
-            return np.ones(())
-        return channel_factors(self._plan, number, channels, self._equalize, self._options.is_shift)
-
-    def _affine_scale(self, number: int, bits: int) -> tuple[Array, Array, int]:
-        """Scale, value of code 0, and the largest code, so that the codes span what samples had, and zero has one."""
-        observed = self._observed[number]
-        smallest, largest = self._range_of(observed, bits)
-        smallest, largest = min(smallest, 0.0), max(largest, 0.0)
-        high = (1 << bits) - 1
-        scale = activation_scale(
-            observed.values - smallest, largest - smallest, high, 0, self._options.is_shift
-        )
-        zero = np.clip(np.rint(-smallest / scale), 0, high)
-        return np.asarray(scale), np.asarray(-zero * scale), high
-
     def _keep(self, number: int, kind: str, value: Value) -> Value:
         bits = max(value.high.bit_length(), value.low.bit_length() + 1 if value.low < 0 else 0)
         self._stored.append(StoredTensor(self._names[number], kind, number, value, bits))
@@ -368,17 +298,19 @@ class Lowering:
             float(np.minimum(t.scale * t.low, t.scale * t.high).min()) for t in total.terms
         ) + float(total.offset.min())
         unsigned = max(smallest, clip[0]) >= 0
-        scale, low, high = self._scale(number, self._bits(number), unsigned)
+        scale, low, high = self._scales.symmetric(number, self._scales.bits(number), unsigned)
         offset: Array = np.zeros(())
-        factors = self._factors(number) if clip[0] in (0, -np.inf) and clip[1] == np.inf else np.ones(())
+        factors = (
+            self._scales.factors(number) if clip[0] in (0, -np.inf) and clip[1] == np.inf else np.ones(())
+        )
         if factors.size > 1:
             observed = self._observed[number]
             assert observed.channels is not None
             bound = float((observed.channels / factors.reshape(-1)).max())
             scale = activation_scale(np.array([bound]), bound, high, low, self._options.is_shift)
             total = total.times(1 / factors, total.shape)
-        elif not unsigned and self._is_affine(number):
-            one, offset, high = self._affine_scale(number, self._bits(number))
+        elif not unsigned and self._scales.is_affine(number):
+            one, offset, high = self._scales.affine(number, self._scales.bits(number))
             scale, low = float(one), 0
             total = Sum(total.terms, total.offset - offset, total.shape)
         if np.isfinite(clip[0]):
@@ -429,9 +361,9 @@ class Lowering:
         results = np.nan_to_num(results, nan=0.0, posinf=3e38, neginf=-3e38)
         observed = self._observed[number]
         results = np.clip(results, observed.low, observed.high)
-        bits = self._bits(number)
+        bits = self._scales.bits(number)
         unsigned = bool(results.min() >= 0)
-        scale, low, high = self._scale(number, bits, unsigned)
+        scale, low, high = self._scales.symmetric(number, bits, unsigned)
         entries = np.clip(np.rint(results / scale), low, high).astype(np.int64)
         made = self._builder.looked_up(base, entries, (low, high), self._names[number], node.label)
         value = Value(made, np.asarray(scale), int(entries.min()), int(entries.max()))
@@ -575,13 +507,6 @@ class Lowering:
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
         return Sum((Value(made, kept, low, high),), offset, node.shape)
-
-
-def _sqnr(reference: Array, value: Array) -> float:
-    finite = np.isfinite(reference)
-    noise = np.square(np.nan_to_num(value[finite], posinf=3e38) - reference[finite]).sum()
-    signal = np.square(reference[finite]).sum()
-    return float(10 * np.log10(signal / noise)) if noise > 0 and signal > 0 else np.inf
 
 
 def _times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,20 +10,121 @@ import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import ELEMENTWISE
+from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import Observed, registered_method
-from tg2hdl_quant.graph.steps import Plan
+from tg2hdl_quant.graph.steps import FLOAT, INTERNAL, OPERAND, OUTPUT, TABLE, Plan
 from tg2hdl_quant.graph.values import compact, move_array
 
 __all__ = [
+    "ChosenScales",
+    "RangeOf",
     "activation_scale",
-    "channel_factors",
-    "equalization_method",
-    "feeds_only_weights",
     "has_feature_scales",
     "weight_scales",
 ]
 
 Array = npt.NDArray[Any]
+
+
+RangeOf = Callable[[Observed, int], tuple[float, float]]
+_TABLE_BITS = (8, 9, 10, 11, 12)
+_TABLE_SQNR = 44.0
+"""Signal to quantization noise from which the index of a table is fine enough (dB)."""
+_BEFORE_WEIGHTS = frozenset({"reshape", "permute", "expand", "pad", "shrink", "flip", "max"})
+
+
+class ChosenScales:
+    """Widths and scales of the stored nodes of a plan, by options and samples.
+
+    Parameters
+    ----------
+    observed : mapping of int to Observed
+        Values of stored nodes and of what tables are computed from.
+    range_of : callable
+        ``(observed, bits) -> (low, high)``: the calibration method.
+
+    Raises
+    ------
+    InputError
+        For an equalization method that nothing registers.
+    """
+
+    def __init__(
+        self, plan: Plan, observed: Mapping[int, Observed], range_of: RangeOf, options: QuantizeOptions
+    ) -> None:
+        self._plan, self._observed, self._range_of, self._options = plan, observed, range_of, options
+        self._graph = plan.graph
+        name = options.equalization
+        message = f"no equalization method {name!r}"
+        self._equalize = None if name is None else registered_method("equalize", name, message)
+
+    def bits(self, number: int) -> int:
+        """Width of a stored node, by who reads it (bits)."""
+        roles = self._plan.roles.get(number, {INTERNAL}) - {FLOAT}
+        if OPERAND in roles:
+            return self._options.bits
+        if roles == {TABLE}:
+            return self._index_bits(number)
+        if roles == {OUTPUT}:
+            return self._options.output_bits
+        return max(self._options.internal_bits, self._options.bits)
+
+    def _index_bits(self, number: int) -> int:
+        """Width of a table's index for which the table is exact enough on the samples (bits)."""
+        values = self._observed[number].values
+        functions = [f for n, f in self._plan.functions.items() if f.base == number and n in self._plan.roles]
+        for bits in _TABLE_BITS:
+            scale, low, high = self.symmetric(number, bits, bool(values.min() >= 0))
+            rounded = np.clip(np.rint(values / scale), low, high) * scale
+            if all(_sqnr(f(values), f(rounded)) >= _TABLE_SQNR for f in functions):
+                return bits
+        return _TABLE_BITS[-1]
+
+    def symmetric(
+        self, number: int, bits: int, unsigned: bool, at_least: float = 0.0
+    ) -> tuple[float, int, int]:
+        """Scale of a node and the bounds of its integers."""
+        observed = self._observed[number]
+        # Unsigned operands of 16 bits would take 32 in memory.
+        unsigned_bits = min(bits, 15) if self._options.bits == 16 else bits
+        low, high = (
+            (0, (1 << unsigned_bits) - 1) if unsigned else (1 - (1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        )
+        smallest, largest = self._range_of(observed, bits)
+        bound = max(largest, 0.0 if unsigned else -smallest, at_least)
+        scale = activation_scale(observed.values, bound, high, low, self._options.is_shift)
+        return scale, low, high
+
+    def is_affine(self, number: int) -> bool:
+        """Whether a stored tensor has a zero point."""
+        chosen = self._options.activations == "affine" and self._options.bits <= 8
+        return chosen and self._feeds_only_weights(number)
+
+    def _feeds_only_weights(self, number: int) -> bool:
+        return self._plan.roles.get(number) == {OPERAND} and feeds_only_weights(
+            self._plan, number, _BEFORE_WEIGHTS
+        )
+
+    def factors(self, number: int) -> Array:
+        """What an equalization method divides the channels of a tensor by; one number without."""
+        channels = self._observed[number].channels
+        if self._equalize is None or channels is None or channels.size == 1:
+            return np.ones(())
+        if self._graph.nodes[number].shape[0] != 1 or not self._feeds_only_weights(number):
+            return np.ones(())
+        return channel_factors(self._plan, number, channels, self._equalize, self._options.is_shift)
+
+    def affine(self, number: int, bits: int) -> tuple[Array, Array, int]:
+        """Scale, value of code 0, and the largest code, so that the codes span what samples had, and zero has one."""
+        observed = self._observed[number]
+        smallest, largest = self._range_of(observed, bits)
+        smallest, largest = min(smallest, 0.0), max(largest, 0.0)
+        high = (1 << bits) - 1
+        scale = activation_scale(
+            observed.values - smallest, largest - smallest, high, 0, self._options.is_shift
+        )
+        zero = np.clip(np.rint(-smallest / scale), 0, high)
+        return np.asarray(scale), np.asarray(-zero * scale), high
 
 
 def activation_scale(values: Array, bound: float, limit: int, low: int, power_of_two: bool) -> float:
@@ -115,19 +216,6 @@ def feeds_only_weights(
 Equalize = Callable[[Array, Array], Array]
 
 
-def equalization_method(name: str | None) -> Equalize | None:
-    """A registered method; None without a name.
-
-    Raises
-    ------
-    InputError
-        For a name that nothing registers.
-    """
-    if name is None:
-        return None
-    return registered_method("equalize", name, f"no equalization method {name!r}")
-
-
 def channel_factors(plan: Plan, number: int, largest: Array, method: Equalize, power_of_two: bool) -> Array:
     """What each channel (axis 1) of a node that only weights read is divided by; broadcasts against it.
 
@@ -169,3 +257,10 @@ def _weights_of_channels(plan: Plan, number: int) -> Array:
                 moved = move_array(node, places, source, fill=None)
             stack.append((reader, compact(moved)))
     return found
+
+
+def _sqnr(reference: Array, value: Array) -> float:
+    finite = np.isfinite(reference)
+    noise = np.square(np.nan_to_num(value[finite], posinf=3e38) - reference[finite]).sum()
+    signal = np.square(reference[finite]).sum()
+    return float(10 * np.log10(signal / noise)) if noise > 0 and signal > 0 else np.inf

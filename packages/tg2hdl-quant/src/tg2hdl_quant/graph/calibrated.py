@@ -27,7 +27,7 @@ from tg2hdl_quant.graph.scales import (
 )
 from tg2hdl_quant.graph.steps import FLOAT, OUTPUT, Plan, layer_names
 from tg2hdl_quant.graph.values import Sum, Value, code_type, compact, integer_type, of_rank
-from tg2hdl_quant.graph.weight_codes import WeightRounding
+from tg2hdl_quant.graph.weight_codes import WeightRounding, lost_mean, times_weights
 
 __all__ = ["Lowering"]
 
@@ -486,9 +486,9 @@ class Lowering:
         if np.any(value.offset):
             # A zero point is what rounded weights are multiplied with; features are centred before they are rounded.
             of = float_weights if value.scale.size > 1 else integers * scale
-            offset = _times_weights(of_rank(value.offset, rank), of, shape, node.arg)
+            offset = times_weights(of_rank(value.offset, rank), of, shape, node.arg)
         if varying in self._mean:
-            offset = offset + _lost_mean(
+            offset = offset + lost_mean(
                 self._mean[varying], float_weights, integers * scale / taken_up, node.arg
             )
         low, high = weighted_bounds(integers, (value.low, value.high), shape, node.arg)
@@ -507,18 +507,3 @@ class Lowering:
         step = scale if value.scale.size > 1 else scale * value.scale
         kept = np.squeeze(np.broadcast_to(step, (*step.shape,)), node.arg) if step.ndim else step
         return Sum((Value(made, kept, low, high),), offset, node.shape)
-
-
-def _times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
-    """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1."""
-    full = tuple(
-        size if a in axes else max(offset.shape[a], weights.shape[a]) for a, size in enumerate(shape)
-    )
-    return np.asarray((offset * weights + np.zeros(full)).sum(axes))
-
-
-def _lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
-    """What rounding of the weights takes from the mean of each output channel."""
-    lost = (of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
-    repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
-    return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))

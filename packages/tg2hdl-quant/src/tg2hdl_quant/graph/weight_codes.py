@@ -11,8 +11,9 @@ import numpy.typing as npt
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 from tg2hdl_quant.graph.ranges import registered_method
+from tg2hdl_quant.graph.values import of_rank
 
-__all__ = ["WeightRounding"]
+__all__ = ["WeightRounding", "lost_mean", "times_weights"]
 
 Array = npt.NDArray[Any]
 _ROWS = 4096
@@ -93,3 +94,18 @@ class WeightRounding:
                 f"method {self._name!r} gave no codes of shape {matrix.shape} within +-{limit}", where=where
             )
         return found.reshape([weights.shape[a] for a in order]).transpose(np.argsort(order))
+
+
+def times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1."""
+    full = tuple(
+        size if a in axes else max(offset.shape[a], weights.shape[a]) for a, size in enumerate(shape)
+    )
+    return np.asarray((offset * weights + np.zeros(full)).sum(axes))
+
+
+def lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
+    """What rounding of the weights takes from the mean of each output channel."""
+    lost = (of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
+    repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
+    return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))

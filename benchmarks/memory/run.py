@@ -27,6 +27,7 @@ from tinygrad import Tensor
 import tg2hdl
 from tg2hdl.compiled_model import CompiledModel
 from tg2hdl_synth import part_named
+from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_top.memory_blocks import memory_blocks
 
 HERE = Path(__file__).parent
@@ -83,11 +84,11 @@ def measure(folder: Path | None, name: str, multipliers: int, simulates: bool) -
         "cycles": accelerator.predicted_cycles,
     }
     started = time.perf_counter()
-    row["blocks"] = sum(memory_blocks(accelerator.design).values())
+    row["blocks"] = sum(memory_blocks(accelerator.design, ECP5).values())
     row["count_ms"] = round(1000 * (time.perf_counter() - started), 1)
-    row["packed"] = sum(memory_blocks(accelerator.design, packed=True).values())
+    row["packed"] = sum(memory_blocks(accelerator.design, ECP5, packed=True).values())
     apart = compiled(folder, name, multipliers, share=False)
-    row["apart"] = sum(memory_blocks(apart.design).values())
+    row["apart"] = sum(memory_blocks(apart.design, ECP5).values())
     assert apart.predicted_cycles == accelerator.predicted_cycles, "sharing changes no cycle"
     if simulates:
         codes = np.random.default_rng(42).integers(-128, 128, accelerator.inputs[0].shape).astype(np.int8)

@@ -92,7 +92,7 @@ class MemoryFigures:
     block_modes: tuple[tuple[int, int], ...] = field(
         default=((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384)), hash=False
     )
-    whole_depth: bool = False
+    whole_depth: bool = True
     byte_bits: int = 9
     dual_bits: int = 18
     packed_bits: int = 18

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, MemoryFigures, TargetDef
+from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, TargetDef
 
 __all__ = ["ECP5"]
 
@@ -35,7 +35,6 @@ ECP5 = FamilyDef(
     stage_levels=2,
     read_latency=2,
     product_latency=4,
-    memory=MemoryFigures(whole_depth=True),
     parts=(_part("25k", 24288, 28, 56), _part("45k", 43848, 72, 108), _part("85k", 83640, 156, 208)),
     boards=(
         _board(

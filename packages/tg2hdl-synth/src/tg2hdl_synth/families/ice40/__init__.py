@@ -31,6 +31,7 @@ ICE40 = FamilyDef(
         block_bits=4096,
         block_words=2048,
         block_modes=((16, 256), (8, 512), (4, 1024), (2, 2048)),
+        whole_depth=False,
         byte_bits=1,
         dual_bits=0,
         packed_bits=0,

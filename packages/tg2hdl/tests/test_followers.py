@@ -188,6 +188,12 @@ def test_lenet_has_few_multipliers_beside_those_of_the_budget(tmp_path: Path) ->
     net.check(accelerator)
 
 
+def test_words_that_are_not_all_full_have_no_follower_of_several_lanes(tmp_path: Path) -> None:
+    """The last lanes of some words are masked, so that lanes along them are not independent."""
+    net = Net(tmp_path / "net.onnx", (4, 8, 8), Layer(4, 3, pad=1), Layer(8))
+    net.check(net.compiled(24, "overlap"))
+
+
 def test_explained(tmp_path: Path) -> None:
     net = Net(tmp_path / "net.onnx", (8, 8, 8), Layer(8, 3, pad=1))
     accelerator = net.compiled(16)

@@ -169,7 +169,8 @@ def _placed(
         narrow = {idx: storage[n] for idx, n in slots.items()}
         known = {idx: BufferLayout(given[n]) for idx, n in slots.items() if n in given}
         chooser = LaneChooser(found.kernel, known, narrow, roles[second], options, sparing=False)
-        if chooser.kernel is not found.kernel:
+        axes = {*found.lanes, *(found.tile or ())[:1]}
+        if chooser.kernel is not found.kernel or not axes <= chooser.info.independent:
             return None
         choice = chooser.with_lanes(found.lanes)
         free = {n: choice.layouts[idx] for idx, n in slots.items() if n not in given}

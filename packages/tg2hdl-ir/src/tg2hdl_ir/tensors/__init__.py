@@ -1,13 +1,19 @@
 """A model before it is cut into kernels: operations on whole tensors."""
 
 from tg2hdl_ir.tensors.evaluate import evaluate_graph, evaluate_nodes
-from tg2hdl_ir.tensors.graph import GraphBuilder, LayerKernel, Quantizer, TensorGraph, TensorNode
-from tg2hdl_ir.tensors.operations import ELEMENTWISE, MOVEMENT, REDUCTIONS
+from tg2hdl_ir.tensors.graph import (
+    ELEMENTWISE,
+    MOVEMENT,
+    GraphBuilder,
+    LayerKernel,
+    Quantizer,
+    TensorGraph,
+    TensorNode,
+)
 
 __all__ = [
     "ELEMENTWISE",
     "MOVEMENT",
-    "REDUCTIONS",
     "GraphBuilder",
     "LayerKernel",
     "Quantizer",

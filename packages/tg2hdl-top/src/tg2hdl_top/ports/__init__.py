@@ -11,7 +11,6 @@ from tg2hdl_top.ports.base import (
     open_driver,
     overlaps_runs,
     plan_ports,
-    writes_elements,
 )
 
 __all__ = [
@@ -23,5 +22,4 @@ __all__ = [
     "open_driver",
     "overlaps_runs",
     "plan_ports",
-    "writes_elements",
 ]

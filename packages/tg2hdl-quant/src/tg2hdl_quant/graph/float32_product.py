@@ -1,0 +1,97 @@
+"""The product of an integer and a float32, rounded to float32 and then to an integer, in integer operations alone.
+
+ONNX Runtime computes ``rint(float32(sum) * multiplier)``.  With ``P = |sum| * M``, where M is the 24-bit mantissa of
+the multiplier, the exact product is ``P / 2^s``; let I be its whole part, of L bits, and d its fraction less one half.
+Rounding to 24 significant bits moves a number to the tie when ``|d| <= 2^(L - 25)``; a tie goes to the even neighbour,
+which the last bit of I decides.  So the result is I + 1 where d is greater, or where it is a tie and I is odd.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tg2hdl_ir.dtype import DType
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.tensors import GraphBuilder
+from tg2hdl_quant.graph.values import Sum
+
+__all__ = ["by_float32_product", "follows_float32"]
+
+_MANTISSA = 24
+
+
+def follows_float32(total: Sum) -> bool:
+    """Whether a sum is one integer with positive scales: what ONNX Runtime multiplies by a float32."""
+    return len(total.terms) == 1 and bool(np.all(total.terms[0].scale > 0))
+
+
+def by_float32_product(
+    builder: GraphBuilder, total: Sum, scale: float, limit: int, where: str
+) -> tuple[int, int]:
+    """Node with the rounded product, and its reach; right for all results up to `limit`, and beyond it beyond `limit`.
+
+    Raises
+    ------
+    UnsupportedError
+        For sums above 24 bits, which float32 does not hold, that do not saturate, or a multiplier of 2^23 and more.
+    """
+    term = total.terms[0]
+    multiplier = np.float32(term.scale) / np.float32(scale)
+    fraction, exponent = np.frexp(multiplier.astype(np.float64))
+    mantissa = (fraction * (1 << _MANTISSA)).astype(np.int64)
+    shift = (_MANTISSA - exponent).astype(np.int64)
+    spread = shift.max() - shift
+    if (term.reach << int(spread.max())).bit_length() < 64 - _MANTISSA - 4:
+        # One shift for all channels: only their multipliers differ.
+        mantissa, shift = mantissa << spread, np.asarray(shift.max())
+    added = np.rint(total.offset / term.scale).astype(np.int64)
+    reach = term.reach + int(np.abs(added).max())
+    # Sums that float32 does not hold are right too where all of them saturate.
+    exact = min(reach, int((limit + 1) / float(multiplier.min())) + 1)
+    if exact >= 1 << _MANTISSA or shift.min() < 1 or shift.max() > 61:
+        raise UnsupportedError(
+            f"a sum up to {reach} times {float(multiplier.max()):.3g} cannot be rounded as ONNX Runtime does",
+            where=where,
+            notes=("sums have up to 24 bits, multipliers lie between 2^-38 and 2^23",),
+            hint="choose rounding='half_even', which differs in about one result of a million",
+        )
+    wide = DType.INT64
+
+    def const(value: npt.ArrayLike) -> int:
+        return builder.const(value, wide)
+
+    def op(name: str, *sources: int) -> int:
+        return builder.elementwise(name, *sources, dtype=wide)
+
+    def where_true(name: str, a: int, b: int) -> int:
+        return builder.cast(builder.elementwise(name, a, b, dtype=DType.BOOL), wide)
+
+    value = op("ADD", builder.cast(term.node, wide), const(added))
+    negative = builder.elementwise("CMPLT", value, const(0), dtype=DType.BOOL)
+    magnitude = builder.elementwise("WHERE", negative, op("MUL", value, const(-1)), value, dtype=wide)
+    product = op("MUL", magnitude, const(mantissa))
+    whole = op("SHR", product, const(shift))
+    rest = op("AND", product, const((np.int64(1) << shift) - 1))
+    distance = op("ADD", rest, const(-(np.int64(1) << (shift - 1))))
+    # 2^(s + L - 25), 0 below 1: it doubles with each bit of the whole part.
+    tie = const(_tie(shift, 0))
+    for length in range(1, limit.bit_length() + 2):
+        longer = builder.elementwise("CMPLT", const((1 << (length - 1)) - 1), whole, dtype=DType.BOOL)
+        tie = builder.elementwise("WHERE", longer, const(_tie(shift, length)), tie, dtype=wide)
+    above = where_true("CMPLT", tie, distance)
+    outside = where_true("CMPLT", distance, op("MUL", tie, const(-1)))
+    near = op(
+        "MUL",
+        op("ADD", const(1), op("MUL", above, const(-1))),
+        op("ADD", const(1), op("MUL", outside, const(-1))),
+    )
+    odd = op("AND", whole, const(1))
+    rounded = op("ADD", whole, op("ADD", above, op("MUL", near, odd)))
+    result = builder.elementwise("WHERE", negative, op("MUL", rounded, const(-1)), rounded, dtype=wide)
+    return result, int(reach * float(multiplier.max())) + 2
+
+
+def _tie(shift: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
+    exponent = shift + length - _MANTISSA - 1
+    return np.where(exponent >= 0, np.int64(1) << np.maximum(exponent, 0), 0)

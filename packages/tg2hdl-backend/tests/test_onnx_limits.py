@@ -53,7 +53,7 @@ def loop(trips: int, nested: int | None = None) -> onnx.NodeProto:
 
 @contextmanager
 def within_seconds() -> Iterator[None]:
-    """A refusal takes a second of CPU time at most; the rest is room for a busy machine.  Unbounded it takes minutes."""
+    """A refusal takes a second of CPU time at most, unbounded it takes minutes; the rest is for a busy machine."""
     started = time.process_time()
     yield
     assert time.process_time() - started < 10

@@ -136,18 +136,46 @@ def test_the_token_of_the_folder_goes_to_its_simulation_only(tmp_path):
     other.close()
 
 
-def test_a_connection_that_the_other_end_has_reset_is_closed():
+@pytest.fixture
+def opened(monkeypatch):
+    """The sockets that a test opens as a client."""
+    sockets, connect = [], socket.create_connection
+    monkeypatch.setattr(
+        socket, "create_connection", lambda *a, **k: sockets.append(connect(*a, **k)) or sockets[-1]
+    )
+    return sockets
+
+
+def reset(connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def test_a_connection_that_the_other_end_has_reset_is_closed(opened):
     listening = socket.create_server(("127.0.0.1", 0))
     transport = SerialTransport(f"socket://127.0.0.1:{listening.getsockname()[1]}", 9600)
     with listening:
-        connection, _ = listening.accept()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.close()
-    opened = transport._port._socket
+        reset(listening.accept()[0])
     with pytest.raises(ConnectionFailedError, match="is gone"):
         transport.read(10)
     transport.close()
-    assert opened.fileno() == -1
+    assert [s.fileno() for s in opened] == [-1]
+
+
+def test_a_connection_that_is_reset_while_it_is_opened_is_closed(opened, monkeypatch):
+    listening = socket.create_server(("127.0.0.1", 0))
+    connect = socket.create_connection
+
+    def connect_and_reset(*arguments, **options):
+        connection = connect(*arguments, **options)
+        reset(listening.accept()[0])
+        return connection
+
+    monkeypatch.setattr(socket, "create_connection", connect_and_reset)
+    url = f"socket://127.0.0.1:{listening.getsockname()[1]}"
+    with listening, pytest.raises(ConnectionFailedError, match=f"cannot open {url}: "):
+        SerialTransport(url, 9600)
+    assert [s.fileno() for s in opened] == [-1]
 
 
 def test_what_is_no_simulation_is_refused():

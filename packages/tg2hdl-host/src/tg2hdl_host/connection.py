@@ -35,12 +35,14 @@ class SerialTransport:
         self._hint = "connect the cable, and connect again"
         # A port that two programs read gives each of them a part of the answers.
         alone = {} if "://" in url else {"exclusive": True}
-        self._port: Any = None
         try:
             self._port = serial.serial_for_url(url, baudrate=baud, timeout=0, do_not_open=True, **alone)
-            self._port.open()
+            try:
+                self._port.open()
+            except BaseException:
+                self.close()
+                raise
         except (OSError, ValueError) as error:
-            self.close()
             taken = getattr(error, "errno", None) in (errno.EAGAIN, errno.EBUSY)
             raise ConnectionFailedError(
                 f"another program has {url} open" if taken else f"cannot open {url}: {error}",
@@ -76,8 +78,7 @@ class SerialTransport:
         """Close the port."""
         # pyserial does not close a socket whose other end is gone.
         connection = getattr(self._port, "_socket", None)
-        if self._port is not None:
-            self._port.close()
+        self._port.close()
         if connection is not None:
             connection.close()
 

@@ -53,10 +53,10 @@ def loop(trips: int, nested: int | None = None) -> onnx.NodeProto:
 
 @contextmanager
 def within_seconds() -> Iterator[None]:
-    """A refusal takes a second of CPU time at most, unbounded it takes minutes; the rest is for a busy machine."""
+    """A refusal takes no more than two seconds of CPU time."""
     started = time.process_time()
     yield
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 2
 
 
 def while_loop(trips: str, body: str, *inputs: str) -> onnx.NodeProto:
@@ -230,7 +230,8 @@ TRUE = np.array(True)
 def test_a_loop_whose_condition_ends_it_too_late(trips: str, tmp_path: Path) -> None:
     weights = {"t": TRUE, "n": np.array(BIG, np.int64), "a": LARGEST}
     path = write(tmp_path / "m.onnx", while_loop(trips, "Less", "i", "n"), weights)
-    with within_seconds(), pytest.raises(Tg2hdlError, match="2049 times or more with 2 nodes, beyond"):
+    # The trips before it are computed: the error says how many.
+    with pytest.raises(Tg2hdlError, match="2049 times or more with 2 nodes, beyond"):
         OnnxModel(path)
 
 

@@ -21,12 +21,11 @@ URL = "https://git.invalid/tg2hdl"
 @pytest.fixture
 def copy(tmp_path):
     """Two of the repository's packages: what an index has is theirs alone."""
-    root = tmp_path
     for name in ("tg2hdl-ir", "tg2hdl-quant"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
-        shutil.copytree(ROOT / "packages" / name, root / "packages" / name, ignore=ignored)
-    shutil.copy(ROOT / "release.py", root)
-    return root
+        shutil.copytree(ROOT / "packages" / name, tmp_path / "packages" / name, ignore=ignored)
+    shutil.copy(ROOT / "release.py", tmp_path)
+    return tmp_path
 
 
 def release(copy, *arguments):

@@ -17,7 +17,6 @@ from tg2hdl.demo import DEMO_IMAGES, DEMO_MODELS, DemoModel, DemoResult, load_de
 from tg2hdl.demo_device import DeviceResult, run_on_device
 from tg2hdl_host import HostError, connect
 from tg2hdl_ir.errors import SimulationError
-from tg2hdl_sim.yosys import first_start_is_slow
 
 __all__ = ["demo"]
 
@@ -79,8 +78,6 @@ def demo(
     check_folder(output)
     results: list[DemoResult | DeviceResult] = []
     started = time.perf_counter()
-    if first_start_is_slow():
-        console.print("The first run compiles Yosys from WebAssembly: a minute or two, once.")
     for name in [n for n, d in DEMO_MODELS.items() if data in (d, "all")] if model == "all" else [model]:
         with stage(progress, f"{name}: compiling the model"):
             loaded = load_demo(name, images, through)

@@ -178,8 +178,23 @@ REFUSED = [
         lambda: tg2hdl.compile(affine, X, unroll_factor=2),
         InputError,
         "bad input: tg2hdl.compile has no option 'unroll_factor'\n"
-        f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
         "  hint: pass options=tg2hdl.CompileOptions(unroll_factor=...)",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, shedule="serial"),
+        InputError,
+        "bad input: tg2hdl.compile has no option 'shedule'\n"
+        "  hint: pass options=tg2hdl.CompileOptions(schedule=...)",
+    ),
+    (
+        lambda: tg2hdl.compile(affine, X, multiplier=2),
+        InputError,
+        "bad input: tg2hdl.compile has no option 'multiplier'\n  hint: did you mean multipliers=...?",
+    ),
+    (
+        lambda: tg2hdl.quantize(affine, X, calibraton="max"),
+        InputError,
+        "bad input: tg2hdl.quantize has no option 'calibraton'\n  hint: did you mean calibration=...?",
     ),
     (
         lambda: tg2hdl.compile(affine, X, weights="flash"),

@@ -277,7 +277,12 @@ def test_wrong_usage_exits_2():
     result = call("compile")
     assert result.returncode == 2
     assert "Missing argument 'FILE[:NAME]'" in result.stderr
-    assert call("nosuch").returncode == 2
+    result = call("nosuch")
+    assert result.returncode == 2
+    assert result.stderr.endswith("Error: No such command 'nosuch'.\n")
+    assert call("compil", "model.py").stderr.endswith(
+        "Error: No such command 'compil'. Did you mean 'compile'?\n"
+    )
 
 
 class Commands:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import Any
 
@@ -128,16 +129,17 @@ def compile_model_to_hardware(
 
 
 def _unknown_option(name: str) -> InputError:
-    further = [
-        field.name
-        for field in fields(CompileOptions)
-        if field.name not in ("weights", "multipliers", "validate")
-    ]
+    here = ("weights", "multipliers", "options", "name", "part", "validate", "codes", "keep_float")
+    further = [field.name for field in fields(CompileOptions) if field.name not in here]
+    of_files = sorted(file_option_names())
+    listed = f"choose one of: {', '.join(here)}; for files {', '.join(of_files)}"
+    meant = next(iter(get_close_matches(name, [*here, *of_files, *further], 1)), None)
+    if meant in further:
+        hint = f"pass options=tg2hdl.CompileOptions({meant}=...)"
+    else:
+        hint = f"did you mean {meant}=...?" if meant else listed
     return InputError(
         f"tg2hdl.compile has no option {name!r}",
-        notes=(f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
-        hint=f"pass options=tg2hdl.CompileOptions({name}=...)"
-        if name in further
-        else "choose one of: weights, multipliers, options, name, part, validate, codes, keep_float; for files "
-        + ", ".join(sorted(file_option_names())),
+        notes=() if meant else (f"options=tg2hdl.CompileOptions(...) takes {', '.join(further)}",),
+        hint=hint,
     )

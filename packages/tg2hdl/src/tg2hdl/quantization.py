@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import Any
 
@@ -77,8 +78,10 @@ def quantize(
     known = {field.name for field in fields(QuantizeOptions)}
     of_file = {name: further.pop(name) for name in file_option_names() - known if name in further}
     if unknown := [name for name in further if name not in known]:
+        meant = get_close_matches(unknown[0], [*known, *file_option_names()], 1)
         raise InputError(
-            f"tg2hdl.quantize has no option {unknown[0]!r}", hint="choose one of: " + ", ".join(sorted(known))
+            f"tg2hdl.quantize has no option {unknown[0]!r}",
+            hint=f"did you mean {meant[0]}=...?" if meant else "choose one of: " + ", ".join(sorted(known)),
         )
     if bits is not None:
         further["layers" if isinstance(bits, Mapping) else "bits"] = bits

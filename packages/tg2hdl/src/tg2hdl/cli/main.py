@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -57,6 +58,18 @@ class CommandGroup(click.Group):
                 hint=f"decorate it with @click.command(), or disable the plugin with --no-plugin {plugin}",
             )
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name; an error names one that is written alike."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            meant = get_close_matches(args[0], self.list_commands(ctx), 1)
+            if not meant:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {meant[0]!r}?", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""

@@ -93,6 +93,20 @@ def test_five_cycle_adder(plugin):
     assert cycles["myext.add5"] == cycles["fp32.add.small"] + 3
 
 
+@example("logic_levels")
+def test_logic_levels(plugin):
+    def model(x):
+        return ((x.cast("int32") * 3 + 7) // 5).relu() + x
+
+    space = {"multipliers": [None], "schedule": ["auto"]}
+    found = tg2hdl.explore(model, X, part="ecp5-25k", space=space)
+    assert {p.settings["myext.levels"]: p.options.stage_levels for p in found.points} == {2: 2, 6: 6}
+    assert found.best.settings["myext.levels"] == 6
+    slow, fast = (next(p for p in found.points if p.settings["myext.levels"] == n) for n in (6, 2))
+    assert slow.cycles < fast.cycles
+    assert slow.fmax < fast.fmax
+
+
 @example("smallest_unit")
 def test_smallest_unit(plugin):
     x = X.astype(np.float32)

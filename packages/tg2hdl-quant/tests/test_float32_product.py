@@ -7,7 +7,8 @@ import pytest
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.tensors import GraphBuilder, TensorGraph, evaluate_graph
+from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.values import Sum, Value
@@ -17,7 +18,7 @@ REACH = (1 << 24) - 1
 
 
 def results(sums: np.ndarray, ratio: float, low: int, high: int, reach: int = REACH) -> np.ndarray:
-    builder = GraphBuilder()
+    builder = IntegerBuilder()
     source = builder.add("input", (), (), DType.INT32, 0)
     total = Sum((Value(source, np.float64(np.float32(ratio)).reshape(()), -reach, reach),), np.zeros(()), ())
     made = requantize(builder, total, 1.0, low, high, OPTIONS, "layer x")

@@ -6,7 +6,7 @@ import pytest
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph
-from tg2hdl_quant.imported import import_graph
+from tg2hdl_quant.graph import import_graph
 
 RNG = np.random.default_rng(3)
 

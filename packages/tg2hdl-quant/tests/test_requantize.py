@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.tensors import GraphBuilder, TensorGraph, evaluate_graph
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.requantize import requantize
 from tg2hdl_quant.graph.values import Sum, Value
 
@@ -30,7 +32,7 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
     rng = np.random.default_rng(0)
     ratio = np.exp2(np.linspace(*exponents, 20) + 1e-4)
     offset = rng.uniform(-0.01, 0.01, 20) * high
-    builder = GraphBuilder()
+    builder = IntegerBuilder()
     sums = builder.add("input", (), (20,), DType.INT32, 0, "x")
     total = Sum((Value(sums, ratio, -reach, reach),), offset, (20,))
     options = QuantizeOptions(requantization="multiplier", rounding=rounding)
@@ -49,9 +51,21 @@ def test_sums_of_32_bits_err_by_a_quarter_of_a_step_at_most(
         assert abs(wrong[inside].mean()) < 0.02, "no bias"
 
 
+def test_sums_beyond_64_bits_are_refused() -> None:
+    builder = IntegerBuilder()
+    assert builder.fitting(-(1 << 63), (1 << 63) - 1, "layer x") is DType.INT64
+    with pytest.raises(UnsupportedError) as caught:
+        builder.fitting(0, 1 << 63, "layer x")
+    assert str(caught.value) == (
+        "unsupported: a sum needs more than 64 bits\n"
+        "  at: layer x\n"
+        "  hint: quantize to fewer bits, or use requantization='shift' where tg2hdl chooses the scales"
+    )
+
+
 @pytest.mark.parametrize("ratio", [0.0371, 1.31e-3])
 def test_multipliers_of_24_bits_keep_all_of_sixteen_bits(ratio: float) -> None:
-    builder, reach = GraphBuilder(), 1 << 25
+    builder, reach = IntegerBuilder(), 1 << 25
     sums = builder.add("input", (), (1,), DType.INT32, 0, "x")
     total = Sum((Value(sums, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
     options = QuantizeOptions(requantization="multiplier", rounding="half_even", multiplier_bits=24)

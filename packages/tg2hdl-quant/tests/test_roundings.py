@@ -16,6 +16,7 @@ from tg2hdl_ir.plugins.hookspecs import hookimpl
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph, evaluate_graph
 from tg2hdl_quant.graph import QuantizeOptions
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.requantize import codes_of_sums, requantize
 from tg2hdl_quant.graph.values import Sum, Value
@@ -102,7 +103,7 @@ def test_double_rounding_is_that_of_its_definition() -> None:
 @pytest.mark.parametrize("name", ["half_up", "half_even", "half_away", "floor", "ceil"])
 def test_shifts_of_each_channel_and_none(name: str) -> None:
     reach, shifts = 300, np.array([0, 1, 4])
-    builder = GraphBuilder()
+    builder = IntegerBuilder()
     x = builder.add("input", (), (3,), DType.INT16, 0, "x")
     total = Sum((Value(x, 2.0**-shifts, -reach, reach),), np.array([3.0, 0.5, -1.0]), (3,))
     options = QuantizeOptions(rounding=name)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tg2hdl_ir.tensors import Quantizer
 from tg2hdl_ir.tensors.roundings import BUILTIN_ROUNDINGS
-from tg2hdl_quant.graph.staircase import fit_staircase
+from tg2hdl_quant.graph.products import fit_products
 
 
 def codes_of(found, channel, sums):
-    return (sums * found.factor[channel] + found.added[channel]) >> found.shift
+    return (sums * found.factor[channel] + found.above[channel]) >> found.shift
 
 
 def expected(sums, multiplier):
@@ -27,7 +27,7 @@ def expected(sums, multiplier):
 )
 def test_every_sum_gives_the_code_of_the_float32_product(multipliers, reach, limits):
     multipliers = np.array(multipliers, np.float32)
-    found = fit_staircase(multipliers, -reach, reach, *limits)
+    found = fit_products(multipliers, -reach, reach, *limits)
     if found is None:
         return
     sums = np.arange(-reach, reach + 1)
@@ -40,18 +40,18 @@ def test_every_sum_gives_the_code_of_the_float32_product(multipliers, reach, lim
 def test_usual_multipliers_have_one():
     rng = np.random.default_rng(0)
     multipliers = rng.uniform(2.0**-8, 2.0**-6, 40).astype(np.float32)
-    found = fit_staircase(multipliers, -(1 << 17), 1 << 17, -128, 127)
+    found = fit_products(multipliers, -(1 << 17), 1 << 17, -128, 127)
     assert found is not None
     assert int(found.factor.max()).bit_length() <= 24
 
 
 @pytest.mark.parametrize("multiplier", [2.0**-4, 3 * 2.0**-6])
 def test_ties_that_go_to_even_have_none(multiplier):
-    assert fit_staircase(np.array([multiplier], np.float32), -4000, 4000, -128, 127) is None
+    assert fit_products(np.array([multiplier], np.float32), -4000, 4000, -128, 127) is None
 
 
 def test_a_range_without_a_step_is_one_code():
-    found = fit_staircase(np.array([0.01], np.float32), 100, 140, -128, 127)
+    found = fit_products(np.array([0.01], np.float32), 100, 140, -128, 127)
     assert found is not None
     assert set(codes_of(found, 0, np.arange(100, 141)).tolist()) == {1}
 
@@ -72,11 +72,11 @@ def test_other_roundings_are_proven_for_every_sum(rounding):
             return q.codes(total.astype(np.float32) * np.float32(scale))
 
         limits = (int(sums[0]), int(sums[-1]), -128, 127)
-        found = fit_staircase(scales, *limits, rounded=codes, slope=1 / float(q.scale))
+        found = fit_products(scales, *limits, rounded=codes, slope=1 / float(q.scale))
         if found is None:
             continue
         fitted += 1
-        for scale, factor, added in zip(scales, found.factor, found.added, strict=True):
+        for scale, factor, added in zip(scales, found.factor, found.above, strict=True):
             got = np.clip((sums * factor + added) >> found.shift, -128, 127)
             np.testing.assert_array_equal(got, codes(sums, scale))
     assert fitted >= 10

@@ -11,9 +11,9 @@ from tg2hdl_ir.plugins.descriptors import QuantizerDef
 from tg2hdl_ir.tensors import GraphBuilder, TensorGraph
 from tg2hdl_quant.graph import QuantizeOptions, quantize_graph
 from tg2hdl_quant.graph.weight_codes import WeightRounding
+from tg2hdl_quant.methods import compensated, nearest
 from tg2hdl_quant.plugin import tg2hdl_quantizers
 from tg2hdl_quant.testing import check_quantizer
-from tg2hdl_quant.weight_rounding import compensated, nearest
 
 
 def correlated(groups: int, rows: int, terms: int) -> np.ndarray:

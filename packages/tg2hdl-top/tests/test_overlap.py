@@ -196,7 +196,7 @@ def test_readers_wait_where_a_memory_has_no_more_ports():
         KernelCall(moving(size, [place], place, op), (n, 0)) for n, op in enumerate(("add", "max", "sub"), 1)
     )
     program = ProgramIR("readers", buffers, calls, (1, 2, 3))
-    design = check(program, inputs_of(program), OVERLAP)
+    design = check(program, inputs_of(program), replace(OVERLAP, share_memories=False))
     assert design.memory(0).ports == (0, 1)
     assert design.sequencer.starts[:2] == (0, 0)
     windows = sorted((w for w in design.sequencer.windows if w.use == "x.r0"), key=lambda w: w.first)

@@ -13,6 +13,7 @@ from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.parser import parse_kernel
 from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
+from tg2hdl_top.sequencer.access_times import Interval, access_times
 from tg2hdl_top.testing import simulate
 
 SIZE = 6
@@ -323,3 +324,7 @@ def test_a_convolution_with_a_stride_shares_the_core_of_those_without(monkeypatc
     (found,), cycles = simulate(design, {"x": x.reshape(-1)})
     assert found.tolist() == expected.reshape(-1).tolist()
     assert cycles == design.predicted_cycles()
+    for plan in design.kernels:
+        times = access_times(plan, {buffer: Interval(0, 0) for buffer in plan.layouts})
+        (written,) = times.writes.values()
+        assert 0 < written.first.min() < written.last.max() == times.cycles

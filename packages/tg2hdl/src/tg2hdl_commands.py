@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import CommandDef, FrontEndDef, ReportSection
+from tg2hdl_ir.plugins.descriptors import CommandDef, DimensionDef, FrontEndDef, ReportSection
 from tg2hdl_ir.plugins.hookspecs import hookimpl
 
-__all__ = ["tg2hdl_commands", "tg2hdl_frontends", "tg2hdl_report_sections"]
+__all__ = ["tg2hdl_commands", "tg2hdl_dimensions", "tg2hdl_frontends", "tg2hdl_report_sections"]
 
 
 @hookimpl
@@ -20,6 +20,11 @@ def tg2hdl_commands() -> list[CommandDef]:
             "explain",
             "Say why a design takes its cycles, and what would change it.",
             "tg2hdl.cli.explain:explain",
+        ),
+        CommandDef(
+            "explore",
+            "Find the fastest design that fits a part, or the smallest that is fast enough.",
+            "tg2hdl.cli.explore:explore",
         ),
         CommandDef("report", "Write a report of a model as an HTML file.", "tg2hdl.cli.report:report"),
         CommandDef("simulate", "Run a model on simulated hardware.", "tg2hdl.cli.simulate:simulate"),
@@ -83,4 +88,19 @@ def tg2hdl_report_sections() -> list[ReportSection]:
         ReportSection("datapath", "Datapath", sections + "datapath:render", order=70),
         ReportSection("decisions", "Decisions", sections + "decisions:render", order=75),
         ReportSection("numbers", "Numbers", sections + "numbers:render", order=80),
+    ]
+
+
+@hookimpl
+def tg2hdl_dimensions() -> list[DimensionDef]:
+    """Dimensions of ``tg2hdl explore``."""
+    values, apply = "tg2hdl.exploration.dimensions:", "tg2hdl.exploration.dimensions:with_weights"
+    return [
+        DimensionDef("multipliers", "hardware multipliers", values + "multipliers"),
+        DimensionDef("schedule", "when kernels start", values + "schedules"),
+        DimensionDef("share_units", "float units shared by kernels", values + "shared_units"),
+        DimensionDef("target", "family that is planned for", values + "targets"),
+        DimensionDef("weights", "where weights are", values + "weights", apply),
+        DimensionDef("float_order", "order of float sums", values + "float_orders", changes_numbers=True),
+        DimensionDef("fold_batchnorm", "scales in the weights", values + "folds", changes_numbers=True),
     ]

@@ -171,7 +171,7 @@ REFUSED = [
         InputError,
         "bad input: tg2hdl.compile has no option 'unknown_option'\n"
         f"  note: options=tg2hdl.CompileOptions(...) takes {FURTHER}\n"
-        "  hint: choose one of: weights, multipliers, options, name, part, validate, codes, keep_float; for files "
+        "  hint: choose one of: weights, multipliers, options, name, part, validate, codes, keep_float, fit; for files "
         f"{', '.join(sorted({'batch', 'dims', 'fixed', 'limit', *INSTALLED}))}",
     ),
     (

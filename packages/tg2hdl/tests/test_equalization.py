@@ -54,7 +54,7 @@ def test_methods_see_the_ranges_of_channels_and_of_their_weights(monkeypatch: py
         seen.append((activations, weights))
         return np.ones(len(weights))
 
-    monkeypatch.setattr("tg2hdl_quant.equalization.cross_layer", method)
+    monkeypatch.setattr("tg2hdl_quant.methods.cross_layer", method)
     tg2hdl.quantize(cnn, IMAGES, equalization="cross-layer")
     assert len(seen) == 1, "inputs and outputs have one scale"
     padded = np.lib.stride_tricks.sliding_window_view(
@@ -74,6 +74,6 @@ def test_built_in_methods_conform() -> None:
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no equalization method 'none'\n  note: registered: cross-layer\n"):
         tg2hdl.quantize(mlp, SAMPLES, equalization="none")
-    monkeypatch.setattr("tg2hdl_quant.equalization.cross_layer", lambda a, w: np.zeros(len(a)))
+    monkeypatch.setattr("tg2hdl_quant.methods.cross_layer", lambda a, w: np.zeros(len(a)))
     with pytest.raises(InputError, match="an equalization method gave no 12 positive factors"):
         tg2hdl.quantize(mlp, SAMPLES, equalization="cross-layer")

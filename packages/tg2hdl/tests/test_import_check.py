@@ -17,8 +17,8 @@ from tg2hdl.cli import cli  # noqa: E402
 from tg2hdl_backend import OnnxModel  # noqa: E402
 from tg2hdl_backend.testing.onnx_files import write  # noqa: E402
 from tg2hdl_ir.errors import ValidationError  # noqa: E402
-from tg2hdl_quant.imported import forms, lower, requantize, sums  # noqa: E402
-from tg2hdl_quant.imported.builder import IntegerBuilder  # noqa: E402
+from tg2hdl_quant.graph import codes, imported, sums  # noqa: E402
+from tg2hdl_quant.graph.builder import IntegerBuilder  # noqa: E402
 
 F = np.float32
 
@@ -123,7 +123,7 @@ def forgotten_zero(original: Any) -> Any:
 
 
 def wrong_clip(original: Any) -> Any:
-    return lambda builder, number, low, high, reach: original(builder, number, low, high // 2, reach)
+    return lambda self, number, low, high, reach: original(self, number, low, high // 2, reach)
 
 
 def flipped_weights(original: Any) -> Any:
@@ -137,14 +137,14 @@ def flipped_weights(original: Any) -> Any:
 
 
 FAULTS = {
-    "a zero point that is one off": (changed(lower, "to_codes", wrong_zero_point), "conv_q"),
-    "scales of the wrong operands": (changed(lower, "to_codes", swapped_scales), "conv_q"),
-    "a shift that is one off": (changed(requantize, "by_staircase", staircase(shift=1)), "side_q"),
-    "a factor that is one off": (changed(requantize, "by_staircase", staircase(factor=1)), "side_q"),
-    "a bias that is dropped": (changed(requantize, "_with_offset", dropped_bias), "conv_q"),
-    "factors of a sum that are swapped": (changed(requantize, "_fit_plane", wrong_plane), "sum_q"),
+    "a zero point that is one off": (changed(imported, "to_codes", wrong_zero_point), "conv_q"),
+    "scales of the wrong operands": (changed(imported, "to_codes", swapped_scales), "conv_q"),
+    "a shift that is one off": (changed(codes, "by_staircase", staircase(shift=1)), "side_q"),
+    "a factor that is one off": (changed(codes, "by_staircase", staircase(factor=1)), "side_q"),
+    "a bias that is dropped": (changed(codes, "_with_offset", dropped_bias), "conv_q"),
+    "factors of a sum that are swapped": (changed(codes, "_fit_plane", wrong_plane), "sum_q"),
     "a zero point that is not subtracted": (changed(IntegerBuilder, "plus", forgotten_zero), "sum_q"),
-    "a bound that is wrong": (changed(forms, "clip_to", wrong_clip), "side_q"),
+    "a bound that is wrong": (changed(IntegerBuilder, "clipped", wrong_clip), "side_q"),
     "weights in the wrong order": (changed(sums.Sums, "_contraction", flipped_weights), "conv_q"),
 }
 
@@ -169,12 +169,12 @@ def test_without_a_fault_nothing_is_caught(path: Path) -> None:
 
 
 def test_an_output_without_a_quantizer_is_compared(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = lower.ImportLowering._output
+    original = imported.ImportLowering._output
 
     def output(self: Any, number: int) -> Any:
         return replace(original(self, number), scale=np.asarray(0.5))
 
-    monkeypatch.setattr(lower.ImportLowering, "_output", output)
+    monkeypatch.setattr(imported.ImportLowering, "_output", output)
     with pytest.raises(ValidationError, match="values of output 0 are not those of the file"):
         tg2hdl.integer_model(OnnxModel(path))
 
@@ -182,7 +182,7 @@ def test_an_output_without_a_quantizer_is_compared(path: Path, monkeypatch: pyte
 def test_compile_and_the_command_can_leave_the_check_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
-    changed(requantize, "_with_offset", dropped_bias)(monkeypatch)
+    changed(codes, "_with_offset", dropped_bias)(monkeypatch)
     with pytest.raises(ValidationError):
         tg2hdl.compile(path)
     tg2hdl.compile(path, validate="off")

@@ -111,7 +111,8 @@ def test_weights_too_large_for_a_part_are_refused_before_planning():
         "  at: program <lambda>\n"
         "  note: w: 262,144 elements of fp32, 8,388,608 bits\n"
         "  note: fewer multipliers do not change this\n"
-        "  hint: weights of 8 bits would take 2,097,152 bits, which ecp5-45k has: quantize the model"
+        "  hint: quantize the model: weights of 8 bits would take 2,097,152 of the 3,833,856 bits in block RAMs of "
+        "ecp5-85k, beside its activations"
     )
 
 

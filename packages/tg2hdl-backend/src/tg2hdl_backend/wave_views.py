@@ -56,9 +56,11 @@ def _datapath(plan: HardwarePlan, core: int, scope: str) -> Iterator[View]:
 
 def _elements(design: Design) -> Iterator[View]:
     """Elements of small memories, in the order of the flat buffer."""
+    regions = {name for array in design.arrays for name in array.members}
     for memory in design.memories.values():
         layout, dtype = memory.layout, memory.dtype
-        if layout.words > MEMORY_WORDS or memory.banks > 1 or design.arrays or dtype.bit_width > 64:
+        is_large = layout.words > MEMORY_WORDS or memory.banks > 1 or dtype.bit_width > 64
+        if is_large or memory.ring or memory.name in regions:
             continue
         elements = np.arange(layout.depth, dtype=np.int64)
         for element, word, lane in zip(elements, *layout.place(elements), strict=True):

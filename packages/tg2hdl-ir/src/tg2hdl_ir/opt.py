@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from tg2hdl_ir.passes import cut_kernel as kernel_cuts
 from tg2hdl_ir.passes import cut_products as products
 from tg2hdl_ir.passes.constant_taps import with_constant_taps
 from tg2hdl_ir.passes.flatten import flatten
+from tg2hdl_ir.passes.follow import Turn, in_order, with_idle_steps
 from tg2hdl_ir.passes.instrument import known_passes
 from tg2hdl_ir.passes.interleave import interleave
 from tg2hdl_ir.passes.lead_in import lead_in
@@ -39,6 +41,8 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "unroll": {"axis": "the innermost one", "lanes": "2"},
     "interleave": {"axis": "an independent one above a sum", "tile": "2"},
     "lead-in": {"axis": "the innermost one", "count": "1"},
+    "follow": {"buffer": "the last one", "lanes": "2 of the outermost loop, 1 of others"},
+    "idle-steps": {"level": "1", "steps": "2"},
     "pack-products": {"limit": "1"},
     "balance": {"floats": "0"},
     "clear-with-last": {"floats": "1"},
@@ -187,6 +191,20 @@ def _lead_in(kernel: KernelIR, options: Options) -> Forms:
     return [(lead_in(flat, {_innermost(kernel, options): _one(options, "count", 1)}, loads),)]
 
 
+def _follow(kernel: KernelIR, options: Options) -> Forms:
+    buffer = _one(options, "buffer", kernel.buffers[-1].idx)
+    loops = [loop.bound for loop in kernel.loop_tree.walk() if loop.counter is not None]
+    bounds = [bound for bound in loops if isinstance(bound, int)]
+    lanes = [*options.get("lanes", (2,)), *(1 for _ in bounds)]
+    strides = [math.prod(bounds[n + 1 :]) for n in range(len(bounds))]
+    made = in_order(kernel, {buffer}, [Turn(*turn) for turn in zip(strides, bounds, lanes, strict=False)])
+    return [] if made is None else [(made,)]
+
+
+def _idle(kernel: KernelIR, options: Options) -> Forms:
+    return [(with_idle_steps(flatten(kernel), _one(options, "level", 1), _one(options, "steps", 2)),)]
+
+
 def _pack(kernel: KernelIR, options: Options) -> Forms:
     ranges = {b.idx: (b.dtype.min_value, b.dtype.max_value) for b in kernel.buffers if not b.dtype.is_float}
     return [(pack_products(kernel, _one(options, "limit", 1), ranges),)]
@@ -235,6 +253,8 @@ _ADAPTERS: dict[str, Callable[[KernelIR, Options], Any]] = {
     "unroll": _unroll,
     "interleave": _interleave,
     "lead-in": _lead_in,
+    "follow": _follow,
+    "idle-steps": _idle,
     "pack-products": _pack,
     "balance": _balance,
     "clear-with-last": _clear,

@@ -24,6 +24,7 @@ from tg2hdl_ir.passes.cut_products import cut_products
 from tg2hdl_ir.passes.divided import split_divided_loops
 from tg2hdl_ir.passes.flatten import flatten
 from tg2hdl_ir.passes.fold_scales import fold_scales
+from tg2hdl_ir.passes.follow import in_order, with_idle_steps
 from tg2hdl_ir.passes.gated_addresses import simplify_gated_addresses
 from tg2hdl_ir.passes.guarded_loops import guard_loops
 from tg2hdl_ir.passes.hoist_weights import hoist_weights
@@ -83,6 +84,8 @@ CANONICAL: tuple[Rewrite, ...] = _table(
 PLANNING: tuple[Rewrite, ...] = (
     # The loops of the chosen lanes, then one flat sequence of steps.
     *_table(split_axis, hold_overwritten_loads, flatten, unroll, pack_products, lead_in, interleave),
+    # One that keeps the pace of another kernel.
+    *_table(in_order, with_idle_steps),
     # The registers of that sequence.
     *_table(forward_registers, balance, choose_initial_late, clear_with_last),
 )

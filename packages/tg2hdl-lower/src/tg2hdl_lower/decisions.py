@@ -20,6 +20,7 @@ LARGEST_RATIO = MappingProxyType(
         "start-at-bias": 1.0,
         "fixed starts": 0.995,
         "shared core": 1.1,
+        "followers": 1.01,
         "another placing order": 0.99,
         "time-shared multipliers": 0.85,
         "chained accumulator": 0.95,
@@ -29,7 +30,8 @@ LARGEST_RATIO = MappingProxyType(
 """Largest ratio of cycles after a change to those before it, at which the change is worth its area or its clock.
 
 All cost area: a kernel with its buffer and control, a counter with compared registers, multiplexers.  A chained
-accumulator and a lower-latency unit may lower Fmax by as much.  A shared core saves area, so it may take more cycles.
+accumulator and a lower-latency unit may lower Fmax by as much.  Shared cores and followers save area, so that they may
+take more cycles.
 """
 
 

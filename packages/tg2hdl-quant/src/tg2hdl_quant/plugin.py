@@ -36,15 +36,15 @@ def tg2hdl_quantizers() -> list[QuantizerDef]:
             "int16", "symmetric per tensor, scale max|x| / 32767", "tg2hdl_quant.symmetric:quantize_int16"
         ),
         *(
-            QuantizerDef(name, description, calibrate=f"tg2hdl_quant.calibration:{name}")
+            QuantizerDef(name, description, calibrate=f"tg2hdl_quant.methods:{name}")
             for name, description in _CALIBRATIONS
         ),
         *(
-            QuantizerDef(name, description, round_weights=f"tg2hdl_quant.weight_rounding:{name}")
+            QuantizerDef(name, description, round_weights=f"tg2hdl_quant.methods:{name}")
             for name, description in _WEIGHT_ROUNDINGS
         ),
         *(
-            QuantizerDef(name, description, equalize=f"tg2hdl_quant.equalization:{name.replace('-', '_')}")
+            QuantizerDef(name, description, equalize=f"tg2hdl_quant.methods:{name.replace('-', '_')}")
             for name, description in _EQUALIZATIONS
         ),
     ]
@@ -58,7 +58,7 @@ def tg2hdl_roundings() -> list[RoundingDef]:
             "onnxruntime",
             "the product with a float32, half to even, as ONNX Runtime",
             "numpy:rint",
-            sums="tg2hdl_quant.graph.staircase:rounded_product",
+            sums="tg2hdl_quant.graph.products:rounded_product",
             product="tg2hdl_quant.graph.requantize:float32_product",
             is_proven=True,
         ),

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_quant.checks import finite_floats
 from tg2hdl_quant.layers import Conv2D, Dense, Flatten, Layer, MaxPool2D, QuantizedLayer, ReLU, accumulate
-from tg2hdl_quant.symmetric import quantize_int8
+from tg2hdl_quant.symmetric import finite_floats, quantize_int8
 
 __all__ = ["QuantizedNetwork", "quantize_network", "run_float"]
 

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_quant.checks import finite_floats
 
-__all__ = ["dequantize", "quantize_int8", "quantize_int16", "quantize_symmetric"]
+__all__ = ["dequantize", "finite_floats", "quantize_int8", "quantize_int16", "quantize_symmetric"]
 
 
 def quantize_symmetric(arr: npt.ArrayLike, bits: int) -> tuple[npt.NDArray[np.signedinteger], np.float32]:
@@ -73,3 +72,34 @@ def dequantize(arr: npt.ArrayLike, scale: float | np.floating) -> npt.NDArray[np
             hint="pass the second result of quantize_int8 or quantize_int16",
         )
     return (integers.astype(np.float64) * np.float64(scale)).astype(np.float32)
+
+
+def finite_floats(arr: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:
+    """Return the array as float64, or refuse it.
+
+    Raises
+    ------
+    InputError
+        When it is empty, not of real numbers, or has a NaN or an infinity; the first bad index is named.
+    """
+    values = np.asarray(arr)
+    if values.dtype.kind not in "fiub" and not np.issubdtype(values.dtype, np.floating):
+        raise InputError(
+            f"{what} expects real numbers, got an array of {values.dtype}", hint="convert it to float32"
+        )
+    if values.size == 0:
+        raise InputError(
+            f"{what} got an empty array of shape {values.shape}",
+            hint="a scale needs at least one element",
+        )
+    floats = values.astype(np.float64)
+    bad = ~np.isfinite(floats)
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        kind = "NaN" if np.isnan(floats[index]) else "an infinity"
+        raise InputError(
+            f"{what} got {kind} at index {index}",
+            notes=(f"{int(bad.sum())} of {bad.size} elements are not finite",),
+            hint="clip or replace them first, e.g. with numpy.nan_to_num",
+        )
+    return floats

@@ -19,6 +19,7 @@ from tg2hdl_ir.errors import Tg2hdlError
 from tg2hdl_ir.plugins.descriptors import QuantizerDef, RoundingDef, resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import GraphBuilder, Quantizer, TensorGraph, evaluate_graph
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.float_part import FloatPart
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.requantize import codes_of_sums, requantize
@@ -202,9 +203,9 @@ def _requantized(rounding: RoundingDef, ratio: float) -> tuple[Any, Any, Any]:
     reach = 1 << 14
     ratio = float(np.float32(ratio))
     sums = np.arange(-reach, reach + 1)
-    builder = GraphBuilder()
+    builder = IntegerBuilder()
     given = builder.add("input", (), (1,), DType.INT32, 0, "x")
-    total = Sum((Value(given, np.asarray(ratio), -reach, reach),), np.zeros(()), (1,))
+    total = Sum.of(Value(given, np.asarray(ratio), -reach, reach), (1,))
     options = QuantizeOptions(requantization="multiplier", rounding=rounding.name, multiplier_bits=24)
     made = requantize(builder, total, 1.0, -200, 200, options, rounding.name)
     graph = TensorGraph("g", tuple(builder.nodes), (given,), (made,), ("x",), None)

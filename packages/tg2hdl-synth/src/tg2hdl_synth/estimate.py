@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_lower.families import family_named
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.parts import part_named
+from tg2hdl_top.memory_blocks import memory_blocks
 
 __all__ = ["convert", "estimate_design"]
 
@@ -37,7 +40,13 @@ def estimate_design(
     if plans is None:
         return None
     text = rtlil or convert(top)
-    return tools_of(part.family).estimate(plans, text, part, pack_registers=pack_registers)
+    estimate = tools_of(part.family).estimate(plans, text, part, pack_registers=pack_registers)
+    design = getattr(top, "design", None)
+    if estimate is None or design is None:
+        return estimate
+    # Which lanes are written one by one is in the plan, not in the words of RTLIL.
+    blocks = memory_blocks(design, family_named(part.family), packed=pack_registers)
+    return replace(estimate, bram=sum(blocks.values()))
 
 
 def convert(top: Any, name: str = "top") -> str:

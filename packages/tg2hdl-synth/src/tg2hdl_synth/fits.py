@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,17 +11,20 @@ from tg2hdl_ir.errors import CapacityError
 from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_ir.program import ProgramBuffer, ProgramIR
 from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_synth.estimate import convert, estimate_design
 from tg2hdl_synth.families import tools_of
 from tg2hdl_synth.parts import known_parts, part_named
 from tg2hdl_synth.rtlil import read_rtlil
-from tg2hdl_synth.words import WordMemory
-from tg2hdl_top import TopModule
+from tg2hdl_top import Design, TopModule
+from tg2hdl_top.memory_blocks import memory_blocks
 
-__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits", "memory_blocks"]
+__all__ = ["Fit", "check_weights_fit", "component_fits", "design_fits"]
 
 _LUT_BITS = 16
 """Bits that a LUT can hold."""
+_FILLED = 0.8
+"""Share of the bits of block RAMs that narrow words fill."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,10 @@ def check_weights_fit(program: ProgramIR, part: str) -> None:
     )
 
 
-def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
+def design_fits(design: Design, part: str, *, pack_registers: bool = False) -> Fit:
     """What a compiled program needs of a part: block RAMs by the plan, then the rest by the words of the RTLIL.
 
-    The second step is left out where the block RAMs are too many.  Of a family without estimates only the bits of
-    memory are compared.
+    The second step is left out where the block RAMs are too many, and for a family without estimates.
 
     Parameters
     ----------
@@ -98,24 +100,20 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
         Whether registers will be moved into block RAMs, which then have half the width.
     """
     chosen = part_named(part)
-    blocks = memory_blocks(design, part, pack_registers=pack_registers)
+    blocks = memory_blocks(design, family_named(chosen.family), packed=pack_registers)
     needs, has = {"bram": sum(blocks.values())}, {"bram": chosen.bram}
     most = ", ".join(f"{n} {b}" for n, b in sorted(blocks.items(), key=lambda i: -i[1])[:3] if b)
     lines = [f"block RAMs: {needs['bram']} of {chosen.bram}" + (f" ({most})" if most else "")]
-    if not blocks:
-        bits = sum(m.depth * m.word_width for m in design.built_memories)
-        lines = [f"memory: {bits:,} of {chosen.bram * chosen.bram_bits:,} bits in block RAMs"]
-        enough = bits <= _capacity(chosen)
-        return Fit(part, {}, {}, None, tuple(lines), "" if enough else _hint_for_memory(design, chosen, 0))
     if needs["bram"] > chosen.bram:
         return Fit(part, needs, has, None, tuple(lines), _hint_for_memory(design, chosen, needs["bram"]))
+    errors = tools_of(chosen.family).estimate_errors
+    if not errors:
+        return Fit(part, needs, has, None, tuple(lines))
     top = TopModule(design)
     estimate = estimate_design(top, chosen, convert(top), pack_registers=pack_registers)
-    assert estimate is not None, "a compiled program has plans, and the family knows its block RAMs"
-    errors = tools_of(chosen.family).estimate_errors
-    needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp, "bram": estimate.bram}
+    assert estimate is not None, "a compiled program has plans, and the family knows its errors"
+    needs |= {"lut": estimate.comb, "ff": estimate.ff, "dsp": estimate.dsp}
     has |= {"lut": chosen.lut, "ff": chosen.ff, "dsp": chosen.dsp}
-    lines[0] = f"block RAMs: {estimate.bram} of {chosen.bram}" + (f" ({most})" if most else "")
     lines += [
         f"multipliers: {estimate.dsp} of {chosen.dsp}",
         f"LUTs: {estimate.comb:,} of {chosen.lut:,} (median error {errors['lut']:.0%})",
@@ -123,28 +121,9 @@ def design_fits(design: Any, part: str, *, pack_registers: bool = False) -> Fit:
         f"clock: {estimate.fmax:.0f} MHz (median error {errors['fmax']:.0%})",
     ]
     hint = ""
-    if estimate.bram > chosen.bram:
-        hint = _hint_for_memory(design, chosen, estimate.bram)
-    elif estimate.comb > chosen.lut or estimate.ff > chosen.ff:
+    if estimate.comb > chosen.lut or estimate.ff > chosen.ff:
         hint = "compile with fewer multipliers: lanes are what takes LUTs and flip-flops"
     return Fit(part, needs, has, estimate.fmax, tuple(lines), hint)
-
-
-def memory_blocks(design: Any, part: str = "ecp5-45k", *, pack_registers: bool = False) -> dict[str, int]:
-    """Block RAMs of each memory of a design by the plan; empty for a part of a family without estimates."""
-    family = part_named(part).family
-    tools, figures = tools_of(family), family_named(family).memory
-    found = {}
-    for memory in design.built_memories:
-        words = memory.layout.words
-        large = memory.word_width * words > figures.lut_bits and words > figures.lut_words
-        shape = WordMemory(memory.word_width, words, "block" if large else "distributed")
-        shape.reads = len(memory.ports)
-        shape.written = memory.role.written or memory.role.host_writes or memory.role.streamed
-        blocks = tools.block_rams(shape, pack_registers=pack_registers)
-        if blocks is not None:
-            found[memory.name] = blocks
-    return found
 
 
 def _weights(program: ProgramIR) -> list[ProgramBuffer]:
@@ -174,28 +153,46 @@ def _hint_for_weights(program: ProgramIR, part: TargetDef, bits: int) -> str:
     if larger:
         return f"choose a larger part: {larger[0]}"
     quarter = sum(b.depth * min(8, b.dtype.bit_width) for b in _weights(program))
-    fitting = [p.name for p in (part, *known_parts()) if _capacity(p) >= quarter]
+    fitting = [p for p in (part, *known_parts()) if p.bram * p.bram_bits >= quarter]
     if quarter < bits and fitting:
-        return f"weights of 8 bits would take {quarter:,} bits, which {fitting[0]} has: quantize the model"
+        has = f"{fitting[0].bram * fitting[0].bram_bits:,} bits in block RAMs of {fitting[0].name}"
+        return f"quantize the model: weights of 8 bits would take {quarter:,} of the {has}, beside its activations"
     ways = "keep them outside the chip (weights='external')"
     return f"no part known here has so much memory: {ways}" + (
         f"; weights of 8 bits would take {quarter:,} bits" if quarter < bits else ""
     )
 
 
-def _hint_for_memory(design: Any, part: TargetDef, blocks: int) -> str:
-    """What makes memories of that many block RAMs fit; only parts with enough are named."""
-    weights = {n: m for n, m in design.memories.items() if design.program.buffers[n].role == "weight"}
-    bits = sum(m.depth * m.word_width for m in weights.values())
-    total = sum(m.depth * m.word_width for m in design.built_memories)
-    if total <= part.bram * part.bram_bits * 0.8:
+def _hint_for_memory(design: Design, part: TargetDef, blocks: int) -> str:
+    """What makes memories of that many block RAMs fit; only what is enough is named."""
+    weights = {m.name for n, m in design.memories.items() if design.program.buffers[n].role == "weight"}
+    weights |= {a.memory.name for a in design.arrays if set(a.members) <= weights}
+    built = design.built_memories
+    bits = sum(m.depth * m.word_width for m in built if m.name in weights)
+    total = sum(m.depth * m.word_width for m in built)
+    full = sum(-(-m.depth * m.word_width // part.bram_bits) for m in built if m.area.bram)
+    if full <= part.bram * _FILLED:
         return "compile with fewer multipliers: words are narrower then, and memories have fewer copies"
     same = [p for p in known_parts() if p.family == part.family]
     larger = [p.name for p in same if p.bram >= blocks and _capacity(p) >= total and p.bram > part.bram]
     ways = [f"choose {larger[0]}"] if larger else []
-    if any(design.program.buffers[n].dtype.bit_width > 8 for n in weights):
+    if _blocks_of_8_bits(design, part, weights) <= part.bram:
         ways.append("quantize the model")
     if 2 * bits <= total:
         return f"the buffers are the reason, not the multipliers: {' or '.join([*ways, 'make it smaller'])}"
     ways.append("keep weights outside the chip (weights='external')")
     return f"the weights are the reason, not the multipliers: {' or '.join(ways)}"
+
+
+def _blocks_of_8_bits(design: Design, part: TargetDef, weights: Collection[str]) -> int:
+    """Block RAMs where wider weights have 8 bits; `part.bram` and one more where none is wider."""
+    figures, blocks, wide = family_named(part.family).memory, 0, False
+    for memory in design.built_memories:
+        narrower = memory.name in weights and memory.dtype.bit_width > 8
+        wide |= narrower
+        if memory.area.bram:
+            bits = memory.layout.lanes * (8 if narrower else memory.dtype.bit_width)
+            blocks += block_rams(
+                bits, memory.depth, len(memory.ports), figures, written=not memory.role.is_rom
+            )
+    return blocks if wide else part.bram + 1

@@ -12,18 +12,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multipliers
+
 __all__ = [
     "activation_limits",
     "clip",
     "divided",
     "exponential",
-    "half_away",
     "hard_swish",
-    "high",
     "logistic",
     "mean_pair",
     "multiplier",
-    "multipliers",
     "nearest",
     "quantized",
     "reciprocal",
@@ -39,39 +38,14 @@ _TWO31 = 1 << 31
 
 
 def multiplier(real: float) -> tuple[int, int]:
-    """A positive factor as an integer of 31 bits and a left shift; 0 below 2^-32."""
-    if real == 0:
-        return 0, 0
-    fraction, shift = math.frexp(real)
-    integer = math.floor(abs(fraction) * _TWO31 + 0.5)
-    integer = integer if fraction > 0 else -integer
-    if abs(integer) == _TWO31:
-        integer, shift = integer // 2, shift + 1
-    return (integer, shift) if shift >= -31 else (0, 0)
-
-
-def multipliers(reals: npt.ArrayLike) -> tuple[Array, Array]:
-    """`multiplier` of each element."""
-    found = [multiplier(float(real)) for real in np.asarray(reals, np.float64).reshape(-1)]
-    shape = np.shape(reals)
-    return tuple(np.array([pair[n] for pair in found], np.int64).reshape(shape) for n in (0, 1))  # type: ignore[return-value]
-
-
-def high(a: Any, b: Any) -> Array:
-    """``a * b / 2^31``, halves upward; saturated at the top."""
-    return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, _TWO31 - 1))
+    """`multipliers` of one factor."""
+    factor, shift = multipliers(real)
+    return int(factor), int(shift)
 
 
 def clip(x: Any, low: Any, high: Any) -> Array:
     """Within bounds."""
     return np.asarray(np.clip(x, low, high))
-
-
-def half_away(x: Any, bits: Any) -> Array:
-    """``x / 2^bits``, halves away from zero."""
-    x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
-    half = np.where(bits > 0, np.int64(1) << np.maximum(bits - 1, 0), 0)
-    return np.asarray(np.where(x >= 0, (x + half) >> bits, -((-x + half) >> bits)))
 
 
 def wrapped(x: Any) -> Array:
@@ -83,7 +57,7 @@ def scaled(x: Any, pair: Pair) -> Array:
     """`x` times a factor, rounded at 31 bits and again after the right shift."""
     factor, shift = (np.asarray(v, np.int64) for v in pair)
     moved = wrapped(np.asarray(x, np.int64) << np.maximum(shift, 0))
-    return half_away(high(moved, factor), np.maximum(-shift, 0))
+    return half_away_shift(high_product(moved, factor), np.maximum(-shift, 0))
 
 
 def nearest(x: Any) -> Array:
@@ -152,14 +126,14 @@ def exponential(a: Array, bits: int) -> Array:
     quarter = 1 << (29 - bits)
     part = (a & (quarter - 1)) - quarter
     x = _saturated(part, bits) + (1 << 28)
-    x2 = high(x, x)
-    x3, x4 = high(x2, x), high(x2, x2)
-    series = half_away(high(half_away(x4, 2) + x3, _constant(1 / 3)) + x2, 1)
+    x2 = high_product(x, x)
+    x3, x4 = high_product(x2, x), high_product(x2, x2)
+    series = half_away_shift(high_product(half_away_shift(x4, 2) + x3, _constant(1 / 3)) + x2, 1)
     eighth = _constant(math.exp(-1 / 8))
-    result = eighth + high(eighth, x + series)
+    result = eighth + high_product(eighth, x + series)
     rest = part - a
     for power in range(-2, bits):
-        with_factor = high(result, _constant(math.exp(-(2.0**power))))
+        with_factor = high_product(result, _constant(math.exp(-(2.0**power))))
         result = np.where(rest & (1 << (31 - bits + power)), with_factor, result)
     return np.asarray(np.where(a == 0, _TWO31 - 1, result))
 
@@ -167,9 +141,9 @@ def exponential(a: Array, bits: int) -> Array:
 def _newton(a: Array) -> Array:
     """1 / ((1 + a) / 2) of a in [0, 1), in Q2.29, by three steps."""
     half = (a + _TWO31) // 2
-    x = _constant(48 / 17, 2) + high(half, _constant(-32 / 17, 2))
+    x = _constant(48 / 17, 2) + high_product(half, _constant(-32 / 17, 2))
     for _ in range(3):
-        x = x + _saturated(high(x, (1 << 29) - high(half, x)), 2)
+        x = x + _saturated(high_product(x, (1 << 29) - high_product(half, x)), 2)
     return x
 
 
@@ -188,7 +162,7 @@ def softmax_exponentials(scale: Any, beta: float) -> Array:
     factor, shift = softmax_scale(scale, beta)
     differences = -np.arange(256, dtype=np.int64)
     lowest = -math.floor(31 * 2.0**26 / 2.0**shift)
-    powers = exponential(high(wrapped(differences << max(shift, 0)), factor), 5)
+    powers = exponential(high_product(wrapped(differences << max(shift, 0)), factor), 5)
     return np.asarray(np.where(differences >= lowest, powers, 0))
 
 
@@ -204,7 +178,7 @@ def logistic(x: Array, scale: Any) -> Array:
     a, below, above = _argument(x, scale)
     positive = reciprocal(exponential(-abs(a), 4))
     value = np.where(a == 0, 1 << 30, np.where(a > 0, positive, _TWO31 - 1 - positive))
-    result = clip(half_away(value, 23) - 128, -128, 127)
+    result = clip(half_away_shift(value, 23) - 128, -128, 127)
     return np.asarray(np.where(below, -128, np.where(above, 127, result)))
 
 
@@ -213,7 +187,7 @@ def tanh(x: Array, scale: Any) -> Array:
     a, below, above = _argument(x, scale)
     size = _saturated(_newton(exponential(-abs(a), 5)) - (1 << 29), 2)
     value = np.where(a == 0, 0, np.where(a > 0, size, -size))
-    result = clip(half_away(value, 24), -128, 127)
+    result = clip(half_away_shift(value, 24), -128, 127)
     return np.asarray(np.where(below, -128, np.where(above, 127, result)))
 
 
@@ -240,9 +214,9 @@ def hard_swish(x: Array, scale: Any, out_scale: Any, zero: int) -> Array:
     if shift > 0:
         gate = clip(gate << 1, -32768, 32767)
     elif shift < 0:
-        gate = half_away(gate, -shift)
+        gate = half_away_shift(gate, -shift)
     gate = (gate + (1 << 15)) >> 1
     product = high16(gate, high16(v, out), rounded=False)
     # A factor above 1 shifts to the left.
-    result = half_away(product, -out_shift) if out_shift <= 0 else product << out_shift
+    result = half_away_shift(product, -out_shift) if out_shift <= 0 else product << out_shift
     return clip(result + zero, -128, 127)

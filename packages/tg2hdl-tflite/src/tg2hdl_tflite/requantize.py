@@ -10,9 +10,10 @@ import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.dtype import dtypes
 
-from tg2hdl_tflite.arithmetic import clip, multipliers, scaled
+from tg2hdl_ir.tensors.narrow_multipliers import Staircase, fit_staircase
+from tg2hdl_ir.tensors.roundings import multipliers
+from tg2hdl_tflite.arithmetic import clip, scaled
 from tg2hdl_tflite.node import Node
-from tg2hdl_tflite.staircase import Staircase, fit
 from tg2hdl_tflite.value import Bounds, tensor_of
 
 __all__ = ["clipped", "lookup", "requantized", "to_codes"]
@@ -61,11 +62,11 @@ def requantized(
     first, last : array_like of int
         Bounds of the sums, as many as factors.
     """
-    pair = multipliers(np.asarray(reals, np.float64))
+    pair = multipliers(reals)
     factor, shift = (np.reshape(v, -1)[:, None] for v in pair)
 
-    def code(total: Array) -> Array:
-        return clip(scaled(total, (factor, shift)) + zero, *limits)
+    def code(rows: slice, total: Array) -> Array:
+        return clip(scaled(total, (factor[rows], shift[rows])) + zero, *limits)
 
     moved = np.asarray(shift).max(initial=0)
     first, last = (np.asarray(v, np.int64) for v in (first, last))
@@ -79,7 +80,7 @@ def requantized(
 def to_codes(
     node: Node,
     sums: Tensor,
-    code: Callable[[Array], Array],
+    code: Callable[[slice, Array], Array],
     slopes: npt.ArrayLike,
     first: npt.ArrayLike,
     last: npt.ArrayLike,
@@ -91,7 +92,7 @@ def to_codes(
     Parameters
     ----------
     code : callable
-        Codes of sums (channels, any), never falling with the sum.
+        Codes of sums (channels, any) of a slice of the channels, never falling with the sum.
     slopes, first, last : array_like
         About how many codes a sum is and bounds of the sums: all of one shape, which broadcasts against the sums.
     """
@@ -100,8 +101,10 @@ def to_codes(
     )
     shape = slope.shape
     low, high = (clip(v, *_INT32).reshape(-1) for v in (least, most))
-    found = node.once("staircase", lambda: fit(code, slope.reshape(-1), low, high, *limits))
-    ends = code(np.stack([low, high], -1)).reshape(*shape, 2)
+    found = node.once(
+        "staircase", lambda: fit_staircase(code, slope.reshape(-1), low, high, *limits, by_sign=True)
+    )
+    ends = code(slice(None), np.stack([low, high], -1)).reshape(*shape, 2)
     bounds = Bounds(ends[..., 0], ends[..., 1])
     if found is None:
         return None

@@ -14,6 +14,7 @@ from tg2hdl_ir.program import KernelCall, ProgramBuffer, ProgramIR, check_conten
 from tg2hdl_ir.turns import compiles
 from tg2hdl_ir.verifier import verify
 from tg2hdl_top.design import Design
+from tg2hdl_top.memo import remembered
 from tg2hdl_top.options import CompileOptions
 from tg2hdl_top.search.search import Captured, best_design
 from tg2hdl_top.validation.validate import validated
@@ -54,6 +55,12 @@ def compile_program(program: ProgramIR, options: CompileOptions | None = None) -
 
 def _compiled(program: ProgramIR, options: CompileOptions) -> Design:
     """The design of a program, not validated."""
+    captured, whole = remembered(("captured", program), lambda: _prepared(program, options))
+    return best_design(replace(captured, options=options), whole)
+
+
+def _prepared(program: ProgramIR, options: CompileOptions) -> tuple[Captured, ProgramIR]:
+    """The rewritten program, and the same with canonical kernels; both are the same for all budgets."""
     program = rewrite_program(program)
     for kernel in {call.kernel for call in program.calls}:
         verify(kernel)
@@ -62,7 +69,7 @@ def _compiled(program: ProgramIR, options: CompileOptions) -> Design:
     program, preparation = hoist_weights(
         program, loadable=options.weights == "loadable", target=options.target, units=options.units
     )
-    return best_design(Captured(program, preparation, options), _canonical(program))
+    return Captured(program, preparation, options), _canonical(program)
 
 
 def program_of_kernel(kernel: KernelIR) -> ProgramIR:

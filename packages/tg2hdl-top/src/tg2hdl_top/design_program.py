@@ -26,6 +26,7 @@ from tg2hdl_top.repeats import Repeats
 from tg2hdl_top.roles import buffer_roles
 from tg2hdl_top.sequencer import Sharing, sequencer_named
 from tg2hdl_top.sequencer.check import check_timeline
+from tg2hdl_top.sequencer.followers import find_followers
 
 __all__ = ["design_program", "plan_arrays", "plan_memories", "sharing_of"]
 
@@ -63,6 +64,12 @@ def design_program(
     cores = tuple(range(len(plans))) if repeats is None else repeats.cores
     sharing = replace(sharing_of(plan_of_each_core(cores, plans), options), cores=repeats is not None)
     sequencing = sequencer_named(options.schedule).arrange(options.schedule, plans, memories, sharing)
+    arrays = () if repeats is None else plan_arrays(program, options, sequencing.memories, repeats)
+    if repeats is not None and sequencer_named(options.schedule).follows:
+        members = {name: array.memory.name for array in arrays for name in array.members}
+        beside = find_followers(plans, sequencing.memories, sharing, cores, members)
+        followed = replace(sequencing.plan, followers=tuple(beside.delays.items()))
+        sequencing = replace(sequencing, plan=followed, memories=tuple(beside.memories))
     check_timeline(sequencing.plan, plans, sequencing.memories, sharing)
     others = [port for port in options.ports if not overlaps_runs(port)]
     if sequencing.plan.interval and others:
@@ -84,7 +91,7 @@ def design_program(
         tuple(sources),
         preparation,
         cores,
-        () if repeats is None else plan_arrays(program, options, sequencing.memories, repeats),
+        arrays,
         decisions=(*decisions, *([] if sequencing.decision is None else [sequencing.decision])),
     )
     if notes is not None:

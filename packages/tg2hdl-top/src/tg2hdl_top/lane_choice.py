@@ -183,6 +183,10 @@ class LaneChooser:
                 return tight
         return best
 
+    def with_lanes(self, lanes: dict[int, int]) -> LaneChoice:
+        """The choice of these lanes."""
+        return self._evaluate(lanes)
+
     def _chosen(self) -> LaneChoice:
         options, kernel = self.options, self.kernel
         if not options.chooses_lanes:

@@ -16,9 +16,16 @@ _memo: ContextVar[dict[Hashable, Any] | None] = ContextVar("memo", default=None)
 
 
 @contextmanager
-def search_memo() -> Iterator[None]:
-    """Remember results inside the context."""
-    token = _memo.set({})
+def search_memo(memo: dict[Hashable, Any] | None = None) -> Iterator[None]:
+    """Remember results inside the context, or in that of a search around it.
+
+    Parameters
+    ----------
+    memo : dict, optional
+        Results of earlier searches over the same program, whose options differ only in multipliers; it grows.
+    """
+    outer = _memo.get() if memo is None else memo
+    token = _memo.set({} if outer is None else outer)
     try:
         yield
     finally:

@@ -32,7 +32,7 @@ class CompileOptions(LowerOptions):
         Policy for when kernels start: ``serial`` runs one after the other, ``overlap`` starts each at a fixed time, as
         soon as the words that it reads are there, and orders their steps for it, ``dataflow`` starts runs at a fixed
         interval while others work; ``auto`` is ``overlap`` without other orders where that saves at least one
-        cycle in a hundred, and ``serial`` otherwise.
+        cycle in a hundred, and ``serial`` otherwise, but for kernels that follow the sums of the one before them.
     fold_batchnorm : bool
         Whether a scale of weights after a float sum, such as that of a BatchNorm after a convolution or a linear layer,
         becomes part of the weights that are summed: no multiplier and fewer cycles, but sums are rounded elsewhere.
@@ -46,6 +46,8 @@ class CompileOptions(LowerOptions):
     share_units : bool
         Whether they use the same floating-point units too, outside of recurrences; each takes one cycle more, for the
         output register of the kernel multiplexer.
+    share_memories : bool
+        Whether buffers that are not needed at the same time share block RAMs; neither results nor cycles change.
     on_chip_bits : int, optional
         Bits of memory on the chip; ``weights="external"`` needs them.
     memory_port : str
@@ -70,6 +72,7 @@ class CompileOptions(LowerOptions):
     share_kernels: bool = True
     share_multipliers: bool = True
     share_units: bool = False
+    share_memories: bool = True
     on_chip_bits: int | None = None
     memory_port: str = "axi4"
     memory: ExternalMemory | None = None
@@ -90,7 +93,8 @@ class CompileOptions(LowerOptions):
             raise InputError(f"on_chip_bits={self.on_chip_bits}", hint="give the bits of memory on the chip")
         if not isinstance(self.ports, tuple | list) or not all(isinstance(port, str) for port in self.ports):
             raise InputError(f"ports={self.ports!r} is no tuple of names", hint='give e.g. ports=("native",)')
-        for name in ("fold_batchnorm", "cut_kernels", "share_kernels", "share_multipliers", "share_units"):
+        shares = ("share_kernels", "share_multipliers", "share_units", "share_memories")
+        for name in ("fold_batchnorm", "cut_kernels", *shares):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown", hint="choose True or False")
 

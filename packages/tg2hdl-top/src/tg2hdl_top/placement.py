@@ -13,12 +13,14 @@ from tg2hdl_ir.nodes import KernelIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_lower import HardwarePlan, Layout, plan_kernel
 from tg2hdl_lower.decisions import most_cycles
+from tg2hdl_lower.follower import plan_follower
 from tg2hdl_lower.lanes.candidates import multiplications
 from tg2hdl_lower.loop_orders import plan_orders
 from tg2hdl_lower.memory.use import MemoryRole
 from tg2hdl_lower.options import LowerOptions
 from tg2hdl_lower.planner import PreparedKernel
 from tg2hdl_top.element_types import element_types
+from tg2hdl_top.follower_form import follower_form
 from tg2hdl_top.lane_choice import (
     BufferLayout,
     BufferUser,
@@ -55,11 +57,15 @@ class Placed:
         take so many cycles; see `plan_orders`.
     bounded : callable
         The plan of a call by its number that checks both ends of its windows; see `with_both_bounds`.
+    follower : callable
+        Plans of a call and of one after it by their numbers, of which the second keeps the pace of the first with as
+        few lanes as that takes; None where there is none.
     """
 
     plans: list[HardwarePlan]
     orders: Callable[[int, Collection[int]], Iterable[HardwarePlan]]
     bounded: Callable[[int], HardwarePlan | None]
+    follower: Callable[[int, int], tuple[HardwarePlan, HardwarePlan] | None]
 
 
 def place_program(
@@ -115,18 +121,20 @@ def _placed(
 
     options = with_held_operands(options, [call.kernel for call in program.calls])
 
-    def arguments(number: int) -> dict[str, Any]:
-        slots = _slots(program.calls[number])
+    def arguments(number: int, other: Mapping[int, Layout] | None = None) -> dict[str, Any]:
+        slots, mine = _slots(program.calls[number]), {**layouts, **(other or {})}
         return {
             "lanes": choices[number].lanes,
-            "layouts": _layouts_of(choices[number], slots, layouts),
+            "layouts": _layouts_of(choices[number], slots, mine),
             "storage": {idx: storage[n] for idx, n in slots.items()},
             "roles": roles[number],
         }
 
-    def plan(number: int, shared: Collection[str] = ()) -> HardwarePlan:
+    def plan(
+        number: int, shared: Collection[str] = (), other: Mapping[int, Layout] | None = None
+    ) -> HardwarePlan:
         choice = choices[number]
-        planned = _planned(choice.kernel, options, frozenset(shared), arguments(number))
+        planned = _planned(choice.kernel, options, frozenset(shared), arguments(number, other))
         if choice.decision is None:
             return planned
         notes, decisions = (choice.why, *planned.notes), (choice.decision, *planned.decisions)
@@ -146,7 +154,46 @@ def _placed(
         planned = partial(plan_kernel, options=options, shared=shared, **arguments(number))
         return with_both_bounds(choices[number].kernel, planned, plans[number])
 
-    return Placed(plans, orders, bounded)
+    def follower(first: int, second: int) -> tuple[HardwarePlan, HardwarePlan] | None:
+        pair = program.calls[first], program.calls[second]
+        between = pair[0].accesses()[1] & pair[1].accesses()[0]
+        found = follower_form(pair, between, choices[first], plans[first])
+        if found is None:
+            return None
+        slots = _slots(pair[1])
+        others = {n for number, call in enumerate(program.calls) if number != second for n in call.buffers}
+        # Words as the first kernel writes them, and tables as the few lanes of the second one read them.
+        words = {n: choices[first].layouts[idx] for idx, n in _slots(pair[0]).items() if n in between}
+        given = {n: layouts[n] for idx, n in slots.items() if n in others or not roles[second][idx].is_rom}
+        given |= words
+        narrow = {idx: storage[n] for idx, n in slots.items()}
+        known = {idx: BufferLayout(given[n]) for idx, n in slots.items() if n in given}
+        chooser = LaneChooser(found.kernel, known, narrow, roles[second], options, sparing=False)
+        axes = {*found.lanes, *(found.tile or ())[:1]}
+        if chooser.kernel is not found.kernel or not axes <= chooser.info.independent:
+            return None
+        choice = chooser.with_lanes(found.lanes)
+        free = {n: choice.layouts[idx] for idx, n in slots.items() if n not in given}
+        planned = plan_follower(
+            choice.kernel,
+            options,
+            found.level,
+            found.pace,
+            found.tile,
+            lanes=choice.lanes,
+            layouts=_layouts_of(choice, slots, {**given, **free}),
+            storage=narrow,
+            shared=shared,
+            roles=roles[second],
+        )
+        if planned is None:
+            return None
+        before = plans[first]
+        if any(layout.merged() != layouts[n].merged() for n, layout in words.items()):
+            before = plan(first, shared, words)
+        return before, replace(planned, notes=(*planned.notes, found.why))
+
+    return Placed(plans, orders, bounded, follower)
 
 
 def _planned(

@@ -18,6 +18,7 @@ from tg2hdl_ir.lazy import lazy_names
 if TYPE_CHECKING:
     from tg2hdl.accelerator import Accelerator
     from tg2hdl.compile_model import compile_model_to_hardware as compile
+    from tg2hdl.exploration import Exploration, explore
     from tg2hdl.quantization import quantize
     from tg2hdl.quantized_model import QuantizedModel, integer_model
     from tg2hdl.results import Cycles, KernelSummary, SimulationResult
@@ -33,6 +34,7 @@ __all__ = [
     "BenchResult",
     "CompileOptions",
     "Cycles",
+    "Exploration",
     "KernelSummary",
     "MemoryModel",
     "QuantizedModel",
@@ -42,6 +44,7 @@ __all__ = [
     "Tg2hdlError",
     "compile",
     "connect",
+    "explore",
     "integer_model",
     "quantize",
     "run_bench",
@@ -59,6 +62,7 @@ __getattr__, __dir__ = lazy_names(
     {
         ".accelerator": ("Accelerator",),
         ".compile_model": ("compile_model_to_hardware as compile",),
+        ".exploration": ("Exploration", "explore"),
         ".quantization": ("quantize",),
         ".quantized_model": ("QuantizedModel", "integer_model"),
         ".results": ("Cycles", "KernelSummary", "SimulationResult"),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from tg2hdl.accelerator import Accelerator
-from tg2hdl.model_file import check_no_file_options, file_option_names, load_model_file
+from tg2hdl.loaded_model import compile_options, load_model
+from tg2hdl.model_file import file_option_names
 from tg2hdl.progress import step
-from tg2hdl.quantized_model import QuantizedModel
-from tg2hdl_backend import capture
-from tg2hdl_backend.arguments import in_input_order
-from tg2hdl_backend.tinygrad_adapter.model_inputs import parameter_names
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.turns import compiles
 from tg2hdl_sim.collection import rare_collection
@@ -35,6 +32,7 @@ def compile_model_to_hardware(
     validate: str | None = None,
     codes: bool | None = None,
     keep_float: bool = False,
+    fit: str | None = None,
     **file_options: Any,
 ) -> Accelerator:
     """Compile a tinygrad model, or the model of a file, to hardware.
@@ -66,6 +64,9 @@ def compile_model_to_hardware(
         operations; see `CompileOptions`.
     keep_float : bool
         Leave the quantizers of a file in float, see `tg2hdl.model_file.load_model_file`.
+    fit : str, optional
+        Part or board for which the options are chosen that take the fewest cycles; those that are given stay, and
+        `tg2hdl.explore` shows the others.
     file_options
         Those of the file's front end; of an ONNX file `batch`, `dims`, `fixed` and `limit`, as for `OnnxModel`.
 
@@ -76,7 +77,7 @@ def compile_model_to_hardware(
     UnsupportedError
         For an op or dtype without hardware; it is named.
     CapacityError
-        When the weights alone are more than the memory of `part`.
+        When the weights alone are more than the memory of `part`, or no design fits `fit`.
     ValidationError
         When a rewrite changed a result: a bug of tg2hdl or of a plugin.
 
@@ -90,31 +91,23 @@ def compile_model_to_hardware(
     """
     if unknown := file_options.keys() - file_option_names():
         raise _unknown_option(min(unknown))
-    options = CompileOptions() if options is None else options
-    if not isinstance(options, CompileOptions):
-        raise InputError(
-            f"options is of type {type(options).__name__}",
-            hint="pass tg2hdl.CompileOptions(...), or leave it out",
-        )
-    given: dict[str, Any] = {"weights": weights, "multipliers": multipliers, "validate": validate}
-    options = replace(options, **{k: v for k, v in given.items() if v is not None})
-    named = example_inputs[0] if len(example_inputs) == 1 else None
-    if isinstance(model, str | PathLike):
-        examples = named if isinstance(named, Mapping) else example_inputs
-        file = load_model_file(fspath(model), examples, keep_float, validate=options.validate, **file_options)
-        model, name = file.model, name or file.label
-        codes = codes or False
-        example_inputs = example_inputs or file.example_inputs or ()
-    else:
-        check_no_file_options({**file_options, "keep_float": keep_float})
-    if isinstance(named, Mapping):
-        example_inputs = in_input_order(named, parameter_names(model, named), "the dict of example inputs")
-    if isinstance(model, QuantizedModel):
-        example_inputs = model.quantize_input(*example_inputs)
-    label = name or getattr(model, "__name__", type(model).__name__)
-    with rare_collection(), step(f"compiling {label}") as say:
+    options = compile_options(options, weights=weights, multipliers=multipliers, validate=validate)
+    loaded = load_model(
+        model,
+        example_inputs,
+        name=name,
+        codes=codes,
+        keep_float=keep_float,
+        validate=options.validate,
+        **file_options,
+    )
+    with rare_collection(), step(f"compiling {loaded.label}") as say:
         say("kernels of the model")
-        captured = capture(model, *example_inputs, name=name)
+        captured = loaded.capture()
+        if fit is not None:
+            from tg2hdl.exploration import fitted_options
+
+            options = fitted_options(captured, options, fit, progress=say)
         if part is not None and options.weights == "external":
             from tg2hdl_synth.parts import part_named
 
@@ -125,11 +118,11 @@ def compile_model_to_hardware(
 
             check_weights_fit(captured.program, part)
         say("planning the hardware")
-        return Accelerator(captured, compile_program(captured.program, options), codes is not False)
+        return Accelerator(captured, compile_program(captured.program, options), loaded.gives_codes)
 
 
 def _unknown_option(name: str) -> InputError:
-    here = ("weights", "multipliers", "options", "name", "part", "validate", "codes", "keep_float")
+    here = ("weights", "multipliers", "options", "name", "part", "validate", "codes", "keep_float", "fit")
     further = [field.name for field in fields(CompileOptions) if field.name not in here]
     of_files = sorted(file_option_names())
     listed = f"choose one of: {', '.join(here)}; for files {', '.join(of_files)}"

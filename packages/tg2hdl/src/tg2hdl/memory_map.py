@@ -12,8 +12,10 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower import Layout
+from tg2hdl_lower.families import family_named
 from tg2hdl_top import Design, MemoryPlan
 from tg2hdl_top.external.image import describe_image
+from tg2hdl_top.memory_blocks import memory_blocks
 
 __all__ = ["MemoryEntry", "MemoryMap"]
 
@@ -74,6 +76,8 @@ class MemoryMap(Sequence[MemoryEntry]):
     ----------
     plans : tuple of MemoryPlan
         Of each entry.
+    blocks : dict of str to int
+        Block RAMs of each memory that is built, by its name: of an entry, or of a memory that several of them share.
     """
 
     def __init__(self, design: Design) -> None:
@@ -82,6 +86,8 @@ class MemoryMap(Sequence[MemoryEntry]):
         rings = [array.memory for array in design.arrays if array.memory.role.streamed]
         self._entries = (*(_entry(design, n) for n in kept), *map(_ring, rings))
         self.plans = (*map(design.memory, kept), *rings)
+        self.blocks = memory_blocks(design)
+        self._arrays = {name: array.memory.name for array in design.arrays for name in array.members}
 
     def __getitem__(self, index: Any) -> Any:
         return self._entries[index]
@@ -99,14 +105,30 @@ class MemoryMap(Sequence[MemoryEntry]):
                 str(e.words),
                 str(e.word_bits),
                 f"{e.bits:,}",
+                str(self.blocks.get(plan.name, f"in {self._arrays.get(plan.name)}")),
             )
-            for e in self._entries
+            for e, plan in zip(self._entries, self.plans, strict=True)
         ]
-        rows = [("memory", "role", "dtype", "shape", "words", "word bits", "bits"), *rows]
-        widths = [max(len(row[n]) for row in rows) for n in range(7)]
-        return "\n".join(
+        rows = [("memory", "role", "dtype", "shape", "words", "word bits", "bits", "block RAMs"), *rows]
+        widths = [max(len(row[n]) for row in rows) for n in range(8)]
+        lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        )
+        ]
+        shared = [array for array in self._design.arrays if not array.memory.role.streamed]
+        lines += [
+            f"{a.memory.name}: {a.memory.layout.words} words of {a.memory.word_width} bits for "
+            f"{', '.join(a.members)}; {self.blocks[a.memory.name]} block RAMs"
+            for a in shared
+        ]
+        return "\n".join([*lines, self._summary()])
+
+    def _summary(self) -> str:
+        """Block RAMs of the design, and how much of them its memories fill."""
+        size = family_named(self._design.options.target).memory.block_bits
+        kept = sum(m.depth * m.word_width for m in self._design.built_memories if self.blocks[m.name])
+        total = sum(self.blocks.values())
+        filled = f", filled to {kept / (total * size):.0%}" if total else ""
+        return f"{total} block RAMs of {size:,} bits{filled}"
 
     @property
     def bits(self) -> dict[str, int]:
@@ -219,7 +241,7 @@ def _entry(design: Design, number: int) -> MemoryEntry:
         dtype=str(buffer.dtype),
         element_type=str(memory.dtype),
         element_bits=memory.dtype.bit_width,
-        words=memory.layout.words,
+        words=memory.use.words,
         word_bits=memory.word_width,
         dims=memory.layout.dims,
         split=memory.layout.split,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.ops.multiplication import pieces_of
 from tg2hdl_lower.plan.operations import ConstantProduct, Op, SharedOperation, UnitOp
-from tg2hdl_lower.plan.resources import SharedResource, pools
+from tg2hdl_lower.plan.resources import PRODUCTS, SharedResource, pools
 from tg2hdl_lower.sharing.budget import is_private
 from tg2hdl_top import Design
 
 __all__ = ["MultiplierEntry", "MultiplierMap"]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class MultiplierMap(Sequence[MultiplierEntry]):
             MultiplierEntry(name, count, count * blocks, kernels)
             for (name, blocks, kernels), count in found.items()
         )
+        self._narrow = sum(
+            pool.resource.blocks
+            for group in _groups(design.core_plans, design.sharing.multipliers)
+            for pool in pools(plan.products for plan in group)
+            if pool.resource.pool == PRODUCTS
+        )
 
     def __getitem__(self, index: Any) -> Any:
         return self._entries[index]
@@ -72,6 +80,9 @@ class MultiplierMap(Sequence[MultiplierEntry]):
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
         count = f"{self.blocks} multiplier{'' if self.blocks == 1 else 's'} of 18 x 18 bits"
+        if 0 < self._narrow < self.blocks:
+            wide = self.blocks - self._narrow
+            count += f": {self._narrow} for products of at most 18 bits, {wide} for wider ones"
         return "\n".join([*lines, count])
 
 
@@ -94,8 +105,12 @@ def _resources(design: Design) -> Iterator[tuple[str, int, tuple[str, ...]]]:
 def _pooled(
     plans: Sequence[HardwarePlan], slots: Sequence[Sequence[SharedResource]], shared: bool
 ) -> Iterable[tuple[str, int, tuple[str, ...]]]:
-    groups = [list(range(len(plans)))] if shared else [[n] for n in range(len(plans))]
-    for group in groups:
+    for group in _groups(range(len(plans)), shared):
         for pool in pools(slots[n] for n in group):
             users = dict.fromkeys(plans[group[kernel]].kernel.name for kernel, _ in pool.users)
             yield str(pool.resource), pool.resource.blocks, tuple(users)
+
+
+def _groups(items: Sequence[_T], shared: bool) -> list[Sequence[_T]]:
+    """Those that share: all, or each alone."""
+    return [items] if shared else [[item] for item in items]

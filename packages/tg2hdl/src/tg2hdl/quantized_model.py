@@ -13,8 +13,7 @@ from tg2hdl_backend import TensorFunction, tensor_graph
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.tensors import TensorGraph
 from tg2hdl_ir.turns import compiles
-from tg2hdl_quant.graph import QuantizationReport, QuantizedGraph
-from tg2hdl_quant.imported import ImportReport, import_graph
+from tg2hdl_quant.graph import ImportReport, QuantizationReport, QuantizedGraph, import_graph
 from tg2hdl_top import CompileOptions
 
 __all__ = ["QuantizedModel", "integer_model"]

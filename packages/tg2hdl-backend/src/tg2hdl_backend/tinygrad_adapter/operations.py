@@ -6,33 +6,14 @@ from tinygrad.uop import GroupOp
 from tinygrad.uop.ops import Ops
 
 from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_ir.tensors import ELEMENTWISE
 
 __all__ = ["IR_OPERATIONS", "NATIVE_OPERATIONS", "mapped_operations"]
 
 IR_OPERATIONS: dict[Ops, str] = {
-    Ops.ADD: "add",
-    Ops.SUB: "sub",
-    Ops.MUL: "mul",
-    Ops.CDIV: "div",
-    Ops.FDIV: "div",
-    Ops.CMOD: "mod",
-    Ops.MAX: "max",
-    Ops.NEG: "neg",
-    Ops.AND: "and",
-    Ops.OR: "or",
-    Ops.XOR: "xor",
-    Ops.SHL: "shl",
-    Ops.SHR: "shr",
-    Ops.CMPLT: "lt",
-    Ops.CMPNE: "ne",
-    Ops.CMPEQ: "eq",
-    Ops.WHERE: "where",
-    Ops.EXP2: "exp2",
-    Ops.LOG2: "log2",
-    Ops.SIN: "sin",
-    Ops.SQRT: "sqrt",
-    Ops.RECIPROCAL: "reciprocal",
-    Ops.TRUNC: "trunc",
+    getattr(Ops, name): operation.kernel.name
+    for name, operation in ELEMENTWISE.items()
+    if operation.kernel is not None and name != "cast"
 }
 """IR operation of each ALU op that has exactly one; MULACC depends on its type."""
 

@@ -48,6 +48,7 @@ KINDS = {
         Kind("tg2hdl_onnx_operators", "ONNX operator", d.OnnxOperatorDef),
         Kind("tg2hdl_report_sections", "report section", d.ReportSection),
         Kind("tg2hdl_commands", "command", d.CommandDef),
+        Kind("tg2hdl_dimensions", "dimension", d.DimensionDef),
     )
 }
 

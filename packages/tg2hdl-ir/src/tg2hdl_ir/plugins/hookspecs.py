@@ -17,6 +17,7 @@ from tg2hdl_ir.plugins.descriptors import (
     ArithmeticUnit,
     BoardDef,
     CommandDef,
+    DimensionDef,
     FamilyDef,
     FlowDef,
     FrontEndDef,
@@ -138,6 +139,11 @@ def tg2hdl_onnx_operators() -> list[OnnxOperatorDef]:  # type: ignore[empty-body
 @hookspec
 def tg2hdl_report_sections() -> list[ReportSection]:  # type: ignore[empty-body]
     """Sections of the compile report."""
+
+
+@hookspec
+def tg2hdl_dimensions() -> list[DimensionDef]:  # type: ignore[empty-body]
+    """Dimensions of the designs that `tg2hdl.explore` looks at."""
 
 
 @hookspec

@@ -9,6 +9,7 @@ from tg2hdl_ir.plugins.arithmetic import ArithmeticSet
 from tg2hdl_ir.plugins.descriptors import (
     BoardDef,
     CommandDef,
+    DimensionDef,
     FamilyDef,
     FlowDef,
     FrontEndDef,
@@ -111,6 +112,10 @@ class Registry(ArithmeticSet):
         """Subcommands, by name."""
         return self._all("tg2hdl_commands", CommandDef, lambda d: d.name)
 
+    def dimensions(self) -> tuple[DimensionDef, ...]:
+        """Dimensions of an exploration, by name."""
+        return self._all("tg2hdl_dimensions", DimensionDef, lambda d: d.name)
+
     def simulator(self, name: str) -> SimulatorDef:
         """Return the simulation engine of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_simulators", SimulatorDef, name)
@@ -145,6 +150,10 @@ class Registry(ArithmeticSet):
     def memory_port(self, name: str) -> MemoryPortDef:
         """Return the memory port of a name; others are a PluginError that lists the known ones."""
         return self._one("tg2hdl_memory_ports", MemoryPortDef, name)
+
+    def boards(self) -> tuple[BoardDef, ...]:
+        """Boards, by name."""
+        return self._all("tg2hdl_boards", BoardDef, lambda d: d.name)
 
     def board(self, name: str) -> BoardDef:
         """Return the board of a name; others are a PluginError that lists the known ones."""

@@ -9,13 +9,11 @@ import numpy as np
 
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.tensors.graph import ELEMENTWISE, MOVEMENT, TensorGraph, TensorNode
+from tg2hdl_ir.tensors.graph import TensorGraph, TensorNode
+from tg2hdl_ir.tensors.operations import ELEMENTWISE, MOVEMENT, REDUCTIONS
 
 __all__ = ["check_graph"]
 
-_UNARY = {"NEG", "RECIPROCAL", "EXP2", "LOG2", "SIN", "SQRT", "TRUNC", "cast"}
-_COMPARISONS = {"CMPLT", "CMPNE", "CMPEQ"}
-_REDUCTIONS = {"sum", "max", "prod"}
 _MOST = 1 << 31
 """Elements of a tensor."""
 
@@ -75,11 +73,11 @@ def _check(node: TensorNode, number: int, graph: TensorGraph) -> None:
 def _operands(op: str) -> int:
     if op in ("input", "const"):
         return 0
-    if op in MOVEMENT or op in _REDUCTIONS or op in _UNARY:
+    if op in MOVEMENT or op in REDUCTIONS:
         return 1
     if op not in ELEMENTWISE and op != "gather":
         raise ValueError("there is no such operation")
-    return 3 if op == "WHERE" else 2
+    return 2 if op == "gather" else ELEMENTWISE[op].arity
 
 
 def _result(
@@ -94,13 +92,12 @@ def _result(
         _require(len(shapes[0]) == 1 and dtypes[1].is_int, "a table has one axis and an index is an integer")
         return shapes[1], dtypes[0]
     if op in ELEMENTWISE:
-        values = dtypes[1:] if op == "WHERE" else dtypes
-        _require(op != "WHERE" or dtypes[0].is_bool, "the condition is not boolean")
-        _require(len(set(values)) == 1, f"operands of the types {', '.join(map(str, values))}")
-        result = node.dtype if op == "cast" else DType.from_name("bool") if op in _COMPARISONS else values[0]
+        allowed = ELEMENTWISE[op].result_types(tuple(dtypes))
+        _require(len(allowed) > 0, f"operands of the types {', '.join(map(str, dtypes))}")
+        result = node.dtype if node.dtype in allowed else next(iter(allowed))
         return tuple(np.broadcast_shapes(*shapes)), result
     (shape,), (dtype,) = shapes, dtypes
-    if op in _REDUCTIONS:
+    if op in REDUCTIONS:
         _axes(arg, len(shape))
         kept = tuple(s for axis, s in enumerate(shape) if axis not in arg)
         return kept, node.dtype if op == "sum" and node.dtype.is_float == dtype.is_float else dtype

@@ -7,14 +7,15 @@ every sum is below 2^53, and in int64 otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import UnsupportedError
-from tg2hdl_ir.tensors.graph import ELEMENTWISE, MOVEMENT, TensorGraph, TensorNode
+from tg2hdl_ir.tensors.graph import TensorGraph, TensorNode
+from tg2hdl_ir.tensors.operations import ELEMENTWISE, MOVEMENT, REDUCTIONS
 
 __all__ = ["evaluate_graph", "evaluate_nodes"]
 
@@ -112,11 +113,12 @@ def _evaluate(
         return _move(node, operands[0][0], batched), batched
     if node.op in ELEMENTWISE:
         arrays = [_aligned(v, b, len(node.shape)) for v, b in operands]
-        return np.asarray(_elementwise(node, arrays)), batched
+        types = tuple(graph.nodes[s].dtype for s in node.sources)
+        return ELEMENTWISE[node.op](arrays, types, node.dtype), batched
     value = operands[0][0]
-    if node.op in _REDUCTIONS:
+    if node.op in REDUCTIONS:
         axes = tuple(a + batched for a in node.arg)
-        return np.asarray(_REDUCTIONS[node.op](value, axes)).astype(node.dtype.numpy(), copy=False), batched
+        return np.asarray(REDUCTIONS[node.op](value, axes)).astype(node.dtype.numpy(), copy=False), batched
     if node.op == "gather":
         return value[operands[1][0]], operands[1][1]
     if node.op == "quantize":
@@ -213,57 +215,3 @@ def _einsum(
     for array, labels in zip(arrays, subscripts, strict=True):
         arguments += [array.astype(work, copy=False), labels]
     return np.asarray(np.einsum(*arguments, out, optimize=True))
-
-
-def _elementwise(node: TensorNode, operands: list[Array]) -> Array:
-    target = node.dtype.numpy()
-    if node.op == "cast":
-        value = operands[0]
-        if value.dtype.kind == "f" and node.dtype.is_int:
-            return np.trunc(value).astype(np.int64).astype(target)
-        return value.astype(target)
-    if node.op in ("CDIV", "CMOD"):
-        a, b = (v.astype(np.int64) for v in operands)
-        quotient = np.sign(a) * np.sign(b) * (np.abs(a) // np.maximum(np.abs(b), 1))
-        return np.asarray(quotient if node.op == "CDIV" else a - quotient * b).astype(target)
-    result = _OPERATIONS[node.op](*operands)
-    return np.asarray(result).astype(target, copy=False)
-
-
-_OPERATIONS: dict[str, Callable[..., Any]] = {
-    "ADD": np.add,
-    "SUB": np.subtract,
-    "MUL": np.multiply,
-    "NEG": np.negative,
-    "MAX": np.maximum,
-    "FDIV": np.divide,
-    "RECIPROCAL": np.reciprocal,
-    "EXP2": np.exp2,
-    "LOG2": np.log2,
-    "SIN": np.sin,
-    "SQRT": np.sqrt,
-    "TRUNC": np.trunc,
-    "CMPLT": np.less,
-    "CMPNE": np.not_equal,
-    "CMPEQ": np.equal,
-    "WHERE": np.where,
-    "AND": np.bitwise_and,
-    "OR": np.bitwise_or,
-    "XOR": np.bitwise_xor,
-    "SHL": np.left_shift,
-    "SHR": np.right_shift,
-    "POW": np.power,
-}
-
-
-def _sum(value: Array, axes: tuple[int, ...]) -> Array:
-    if value.dtype.kind == "f":
-        return np.asarray(value.sum(axes))
-    return np.asarray(value.astype(np.int64).sum(axes))
-
-
-_REDUCTIONS: dict[str, Callable[[Array, tuple[int, ...]], Any]] = {
-    "sum": _sum,
-    "max": lambda value, axes: value.max(axes),
-    "prod": lambda value, axes: value.prod(axes),
-}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,42 +12,7 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.registry import registry
 
-__all__ = ["ELEMENTWISE", "MOVEMENT", "GraphBuilder", "LayerKernel", "Quantizer", "TensorGraph", "TensorNode"]
-
-MOVEMENT = frozenset({"reshape", "expand", "permute", "pad", "shrink", "flip"})
-"""Operations that place elements without changing them; ``pad`` adds zeros."""
-
-ELEMENTWISE = frozenset(
-    {
-        "ADD",
-        "SUB",
-        "MUL",
-        "NEG",
-        "MAX",
-        "FDIV",
-        "RECIPROCAL",
-        "EXP2",
-        "LOG2",
-        "SIN",
-        "SQRT",
-        "TRUNC",
-        "CMPLT",
-        "CMPNE",
-        "CMPEQ",
-        "WHERE",
-        "AND",
-        "OR",
-        "XOR",
-        "SHL",
-        "SHR",
-        "CDIV",
-        "CMOD",
-        "POW",
-        "cast",
-    }
-)
-"""Operations on elements; operands broadcast as in numpy."""
-
+__all__ = ["GraphBuilder", "LayerKernel", "Quantizer", "TensorGraph", "TensorNode"]
 
 _PLAIN = "half_even"
 
@@ -174,6 +140,11 @@ class TensorGraph:
                 found[source].append(number)
         return found
 
+    def rebuilt(self, nodes: Sequence[TensorNode], place: Mapping[int, int] | Sequence[int]) -> TensorGraph:
+        """The graph with other nodes, where `place` says which of them each old one became."""
+        inputs, outputs = (tuple(place[n] for n in border) for border in (self.inputs, self.outputs))
+        return replace(self, nodes=tuple(nodes), inputs=inputs, outputs=outputs)
+
     def format(self) -> str:
         """One line a node."""
         lines = [f"graph {self.name}({', '.join(self.input_names)})"]
@@ -231,6 +202,11 @@ class GraphBuilder:
         """The same numbers in another type; the node itself where it has the type."""
         node = self.nodes[source]
         return source if node.dtype == dtype else self.add("cast", (source,), node.shape, dtype)
+
+    def spread(self, number: int, shape: tuple[int, ...]) -> int:
+        """A node in the shape that it broadcasts against."""
+        node = self.nodes[number]
+        return number if node.shape == shape else self.add("expand", (number,), shape, node.dtype)
 
     def move(self, node: TensorNode, source: int) -> int:
         """The movement of `node` on another operand."""

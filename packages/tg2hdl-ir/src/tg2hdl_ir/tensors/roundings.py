@@ -14,7 +14,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.tensors.graph import GraphBuilder
 
-__all__ = ["BUILTIN_ROUNDINGS"]
+__all__ = ["BUILTIN_ROUNDINGS", "half_away_shift", "high_product", "multipliers"]
 
 Array = npt.NDArray[Any]
 _F32 = DType.FP32
@@ -63,6 +63,30 @@ def _sign(builder: GraphBuilder, number: int, shift: Array, dtype: DType) -> int
     negative = builder.elementwise("CMPLT", number, zero, dtype=DType.BOOL)
     minus = builder.const(-np.minimum(shift, 1), dtype)
     return builder.elementwise("WHERE", negative, minus, zero, dtype=dtype)
+
+
+# As TensorFlow Lite has it: the high half of a product with 31 bits, then a shift, each rounded
+
+
+def multipliers(reals: npt.ArrayLike) -> tuple[Array, Array]:
+    """Factors as integers of 31 bits and left shifts, negative for the right; 0 below 2^-32."""
+    fraction, exponent = np.frexp(np.asarray(reals, np.float64))
+    integer = (np.sign(fraction) * np.floor(np.abs(fraction) * 2.0**31 + 0.5)).astype(np.int64)
+    is_full = np.abs(integer) == 1 << 31
+    integer, shift = np.where(is_full, integer // 2, integer), exponent.astype(np.int64) + is_full
+    inside = shift >= -31
+    return np.where(inside, integer, 0), np.where(inside, shift, 0)
+
+
+def high_product(a: Any, b: Any) -> Array:
+    """``a * b / 2^31``, halves upward; saturated at the top."""
+    return np.asarray(np.minimum((np.asarray(a, np.int64) * b + (1 << 30)) >> 31, (1 << 31) - 1))
+
+
+def half_away_shift(x: Any, bits: Any) -> Array:
+    """``x / 2^bits``, halves away from zero."""
+    x, bits = np.asarray(x, np.int64), np.asarray(bits, np.int64)
+    return np.asarray((x + _half(bits) - ((x < 0) & (bits > 0))) >> bits)
 
 
 # In float operations, of numbers that are small enough to convert

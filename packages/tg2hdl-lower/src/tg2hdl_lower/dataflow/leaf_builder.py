@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tg2hdl_ir.analysis.ranges import Interval, RangeAnalysis
@@ -82,7 +83,7 @@ class _LeafBuilder:
         self.division = ConstantDivision(leaf.folder, leaf.ranges)
         self.addresses = WordAddresses(leaf, self.value)
         self.memo: dict[IRValue, int] = {}
-        self.stores: dict[tuple[int, int], Store] = {}
+        self.stores: dict[tuple[int, int, object], Store] = {}
         self.gates: dict[int, set[IRValue | None]] = {}
 
     def run(self) -> None:
@@ -267,15 +268,24 @@ class _LeafBuilder:
         value = self.value(statement.value)
         gate = None if statement.gate is None else self.value(statement.gate)
         address = self.addresses.of(statement.buf_idx, statement.addr, statement.gate)
-        merges = address.affine and address.position is None
-        lanes: tuple[StoredLane, ...] = (StoredLane(address.lane, value, gate),)
-        earlier = self.stores.get((statement.buf_idx, address.node)) if merges else None
-        if earlier is not None and all(entry.lane != address.lane for entry in earlier.lanes):
+        moving = address.moving
+        merges = address.affine and (address.position is None or moving is not None)
+        lane = address.lane if moving is None else moving.offset
+        # Lanes that move together: where one is fixed, all are.
+        key = statement.buf_idx, address.node, moving and (moving.places, moving.positions, moving.weights)
+        lanes: tuple[StoredLane, ...] = (StoredLane(lane, value, gate),)
+        earlier = self.stores.get(key) if merges else None
+        fields: dict[str, Any] = {"position": address.position}
+        if earlier is not None and all(entry.lane != lane for entry in earlier.lanes):
             # The merged store takes the place of the later one, so that it comes after all of its operands.
             del self.leaf.nodes[earlier.number]
             lanes = (*earlier.lanes, *lanes)
-        fields = {"buffer": statement.buf_idx, "address": address.node, "position": address.position}
+            if moving is not None:
+                layout = self.leaf.layouts[statement.buf_idx]
+                first = self.addresses.lane_index(address.node, replace(moving, offset=0), layout)
+                fields = {"position": first, "places": moving.places}
+        fields |= {"buffer": statement.buf_idx, "address": address.node}
         node = self.leaf.add(Store, statement.dtype, (0, 0), lanes=lanes, **fields)
         if merges:
             assert isinstance(node, Store), "made as one"
-            self.stores[statement.buf_idx, address.node] = node
+            self.stores[key] = node

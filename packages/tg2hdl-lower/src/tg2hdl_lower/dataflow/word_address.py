@@ -20,6 +20,19 @@ __all__ = ["WordAddress", "WordAddresses"]
 
 
 @dataclass(frozen=True)
+class MovingLane:
+    """A lane that changes from step to step: `offset` beyond one of some `places`.
+
+    Elements of one word whose lanes differ in `offset` alone are never in the same lane.
+    """
+
+    offset: int
+    places: tuple[int, ...]
+    positions: tuple[int, ...]
+    weights: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class WordAddress:
     """Node of the word address; `lane` is fixed, or computed by `position`.
 
@@ -31,6 +44,8 @@ class WordAddress:
         Node of the address of another word, in which the element is for some values of `position`.
     choices : tuple of LaneChoice
         The lanes that the values of `position` select; empty where they are the lanes.
+    moving : MovingLane, optional
+        How `position` moves, if it is affine.
     """
 
     node: int
@@ -39,6 +54,7 @@ class WordAddress:
     affine: bool = True
     after: int | None = None
     choices: tuple[LaneChoice, ...] = ()
+    moving: MovingLane | None = None
 
     @property
     def words(self) -> tuple[int, ...]:
@@ -161,6 +177,7 @@ class WordAddresses:
         base, fixed_lane = Affine(0), 0
         splits: list[DigitSplit] = []
         moving: list[tuple[int, int]] = []
+        steps: list[range] = []
         for n, (digit, split) in enumerate(zip(digits, layout.split, strict=True)):
             stride = math.prod(layout.rows[n + 1 :])
             weight = math.prod(layout.split[n + 1 :])
@@ -173,14 +190,20 @@ class WordAddresses:
                 base = base.plus(reduced.scaled(stride))
             else:
                 moving.append((len(splits), weight))
+                steps.append(range(0, split * weight, step * weight))
                 splits.append(DigitSplit(digit, split, stride))
         node = self._split_address(base, tuple(splits), layout)
         positions = [self._position(node, at, splits[at].split) for at, _ in moving]
         weights = tuple(weight for _, weight in moving)
-        if weights == (1,) and fixed_lane == 0:
-            return WordAddress(node, position=positions[0])
-        lane = self._index(node, fixed_lane, layout.lanes - 1, tuple(positions), weights)
-        return WordAddress(node, position=lane)
+        places = tuple(sum(place) for place in itertools.product(*steps))
+        found = MovingLane(fixed_lane, places, tuple(positions), weights)
+        return WordAddress(node, position=self.lane_index(node, found, layout), moving=found)
+
+    def lane_index(self, node: int, lane: MovingLane, layout: Layout) -> int:
+        """Node of a lane that moves."""
+        if lane.weights == (1,) and lane.offset == 0:
+            return lane.positions[0]
+        return self._index(node, lane.offset, layout.lanes - 1, lane.positions, lane.weights)
 
     def _index(
         self, node: int, offset: int, last: int, positions: tuple[int, ...], weights: tuple[int, ...]

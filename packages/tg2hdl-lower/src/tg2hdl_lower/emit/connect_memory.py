@@ -48,6 +48,8 @@ class Selection:
         if self.region is None:
             return address
         low = (stride - 1).bit_length()
+        if len(address) < low:  # a region of fewer words than a stride
+            address = Cat(address, Const(0, low - len(address)))
         if self.adds:
             return Cat(address[:low], address[low:] + self.region)[: memory.layout.address_width]
         if len(address) > max(1, low):  # a region of several strides
@@ -66,22 +68,36 @@ _WHOLE = Selection()
 
 @dataclass(frozen=True)
 class HostAccess:
-    """Interfaces of the host to a memory, and the regions that they reach; `streams` where it writes during runs."""
+    """Interfaces of the host to a memory, and the regions that they reach; `streams` where it writes during runs.
+
+    Parameters
+    ----------
+    written, read : MemoryPlan, optional
+        The buffers that the host reaches, where they are regions.
+    """
 
     writer: Any = None
     reader: Any = None
     writes: Selection = _WHOLE
     reads: Selection = _WHOLE
     streams: bool = False
+    written: MemoryPlan | None = None
+    read: MemoryPlan | None = None
 
     @classmethod
     def to_regions(
-        cls, writer: tuple[Any, int] | None, reader: tuple[Any, int] | None, regions: int
+        cls,
+        writer: tuple[Any, int, MemoryPlan] | None,
+        reader: tuple[Any, int, MemoryPlan] | None,
+        regions: int,
+        *,
+        adds: bool = False,
     ) -> HostAccess:
-        """Access to a region each, given by interface and place in so many strides."""
+        """Access to a region each, given by interface, place in so many strides, and the buffer there."""
         width = max(1, (regions - 1).bit_length())
-        (w, write), (r, read) = writer or (None, 0), reader or (None, 0)
-        return cls(w, r, Selection(Const(write, width)), Selection(Const(read, width)))
+        (w, write, written), (r, read, from_) = writer or (None, 0, None), reader or (None, 0, None)
+        writes, reads = (Selection(Const(place, width), adds=adds) for place in (write, read))
+        return cls(w, r, writes, reads, written=written, read=from_)
 
 
 _Reader = tuple[Value, Value, ReadPort]
@@ -132,7 +148,8 @@ def connect_memory(
             if of == buffer:
                 address = selection.address(memory, write.addr, stride)
                 flag, enable = selection.written(selects(kernel, None), write.en)
-                writers.append((flag, address, write.data, enable))
+                data = _spread(memory, write.data, write.element_width)
+                writers.append((flag, address, data, _lanes(memory, enable)))
     if writers or host.writer is not None:
         _connect_writers(m, memory, built, writers, busy, host, stride)
     for number, users in readers.items():
@@ -141,9 +158,9 @@ def connect_memory(
         if reader is not None:
             sources.append((~busy, host.reads.address(memory, reader.raddr, stride)))
         data = built.read(m, number, selected(sources))
-        m.d.comb += [read.data.eq(data) for _, _, read in users]
+        m.d.comb += [read.data.eq(_gathered(memory, data, read.element_width)) for _, _, read in users]
         if reader is not None:
-            m.d.comb += reader.rdata.eq(data)
+            m.d.comb += reader.rdata.eq(_gathered(memory, data, (host.read or memory).dtype.bit_width))
 
 
 def _connect_writers(
@@ -176,16 +193,45 @@ def _host_source(
 
     It goes in one cycle later, so that no path leads from a kernel's state to the memory.
     """
-    host = access.writer
+    host, member = access.writer, access.written or memory
     enable = Signal(len(host.wen), name=f"{memory.name}_host_wen")
     address = Signal.like(host.waddr, name=f"{memory.name}_host_waddr", reset_less=True)
     data = Signal.like(host.wdata, name=f"{memory.name}_host_wdata", reset_less=True)
     # With several banks the host writes none that a run needs.
     closed = Const(0, 1) if memory.banks > 1 or access.streams else busy
-    placed, lanes = access.writes.address(memory, address, stride), memory.layout.lanes
-    if len(data) == memory.word_width:
+    placed, lanes = access.writes.address(memory, address, stride), member.layout.lanes
+    whole = _spread(memory, data, member.dtype.bit_width)
+    if len(data) == member.word_width:
         m.d.sync += [enable.eq(host.wen & ~closed), address.eq(host.waddr), data.eq(host.wdata)]
-        return enable, placed, data, enable.replicate(lanes)
+        return enable, placed, whole, _lanes(memory, enable.replicate(lanes))
     # One element for all lanes, and an enable for each.
     m.d.sync += [enable.eq(Mux(closed, 0, host.wen)), address.eq(host.waddr), data.eq(host.wdata)]
-    return enable.any(), placed, data, enable
+    return enable.any(), placed, whole, _lanes(memory, enable)
+
+
+def _spread(memory: MemoryPlan, data: Value, element: int) -> Value:
+    """A word, or an element of all lanes, in lanes as wide as those of the memory."""
+    width = memory.dtype.bit_width
+    if element != width:
+        data = Cat(Cat(part, Const(0, width - element)) for part in _parts(data, element))
+    if width < len(data) < memory.word_width:
+        data = Cat(data, Const(0, memory.word_width - len(data)))
+    return data
+
+
+def _gathered(memory: MemoryPlan, word: Value, element: int) -> Value:
+    """A word with the elements of a buffer beside each other, from lanes as wide as those of the memory."""
+    width = memory.dtype.bit_width
+    if element == width or memory.role.is_rom:
+        return word
+    return Cat(part[:element] for part in _parts(word, width))
+
+
+def _lanes(memory: MemoryPlan, enable: Value) -> Value:
+    """Enables of all lanes of the memory: a buffer with fewer of them writes no others."""
+    missing = memory.layout.lanes - len(enable)
+    return Cat(enable, Const(0, missing)) if missing else enable
+
+
+def _parts(word: Value, width: int) -> list[Value]:
+    return [word[start : start + width] for start in range(0, len(word), width)]

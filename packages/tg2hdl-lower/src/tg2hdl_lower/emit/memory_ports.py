@@ -58,7 +58,8 @@ def connect_write_ports(d: Datapath, ports: Mapping[tuple[int, int], WritePort])
 def writes_one_element(plan: HardwarePlan, key: tuple[int, int]) -> bool:
     """Whether the stores of a port, by buffer and number, put the element of any lane into all of them."""
     stores = (n for n in plan.live() if isinstance(n, Store))
-    return all(n.position is not None for n in stores if (n.buffer, plan.placement(n.number).port) == key)
+    mine = (n for n in stores if (n.buffer, plan.placement(n.number).port) == key)
+    return all(n.position is not None and not n.places for n in mine)
 
 
 def _targets(d: Datapath, store: Store, lane: int, enable: Value) -> list[tuple[int, Value]]:
@@ -66,6 +67,8 @@ def _targets(d: Datapath, store: Store, lane: int, enable: Value) -> list[tuple[
     if store.position is None:
         return [(lane, enable)]
     chosen = d.at_issue(store, store.position)
+    if store.places:
+        return [(lane + place, enable & (chosen == place)) for place in store.places]
     return [(n, enable & (chosen == n)) for n in range(d.plan.layouts[store.buffer].lanes)]
 
 

@@ -31,6 +31,7 @@ class ReadPort(wiring.PureInterface):
     data: Signal
 
     def __init__(self, port: MemoryPort) -> None:
+        self.element_width = port.dtype.bit_width
         members = {"addr": Out(port.layout.address_width), "en": Out(1), "data": In(port.word_width)}
         super().__init__(wiring.Signature(members), path=("read", port.buffer, port.number))
 

@@ -1,28 +1,33 @@
-"""Buffers with words of one width in one array; a run of a kernel uses one of them, a region."""
+"""Buffers in one memory, each in a region of it; regions whose contents are never needed together may overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import gcd
 from operator import add
 
 import numpy as np
 
+from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.descriptors import FamilyDef
 from tg2hdl_lower.memory.kind import choose_kind, kind_named
 from tg2hdl_lower.memory.layout import Layout
-from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse, region_words
 
-__all__ = ["RING", "MemoryArray", "array_words", "plan_array", "union_of_roles"]
+__all__ = ["RING", "MemoryArray", "array_words", "joined_array", "plan_array", "union_of_roles"]
 
 RING = 2
 """Regions of an array whose members are streamed: one that is used, and one that arrives."""
 
 _STRIDES = 8
 """Least strides of the smallest region where regions follow each other: fewer bits to add, and little is lost."""
+
+_READ_ONLY_LANE = 32
+"""Bits of which those of a lane are a divisor where nothing writes the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +140,73 @@ def plan_array(name: str, regions: Sequence[MemoryPlan], family: FamilyDef) -> M
     )
     places = tuple(base // stride for base in bases)
     return MemoryArray(tuple(memory.name for memory in regions), stride, array, places, adds)
+
+
+def joined_array(
+    name: str,
+    members: Sequence[MemoryPlan],
+    bases: Sequence[int],
+    ports: int,
+    routes: tuple[tuple[Slot, int, int], ...],
+    family: FamilyDef,
+    *,
+    adds: bool,
+) -> MemoryArray:
+    """The memory that buffers share, whose words may have other widths, from where each begins (words).
+
+    A narrower element of a buffer that is written takes the lower bits of a lane; a narrower word of one that is only
+    read takes the lower bits of a word.
+
+    Parameters
+    ----------
+    ports : int
+        Read ports.
+    routes : tuple of (slot, int, int)
+        As in `MemoryPlan`.
+    """
+    role = replace(union_of_roles([member.role for member in members]), regions=1)
+    words = max(base + member.layout.words for base, member in zip(bases, members, strict=True))
+    widest = max(members, key=lambda m: m.dtype.bit_width)
+    dtype, lanes, contents = widest.dtype, max(m.layout.lanes for m in members), None
+    if role.is_rom:
+        width = max(member.word_width for member in members)
+        dtype = DType.from_width(gcd(_READ_ONLY_LANE, *(member.word_width for member in members)), False)
+        lanes = width // dtype.bit_width
+        packed = np.zeros((words, lanes), np.uint64)
+        for base, member in zip(bases, members, strict=True):
+            for number, word in enumerate(member.words()):
+                packed[base + number] = _lanes_of(word, lanes, dtype.bit_width)
+        contents = dtype.bits_to_array(packed.reshape(-1))
+    kind = kind_named(members[0].kind)
+    use = MemoryUse(words, lanes * dtype.bit_width, role, members[0].read_latency)
+    stride = min(_power(member.layout.words) for member in members)
+    if adds and any(bases):
+        stride = gcd(*bases) & -gcd(*bases)
+    memory = replace(
+        members[0],
+        name=name,
+        dtype=dtype,
+        layout=Layout((words, lanes), (1, lanes)),
+        slots=tuple(sorted({slot for member in members for slot in member.slots})),
+        role=role,
+        ports=tuple(range(ports)),
+        bank_words=kind.bank_words(use, family),
+        area=kind.area(use, family, ports),
+        style=kind.style(use, ports),
+        contents=contents,
+        routes=routes,
+    )
+    places = tuple(base // stride for base in bases)
+    return MemoryArray(tuple(member.name for member in members), stride, memory, places, adds)
+
+
+def _lanes_of(word: int, lanes: int, width: int) -> list[int]:
+    mask = (1 << width) - 1
+    return [word >> (n * width) & mask for n in range(lanes)]
+
+
+def _power(words: int) -> int:
+    return 1 << (words - 1).bit_length()
 
 
 def array_words(sizes: Sequence[int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amaranth import Module
 
 from tg2hdl_ir.plugins.descriptors import Area, FamilyDef
+from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_lower.memory.kind import ArrayStyle, BuiltMemory, MemoryKind
 from tg2hdl_lower.memory.plan import MemoryPlan
 from tg2hdl_lower.memory.ram import Ram
@@ -29,8 +30,15 @@ class BlockRam(MemoryKind):
         return 0, 0
 
     def area(self, use: MemoryUse, family: FamilyDef, ports: int) -> Area:
-        """Blocks, all of them for each read port."""
-        return Area(bram=max(1, ports) * -(-use.bits // family.memory.block_bits))
+        """Blocks of all arrays."""
+        size, role = self.bank_words(use, family), use.role
+        written = role.written or role.host_writes or role.streamed
+        banks = [min(size, use.words - start) for start in range(0, use.words, size)]
+        counts = [
+            block_rams(use.width, words, ports, family.memory, written=written, lane=use.lane)
+            for words in banks
+        ]
+        return Area(bram=sum(counts))
 
     def style(self, use: MemoryUse, ports: int) -> ArrayStyle:
         """Block RAM by attribute."""

@@ -14,7 +14,7 @@ from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_lower.memory.use import MemoryRole, MemoryUse
 from tg2hdl_lower.plan.hardware_plan import HardwarePlan
 
-__all__ = ["plan_memory", "with_ports"]
+__all__ = ["plan_memory", "with_ports", "with_ring"]
 
 
 def plan_memory(
@@ -80,6 +80,21 @@ def _unplanned(
         for k, b in slots
         if plans[k].latencies[b] != latency and any(p.reads and p.buffer == b for p in plans[k].ports)
     ]
+
+
+def with_ring(memory: MemoryPlan, words: int, family: FamilyDef) -> MemoryPlan:
+    """The memory with so many words at a time, a power of two, or with all (0); kernels are planned for its latency."""
+    use = replace(memory.use, words=words or memory.layout.words)
+    name = choose_kind(use, family)
+    kind = kind_named(name)
+    return replace(
+        memory,
+        ring=words,
+        kind=name,
+        bank_words=kind.bank_words(use, family),
+        area=kind.area(use, family, len(memory.ports)),
+        style=kind.style(use, len(memory.ports)),
+    )
 
 
 def with_ports(

@@ -63,6 +63,8 @@ class MemoryPlan:
         Elements at power on, in order.
     banks : int
         Copies of all words for runs that overlap; a power of two.
+    ring : int
+        Words that it holds at a time, a power of two, which the words of the buffer take in turn; 0 for all of them.
     routes : tuple of (slot, int, int)
         Read ports of kernels that are not the memory's port of the same number: slot, its port, and that of the memory.
     """
@@ -81,6 +83,7 @@ class MemoryPlan:
     contents: npt.NDArray[Any] | None = None
     routes: tuple[tuple[Slot, int, int], ...] = ()
     banks: int = 1
+    ring: int = 0
 
     def port_of(self, slot: Slot, port: int) -> int:
         """Read port that serves a kernel's read port."""
@@ -89,7 +92,7 @@ class MemoryPlan:
     @property
     def use(self) -> MemoryUse:
         """Size and role, without its banks."""
-        return MemoryUse(self.layout.words, self.word_width, self.role, self.read_latency)
+        return MemoryUse(self.ring or self.layout.words, self.word_width, self.role, self.read_latency)
 
     @property
     def word_width(self) -> int:
@@ -98,7 +101,9 @@ class MemoryPlan:
 
     @property
     def depth(self) -> int:
-        """Words of all banks."""
+        """Words of all banks, or of the ring."""
+        if self.ring:
+            return self.ring
         if self.banks == 1 or self.layout.words == 1:
             return self.banks * self.layout.words
         return self.banks << self.layout.address_width
@@ -122,6 +127,7 @@ class MemoryPlan:
         users = [f"k{k}.{b}" for k, b in self.slots]
         users += ["host writes"] * role.host_writes + ["host reads"] * role.host_reads
         banks = f" in each of {self.banks} banks" if self.banks > 1 else ""
+        banks += f" in a ring of {self.ring}" if self.ring else ""
         initial = ", initial contents" if self.contents is not None else ""
         return (
             f"{self.name}: {self.dtype} {self.layout}, {self.kind}, {self.layout.words} words of "

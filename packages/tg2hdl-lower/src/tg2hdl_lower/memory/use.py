@@ -59,12 +59,15 @@ class MemoryUse:
         Bits of a word.
     latency : int
         Cycles from an address to its word that the design asks for.
+    lane : int
+        Bits of a lane with a write enable of its own; 0 where all lanes of a word are written at once.
     """
 
     words: int
     width: int
     role: MemoryRole
     latency: int
+    lane: int = 0
 
     @classmethod
     def of(cls, layout: Layout, element_bits: int, role: MemoryRole, latency: int) -> MemoryUse:

@@ -145,12 +145,19 @@ class StoredLane(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Store(Node):
-    """Write elements of a word; the lane of a single one may be picked by a computed position."""
+    """Write elements of a word; the lane of a single one may be picked by a computed position.
+
+    Parameters
+    ----------
+    places : tuple of int
+        Positions of several elements: each then goes to its own lane beyond the position.
+    """
 
     buffer: int
     address: int
     lanes: tuple[StoredLane, ...]
     position: int | None = None
+    places: tuple[int, ...] = ()
     label: ClassVar[str] = "store"
 
     @property

@@ -96,6 +96,8 @@ class HardwarePlan(NodeGraph):
         What a core for several plans of one shape can do; the other fields are wide enough for each.
     regrouped : bool
         Whether float sums may be added in another order than the source's; the order is that of `kernel`.
+    follows : bool
+        Whether it keeps the pace of the kernel before it, whose results it reads as they are written.
     decisions : tuple of Decision
         What the planner chose among.
     """
@@ -122,6 +124,7 @@ class HardwarePlan(NodeGraph):
     family: str = "generic"
     latencies: Mapping[int, int] = field(default_factory=dict)
     variants: tuple[HardwarePlan, ...] = ()
+    follows: bool = field(default=False, metadata=OPTIONAL)
     decisions: tuple[Decision, ...] = field(default=(), compare=False, repr=False, metadata=OPTIONAL)
 
     @property

@@ -1,17 +1,20 @@
-"""Post-training quantization of any model: its graph of tensors to a graph of integers."""
+"""Models as graphs of integers: by post-training quantization, or with the scales that a file brings."""
 
 from tg2hdl_quant.graph.options import ACTIVATIONS, REQUANTIZATIONS, QuantizeOptions
-from tg2hdl_quant.graph.quantized import QuantizedGraph, quantize_graph
-from tg2hdl_quant.graph.report import LayerReport, QuantizationReport
+from tg2hdl_quant.graph.quantized import QuantizedGraph, import_graph, quantize_graph
+from tg2hdl_quant.graph.report import ImportReport, LayerReport, QuantizationReport, Requantization
 from tg2hdl_quant.graph.values import Value
 
 __all__ = [
     "ACTIVATIONS",
     "REQUANTIZATIONS",
+    "ImportReport",
     "LayerReport",
     "QuantizationReport",
     "QuantizeOptions",
     "QuantizedGraph",
+    "Requantization",
     "Value",
+    "import_graph",
     "quantize_graph",
 ]

@@ -12,7 +12,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import MOVEMENT, GraphBuilder, Quantizer, TensorGraph
-from tg2hdl_quant.graph.values import Sum
+from tg2hdl_quant.graph.values import Sum, Value
 
 __all__ = ["FloatPart"]
 
@@ -71,6 +71,10 @@ class FloatPart:
             if current not in self._known:
                 self._known[current] = self._made(current)
         return self._known[number]
+
+    def value(self, number: int) -> Value:
+        """The float node, whose elements are what they are."""
+        return Value(self.node(number), np.ones(()), 0, 0)
 
     def quantized(self, source: int, q: Quantizer, dtype: DType, name: str) -> int:
         """Codes by float arithmetic: a division, a rounding, a saturation."""
@@ -152,9 +156,7 @@ class FloatPart:
             made = self._op("ADD", made, self._builder.const(total.offset, _F32))
         if len(total.terms) > 1:
             self._named(label or "sum")
-        if self._builder.nodes[made].shape != total.shape:
-            made = self._builder.add("expand", (made,), total.shape, _F32)
-        return made
+        return self._builder.spread(made, total.shape)
 
     def _op(self, op: str, *sources: int) -> int:
         return self._builder.elementwise(op, *sources, dtype=_F32)

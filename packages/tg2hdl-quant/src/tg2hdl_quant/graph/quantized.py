@@ -1,8 +1,8 @@
-"""Quantization of a whole graph: calibrate, lower to integers, measure what it cost."""
+"""Integer graphs: of float graphs by calibration, and of graphs that bring their own quantizers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,20 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.dtype import DType
-from tg2hdl_ir.tensors import TensorGraph, evaluate_graph
-from tg2hdl_quant.graph.border import quantize_border
-from tg2hdl_quant.graph.import_report import ImportReport
-from tg2hdl_quant.graph.lower import Lowering
+from tg2hdl_ir.errors import InputError, UnsupportedError
+from tg2hdl_ir.tensors import LayerKernel, TensorGraph, evaluate_graph
+from tg2hdl_quant.graph.calibrated import Lowering
+from tg2hdl_quant.graph.concatenation import split_concatenations
+from tg2hdl_quant.graph.import_check import check_import, check_roundings
+from tg2hdl_quant.graph.imported import ImportLowering
+from tg2hdl_quant.graph.lowered import Lowered, quantize_border
 from tg2hdl_quant.graph.options import QuantizeOptions
 from tg2hdl_quant.graph.ranges import calibration_method, means, observe
-from tg2hdl_quant.graph.report import QuantizationReport, measure
+from tg2hdl_quant.graph.report import ImportReport, QuantizationReport, measure
 from tg2hdl_quant.graph.samples import checked_labels, checked_samples
-from tg2hdl_quant.graph.simplify import simplify
+from tg2hdl_quant.graph.simplify import prune, simplify
 from tg2hdl_quant.graph.steps import FLOAT, plan_storage
 from tg2hdl_quant.graph.values import Value
 from tg2hdl_quant.graph.weight_codes import WeightRounding
 
-__all__ = ["QuantizedGraph", "border_types", "quantize_graph"]
+__all__ = ["QuantizedGraph", "import_graph", "quantize_graph"]
 
 Array = npt.NDArray[Any]
 
@@ -115,10 +118,65 @@ def quantize_graph(
     rounding = WeightRounding(options.weight_rounding, simple, arrays)
     lowered = Lowering(simple, plan, observed, method, options, rounding, mean).run()
     report = measure(graph, simple, lowered, arrays, classes, options, observed)
-    return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report, *border_types(graph))
+    return _quantized(graph, lowered, report)
 
 
-def border_types(graph: TensorGraph) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
-    """Types of the inputs and of the outputs of a graph."""
-    inputs, outputs = (tuple(graph.nodes[n].dtype for n in b) for b in (graph.inputs, graph.outputs))
-    return inputs, outputs
+def _quantized(
+    graph: TensorGraph, lowered: Lowered, report: QuantizationReport | ImportReport
+) -> QuantizedGraph:
+    types = (tuple(graph.nodes[n].dtype for n in border) for border in (graph.inputs, graph.outputs))
+    return QuantizedGraph(lowered.graph, lowered.inputs, lowered.outputs, report, *types)
+
+
+def import_graph(
+    graph: TensorGraph,
+    *,
+    allow_float: bool = True,
+    kernels: Mapping[str, LayerKernel] | None = None,
+    validate: str = "auto",
+) -> QuantizedGraph:
+    """Integer arithmetic for a graph that brings its own scales.
+
+    Parameters
+    ----------
+    allow_float : bool
+        Whether operations without an integer form are computed in float; the report names them.
+    kernels : mapping of str to LayerKernel, optional
+        How the runtime of the file computes each quantizer, by label; integer sums, each multiplied by a float32,
+        unless given.
+    validate : {"auto", "full", "each", "off"}
+        Whether each layer is compared with the float graph on a few codes: within a budget, whatever that takes, or
+        not.
+
+    Raises
+    ------
+    InputError
+        For a graph without quantizers.
+    UnsupportedError
+        For operations without an integer form, when float is not allowed, or a sum that needs more than 64 bits.
+    ValidationError
+        When a layer has other codes than the float graph.
+    """
+    if not any(n.op in ("quantize", "dequantize") for n in graph.nodes):
+        raise InputError(
+            f"model {graph.name} has no quantizers with known scales",
+            hint="quantize it with tg2hdl.quantize(model, samples)",
+        )
+    simple = prune(split_concatenations(simplify(graph, keeps_divisions=True)))
+    lowering = ImportLowering(simple, graph, kernels)
+    lowered = lowering.run()
+    if lowered.in_float and not allow_float:
+        raise UnsupportedError(
+            "no integer form for " + ", ".join(lowered.in_float),
+            where=f"model {graph.name}",
+            hint="allow float for them, or take them out of the model",
+        )
+    note = ""
+    if validate != "off":
+        cuts = lowering.cuts(graph)
+        is_full = validate != "auto"
+        check_roundings(graph, lowered.graph, lowering.roundings)
+        borders = lowered.inputs, lowered.outputs
+        note = check_import(graph, lowered.graph, borders, cuts, lowering.how, is_full=is_full)
+    report = ImportReport(tuple(lowering.how), lowered.in_float, (note,) if note else ())
+    return _quantized(graph, lowered, report)

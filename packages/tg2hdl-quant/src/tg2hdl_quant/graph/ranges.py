@@ -14,7 +14,7 @@ from tg2hdl_ir.plugins.descriptors import resolve
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
 
-__all__ = ["Observed", "calibration_method", "means", "observe"]
+__all__ = ["Observed", "calibration_method", "means", "observe", "registered_method"]
 
 MASKED = 1e8
 """Magnitudes from here on are those of masks."""
@@ -122,12 +122,24 @@ def calibration_method(name: str) -> Callable[[Observed, int], tuple[float, floa
     InputError
         For a name that nothing registers.
     """
-    known = {q.name: q.calibrate for q in registry().quantizers() if q.calibrate is not None}
+    calibrate = registered_method("calibrate", name, f"no calibration method {name!r}")
+    return lambda observed, bits: calibrate(observed.values, bits)
+
+
+def registered_method(field: str, name: str, message: str) -> Callable[..., Any]:
+    """A function of a registered `QuantizerDef` by the field that names it.
+
+    Raises
+    ------
+    InputError
+        With the message, for a name that nothing registers.
+    """
+    known = {q.name: getattr(q, field) for q in registry().quantizers() if getattr(q, field) is not None}
     if name not in known:
         raise InputError(
-            f"no calibration method {name!r}",
+            message,
             notes=(f"registered: {', '.join(known)}",),
             hint="install the plugin that registers it, or name another",
         )
-    calibrate = resolve(known[name])
-    return lambda observed, bits: calibrate(observed.values, bits)
+    found: Callable[..., Any] = resolve(known[name])
+    return found

@@ -16,19 +16,19 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_ir.plugins.descriptors import RoundingDef
 from tg2hdl_ir.plugins.registry import registry
-from tg2hdl_ir.tensors import GraphBuilder
-from tg2hdl_quant.graph.float32_product import by_float32_product, follows_float32
+from tg2hdl_ir.tensors.roundings import half_away_shift, high_product, multipliers
+from tg2hdl_quant.graph.builder import IntegerBuilder
 from tg2hdl_quant.graph.options import QuantizeOptions
-from tg2hdl_quant.graph.staircase import fit_staircase, rounded_product
-from tg2hdl_quant.graph.values import Sum, Value, compact, integer_type
+from tg2hdl_quant.graph.products import by_float32_product, fit_products, follows_float32, rounded_product
+from tg2hdl_quant.graph.values import Sum, Value, code_type, compact
 
-__all__ = ["clip_to", "codes_of_sums", "doubling_codes", "doubling_product", "float32_product", "requantize"]
+__all__ = ["codes_of_sums", "doubling_codes", "doubling_product", "float32_product", "requantize"]
 
 Array = npt.NDArray[Any]
 
 
 def requantize(
-    builder: GraphBuilder,
+    builder: IntegerBuilder,
     total: Sum,
     scale: float,
     low: int,
@@ -52,7 +52,7 @@ def requantize(
     """
     if not total.terms:
         values = np.clip(np.rint(np.broadcast_to(total.offset, total.shape) / scale), low, high)
-        return builder.const(values, _narrow_type(low, high))
+        return builder.const(values, code_type(low, high))
     rounding = registry().rounding(options.rounding)
     made = _by_product(builder, total, scale, low, high, rounding, where) if follows_float32(total) else None
     if rounding.bias is None:
@@ -63,29 +63,7 @@ def requantize(
         limit = max(high, -low)
         bits = options.multiplier_bits
         made = _by_multiplier(builder, total, scale, limit, bits, rounding, where, as_float32)
-    number, reach = made
-    number = builder.cast(clip_to(builder, number, low, high, reach), _narrow_type(low, high))
-    if builder.nodes[number].shape != total.shape:
-        number = builder.add("expand", (number,), total.shape, builder.nodes[number].dtype)
-    return number
-
-
-def clip_to(builder: GraphBuilder, number: int, low: int, high: int, reach: int) -> int:
-    """Saturate, where the reach of the integers asks for it."""
-    dtype = builder.nodes[number].dtype
-    if low > -reach:
-        number = builder.elementwise("MAX", number, builder.const(low, dtype), dtype=dtype)
-    if high < reach:
-        bound = builder.const(high, dtype)
-        below = builder.elementwise("CMPLT", number, bound, dtype=DType.BOOL)
-        number = builder.elementwise("WHERE", below, number, bound, dtype=dtype)
-    return number
-
-
-def _narrow_type(low: int, high: int) -> DType:
-    dtype = integer_type(low, high)
-    assert dtype is not None
-    return dtype
+    return builder.finished(builder.clipped(made[0], low, high, made[1]), total.shape, low, high)
 
 
 def _shift_amounts(total: Sum, scale: float) -> Array | None:
@@ -102,7 +80,7 @@ def _shift_amounts(total: Sum, scale: float) -> Array | None:
 
 
 def _by_product(
-    builder: GraphBuilder,
+    builder: IntegerBuilder,
     total: Sum,
     scale: float,
     low: int,
@@ -118,7 +96,7 @@ def _by_product(
         return made
     if rounding.bias is not None:
         return None
-    made = _by_staircase(builder, total, scale, low, high, codes_of_sums(rounding))
+    made = _by_staircase(builder, total, scale, low, high, codes_of_sums(rounding), where)
     if made is None:
         raise UnsupportedError(
             f"no multiplier and shift gives the codes of rounding {rounding.name!r} for every sum",
@@ -137,83 +115,75 @@ def codes_of_sums(rounding: RoundingDef) -> Callable[[Array, Any], Array]:
 
 
 def float32_product(
-    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int, where: str
+    builder: IntegerBuilder, total: Sum, scale: float, low: int, high: int, where: str
 ) -> tuple[int, int] | None:
     """ONNX Runtime's product in float32; where a shift gives the same, None."""
     if _shift_amounts(total, scale) is not None:
         return None
-    fitted = _by_staircase(builder, total, scale, low, high, rounded_product)
+    fitted = _by_staircase(builder, total, scale, low, high, rounded_product, where)
     return fitted or by_float32_product(builder, total, scale, max(high, -low), where)
 
 
 def _by_staircase(
-    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int, codes: Callable[[Array, Any], Array]
+    builder: IntegerBuilder,
+    total: Sum,
+    scale: float,
+    low: int,
+    high: int,
+    codes: Callable[[Array, Any], Array],
+    where: str,
 ) -> tuple[int, int] | None:
     """The product by the narrowest multiplier that gives known codes for every sum; None without one."""
     term = total.terms[0]
     added = compact(np.rint(total.offset / term.scale).astype(np.int64))
     least, most = term.low + int(added.min()), term.high + int(added.max())
     multiplier = compact(term.scale.astype(np.float32) / np.float32(scale))
-    found = fit_staircase(multiplier, least, most, low, high, rounded=codes)
+    found = fit_products(multiplier, least, most, low, high, rounded=codes)
     if found is None:
         return None
     # The bias is multiplied here, not at run time.
-    constant = added * found.factor + found.added
-    reach = term.reach * int(found.factor.max()) + int(np.abs(constant).max())
-    if reach >= 1 << 62:
-        return None
-    dtype = DType.INT32 if reach < 1 << 31 else DType.INT64
-    number = builder.cast(term.node, dtype)
-    number = builder.elementwise("MUL", number, builder.const(compact(found.factor), dtype), dtype=dtype)
-    number = _plus(builder, number, compact(constant), dtype)
-    number = builder.elementwise("SHR", number, builder.const(found.shift, dtype), dtype=dtype)
-    return number, (reach >> found.shift) + 1
+    return builder.stepped(term, found, added * found.factor + found.above, where)
 
 
 def _by_shift(
-    builder: GraphBuilder, total: Sum, shifts: Array, scale: float, rounding: RoundingDef, where: str
+    builder: IntegerBuilder, total: Sum, shifts: Array, scale: float, rounding: RoundingDef, where: str
 ) -> tuple[int, int]:
     term = total.terms[0]
     shifts = compact(shifts)
     added = np.rint(total.offset / term.scale).astype(np.int64)
     reach = term.reach + int(np.abs(added + registry().call(rounding, "bias", shifts)).max()) + 1
-    dtype = _accumulator(reach, where)
+    dtype = builder.fitting(-reach, reach, where, 32)
     number = _shifted(builder, builder.cast(term.node, dtype), added, shifts, rounding, dtype)
     return number, (reach >> int(shifts.min())) + 1
 
 
 def _shifted(
-    builder: GraphBuilder, number: int, added: Array, shift: Array, rounding: RoundingDef, dtype: DType
+    builder: IntegerBuilder, number: int, added: Array, shift: Array, rounding: RoundingDef, dtype: DType
 ) -> int:
     """``(number + added) / 2**shift``, rounded."""
     if rounding.correction is not None and shift.any():
-        number = _plus(builder, number, added, dtype)
+        number = builder.added(number, added, dtype)
         correction = registry().call(rounding, "correction", builder, number, shift, dtype)
         number, added = builder.elementwise("ADD", number, correction, dtype=dtype), np.zeros((), np.int64)
-    number = _plus(builder, number, added + registry().call(rounding, "bias", shift), dtype)
-    if shift.any():
-        number = builder.elementwise("SHR", number, builder.const(shift, dtype), dtype=dtype)
-    return number
+    number = builder.added(number, added + registry().call(rounding, "bias", shift), dtype)
+    return builder.shifted(number, shift)
 
 
 def doubling_product(
-    builder: GraphBuilder, total: Sum, scale: float, low: int, high: int, where: str
+    builder: IntegerBuilder, total: Sum, scale: float, low: int, high: int, where: str
 ) -> tuple[int, int]:
     """TensorFlow Lite's MultiplyByQuantizedMultiplier: a 31-bit multiplier, and two roundings.
 
     The doubling high product rounds halves up, the shift after it rounds them away from zero.
     """
     term = total.terms[0]
-    factor, right = _doubling_multiplier(term.scale / scale)
+    factor, right = _doubling_multipliers(term.scale / scale)
     added = np.rint(total.offset / term.scale).astype(np.int64)
     reach = term.reach + int(np.abs(added).max())
-    if reach * int(factor.max()) >= 1 << 62:
-        raise _too_wide(where)
+    builder.fitting(0, 2 * reach * int(factor.max()), where)
     wide = DType.INT64
-    number = _plus(builder, builder.cast(term.node, wide), added, wide)
-    number = builder.elementwise("MUL", number, builder.const(compact(factor), wide), dtype=wide)
-    number = builder.elementwise("ADD", number, builder.const(1 << 30, wide), dtype=wide)
-    number = builder.elementwise("SHR", number, builder.const(31, wide), dtype=wide)
+    number = builder.added(builder.cast(term.node, wide), added, wide)
+    number = builder.shifted(builder.combined([(number, factor)], np.asarray(1 << 30), wide), 31)
     if right.any():
         negative = builder.elementwise("CMPLT", number, builder.const(0, wide), dtype=DType.BOOL)
         half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
@@ -222,28 +192,24 @@ def doubling_product(
             "WHERE", negative, below, builder.const(compact(half), wide), dtype=wide
         )
         number = builder.elementwise("ADD", number, half_away, dtype=wide)
-        number = builder.elementwise("SHR", number, builder.const(compact(right), wide), dtype=wide)
+        number = builder.shifted(number, compact(right))
     return number, int(reach * float((term.scale / scale).max())) + 2
 
 
-def _doubling_multiplier(ratio: Array) -> tuple[Array, Array]:
-    """Multiplier in units of 2**-31, and the shift to the right after the product."""
-    fraction, exponent = np.frexp(ratio)
-    factor = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
-    factor = np.where(exponent < -31, 0, factor << np.maximum(exponent, 0))
-    return factor, np.clip(-exponent, 0, 31).astype(np.int64)
+def _doubling_multipliers(ratio: Array) -> tuple[Array, Array]:
+    """Multipliers in units of 2**-31, and the shifts to the right after the products."""
+    factor, shift = multipliers(ratio)
+    return factor << np.maximum(shift, 0), np.maximum(-shift, 0)
 
 
 def doubling_codes(sums: Array, multiplier: Array) -> Array:
     """`doubling_product` in numpy."""
-    factor, right = _doubling_multiplier(np.asarray(multiplier, np.float64))
-    number = (sums.astype(np.int64) * factor + (1 << 30)) >> 31
-    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
-    return np.asarray((number + half - ((number < 0) & (right > 0))) >> right)
+    factor, right = _doubling_multipliers(multiplier)
+    return half_away_shift(high_product(sums, factor), right)
 
 
 def _by_multiplier(
-    builder: GraphBuilder,
+    builder: IntegerBuilder,
     total: Sum,
     scale: float,
     limit: int,
@@ -261,27 +227,23 @@ def _by_multiplier(
     factors = [compact(np.rint(r * 2.0 ** (shift + dropped)).astype(np.int64)) for r in ratios]
     # The bits that are dropped are half of their largest value on average.
     added = np.rint(total.offset / scale * 2.0**shift + sum(f * (1 - 2.0**-dropped) / 2 for f in factors))
-    if float(np.abs(added).max()) >= 2.0**62:
-        raise _too_wide(where)
+    builder.fitting(0, 2 * int(np.abs(added).max()), where)
     constant, amount = compact(added.astype(np.int64)), np.asarray(shift, np.int64)
     reach = int(np.abs(constant).max()) + int(registry().call(rounding, "bias", amount)) + 1
     reach += rounding.correction is not None and shift > 0
     reach += sum(
         ((t.reach >> dropped) + 1) * int(np.abs(f).max()) for t, f in zip(terms, factors, strict=True)
     )
-    dtype = _accumulator(reach, where)
-    number = None
+    dtype = builder.fitting(-reach, reach, where, 32)
+    parts = []
     for term, factor in zip(terms, factors, strict=True):
-        product = builder.cast(term.node, dtype)
+        node = term.node
         if dropped:
-            product = builder.elementwise("SHR", product, builder.const(dropped, dtype), dtype=dtype)
+            node = builder.shifted(builder.cast(node, dtype), dropped)
             if term.reach >> dropped < 1 << 15:
-                product = builder.cast(builder.cast(product, DType.INT16), dtype)
-        if np.any(factor != 1):
-            product = builder.elementwise("MUL", product, builder.const(factor, dtype), dtype=dtype)
-        number = product if number is None else builder.elementwise("ADD", number, product, dtype=dtype)
-    assert number is not None
-    number = _plus(builder, number, constant, dtype)
+                node = builder.cast(node, DType.INT16)
+        parts.append((node, factor))
+    number = builder.combined(parts, constant, dtype)
     number = _shifted(builder, number, np.zeros((), np.int64), amount, rounding, dtype)
     return number, (reach >> shift) + 1
 
@@ -339,12 +301,6 @@ def _narrow_sums(
     return shift - min(spare, shift), dropped
 
 
-def _plus(builder: GraphBuilder, number: int, constant: Array, dtype: DType) -> int:
-    if not np.any(constant):
-        return number
-    return builder.elementwise("ADD", number, builder.const(compact(constant), dtype), dtype=dtype)
-
-
 def _trailing_zeros(ratio: Array, shift: int) -> int:
     """Bits by which every multiplier can be shorter without changing."""
     whole = np.rint(ratio * 2.0**shift).astype(np.int64)
@@ -352,19 +308,3 @@ def _trailing_zeros(ratio: Array, shift: int) -> int:
         return 0
     lowest = np.abs(whole[whole != 0]) if np.any(whole) else np.ones(1, np.int64)
     return int(np.log2(lowest & -lowest).min())
-
-
-def _accumulator(reach: int, where: str) -> DType:
-    if reach < 1 << 31:
-        return DType.INT32
-    if reach < 1 << 63:
-        return DType.INT64
-    raise _too_wide(where)
-
-
-def _too_wide(where: str) -> UnsupportedError:
-    return UnsupportedError(
-        "a sum can need more than 64 bits",
-        where=where,
-        hint="use fewer multiplier_bits, or requantization='shift'",
-    )

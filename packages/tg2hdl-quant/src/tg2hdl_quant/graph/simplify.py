@@ -6,6 +6,7 @@ normalization, moves into the weights, and a term added before the contraction m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,16 +43,8 @@ def prune(graph: TensorGraph) -> TensorGraph:
     nodes = []
     for number in order:
         node = graph.nodes[number]
-        sources = tuple(place[s] for s in node.sources)
-        nodes.append(TensorNode(node.op, sources, node.arg, node.shape, node.dtype, node.label))
-    return TensorGraph(
-        graph.name,
-        tuple(nodes),
-        tuple(place[n] for n in graph.inputs),
-        tuple(place[n] for n in graph.outputs),
-        graph.input_names,
-        graph.structure,
-    )
+        nodes.append(replace(node, sources=tuple(place[s] for s in node.sources)))
+    return graph.rebuilt(nodes, place)
 
 
 def contraction_operands(graph: TensorGraph, number: int) -> tuple[int, int] | None:
@@ -78,9 +71,7 @@ def _fold_constants(graph: TensorGraph) -> TensorGraph:
     for number in computed:
         node = nodes[number]
         nodes[number] = TensorNode("const", (), values[number][0], node.shape, node.dtype, labels[number])
-    return prune(
-        TensorGraph(graph.name, tuple(nodes), graph.inputs, graph.outputs, graph.input_names, graph.structure)
-    )
+    return prune(replace(graph, nodes=tuple(nodes)))
 
 
 def _weight_labels(graph: TensorGraph) -> list[str]:
@@ -114,14 +105,7 @@ class _Rewriter:
             if len(uses[number]) + graph.outputs.count(number) > 1:
                 self._shared.add(made)
             place.append(made)
-        return TensorGraph(
-            graph.name,
-            tuple(self._nodes),
-            tuple(place[n] for n in graph.inputs),
-            tuple(place[n] for n in graph.outputs),
-            graph.input_names,
-            graph.structure,
-        )
+        return graph.rebuilt(self._nodes, place)
 
     def _rewrite(self, node: TensorNode, sources: tuple[int, ...]) -> int:
         if node.op == "const":

@@ -11,7 +11,17 @@ import numpy.typing as npt
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.tensors import GraphBuilder, TensorNode
 
-__all__ = ["EXACT", "Sum", "Value", "compact", "integer_type", "is_power_of_two", "move_array"]
+__all__ = [
+    "EXACT",
+    "Sum",
+    "Value",
+    "code_type",
+    "compact",
+    "integer_type",
+    "is_power_of_two",
+    "move_array",
+    "of_rank",
+]
 
 Array = npt.NDArray[Any]
 EXACT = 1 << 24
@@ -66,6 +76,11 @@ class Sum:
     offset: Array
     shape: tuple[int, ...]
 
+    @classmethod
+    def of(cls, term: Value, shape: tuple[int, ...]) -> Sum:
+        """One term."""
+        return cls((term,), np.zeros(()), shape)
+
     def whole_steps(self) -> npt.NDArray[np.int64] | None:
         """The constant in steps of the only term; None where it is not a whole number of them.
 
@@ -106,8 +121,7 @@ class Sum:
         for term in self.terms:
             scale = move_array(node, term.scale, self.shape, fill=None)
             low, high = (min(term.low, 0), max(term.high, 0)) if node.op == "pad" else (term.low, term.high)
-            source = _expanded(builder, term.node, self.shape)
-            made = builder.move(node, source)
+            made = builder.move(node, builder.spread(term.node, self.shape))
             terms.append(replace(term, node=made, scale=scale, low=low, high=high, parts=()))
         return Sum(tuple(terms), move_array(node, self.offset, self.shape, fill=0.0), node.shape)
 
@@ -127,6 +141,18 @@ def integer_type(low: int, high: int, narrowest: int = 8) -> DType | None:
             if dtype.min_value <= low and high <= dtype.max_value:
                 return dtype
     return None
+
+
+def code_type(low: int, high: int) -> DType:
+    """The narrowest type of codes."""
+    dtype = integer_type(low, high)
+    assert dtype is not None
+    return dtype
+
+
+def of_rank(array: Array, rank: int) -> Array:
+    """An array with axes of size 1 in front."""
+    return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
 def compact(array: Array) -> Array:
@@ -156,11 +182,3 @@ def move_array(node: TensorNode, array: Array, shape: tuple[int, ...], fill: flo
     if node.op == "flip":
         return np.flip(full, node.arg)
     return full
-
-
-def _expanded(builder: GraphBuilder, number: int, shape: tuple[int, ...]) -> int:
-    """The node with all axes of a sum that it broadcasts in."""
-    node = builder.nodes[number]
-    if node.shape == shape:
-        return number
-    return builder.add("expand", (number,), shape, node.dtype)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tg2hdl_ir.errors import InputError
-from tg2hdl_ir.plugins.descriptors import resolve
-from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_ir.tensors import TensorGraph, evaluate_nodes
+from tg2hdl_quant.graph.ranges import registered_method
+from tg2hdl_quant.graph.values import of_rank
 
-__all__ = ["WeightRounding"]
+__all__ = ["WeightRounding", "lost_mean", "times_weights"]
 
 Array = npt.NDArray[Any]
 _ROWS = 4096
@@ -38,15 +38,8 @@ class WeightRounding:
     """
 
     def __init__(self, name: str, graph: TensorGraph, samples: Sequence[Array]) -> None:
-        known = {q.name: q.round_weights for q in registry().quantizers() if q.round_weights is not None}
-        if name not in known:
-            raise InputError(
-                f"no method {name!r} that rounds weights",
-                notes=(f"registered: {', '.join(known)}",),
-                hint="install the plugin that registers it, or name another",
-            )
         self._name = name
-        self._method: Callable[..., Array] = resolve(known[name])
+        self._method = registered_method("round_weights", name, f"no method {name!r} that rounds weights")
         self._graph = graph
         self._samples = samples
 
@@ -101,3 +94,18 @@ class WeightRounding:
                 f"method {self._name!r} gave no codes of shape {matrix.shape} within +-{limit}", where=where
             )
         return found.reshape([weights.shape[a] for a in order]).transpose(np.argsort(order))
+
+
+def times_weights(offset: Array, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Sum over `axes` of products of `shape`; an axis along which both repeat has size 1."""
+    full = tuple(
+        size if a in axes else max(offset.shape[a], weights.shape[a]) for a, size in enumerate(shape)
+    )
+    return np.asarray((offset * weights + np.zeros(full)).sum(axes))
+
+
+def lost_mean(mean: Array, weights: Array, rounded: Array, axes: tuple[int, ...]) -> Array:
+    """What rounding of the weights takes from the mean of each output channel."""
+    lost = (of_rank(mean, weights.ndim) * (weights - rounded)).sum(axes, keepdims=True)
+    repeated = tuple(a for a in range(weights.ndim) if a not in axes and weights.shape[a] == 1)
+    return np.asarray(np.squeeze(lost.mean(repeated, keepdims=True), axes))

@@ -21,8 +21,6 @@ from tg2hdl_synth.tools import Progress, Tool
 if TYPE_CHECKING:
     from amaranth import Module, Signal, Value
 
-    from tg2hdl_synth.words import WordMemory
-
 __all__ = ["Family", "tools_of"]
 
 
@@ -68,10 +66,6 @@ class Family:
         self, plans: Sequence[Any], rtlil: str, part: TargetDef, *, pack_registers: bool
     ) -> Estimate | None:
         """Cells and Fmax of a design with these plans, before synthesis; None where there is no estimate."""
-        return None
-
-    def block_rams(self, memory: WordMemory, *, pack_registers: bool) -> int | None:
-        """Block RAMs that a memory takes; None where that is not known."""
         return None
 
     # Synthesis, place and route

@@ -73,8 +73,8 @@ def average_pool_2d(node: Node) -> Any:
     number = _sums(x.tensor.cast(dtypes.int32), kernel, window)
     flat = counts.reshape(-1)[:, None]
 
-    def code(total: Array) -> Array:
-        return clip(divided(total, flat), *limits)
+    def code(rows: slice, total: Array) -> Array:
+        return clip(divided(total, flat[rows]), *limits)
 
     found = to_codes(node, number, code, 1 / counts, counts * low, counts * high, limits, dtypes.int8)
     if found is None:
@@ -121,7 +121,7 @@ def mean(node: Node) -> Any:
     low, high = (count * (end - x.zero) for end in x.codes.ends)
     limits = node.limits()
 
-    def code(total: Array) -> Array:
+    def code(_: slice, total: Array) -> Array:
         return clip(scaled(total, pair) + zero, *limits)
 
     number = x.tensor.cast(dtypes.int32).sum(axes) - count * x.zero

@@ -239,8 +239,8 @@ def _rounded_once(node: Node, sums: Tensor, reals: Array, first: Array, last: Ar
     _, zero = node.out_quantization()
     limits = node.limits()
 
-    def code(total: Array) -> Array:
-        return clip(nearest(total * reals[:, None]) + zero, *limits)
+    def code(rows: slice, total: Array) -> Array:
+        return clip(nearest(total * reals[rows, None]) + zero, *limits)
 
     found = to_codes(node, sums, code, reals, first, last, limits, dtype_of(node.output.kind))
     if found is None:

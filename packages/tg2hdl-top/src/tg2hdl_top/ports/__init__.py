@@ -11,6 +11,7 @@ from tg2hdl_top.ports.base import (
     open_driver,
     overlaps_runs,
     plan_ports,
+    writes_elements,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "open_driver",
     "overlaps_runs",
     "plan_ports",
+    "writes_elements",
 ]

@@ -183,6 +183,14 @@ def overlaps_runs(kind: str) -> bool:
     return bool(_port_class(kind).overlaps_runs)
 
 
+def writes_elements(ports: Sequence[PortPlan], buffer: str) -> bool:
+    """Whether the host writes a buffer one element at a time."""
+    return any(
+        _port_class(port.kind).by_element and any(b.name == buffer and b.writes for b in port.serves.buffers)
+        for port in ports
+    )
+
+
 def build_port(plan: PortPlan) -> HostPort:
     """Component of a host port."""
     port: HostPort = _port_class(plan.kind)(plan.serves)

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from amaranth import Module
-from amaranth.hdl import Value
+from amaranth.hdl import Const, Value
 
 from tg2hdl_lower import KernelCore
 from tg2hdl_lower.emit.connect_memory import HostAccess, Selection, connect_memory
 from tg2hdl_lower.memory.plan import MemoryPlan, Slot
 from tg2hdl_top.design import Design
 from tg2hdl_top.repeats.run_table import RunTable
-from tg2hdl_top.repeats.table import run_columns
+from tg2hdl_top.repeats.table import Column, run_columns
 
 __all__ = ["Banks", "MemoryRuns"]
 
@@ -60,13 +60,15 @@ class MemoryRuns:
         self._regions = {memory.name: memory for memory in design.buffers}
         self._banks = banks
         self._streams = streams
-        self._selections = {} if table is None else self._found(table)
+        self._selections = self._found(_constant if table is None else table.add)
 
     def connect(
         self, memory: MemoryPlan, busy: Value, host_of: HostOf, selects: Callable[[int, int | None], Value]
     ) -> None:
         """Build one of `Design.built_memories`; `busy` and `selects` as in `connect_memory`."""
-        slots = tuple(dict.fromkeys((self.design.cores[run], buffer) for run, buffer in memory.slots))
+        cores = self.design.cores
+        slots = tuple(dict.fromkeys((cores[run], buffer) for run, buffer in memory.slots))
+        routes = tuple(((cores[run], buffer), port, to) for (run, buffer), port, to in memory.routes)
         if memory.role.streamed:
             host = HostAccess(getattr(self._streams, memory.name), streams=True)
             stride = self._arrays[memory.name].stride
@@ -80,7 +82,7 @@ class MemoryRuns:
                 host = HostAccess(writer, reader, self._banks.host_writes, self._banks.host_reads)
         connect_memory(
             self.m,
-            replace(memory, slots=slots),
+            replace(memory, slots=slots, routes=routes),
             self.cores,
             busy,
             host,
@@ -96,22 +98,27 @@ class MemoryRuns:
     def _host_of_array(self, memory: MemoryPlan, host_of: HostOf) -> HostAccess:
         array = self._arrays[memory.name]
         found = list(zip(array.bases, map(self._regions.__getitem__, array.members), strict=True))
-        writers = [(host_of(each, "wen"), n) for n, each in found if each.role.host_writes]
-        readers = [(host_of(each, "raddr"), n) for n, each in found if each.role.host_reads]
+        writers = [(host_of(each, "wen"), n, each) for n, each in found if each.role.host_writes]
+        readers = [(host_of(each, "raddr"), n, each) for n, each in found if each.role.host_reads]
         return HostAccess.to_regions(
-            next(iter(writers), None), next(iter(readers), None), max(array.bases) + 1
+            next(iter(writers), None), next(iter(readers), None), max(array.bases) + 1, adds=array.adds
         )
 
-    def _found(self, table: RunTable) -> dict[str, dict[Slot, Selection]]:
+    def _found(self, add: Callable[[Column], Value]) -> dict[str, dict[Slot, Selection]]:
         """What each core reaches of each memory, by memory and slot."""
         design = self.design
         columns = run_columns(
-            design.cores, design.program.calls, design.memories, design.arrays, design.kernels
+            design.cores,
+            design.program.calls,
+            design.memories,
+            design.arrays,
+            design.kernels,
+            dict(design.sequencer.followers),
         )
         for (core, name), column in columns.variables.items():
-            self.m.d.comb += getattr(self.cores[core].variables, name).eq(table.add(column))
+            self.m.d.comb += getattr(self.cores[core].variables, name).eq(add(column))
         for core, column in columns.variants.items():
-            self.m.d.comb += self.cores[core].variant.eq(table.add(column))
+            self.m.d.comb += self.cores[core].variant.eq(add(column))
         found: dict[str, dict[Slot, Selection]] = {}
         for memory in self.design.built_memories:
             for run, buffer in memory.slots:
@@ -119,8 +126,14 @@ class MemoryRuns:
                 region = columns.regions.get(slot) if memory.name in self._arrays else None
                 active = columns.active.get((*slot, memory.name))
                 found.setdefault(memory.name, {})[slot] = Selection(
-                    None if region is None else table.add(region),
-                    None if active is None else table.add(active),
+                    None if region is None else add(region),
+                    None if active is None else add(active),
                     adds=region is not None and self._arrays[memory.name].adds,
                 )
         return found
+
+
+def _constant(column: Column) -> Value:
+    """What every core has in its only run."""
+    (value,) = {value for value in column if value is not None}
+    return Const(value, max(1, value.bit_length()))

@@ -9,6 +9,7 @@ from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.passes.instrument import ir_pass
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_top.repeats.groups import BufferGroups
+from tg2hdl_top.repeats.pairs import followers_of
 
 __all__ = ["with_reused_temporaries"]
 
@@ -28,10 +29,13 @@ def with_reused_temporaries(
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
+    beside = followers_of(program)
     for number, call in enumerate(program.calls):
+        # A kernel may run beside the one that it follows.
+        number -= number in beside
         for buffer in call.buffers:
             first.setdefault(buffer, number)
-            last[buffer] = number
+            last[buffer] = max(number, last.get(buffer, 0))
     place: dict[int, int] = {}
     for buffers in groups.regions().values():
         free_after: dict[int, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tg2hdl_ir.program import KernelCall
@@ -51,8 +51,15 @@ def run_columns(
     memories: Mapping[int, MemoryPlan],
     arrays: Sequence[MemoryArray],
     kernels: Sequence[HardwarePlan],
+    followers: Collection[int] = (),
 ) -> RunColumns:
-    """The table of a design, from the core, the call and the plan of each run."""
+    """The table of a design, from the core, the call and the plan of each run.
+
+    Parameters
+    ----------
+    followers : collection of int
+        Runs that begin before the one before them is done, which keeps its values.
+    """
     place = {name: (array.memory.name, array.region(name)) for array in arrays for name in array.members}
     variables: dict[tuple[int, str], dict[int, int]] = {}
     regions: dict[Slot, dict[int, int]] = {}
@@ -81,7 +88,9 @@ def run_columns(
     runs = len(cores)
 
     def column(values: dict[int, int]) -> Column:
-        return tuple(values.get(run) for run in range(runs))
+        return tuple(
+            values.get(run, values.get(run - 1) if run in followers else None) for run in range(runs)
+        )
 
     return RunColumns(
         {key: column(values) for key, values in variables.items()},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from tg2hdl_ir.errors import CapacityError
@@ -20,17 +21,19 @@ from tg2hdl_top.external.cores import find_tile_repeats
 from tg2hdl_top.external.memory_port import check_memory
 from tg2hdl_top.memo import search_memo
 from tg2hdl_top.options import CompileOptions
-from tg2hdl_top.placement import place, place_cores, place_program
+from tg2hdl_top.placement import Placed, place, place_cores, place_program
 from tg2hdl_top.repeats import Repeats, find_repeats
 from tg2hdl_top.repeats.shapes import with_cores_of_one_shape
 from tg2hdl_top.repeats.worth import near_the_fewest
 from tg2hdl_top.search.budgets import best_of_budgets
 from tg2hdl_top.search.cuts import with_cut_kernels, with_cut_products
+from tg2hdl_top.search.followers import with_followers
 from tg2hdl_top.search.form import Form
 from tg2hdl_top.search.forms import with_best_forms
 from tg2hdl_top.search.measure import cost_of, longest
 from tg2hdl_top.search.sums import with_bias_first, with_partial_sums
 from tg2hdl_top.sequencer import Arrangement, sequencer_named
+from tg2hdl_top.shared_memories import with_shared_memories
 
 __all__ = ["Captured", "best_design"]
 
@@ -62,7 +65,7 @@ def best_design(captured: Captured, whole: ProgramIR) -> Design:
         return _best_form(replace(captured, options=options), whole)
 
     with search_memo():
-        return best_of_budgets(captured.options, made)
+        return with_shared_memories(best_of_budgets(captured.options, made))
 
 
 def _best_form(captured: Captured, whole: ProgramIR) -> Design:
@@ -193,7 +196,7 @@ def _planned(
     alone = replace(form, program=with_bound_values(form.program))
     repeats = find_repeats(form.program, options) if shares else None
     if repeats is None or not repeats.repeated:
-        return alone, None, _ordered(alone.program, options)
+        return _with_orders(alone, options)
     placed = place_cores(repeats, options)
     plans = [placed.plans[core] for core in repeats.cores]
     kept = Alternative(f"{1 + max(repeats.cores)} cores", cost_of(repeats.program, plans))
@@ -203,7 +206,7 @@ def _planned(
         separate = Alternative(apart, None, "not planned: the steps take nearly the fewest cycles possible")
         why = "each core does the steps of its kernels in nearly the fewest cycles possible"
     else:
-        others = _ordered(alone.program, options)
+        others = _ordered(alone.program, options, place(alone.program, options))
         separate = Alternative(apart, cost_of(alone.program, others))
         why = "shared cores save area"
     limit = most_cycles("shared core", longest(others)) if others is not None else float("inf")
@@ -213,20 +216,51 @@ def _planned(
     trail = (*form.trail, decision)
     if not taken:
         assert others is not None, "they were planned"
-        return replace(alone, trail=trail), None, others
-    repeats, plans = with_cores_of_one_shape(repeats, placed.plans, placed.bounded, options)
-    return Form(repeats.program, trail), repeats, plans
+        return _with_orders(replace(alone, trail=trail), options)
+    plans, followers = with_followers(repeats.program, plans, placed.follower, options, repeats)
+    each = [plans[repeats.cores.index(core)] for core in range(len(placed.plans))]
+    repeats, plans = with_cores_of_one_shape(repeats, each, placed.bounded, options)
+    return Form(repeats.program, (*trail, *followers)), repeats, plans
 
 
-def _ordered(program: ProgramIR, options: CompileOptions) -> list[HardwarePlan]:
+def _with_orders(form: Form, options: CompileOptions) -> tuple[Form, None, list[HardwarePlan]]:
+    """A core for each call, and the followers among them."""
+    program, placed = form.program, place(form.program, options)
+    plans, followers = with_followers(program, placed.plans, placed.follower, options)
+    found = _ordered(program, options, replace(placed, plans=plans))
+    if not any(plan.follows for plan in plans):
+        return replace(form, trail=(*form.trail, *followers)), None, found
+    apart = _ordered(program, options, placed)
+    with_it, without = (Cost(_latency(program, options, each)) for each in (found, apart))
+    taken = with_it.cycles <= most_cycles("followers", without.cycles)
+    why = "they take fewer multipliers and hardly more cycles" if taken else "the program takes more cycles"
+    alternatives = Alternative("none", without), Alternative("those of the kernels", with_it)
+    decision = Decision("followers", program.name, alternatives, int(taken), why, "program")
+    trail = (*form.trail, *(followers if taken else ()), decision)
+    return replace(form, trail=trail), None, found if taken else apart
+
+
+def _latency(program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]) -> int:
+    """Cycles of a program as its sequencer starts the kernels."""
+    plan = _arranged(program, options, plans).plan
+    return sequencer_named(plan.policy).predict([each.cycles() for each in plans], plan).latency
+
+
+def _arranged(program: ProgramIR, options: CompileOptions, plans: Sequence[HardwarePlan]) -> Arrangement:
+    memories, sequencer = plan_memories(program, options, plans), sequencer_named(options.schedule)
+    return sequencer.arrange(options.schedule, plans, memories, sharing_of(plans, options))
+
+
+def _ordered(program: ProgramIR, options: CompileOptions, placed: Placed) -> list[HardwarePlan]:
     """Planned kernels, in the orders of steps that suit their sequencer."""
-    placed, sequencer = place(program, options), sequencer_named(options.schedule)
+    sequencer = sequencer_named(options.schedule)
 
-    def arranged(plans: Sequence[HardwarePlan]) -> Arrangement:
-        memories = plan_memories(program, options, plans)
-        return sequencer.arrange(options.schedule, plans, memories, sharing_of(plans, options))
+    def orders(number: int, spans: Collection[int]) -> Iterable[HardwarePlan]:
+        # A follower has the order of the kernel before it.
+        pair = placed.plans[number : number + 2]
+        return () if any(plan.follows for plan in pair) else placed.orders(number, spans)
 
-    return sequencer.choose(placed.plans, placed.orders, arranged)
+    return sequencer.choose(placed.plans, orders, partial(_arranged, program, options))
 
 
 @ir_pass("take-regrouped", "kernels whose sums were regrouped are those of their plans")

@@ -9,7 +9,8 @@ from dataclasses import replace
 from tg2hdl_lower import HardwarePlan
 from tg2hdl_lower.decisions import Alternative, Cost, decide, most_cycles
 from tg2hdl_lower.memory.plan import MemoryPlan
-from tg2hdl_top.sequencer.base import Arrangement, Sequencer
+from tg2hdl_top.sequencer.base import Arrangement, Sequencer, sequencer_named
+from tg2hdl_top.sequencer.followers import find_followers
 from tg2hdl_top.sequencer.overlap import OverlapSequencer
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing
 
@@ -27,19 +28,25 @@ class AutomaticSequencer(OverlapSequencer):
     ) -> Arrangement:
         """Fixed starts if they save one of 200 cycles; only sought where that may be: see `_beside`."""
         serial = Arrangement(SequencerPlan("serial"), tuple(memories))
-        if sharing.cores or any(plan.kernel.variables for plan in plans):
+        if sharing.cores:
             return serial
-        total = sum(plan.cycles() for plan in plans)
+        found = find_followers(plans, memories, sharing)
+        serial = Arrangement(
+            SequencerPlan("serial", followers=tuple(found.delays.items())), tuple(found.memories)
+        )
+        if any(plan.kernel.variables for plan in plans):
+            return serial
+        total = sequencer_named("serial").predict([plan.cycles() for plan in plans], serial.plan).latency
         least = most_cycles("fixed starts", total)
         # Registers that hold the operands of idle kernels are the longest paths of a design; windows would add to them.
         if sharing.held_operands or total - _beside(plans, sharing) > least:
             return serial
-        found = super().arrange("overlap", plans, memories, sharing)
-        if not found.plan.latency:
+        fixed = super().arrange("overlap", plans, memories, sharing)
+        if not fixed.plan.latency:
             return serial
-        overlap = Alternative("fixed starts", Cost(found.plan.latency))
+        overlap = Alternative("fixed starts", Cost(fixed.plan.latency))
         before = Alternative("one after the other", Cost(total))
-        taken, decision = decide("schedule", "program", "fixed starts", before, [(overlap, found)], "program")
+        taken, decision = decide("schedule", "program", "fixed starts", before, [(overlap, fixed)], "program")
         return replace(taken or serial, decision=decision)
 
     def choose(

@@ -130,6 +130,9 @@ class Sequencer(ABC):
     can_wait: ClassVar[bool] = False
     """Whether a run may wait for weights from outside the chip; `waiting_component` is then defined."""
 
+    follows: ClassVar[bool] = False
+    """Whether a kernel may keep the pace of the one before it and run beside it."""
+
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:

@@ -13,6 +13,7 @@ from tg2hdl_top.sequencer.banks import least_banks
 from tg2hdl_top.sequencer.base import Timeline, sequencer_named
 from tg2hdl_top.sequencer.offsets import Use, least_distance, meet, times_of
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, read_use, write_use
+from tg2hdl_top.sequencer.rings import Pair, holds
 
 __all__ = ["check_timeline"]
 
@@ -71,7 +72,11 @@ def _hazard(
     for memory in memories:
         for (earlier, other), (later, buffer) in combinations(sorted(memory.slots), 2):
             start = timeline.starts[earlier] + least_distance(times[earlier], other, times[later], buffer)
-            if earlier != later and timeline.starts[later] < start:
+            pair = Pair(times[earlier], times[later], timeline.starts[later] - timeline.starts[earlier])
+            if memory.ring and later == earlier + 1 and buffer in pair.second.reads:
+                if not holds(memory, memory, pair, other, buffer):
+                    return later, f"buffer {memory.name!r} then needs more than {memory.ring} words"
+            elif earlier != later and timeline.starts[later] < start:
                 return (
                     later,
                     f"kernel {earlier} uses buffer {memory.name!r} so that cycle {start} is the earliest",

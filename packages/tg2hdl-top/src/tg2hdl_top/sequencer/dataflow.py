@@ -33,6 +33,8 @@ __all__ = ["DataflowSequencer"]
 class DataflowSequencer(OverlapSequencer):
     """The policy ``dataflow``."""
 
+    follows = False
+
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:

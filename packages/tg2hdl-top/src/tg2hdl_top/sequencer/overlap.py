@@ -17,8 +17,12 @@ from tg2hdl_top.sequencer.base import Arrangement, Sequencer, SequencerComponent
 from tg2hdl_top.sequencer.offsets import Offsets, smallest_offsets, times_of
 from tg2hdl_top.sequencer.orders import best_orders
 from tg2hdl_top.sequencer.plan import SequencerPlan, Sharing, Window
+from tg2hdl_top.sequencer.rings import Pair, with_rings
 
 __all__ = ["OverlapSequencer", "windows_of"]
+
+ROUNDS = 3
+"""Times that starts and rings are found, since each depends on the other."""
 
 MAX_STEPS = 1 << 25
 """Steps of all kernels up to which their accesses are enumerated."""
@@ -27,6 +31,8 @@ MAX_STEPS = 1 << 25
 class OverlapSequencer(Sequencer):
     """The policy ``overlap``."""
 
+    follows = True
+
     def arrange(
         self, policy: str, plans: Sequence[HardwarePlan], memories: Sequence[MemoryPlan], sharing: Sharing
     ) -> Arrangement:
@@ -34,12 +40,24 @@ class OverlapSequencer(Sequencer):
         reason = _why_serial(plans)
         if reason:
             return Arrangement(SequencerPlan("serial", notes=(f"{policy}: {reason}",)), tuple(memories))
-        times = times_of(plans, memories)
-        found = smallest_offsets(times, memories, sharing, family_named(plans[0].family))
+        memories, family = list(memories), family_named(plans[0].family)
+        for _ in range(ROUNDS):
+            times = times_of(plans, memories)
+            found = smallest_offsets(times, memories, sharing, family)
+            pairs = {
+                n: Pair(times[n - 1], times[n], found.starts[n] - found.starts[n - 1])
+                for n, each in enumerate(plans)
+                if each.follows
+            }
+            ringed = with_rings(found.memories, pairs, family)
+            # A ring of one word is read later than a memory, so that the kernel may start earlier.
+            if [memory.kind for memory in ringed] == [memory.kind for memory in memories]:
+                break
+            memories = ringed
         ends = [start + each.cycles for start, each in zip(found.starts, times, strict=True)]
         windows = windows_of(found, list(zip(found.starts, ends, strict=True)), sharing)
         plan = SequencerPlan(policy, tuple(found.starts), max(ends), windows=windows)
-        return Arrangement(plan, tuple(found.memories))
+        return Arrangement(plan, tuple(ringed))
 
     def choose(
         self,

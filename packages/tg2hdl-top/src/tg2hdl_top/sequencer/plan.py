@@ -82,6 +82,8 @@ class SequencerPlan:
         Flags that select among kernels that run at the same time; all others are selected while they are busy.
     notes : tuple of str
         What a reader of the design should know.
+    followers : tuple of (int, int)
+        Kernels that start before the one before them is done, and how many cycles after its start; they end last.
     """
 
     policy: str
@@ -90,11 +92,16 @@ class SequencerPlan:
     interval: int = 0
     windows: tuple[Window, ...] = ()
     notes: tuple[str, ...] = ()
+    followers: tuple[tuple[int, int], ...] = ()
 
     def format(self, kernels: Sequence[str]) -> list[str]:
         """Lines for the named kernels of a design: starts, windows and notes."""
         lines = [f"  a run every {self.interval} cycles"] if self.interval else []
         lines += [f"  start of k{n} {kernels[n]}: cycle {start}" for n, start in enumerate(self.starts)]
+        lines += [
+            f"  k{n} {kernels[n]} follows k{n - 1}: {delay} cycles after its start"
+            for n, delay in self.followers
+        ]
         lines += [f"  window {w.use} of k{w.kernel}: cycles {w.first} to {w.last}" for w in self.windows]
         return lines + [f"  note: {note}" for note in self.notes]
 

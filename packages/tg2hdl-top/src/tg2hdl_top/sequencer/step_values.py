@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,10 @@ def steps_of(plan: HardwarePlan, leaf: LeafPlan) -> Iterator[StepValues]:
     parents = (plan.kernel.loop_tree, *leaf.path)
     before = 0
     for parent, loop in zip(parents, leaf.path, strict=False):
-        at = next(n for n, child in enumerate(parent.loops) if child is loop)
-        before += sum(_steps(child) for child in parent.loops[:at])
+        # Where a core checks both ends of windows, the loops of its leaves are those of another kernel.
+        before += sum(
+            _steps(child) for child in takewhile(lambda child: not _same(child, loop), parent.loops)
+        )
     periods = [_steps(loop) // _bound(loop) for loop in leaf.path]
     for first in range(0, total, _CHUNK):
         numbers = np.arange(first, min(first + _CHUNK, total), dtype=np.int64)
@@ -54,6 +57,12 @@ def steps_of(plan: HardwarePlan, leaf: LeafPlan) -> Iterator[StepValues]:
             steps += digit * period
             counters[loop.counter.axis] = digit.astype(np.int64)
         yield StepValues(plan, dict(zip(counters, bounds, strict=True)), counters, steps)
+
+
+def _same(one: LoopIR, other: LoopIR) -> bool:
+    """Whether two levels are of one axis, whose number is unique in a kernel."""
+    assert one.counter is not None and other.counter is not None, "only the root has no counter"
+    return one.counter.axis == other.counter.axis
 
 
 def _bound(loop: LoopIR) -> int:

@@ -15,6 +15,7 @@ from tg2hdl.cli.common import (
     compile_file,
     kernel_table,
     output_folder,
+    say_fit,
     say_float,
     stage,
     with_model_options,
@@ -82,6 +83,7 @@ def build(
     console.print(
         kernel_table(accelerator, f"{file.label}: {accelerator.predicted_cycles:,} cycles from start to done")
     )
+    say_fit(console, accelerator, model_options["fit"])
     say_float(console, accelerator)
     folder = output_folder(output, file.label)
     with stage(progress, f"building for {board}" if board else "writing the folder") as report:

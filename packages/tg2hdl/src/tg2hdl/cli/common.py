@@ -16,6 +16,8 @@ from rich.table import Table
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.cli.families import FAMILY, complete_file, completes
 from tg2hdl.compile_model import compile_model_to_hardware
+from tg2hdl.exploration.points import command_options
+from tg2hdl.loaded_model import compile_options
 from tg2hdl.model_file import ModelFile, load_model_file, parse_input
 from tg2hdl.progress import step
 from tg2hdl_backend.arguments import MissingSizes
@@ -29,8 +31,10 @@ __all__ = [
     "compile_file",
     "kernel_table",
     "load_file",
+    "model_of_file",
     "output_folder",
     "progress_bar",
+    "say_fit",
     "say_float",
     "stage",
     "with_model_options",
@@ -122,6 +126,12 @@ _OPTIONS = (
         help="Port to memory outside the chip; `tg2hdl plugins list --kind memory-port` shows them.  [default: axi4]",
     ),
     click.option(
+        "--fit",
+        metavar="PART-or-BOARD",
+        help="Choose the options that take the fewest cycles on this part or board, as far as they are not given; "
+        "`tg2hdl explore` shows the others.",
+    ),
+    click.option(
         "--validate",
         type=click.Choice(VALIDATIONS),
         help="Compare the design with the program that it was made of: auto (as much as takes little time), full, "
@@ -169,6 +179,23 @@ def _file_options(own: Iterable[click.Parameter]) -> Iterator[tuple[click.Parame
 
 
 def compile_file(
+    part: str | None = None, **model_options: Any
+) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
+    """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
+    file, examples, options = model_of_file(**model_options)
+    accelerator = compile_model_to_hardware(
+        file.model,
+        *examples,
+        options=options,
+        name=file.label,
+        part=part,
+        codes=model_options["codes"],
+        fit=model_options.get("fit"),
+    )
+    return file, examples, accelerator
+
+
+def model_of_file(
     model: str,
     inputs: tuple[str, ...],
     file_options: Mapping[str, Any],
@@ -183,14 +210,14 @@ def compile_file(
     keep_float: bool = False,
     codes: bool = False,
     ports: tuple[str, ...] = (),
-    part: str | None = None,
     on_chip_bits: int | None = None,
     memory_port: str | None = None,
     memory: Any = None,
     validate: str | None = None,
     validate_keep: str | None = None,
-) -> tuple[ModelFile, tuple[Any, ...], Accelerator]:
-    """Load and compile the model of a file; returns it, its example inputs and the accelerator."""
+    fit: str | None = None,
+) -> tuple[ModelFile, tuple[Any, ...], CompileOptions]:
+    """Load the model of a file; returns it, its example inputs and the options that it is compiled with."""
     file = load_file(model, file_options, keep_float, validate=validate or "auto")
     examples = tuple(parse_input(text) for text in inputs) if inputs else file.example_inputs
     if examples is None:
@@ -199,7 +226,9 @@ def compile_file(
             where=str(file.path),
             hint="give --input DTYPE:SHAPE once per parameter, or define `example_inputs` in the file",
         )
-    further: dict[str, Any] = {
+    given: dict[str, Any] = {
+        "weights": weights,
+        "multipliers": multipliers,
         "target": family,
         "float_order": float_order,
         "share_units": share_units or None,
@@ -213,18 +242,7 @@ def compile_file(
         "validate": validate,
         "validate_keep": validate_keep,
     }
-    options = CompileOptions(**{name: value for name, value in further.items() if value is not None})
-    accelerator = compile_model_to_hardware(
-        file.model,
-        *examples,
-        weights=weights,
-        multipliers=multipliers,
-        options=options,
-        name=file.label,
-        part=part,
-        codes=codes,
-    )
-    return file, examples, accelerator
+    return file, examples, compile_options(None, **given)
 
 
 def load_file(
@@ -272,6 +290,13 @@ def say_float(console: Console, accelerator: Accelerator) -> None:
     """Name what a quantized model computes in float, a line each."""
     for name in accelerator.in_float:
         console.print(f"computed in float: {name}", highlight=False, markup=False)
+
+
+def say_fit(console: Console, accelerator: Accelerator, name: str | None) -> None:
+    """Name the options that were chosen to fit a part or a board."""
+    if name is not None:
+        chosen = " ".join(command_options(accelerator.options)) or "no option"
+        console.print(f"for {name}: {chosen}", highlight=False, markup=False)
 
 
 def stage(console: Console, text: str) -> AbstractContextManager[Callable[[str], None]]:

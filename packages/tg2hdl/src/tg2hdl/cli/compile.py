@@ -15,6 +15,7 @@ from tg2hdl.cli.common import (
     compile_file,
     kernel_table,
     output_folder,
+    say_fit,
     say_float,
     stage,
     with_model_options,
@@ -82,6 +83,7 @@ def compile_command(
     )
     for line in dict.fromkeys(f"{k.name}: {note}" for k in accelerator.kernels for note in k.notes):
         console.print(line, highlight=False)
+    say_fit(console, accelerator, model_options["fit"])
     say_float(console, accelerator)
     external = accelerator.design.external
     for note in () if external is None else external.notes:

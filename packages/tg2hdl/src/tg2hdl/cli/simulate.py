@@ -12,7 +12,15 @@ from rich.table import Table
 
 from tg2hdl.accelerator import Accelerator
 from tg2hdl.bits import same_bits
-from tg2hdl.cli.common import ModelCommand, compile_file, progress_bar, say_float, stage, with_model_options
+from tg2hdl.cli.common import (
+    ModelCommand,
+    compile_file,
+    progress_bar,
+    say_fit,
+    say_float,
+    stage,
+    with_model_options,
+)
 from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
@@ -108,6 +116,7 @@ def simulate(
     if many is not None:
         total = sum(each.cycles.total for each in results)
         console.print(f"{len(results):,} runs of {total:,} cycles in {seconds:.2f} s")
+    say_fit(console, accelerator, model_options["fit"])
     say_float(console, accelerator)
     console.print("every bit equals the golden model" + (" in every run" if many is not None else ""))
     compared: tuple[Agreement, ...] = ()

@@ -16,14 +16,15 @@ from tg2hdl.report.kernel_facts import kernel_facts
 from tg2hdl.report.numbers import buffer_ranges
 from tg2hdl_host import documents as docs
 from tg2hdl_ir.errors import InputError
-from tg2hdl_synth.fits import memory_blocks
+from tg2hdl_lower.families import family_named
+from tg2hdl_top.memory_blocks import memory_blocks
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
     from tg2hdl.results import SimulationResult
     from tg2hdl_synth import SynthesisResult
 
-__all__ = ["FORMAT", "gather_facts", "read_facts"]
+__all__ = ["FORMAT", "gather_facts", "memory_facts", "read_facts"]
 
 FORMAT = 1
 """Version of the JSON; it grows when a key changes its meaning."""
@@ -76,9 +77,10 @@ def gather_facts(
         "load_cycles": design.load_cycles(),
         "readback_cycles": design.readback_cycles(),
         "multipliers": _multipliers(accelerator),
+        "multiplier_blocks": accelerator.multipliers.blocks,
         "macs": sum(k.macs for k in accelerator.kernels),
         "kernels": kernel_facts(accelerator),
-        "memories": _memories(accelerator),
+        "memories": memory_facts(accelerator),
     }
     if inputs:
         facts["numbers"] = buffer_ranges(accelerator, inputs)
@@ -167,9 +169,15 @@ def _tensor(spec: Any) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
 
 
-def _memories(accelerator: CompiledModel) -> list[dict[str, Any]]:
+def memory_facts(accelerator: CompiledModel) -> list[dict[str, Any]]:
+    """Rows of the table of memories."""
     design = accelerator.design
-    blocks = memory_blocks(design, pack_registers=accelerator.options.family.pack_registers)
+    blocks = memory_blocks(design, family_named("ecp5"), packed=accelerator.options.family.pack_registers)
+    sizes = {memory.name: memory.depth * memory.word_width for memory in design.buffers}
+    # Blocks of a memory that buffers share are those of the largest one.
+    for array in design.arrays:
+        largest = max(array.members, key=lambda name: sizes[name])
+        blocks[largest] = blocks[array.memory.name]
     found = []
     for entry, memory in zip(accelerator.memory, accelerator.memory.plans, strict=True):
         found.append(

@@ -18,13 +18,20 @@ from tg2hdl_ir.plugins.descriptors.compute import (
 from tg2hdl_ir.plugins.descriptors.design import HostPortDef, MemoryKindDef, MemoryPortDef, SequencerDef
 from tg2hdl_ir.plugins.descriptors.factory import Factory, resolve
 from tg2hdl_ir.plugins.descriptors.fpga import BoardDef, FamilyDef, FlowDef, MemoryFigures, TargetDef
-from tg2hdl_ir.plugins.descriptors.tools import CommandDef, FrontEndDef, ReportSection, SimulatorDef
+from tg2hdl_ir.plugins.descriptors.tools import (
+    CommandDef,
+    DimensionDef,
+    FrontEndDef,
+    ReportSection,
+    SimulatorDef,
+)
 
 __all__ = [
     "Area",
     "ArithmeticUnit",
     "BoardDef",
     "CommandDef",
+    "DimensionDef",
     "Factory",
     "FamilyDef",
     "FlowDef",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tg2hdl_ir.plugins.descriptors.factory import Factory
 
@@ -69,6 +69,16 @@ class MemoryFigures:
         Bits of one block RAM.
     block_words : int
         Words of one block RAM of one bit; deeper memories select among blocks.
+    block_modes : tuple of (int, int)
+        Bits and words of the shapes of a block RAM, the widest first.
+    whole_depth : bool
+        Whether the flow gives each block all words of a memory and a few of its bits, without a multiplexer.
+    byte_bits : int
+        Bits of a word with a write enable of their own.
+    dual_bits : int
+        Widest word (bits) with which both ports of a block may read; 0 where only one port can.
+    packed_bits : int
+        Widest word (bits) with which a block RAM has an output register; 0 where every word has one.
     wide_bits : int
         Minimum word width at which the address fan-out to the blocks gets its own register (bits).
     lut_ports, block_ports, large_ports : int
@@ -79,10 +89,22 @@ class MemoryFigures:
     lut_words: int = 16
     block_bits: int = 18432
     block_words: int = 16384
+    block_modes: tuple[tuple[int, int], ...] = field(
+        default=((36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384)), hash=False
+    )
+    whole_depth: bool = True
+    byte_bits: int = 9
+    dual_bits: int = 18
+    packed_bits: int = 18
     wide_bits: int = 1024
     lut_ports: int = 16
     block_ports: int = 4
     large_ports: int = 2
+
+    def packed(self) -> MemoryFigures:
+        """The figures where block RAMs use their output registers."""
+        modes = tuple(m for m in self.block_modes if not self.packed_bits or m[0] <= self.packed_bits)
+        return replace(self, block_modes=modes)
 
     def read_ports(self, bits: int) -> int:
         """Read ports that a memory of this size may have."""

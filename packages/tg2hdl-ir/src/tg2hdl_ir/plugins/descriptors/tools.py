@@ -1,4 +1,4 @@
-"""Descriptors of front ends, simulation engines, commands and sections of reports."""
+"""Descriptors of front ends, simulation engines, commands, sections of reports and dimensions of `tg2hdl.explore`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tg2hdl_ir.plugins.descriptors.factory import Factory
 
-__all__ = ["CommandDef", "FrontEndDef", "ReportSection", "SimulatorDef"]
+__all__ = ["CommandDef", "DimensionDef", "FrontEndDef", "ReportSection", "SimulatorDef"]
 
 
 @dataclass(frozen=True)
@@ -124,3 +124,27 @@ class CommandDef:
     name: str
     description: str
     command: Factory
+
+
+@dataclass(frozen=True)
+class DimensionDef:
+    """A dimension of the designs that `tg2hdl.explore` looks at.
+
+    Parameters
+    ----------
+    name : str
+        That of the field of `CompileOptions`, unless `apply` is given.
+    values : Factory
+        ``(program, options, part: TargetDef) -> list``: the values to try.  The options are those that all designs
+        share.  A single value leaves the dimension out.
+    apply : Factory, optional
+        ``(options, value, part) -> CompileOptions``: the options with a value.
+    changes_numbers : bool
+        Whether results may differ: it is then explored only where the user allows it.
+    """
+
+    name: str
+    description: str
+    values: Factory
+    apply: Factory | None = None
+    changes_numbers: bool = False

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tg2hdl_ir.plugins.descriptors import Area
+from tg2hdl_lower.memory.blocks import block_rams
 from tg2hdl_lower.plan.operations import Op, UnitOp
 from tg2hdl_synth.families.answers import Estimate
 from tg2hdl_synth.families.ecp5 import ECP5
-from tg2hdl_synth.families.ecp5.memory_shapes import SlicedMemory
 from tg2hdl_synth.rtlil import read_rtlil
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.words import WordMemory, blocks_of, count_words
@@ -29,8 +29,6 @@ _STAGE, _LEVEL = 3.0, 0.95
 _CONTROL, _LOOP = 4.5, 0.85
 _PACKED, _PACKED_SPREAD, _PACKED_UNIT = 3.8, 0.15, 5.2
 """With registers in block RAMs and multipliers: the period, for each block along the edge, and of a float unit."""
-_DEEPEST = 16384
-"""Words of a block RAM of one bit."""
 
 LUTS = {
     "add": 1.37,
@@ -104,11 +102,10 @@ def memory_area(memory: WordMemory, *, pack_registers: bool = False) -> Area:
         not memory.style and bits > ECP5.memory.lut_bits and memory.depth > 32
     )
     if memory.synchronous and block:
-        sliced = SlicedMemory("", "", memory.width, memory.depth)
-        deep = math.ceil(memory.width / sliced.slice_width) * math.ceil(memory.depth / _DEEPEST)
-        if memory.depth <= 512 and not pack_registers:
-            deep = math.ceil(memory.width / 36)
-        return Area(bram=memory.reads * deep)
+        figures = ECP5.memory.packed() if pack_registers else ECP5.memory
+        return Area(
+            bram=block_rams(memory.width, memory.depth, memory.reads, figures, written=memory.written)
+        )
     rows = math.ceil(memory.depth / 16)
     cells = rows * math.ceil(memory.width / 4) * _LUT_RAM if memory.written else rows * memory.width / 2
     selection = memory.width * (rows - 1) / 2

@@ -15,7 +15,7 @@ from tg2hdl_ir.plugins.descriptors import TargetDef
 from tg2hdl_synth.families.answers import Estimate, PllSettings
 from tg2hdl_synth.families.base import Family
 from tg2hdl_synth.families.ecp5.cell_models import bind_models
-from tg2hdl_synth.families.ecp5.estimate import ERRORS, estimated, memory_area
+from tg2hdl_synth.families.ecp5.estimate import ERRORS, estimated
 from tg2hdl_synth.families.ecp5.hard_registers import absorb_registers
 from tg2hdl_synth.families.ecp5.inverting_adders import with_inverting_adders
 from tg2hdl_synth.families.ecp5.memory_pieces import with_pieces
@@ -31,7 +31,6 @@ from tg2hdl_synth.place import FREQUENCY, PlaceAndRoute, changed, fastest
 from tg2hdl_synth.rtlil import Module, read_rtlil, top_name
 from tg2hdl_synth.soft_multipliers import soft_products
 from tg2hdl_synth.tools import Progress, tool_versions, yowasp
-from tg2hdl_synth.words import WordMemory
 
 __all__ = ["Ecp5", "suitable_placers"]
 
@@ -82,10 +81,6 @@ class Ecp5(Family):
     ) -> Estimate:
         """Cells and Fmax on speed grade 6."""
         return estimated(plans, rtlil, part.dsp, pack_registers)
-
-    def block_rams(self, memory: WordMemory, *, pack_registers: bool) -> int:
-        """Block RAMs of a memory in slices."""
-        return memory_area(memory, pack_registers=pack_registers).bram
 
     def versions(self) -> dict[str, str]:
         """Versions of the wheels."""

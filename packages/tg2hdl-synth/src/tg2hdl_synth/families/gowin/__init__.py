@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, TargetDef
+from tg2hdl_ir.plugins.descriptors import BoardDef, FamilyDef, MemoryFigures, TargetDef
 
 __all__ = ["GOWIN"]
 
@@ -19,6 +19,7 @@ GOWIN = FamilyDef(
     stage_levels=4,
     read_latency=2,
     product_latency=2,
+    memory=MemoryFigures(whole_depth=False),
     parts=(
         _part("gw1nr-9c", "Gowin GW1NR-LV9QN88P", 8640, 6480, 20, 26),
         _part("gw2ar-18c", "Gowin GW2AR-LV18QN88", 20736, 15552, 48, 46),

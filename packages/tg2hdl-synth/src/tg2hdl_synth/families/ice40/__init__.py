@@ -27,7 +27,15 @@ ICE40 = FamilyDef(
     stage_levels=4,
     read_latency=2,
     product_latency=2,
-    memory=MemoryFigures(block_bits=4096, block_words=2048),
+    memory=MemoryFigures(
+        block_bits=4096,
+        block_words=2048,
+        block_modes=((16, 256), (8, 512), (4, 1024), (2, 2048)),
+        whole_depth=False,
+        byte_bits=1,
+        dual_bits=0,
+        packed_bits=0,
+    ),
     parts=(
         _part("up5k", "sg48", "iCE40UP5K", 5280, 8, 30),
         _part("hx8k", "ct256", "iCE40HX8K", 7680, 0, 32),

@@ -25,6 +25,7 @@ def _tiles(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("latency", f"{cycles:,} cycles", "from start to done, exact"),
         ("interval", f"{facts['interval']:,} cycles", "from one start to the next"),
         ("multipliers", f"{multipliers:,}", "of the datapath"),
+        ("multipliers of 18 x 18 bits", f"{facts['multiplier_blocks']:,}", "in all products and units"),
     ]
     if macs and multipliers:
         ratio = cycles * multipliers / macs

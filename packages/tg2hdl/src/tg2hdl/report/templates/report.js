@@ -42,7 +42,23 @@
       responsive: true, scrollZoom: true, displaylogo: false,
       displayModeBar: window.innerWidth > 700,  // on a phone it covers the legend
     });
+    place.on("plotly_click", (event) => {
+      const target = document.getElementById(event.points[0].customdata || "");
+      if (!target) return;
+      target.open = true;
+      target.scrollIntoView({ behavior: "smooth" });
+    });
   }
+  for (const button of document.querySelectorAll("button[data-copy]"))
+    button.addEventListener("click", () => {
+      const text = document.createElement("textarea");  // the clipboard of a page from a file works only so
+      text.value = button.dataset.copy;
+      document.body.append(text);
+      text.select();
+      document.execCommand("copy");
+      text.remove();
+      button.textContent = "copied";
+    });
   document.getElementById("theme").addEventListener("click", () => {
     chosen = root.dataset.theme === "dark" ? "light" : "dark";
     setTheme();

@@ -1,0 +1,57 @@
+"""Block RAMs of a design, known from its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.kind import kind_named
+from tg2hdl_lower.memory.plan import MemoryPlan
+from tg2hdl_lower.plan import HardwarePlan
+from tg2hdl_lower.plan.accesses import Store
+from tg2hdl_top.design import Design
+from tg2hdl_top.ports import writes_elements
+
+__all__ = ["memory_blocks"]
+
+
+def memory_blocks(design: Design, family: FamilyDef | None = None, *, packed: bool = False) -> dict[str, int]:
+    """Block RAMs of each memory that is built, by its name; 0 for one in LUTs.
+
+    Parameters
+    ----------
+    family : FamilyDef, optional
+        The design's own when absent.
+    packed : bool
+        Whether registers will be moved into block RAMs, which then have narrower words.
+    """
+    family = family or family_named(design.options.target)
+    if packed:
+        family = replace(family, memory=family.memory.packed())
+    members = {array.memory.name: array.members for array in design.arrays}
+    found = {}
+    for memory in design.built_memories:
+        lane = lane_enables(memory, design, members.get(memory.name, (memory.name,)))
+        use = replace(memory.use, words=memory.depth, lane=lane)
+        found[memory.name] = kind_named(memory.kind).area(use, family, len(memory.ports)).bram
+    return found
+
+
+def lane_enables(memory: MemoryPlan, design: Design, members: Collection[str]) -> int:
+    """Bits of a lane of a memory that has a write enable of its own; 0 where a word has one."""
+    if memory.layout.lanes == 1:
+        return 0
+    single = any(_writes_lanes(design.kernels[kernel], buffer) for kernel, buffer in memory.slots)
+    single |= any(writes_elements(design.ports, name) for name in members)
+    return memory.dtype.bit_width if single else 0
+
+
+def _writes_lanes(plan: HardwarePlan, buffer: int) -> bool:
+    """Whether a kernel writes some lanes of a word without the others."""
+    return any(
+        store.position is not None or len({entry.gate for entry in store.lanes}) > 1
+        for store in plan.all(Store)
+        if store.buffer == buffer
+    )

@@ -1,0 +1,355 @@
+"""Buffers that are never needed together share a memory, and ROMs that no kernel reads together are stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, count
+from math import log2
+
+from tg2hdl_ir.plugins.descriptors import FamilyDef
+from tg2hdl_lower.decisions import Alternative, Decision
+from tg2hdl_lower.families import family_named
+from tg2hdl_lower.memory.array import MemoryArray, joined_array
+from tg2hdl_lower.memory.kind import choose_kind, kind_named
+from tg2hdl_lower.memory.plan import MemoryPlan, Slot
+from tg2hdl_lower.memory.use import MemoryUse
+from tg2hdl_top.design import Design
+from tg2hdl_top.lifetimes import lifetimes, run_times
+from tg2hdl_top.memory_blocks import lane_enables, memory_blocks
+from tg2hdl_top.sequencer.plan import read_use, write_use
+
+__all__ = ["with_shared_memories"]
+
+LUTS_PER_BLOCK = 400
+"""LUTs for which a block RAM is exchanged: what the parts of an ECP5 have of both."""
+
+LUTS_PER_BIT = 0.67
+"""LUTs that select a bit among several sources, for each of them: two gated bits are a LUT, and so is their OR."""
+
+_STRIDES = 8
+"""Strides of the smallest buffer where addresses are added: fewer bits to add, and little is lost."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A memory that is built, as planned so far.
+
+    Parameters
+    ----------
+    members : tuple of MemoryPlan
+        The buffers in it.
+    cores : frozenset of int
+        Cores that read it.
+    readers, writers : frozenset of int
+        Calls that read and write it.
+    lane : int
+        As in `MemoryUse`.
+    """
+
+    memory: MemoryPlan
+    members: tuple[MemoryPlan, ...]
+    cores: frozenset[int]
+    readers: frozenset[int]
+    writers: frozenset[int]
+    lane: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """How a group of units would share a memory."""
+
+    bases: tuple[int, ...]
+    ports: int
+    adds: bool
+    blocks: int
+    luts: float
+
+    @property
+    def cost(self) -> float:
+        return self.blocks + self.luts / LUTS_PER_BLOCK
+
+
+def with_shared_memories(design: Design) -> Design:
+    """The design with as few block RAMs as joining its memories makes; bits of results and cycles stay.
+
+    Units are joined greedily: the pair that spares most is first.
+    """
+    if not design.options.share_memories or design.sequencer.interval or design.streams_weights:
+        return design
+    search = _Search(design)
+    groups = search.groups()
+    return design if not any(search.improves(g) for g in groups) else search.applied(groups)
+
+
+class _Search:
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self.family: FamilyDef = family_named(design.options.target)
+        self.lives = lifetimes(design)
+        self.times = run_times(design)
+        self.accesses = [call.accesses() for call in design.program.calls]
+        self._known: dict[frozenset[str], _Joined | None] = {}
+        self._meeting: dict[tuple[str, str], bool] = {}
+
+    @cached_property
+    def units(self) -> list[_Unit]:
+        """Memories in block RAM that may share one."""
+        blocks = memory_blocks(self.design, self.family)
+        arrays = {array.memory.name: array for array in self.design.arrays}
+        regions = {memory.name: memory for memory in self.design.buffers}
+        found = []
+        for memory in self.design.built_memories:
+            array = arrays.get(memory.name)
+            members = (memory,) if array is None else tuple(regions[name] for name in array.members)
+            kept = any(m.role.is_weight and m.role.host_writes for m in members)
+            kept |= memory.role.streamed or memory.ring > 0
+            if memory.kind == "block" and blocks[memory.name] and not kept:
+                found.append(self._unit(memory, members, blocks[memory.name]))
+        return found
+
+    def _unit(self, memory: MemoryPlan, members: tuple[MemoryPlan, ...], blocks: int) -> _Unit:
+        design = self.design
+        names = {member.name for member in members}
+        numbers = {n for n, m in design.memories.items() if m.name in names}
+        readers = frozenset(k for k, (read, _) in enumerate(self.accesses) if numbers & read)
+        return _Unit(
+            memory,
+            members,
+            frozenset(design.cores[k] for k in readers),
+            readers,
+            frozenset(k for k, (_, written) in enumerate(self.accesses) if numbers & written),
+            lane_enables(memory, design, names),
+            blocks,
+        )
+
+    # Which units share a memory
+
+    def groups(self) -> list[list[_Unit]]:
+        """Units that share a memory."""
+        groups = [[unit] for unit in self.units]
+        saved = {(id(a), id(b)): self._saved(a, b) for a, b in combinations(groups, 2) if _alike(a[0], b[0])}
+        while saved:
+            (first, second), most = max(saved.items(), key=lambda item: item[1])
+            if most <= 0:
+                break
+            one = next(g for g in groups if id(g) == first)
+            other = next(g for g in groups if id(g) == second)
+            joined = [*one, *other]
+            gone = {first, second}
+            saved = {pair: value for pair, value in saved.items() if not gone & set(pair)}
+            groups = [g for g in groups if id(g) not in gone]
+            saved |= {(id(g), id(joined)): self._saved(g, joined) for g in groups if _alike(g[0], joined[0])}
+            groups.append(joined)
+        return groups
+
+    def _saved(self, one: Sequence[_Unit], other: Sequence[_Unit]) -> float:
+        """Block RAMs that joining two groups spares, LUTs counted."""
+        after = self.joined([*one, *other])
+        if after is None:
+            return 0.0
+        return self._cost(one) + self._cost(other) - after.cost
+
+    def _cost(self, group: Sequence[_Unit]) -> float:
+        joined = self.joined(group)
+        assert joined is not None, "each group is one memory"
+        return joined.cost
+
+    def improves(self, group: Sequence[_Unit]) -> bool:
+        """Whether a group takes fewer block RAMs as one memory than as planned."""
+        joined = self.joined(group)
+        return joined is not None and joined.blocks < sum(unit.blocks for unit in group)
+
+    def joined(self, group: Sequence[_Unit]) -> _Joined | None:
+        """How a group would share a memory; None where it cannot."""
+        key = frozenset(unit.memory.name for unit in group)
+        if key not in self._known:
+            found = self._joined(group)
+            if len(group) == 1 and (found is None or found.blocks > group[0].blocks):
+                found = _Joined((), 0, False, group[0].blocks, 0.0)  # as planned
+            self._known[key] = found
+        return self._known[key]
+
+    def _joined(self, group: Sequence[_Unit]) -> _Joined | None:
+        members = [member for unit in group for member in unit.members]
+        rom = group[0].memory.role.is_rom
+        if len(group) > 1 and (_reaches_several(members) or self._clash(group)):
+            return None
+        lanes, bits = max(m.layout.lanes for m in members), max(m.dtype.bit_width for m in members)
+        width = max(m.word_width for m in members) if rom else lanes * bits
+        uneven = len({m.layout.lanes for m in members}) > 1
+        lane = 0 if rom else bits if uneven or any(unit.lane for unit in group) else 0
+        ports = self._ports(group)[1]
+        wide = self.family.memory.wide_bits
+        if any((m.word_width >= wide) != (width >= wide) for m in members):
+            return None  # whose address would fan out without a register, or with one too many
+        kind, before = kind_named("block"), group[0].memory
+
+        def made(bases: tuple[int, ...], adds: bool) -> _Joined | None:
+            words = max(base + m.layout.words for base, m in zip(bases, members, strict=True))
+            use = MemoryUse(words, width, before.role, before.read_latency, lane)
+            slower = kind.extra_latency(use, self.family) != kind.extra_latency(before.use, self.family)
+            if slower or choose_kind(replace(use, lane=0), self.family) != "block":
+                return None
+            blocks = kind.area(use, self.family, ports).bram
+            return _Joined(bases, ports, adds, blocks, self._luts(group, width, words, adds))
+
+        places = [made(self._places(members, aligned=True), False)]
+        if len(members) > 1:
+            places.append(made(self._places(members, aligned=False), True))
+        found = [place for place in places if place is not None]
+        return min(found, key=lambda place: (place.cost, place.adds)) if found else None
+
+    def _clash(self, group: Sequence[_Unit]) -> bool:
+        """Whether a call writes several units, or calls of two units run at the same time."""
+        writers: set[int] = set()
+        for unit in group:
+            if writers & unit.writers:
+                return True
+            writers |= unit.writers
+        if not (self.design.sequencer.starts or self.design.sequencer.followers):
+            return False
+        users = [unit.readers | unit.writers for unit in group]
+        return any(
+            self.times[k].meets(self.times[n])
+            for a, b in combinations(users, 2)
+            for k in a
+            for n in b
+            if k != n
+        )
+
+    def _ports(self, group: Sequence[_Unit]) -> tuple[list[int], int]:
+        """First read port of each unit, and the number of all: no core reads two units at one port."""
+        placed: list[tuple[int, _Unit]] = []
+        for unit in group:
+            taken = {
+                first + n
+                for first, other in placed
+                if unit.cores & other.cores
+                for n in range(len(other.memory.ports))
+            }
+            width = len(unit.memory.ports)
+            at = next(n for n in count() if not taken & set(range(n, n + width)))
+            placed.append((at, unit))
+        return [at for at, _ in placed], max(at + len(unit.memory.ports) for at, unit in placed)
+
+    def _luts(self, group: Sequence[_Unit], width: int, words: int, adds: bool) -> float:
+        """LUTs that join the writers and the addresses of all cores."""
+        cores = self.design.cores
+        writers = {cores[k] for unit in group for k in unit.writers}
+        readers = {cores[k] for unit in group for k in unit.readers}
+        bits = log2(max(2, words))
+        sources = width * max(0, len(writers) - 1) + bits * (len(readers) + len(writers))
+        return LUTS_PER_BIT * sources + (bits * (len(readers) + len(writers)) if adds else 0)
+
+    def _places(self, members: Sequence[MemoryPlan], *, aligned: bool) -> tuple[int, ...]:
+        """First words: the largest buffer first, each where nothing is that is needed at the same time."""
+        stride = 1 << (max(1, min(m.layout.words for m in members) // _STRIDES).bit_length() - 1)
+        placed: list[tuple[int, int]] = []
+        for number in sorted(range(len(members)), key=lambda n: -members[n].layout.words):
+            words = members[number].layout.words
+            step = 1 << (words - 1).bit_length() if aligned else stride
+            taken = sorted(
+                (base, base + members[n].layout.words)
+                for n, base in placed
+                if self._meet(members[n].name, members[number].name)
+            )
+            base = 0
+            for start, end in taken:
+                if base + words <= start:
+                    break
+                base = max(base, -(-end // step) * step)
+            placed.append((number, base))
+        return tuple(base for _, base in sorted(placed))
+
+    def _meet(self, one: str, other: str) -> bool:
+        key = (one, other) if one < other else (other, one)
+        if key not in self._meeting:
+            self._meeting[key] = any(a.meets(b) for a in self.lives[one] for b in self.lives[other])
+        return self._meeting[key]
+
+    # The design with them
+
+    def applied(self, groups: Sequence[Sequence[_Unit]]) -> Design:
+        """The design whose memories are joined."""
+        design = self.design
+        names = {memory.name for memory in design.built_memories}
+        fresh = (name for n in count() if (name := f"shared{n}") not in names)
+        made: list[MemoryArray] = []
+        gone: set[str] = set()
+        uses: dict[tuple[int, str], str] = {}
+        for group in groups:
+            joined = self.joined(group)
+            if joined is None or not self.improves(group):
+                continue
+            array, renamed = self._array(next(fresh), group, joined)
+            made.append(array)
+            uses |= renamed
+            gone |= {unit.memory.name for unit in group}
+        arrays = (*(a for a in design.arrays if a.memory.name not in gone), *made)
+        windows = tuple(replace(w, use=uses.get((w.kernel, w.use), w.use)) for w in design.sequencer.windows)
+        shared = replace(design, arrays=arrays, sequencer=replace(design.sequencer, windows=windows))
+        return replace(shared, decisions=(*design.decisions, self._decision(shared, groups)))
+
+    def _array(
+        self, name: str, group: Sequence[_Unit], joined: _Joined
+    ) -> tuple[MemoryArray, dict[tuple[int, str], str]]:
+        """A memory, and the names of its ports by call and former name."""
+        routes: list[tuple[Slot, int, int]] = []
+        uses: dict[tuple[int, str], str] = {}
+        for unit, first in zip(group, self._ports(group)[0], strict=True):
+            memory = unit.memory
+            number = {port: first + n for n, port in enumerate(memory.ports)}
+            for slot in memory.slots:
+                uses[slot[0], write_use(memory.name)] = write_use(name)
+                for port in self.design.kernels[slot[0]].ports:
+                    if port.reads and port.buffer == slot[1]:
+                        before = memory.port_of(slot, port.number)
+                        uses[slot[0], read_use(memory.name, before)] = read_use(name, number[before])
+                        routes.append((slot, port.number, number[before]))
+        members = [member for unit in group for member in unit.members]
+        table = tuple(dict.fromkeys(route for route in routes if route[1] != route[2]))
+        array = joined_array(name, members, joined.bases, joined.ports, table, self.family, adds=joined.adds)
+        return array, uses
+
+    def _decision(self, shared: Design, groups: Sequence[Sequence[_Unit]]) -> Decision:
+        before, after = (sum(memory_blocks(each, self.family).values()) for each in (self.design, shared))
+        luts = sum(
+            max(0.0, joined.luts - sum(self._alone(unit) for unit in group))
+            for group in groups
+            if len(group) > 1 and (joined := self.joined(group)) is not None
+        )
+        return Decision(
+            "share-memories",
+            self.design.program.name,
+            (
+                Alternative("a memory for each buffer", None, f"{before:,} block RAMs"),
+                Alternative(
+                    "memories that buffers share", None, f"{after:,} block RAMs, about {luts:,.0f} LUTs more"
+                ),
+            ),
+            1,
+            "their contents are not needed at the same time, or no kernel reads both",
+            "program",
+        )
+
+    def _alone(self, unit: _Unit) -> float:
+        joined = self.joined([unit])
+        return 0.0 if joined is None else joined.luts
+
+
+def _alike(one: _Unit, other: _Unit) -> bool:
+    """Whether two memories may be one: contents at power on and written words never join."""
+    a, b = one.memory, other.memory
+    return a.role.is_rom == b.role.is_rom and a.read_latency == b.read_latency
+
+
+def _reaches_several(members: Sequence[MemoryPlan]) -> bool:
+    """Whether the host would reach two regions at once."""
+    reached: list[Callable[[MemoryPlan], bool]] = [
+        lambda m: m.role.host_writes,
+        lambda m: m.role.host_reads,
+    ]
+    return any(sum(map(reaches, members)) > 1 for reaches in reached)

@@ -1,0 +1,159 @@
+"""Buffers that are not needed at the same time share a memory, with the same bits and cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tg2hdl_ir.program import KernelCall, ProgramIR
+from tg2hdl_top import CompileOptions, compile_program, shared_memories
+from tg2hdl_top.lifetimes import ALWAYS, Span, lifetimes
+from tg2hdl_top.memory_blocks import memory_blocks
+from tg2hdl_top.testing import I8, I32, buffer, gemv, golden, simulate
+
+_spec = spec_from_file_location("several_kernels", Path(__file__).with_name("several_kernels.py"))
+assert _spec is not None
+assert _spec.loader is not None
+_programs = module_from_spec(_spec)
+_spec.loader.exec_module(_programs)
+chain, inputs_of, moving = _programs.chain, _programs.inputs_of, _programs.moving
+
+SIZE = 600
+FORWARD, BACKWARD = (SIZE, 1, 0), (SIZE, -1, SIZE - 1)
+SERIAL = CompileOptions(schedule="serial", share_kernels=False)
+
+
+def backward_chain(kernels: int = 4) -> ProgramIR:
+    """Each kernel reads last what the one before wrote first, so that a region shared too early is overwritten."""
+    return chain(
+        *(moving(SIZE, [BACKWARD], FORWARD, op) for op in ("add", "sub", "max", "add")[:kernels]), size=SIZE
+    )
+
+
+def same_without(program: ProgramIR, options: CompileOptions, inputs):
+    """The design, whose bits are right, and whose cycles are those of one with a memory for each buffer."""
+    design = compile_program(program, options)
+    apart = compile_program(program, replace(options, share_memories=False))
+    found, cycles = simulate(design, inputs)
+    for one, other in zip(found, golden(design.program, inputs), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert cycles == design.predicted_cycles() == apart.predicted_cycles()
+    return design, sum(memory_blocks(apart).values()), sum(memory_blocks(design).values())
+
+
+def test_temporaries_take_each_others_place():
+    program = backward_chain()
+    design, before, after = same_without(program, SERIAL, inputs_of(program))
+    # Two blocks each; x stays, t0 and t2 have one place, and t1 that of y before there is a result.
+    assert (before, after) == (10, 6)
+    places = {name: a.region(name) for a in design.arrays for name in a.members}
+    assert places["t0"] == places["t2"]
+    (decision,) = (d for d in design.decisions if d.rewrite == "share-memories")
+    assert decision.alternatives[0].note == "10 block RAMs"
+    assert decision.chosen.note.startswith("6 block RAMs")
+
+
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_region_that_is_shared_too_early_gives_wrong_bits(monkeypatch, early):
+    def shorter(design):
+        spans = lifetimes(design)
+        return {
+            name: found if found == ALWAYS else tuple(Span(s.first, s.end - early) for s in found)
+            for name, found in spans.items()
+        }
+
+    monkeypatch.setattr(shared_memories, "lifetimes", shorter)
+    program = backward_chain()
+    design, inputs = compile_program(program, SERIAL), inputs_of(program)
+    (found,), _ = simulate(design, inputs)
+    assert np.array_equal(found, golden(program, inputs)[0]) == (not early)
+
+
+def test_an_input_keeps_its_words():
+    """A run may follow in which the host does not write it."""
+    design = compile_program(backward_chain(), SERIAL)
+    assert lifetimes(design)["x"] == ALWAYS
+    for array in design.arrays:
+        if "x" in array.members:
+            base = array.region("x") * array.stride
+            others = [array.region(n) * array.stride for n in array.members if n != "x"]
+            assert all(other >= base + SIZE or other + SIZE <= base for other in others)
+
+
+def test_lives():
+    even, odd = (2 * SIZE, 2, 0), (2 * SIZE, 2, 1)
+    names = [("x", "input", SIZE), ("halves", "temporary", 2 * SIZE), ("t", "temporary", SIZE)]
+    buffers = (*(buffer(n, role, size=size) for n, role, size in names), buffer("y", "output", size=SIZE))
+    calls = (
+        KernelCall(moving(SIZE, [FORWARD], even), (1, 0)),
+        KernelCall(moving(SIZE, [FORWARD], odd), (1, 0)),
+        KernelCall(moving(SIZE, [odd], FORWARD), (2, 1)),
+        KernelCall(moving(SIZE, [FORWARD], FORWARD), (3, 2)),
+        KernelCall(moving(SIZE, [FORWARD], FORWARD), (2, 0)),
+        KernelCall(moving(SIZE, [FORWARD, FORWARD], FORWARD), (3, 2, 3)),
+    )
+    program = ProgramIR("lives", buffers, calls, (3,))
+    design, _, _ = same_without(program, replace(SERIAL, cut_kernels=False), inputs_of(program))
+    lives = lifetimes(design)
+    # No kernel writes all of `halves`: what it had before might be read.
+    assert lives["x"] == lives["halves"] == ALWAYS
+    assert lives["t"] == (Span(2, 4), Span(4, 6))
+    assert [span.first for span in lives["y"]] == [3]
+    assert lives["y"][-1].end > 6
+
+
+def dense(kinds: list[tuple[int, int, object]]) -> tuple[ProgramIR, dict]:
+    """Layers without activations: matrices of bytes, which no two kernels read together."""
+    rng, buffers, calls = np.random.default_rng(3), [buffer("x", "input", size=kinds[0][1], dtype=I8)], []
+    for n, (rows, depth, vector) in enumerate(kinds):
+        low = -(1 << (n + 2))  # weights of 3, 4, 5 bits
+        weights = rng.integers(low, -low, rows * depth).astype(np.int8)
+        last = n == len(kinds) - 1
+        buffers += [
+            buffer(f"w{n}", "weight", weights, rows * depth, I8),
+            buffer(f"y{n}", "output" if last else "temporary", size=rows),
+        ]
+        calls.append(KernelCall(gemv(rows, depth, vector), (2 * n + 2, 2 * n + 1, max(0, 2 * n))))
+    program = ProgramIR("dense", tuple(buffers), tuple(calls), (len(buffers) - 1,))
+    return program, {"x": rng.integers(-9, 9, kinds[0][1]).astype(np.int8)}
+
+
+def test_rom_of_other_widths_are_stacked():
+    program, inputs = dense([(96, 20, I8), (20, 96, I32), (90, 20, I32)])
+    options = CompileOptions(schedule="serial", multipliers=20, share_kernels=False)
+    design, before, after = same_without(program, options, inputs)
+    (rom,) = (a for a in design.arrays if a.memory.role.is_rom)
+    widths = {m.word_width for m in design.buffers if m.name in rom.members}
+    assert len(widths) > 1
+    assert rom.memory.word_width == max(widths)
+    assert after < before
+
+
+def test_state_and_loadable_weights_have_memories_of_their_own():
+    program, _ = dense([(96, 20, I8), (20, 96, I32)])
+    design = compile_program(program, replace(SERIAL, weights="loadable", multipliers=4))
+    shared = {name for array in design.arrays for name in array.members}
+    assert not shared & {"w0", "w1"}
+
+
+def test_runs_that_overlap_share_nothing():
+    program = backward_chain()
+    design = compile_program(program, CompileOptions(schedule="dataflow"))
+    assert not design.sequencer.interval or not design.arrays
+
+
+def test_kernels_with_fixed_starts():
+    """Only buffers whose kernels never run at the same time share a memory; its windows have its name."""
+    program = chain(
+        *(moving(SIZE, [FORWARD], FORWARD, op) for op in ("add", "sub", "max", "add") * 2), size=SIZE
+    )
+    same_without(program, CompileOptions(schedule="overlap"), inputs_of(program))
+    program = backward_chain()
+    design, before, after = same_without(program, CompileOptions(schedule="overlap"), inputs_of(program))
+    names = {memory.name for memory in design.built_memories}
+    assert {w.use.rsplit(".", 1)[0] for w in design.sequencer.windows} <= names
+    assert after <= before

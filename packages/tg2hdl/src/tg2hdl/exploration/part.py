@@ -1,0 +1,31 @@
+"""The part of a name: a part, or that of a board."""
+
+from __future__ import annotations
+
+from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.plugins.descriptors import TargetDef
+from tg2hdl_ir.plugins.registry import registry
+from tg2hdl_synth.parts import known_parts, part_named
+
+__all__ = ["part_of"]
+
+
+def part_of(name: str) -> TargetDef:
+    """Return the part of a name, or that of the board of a name.
+
+    Raises
+    ------
+    InputError
+        When there is neither.
+    """
+    boards, parts = registry().boards(), {part.name: part for part in known_parts()}
+    for board in boards:
+        if board.name == name:
+            return part_named(board.part)
+    if name not in parts:
+        raise InputError(
+            f"there is no part or board {name!r}",
+            notes=(*registry().notes(), f"boards: {', '.join(board.name for board in boards)}"),
+            hint=f"choose one of these boards, or a part: {', '.join(parts)}",
+        )
+    return parts[name]

@@ -116,7 +116,8 @@ class LowerOptions:
                 )
         if not isinstance(self.units, Mapping) or not all(map(_is_choice, self.units.items())):
             raise InputError(
-                f"units={self.units!r} is no choice of units", hint='give e.g. units={"add": "fp32.add.fast"}'
+                f"units={self.units!r} is not a mapping of ops to units",
+                hint='give e.g. units={"add": "fp32.add.fast"}',
             )
         if not isinstance(self.exceed_multipliers, bool):
             raise InputError(

@@ -162,7 +162,7 @@ def _check_stores(kernel: KernelIR, flat: KernelIR) -> None:
     if before != after:
         lost = ", ".join(f"b{n}" for n in sorted(before - after))
         raise IRVerificationError(
-            f"planning lost what the kernel writes to {lost}",
+            f"planning lost the stores to {lost}",
             where=kernel.name,
             hint="this is a bug of tg2hdl; another number of multipliers may avoid it",
         )

@@ -81,7 +81,7 @@ class _UnitInstance(wiring.Component):
 
 
 def _placed(unit: ArithmeticUnit, name: str, build: Callable[[], Any], operands: str) -> Any:
-    """What a factory builds, or an instance of its module."""
+    """The component that a factory builds, or an instance of its module."""
     modules = _modules.get()
     if modules is None:
         return _checked(unit, build(), operands)
@@ -93,7 +93,7 @@ def _placed(unit: ArithmeticUnit, name: str, build: Callable[[], Any], operands:
 
 
 def _checked(unit: ArithmeticUnit, component: Any, operands: str) -> Any:
-    """What a factory builds, with the ports and the latency of the descriptor."""
+    """The component, checked: it has the ports and the latency of the descriptor."""
     widths = {"en": 1, "result": unit.result.bit_width}
     widths |= {name: dtype.bit_width for name, dtype in zip(operands, unit.operands, strict=False)}
     for name, width in widths.items():
@@ -101,9 +101,10 @@ def _checked(unit: ArithmeticUnit, component: Any, operands: str) -> Any:
         if port is None or len(port) != width:
             found = f"no port {name}" if port is None else f"a port {name} of {len(port)} bits"
             raise registry().fault(
-                unit, f": what its factory builds has {found}; its descriptor asks for {width} bits"
+                unit,
+                f": the component that its factory builds has {found}; its descriptor asks for {width} bits",
             )
     built = getattr(component, "latency", unit.latency)
     if built != unit.latency:
-        raise registry().fault(unit, f" says latency {unit.latency}, but what it builds has {built}")
+        raise registry().fault(unit, f" says latency {unit.latency}, but its component has {built}")
     return component

@@ -102,4 +102,4 @@ def _build(resource: SharedResource, latency: int) -> Any:
         case SharedUnit(unit=unit):
             assert latency == unit.latency, "the arbiter takes the rest"
             return build_unit(unit)
-    raise TypeError(f"{type(resource).__name__} is no shared resource")
+    raise AssertionError(resource)

@@ -49,15 +49,15 @@ def test_external_weights_that_fit_cost_no_cycles(name):
 
 
 def test_a_form_that_does_not_fit_the_chip_is_not_taken():
-    """The buffer between the parts of a cut kernel takes a block of memory too."""
+    """The buffer between the parts of a cut kernel takes blocks too: each buffer has words of 64 bits, two blocks."""
     x, block = array(1, 256), 18 * 1024
-    for blocks, kernels in ((64, 2), (2, 1)):
+    for blocks, kernels in ((64, 2), (4, 1)):
         options = tg2hdl.CompileOptions(weights="external", on_chip_bits=blocks * block)
         accelerator = tg2hdl.compile(lambda x: x.gelu(), x, multipliers=8, options=options)
         assert len(accelerator.kernels) == kernels
     (decision,) = (d for d in accelerator.design.decisions if d.rewrite == "product cut")
     assert decision.alternatives[1].cost is None
-    assert decision.alternatives[1].note.startswith("55,296 bits are needed on the chip")
+    assert decision.alternatives[1].note.startswith("the memories take 442,368 bits in whole blocks")
 
 
 def test_a_cut_is_a_decision_with_the_cost_of_both_forms():

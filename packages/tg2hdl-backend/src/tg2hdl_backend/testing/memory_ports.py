@@ -22,7 +22,8 @@ from tg2hdl_top.testing import I8, buffer, gemv, golden
 
 __all__ = ["check_memory_port"]
 
-_ROWS, _DEPTH, _BITS = 36, 30, 9_000
+# Three block RAMs of iCE40: one word of six weights is 48 bits, and each block gives 16.  The weights take more.
+_ROWS, _DEPTH, _BITS = 52, 30, 3 * 4_096
 
 
 def check_memory_port(definition: MemoryPortDef, *, model: Any = None, engine: str = "auto") -> None:

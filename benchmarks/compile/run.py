@@ -135,7 +135,7 @@ def measure_scale(name: str) -> dict[str, Any]:
 
     make, multipliers, _ = SCALE[name]
     model, inputs = make()
-    # The imports that the first call makes are no part of it.
+    # The imports that the first call makes are not part of it.
     tg2hdl.compile(lambda x: x + 1, inputs[0][:1, :1])
     started = time.process_time()
     accelerator = tg2hdl.compile(model, *inputs, multipliers=multipliers, name="model")

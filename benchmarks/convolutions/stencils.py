@@ -116,7 +116,7 @@ if __name__ == "__main__":
         "# Stencils",
         "",
         "Written by `python benchmarks/convolutions/stencils.py`: cycles x lanes / outputs from start to done, with",
-        "`unroll_factor` lanes; 1 is the ideal. Rows and columns that fill lines of registers are no outputs.",
+        "`unroll_factor` lanes; 1 is the ideal. Rows and columns that fill lines of registers are not outputs.",
         "",
         "stencil",
         "outputs",

@@ -11,7 +11,6 @@ the files with a checksum get a right one, so that what is behind it is tested; 
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -54,8 +53,10 @@ from tg2hdl_tpu.isa import Trap
 from tg2hdl_tpu.reference import Reference
 from tg2hdl_tpu.testing import random_bundle
 
+sys.path.insert(0, str(HERE.parents[1] / "packages/tg2hdl-host/tests/helpers"))
+from fake_device import DisturbedLine, FakeDevice
+
 WANTED = 600
-TESTS = HERE.parents[1] / "packages" / "tg2hdl-host" / "tests"
 OURS = (Tg2hdlError, HostError, click.ClickException)
 SLOW = 20.0
 """Seconds after which a file counts as one that does not end."""
@@ -244,14 +245,6 @@ def of_npy(raw: bytes, rng: random.Random) -> bytes:
 # Kinds of files
 
 
-def fake_device() -> Any:
-    """The device of the driver's tests, in Python."""
-    spec = importlib.util.spec_from_file_location("fake_device", TESTS / "fake_device.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class Kind:
     """A right file, how it is changed, and what reads and uses it; `use` returns whether the result is right."""
 
@@ -322,7 +315,6 @@ def designs(folder: Path) -> Kind:
 
 
 def device_files(folder: Path) -> Kind:
-    fake = fake_device()
     files = {
         "id": "1122334455667788",
         "design": "fake",
@@ -341,7 +333,7 @@ def device_files(folder: Path) -> Kind:
 
     def use(raw: bytes) -> bool:
         (place / "device.json").write_bytes(raw)
-        device = Device(fake.DisturbedLine(fake.FakeDevice()), files=read_files(place), timeout=5)
+        device = Device(DisturbedLine(FakeDevice()), files=read_files(place), timeout=5)
         (found,) = device.flat(x)
         device(x)
         device(np.full((1, 8), 0.25))
@@ -352,17 +344,16 @@ def device_files(folder: Path) -> Kind:
 
 
 def descriptions(folder: Path) -> Kind:
-    fake = fake_device()
-    board = fake.FakeDevice(weights=True)
+    board = FakeDevice(weights=True)
     start, size = board.word(0x10), board.word(0x14)
     x = np.arange(8, dtype=np.int8)[None]
 
     def use(raw: bytes) -> bool:
-        board = fake.FakeDevice(weights=True)
+        board = FakeDevice(weights=True)
         del board.memory[start:]
         board.memory += raw + bytes(-len(raw) % 4)
         board.put(0x14, len(raw))
-        device = Device(fake.DisturbedLine(board), timeout=0.2, attempts=2)
+        device = Device(DisturbedLine(board), timeout=0.2, attempts=2)
         device.load_weights({"w": np.array([1, 2, 3], np.int32)})
         device(x)
         return True
@@ -371,14 +362,11 @@ def descriptions(folder: Path) -> Kind:
 
 
 def weights(folder: Path) -> Kind:
-    fake = fake_device()
     path = folder / "weights.npz"
 
     def use(raw: bytes) -> bool:
         path.write_bytes(raw)
-        device = Device(
-            fake.DisturbedLine(fake.FakeDevice(weights=True)), weights=read_arrays(path), timeout=5
-        )
+        device = Device(DisturbedLine(FakeDevice(weights=True)), weights=read_arrays(path), timeout=5)
         x = np.arange(8, dtype=np.int8)[None]
         device(x)
         return True
@@ -387,14 +375,13 @@ def weights(folder: Path) -> Kind:
 
 
 def vectors(folder: Path) -> Kind:
-    fake = fake_device()
     x = np.arange(8, dtype=np.int8)[None]
     y = (x.astype(np.int32).sum() * np.array([1, 2, 3])).astype(np.int32)
     path = folder / "vectors.npz"
 
     def use(raw: bytes) -> bool:
         path.write_bytes(raw)
-        selftest(Device(fake.DisturbedLine(fake.FakeDevice()), timeout=5), folder)
+        selftest(Device(DisturbedLine(FakeDevice()), timeout=5), folder)
         return True
 
     return Kind(npz({"in0_0": x, "out0_0": y, "in1_0": x, "out1_0": y}), use, of_npz, of_npz)

@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 FORMS = ("float", "qdq", "qonnx", "static")
 _SHAPES = ((4,), (1, 5), (3, 4), (2, 7), (1, 4, 5), (1, 3, 4, 4), (1, 4, 3, 5), (1, 1, 7, 2), (1, 2, 1, 1))
 _NO_WEIGHTS = ("Resize", "DequantizeLinear", "QuantizeLinear", "Dropout")
-"""Operators whose float constants are no data."""
+"""Operators whose float constants are not data."""
 _KINDS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
 
 

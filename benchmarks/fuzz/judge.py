@@ -288,7 +288,7 @@ class _Quantizer:
     Parameters
     ----------
     exact : tuple of float
-        Operands of ``Floor`` and ``Ceil`` that are no sums, and so not near a step by chance.
+        Operands of ``Floor`` and ``Ceil`` that are not sums, and so not near a step by chance.
     """
 
     operand: str

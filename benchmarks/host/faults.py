@@ -10,7 +10,6 @@ one packet and in several.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import sys
@@ -25,7 +24,9 @@ from tg2hdl_host.device import Device
 from tg2hdl_host.errors import HostError
 
 HERE = Path(__file__).parent
-TESTS = HERE.parents[1] / "packages" / "tg2hdl-host" / "tests"
+sys.path.insert(0, str(HERE.parents[1] / "packages/tg2hdl-host/tests/helpers"))
+from fake_device import DisturbedLine, FakeDevice  # noqa: E402
+
 WANTED = 100_000
 MOST_READS = 200_000
 """Reads of the line in one call after which it counts as hanging; the line answers each at once."""
@@ -35,22 +36,14 @@ class Hang(Exception):
     """A call goes on and on."""
 
 
-def fake_device():
-    spec = importlib.util.spec_from_file_location("fake_device", TESTS / "fake_device.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def faults(wanted: int) -> dict[str, object]:
-    fake = fake_device()
     count, seconds = Counter(), time.process_time()
     stages, most, seed = Counter(), 0, 0
     while count["faults"] < wanted:
         seed, state = seed + 1, bool(seed % 2)
         rng = random.Random(seed)
         tg2hdl_host.link.secrets.randbits = rng.getrandbits
-        line = fake.DisturbedLine(fake.FakeDevice(state=state, packet_run=seed % 4 > 1), 0.0, seed)
+        line = DisturbedLine(FakeDevice(state=state, packet_run=seed % 4 > 1), 0.0, seed)
         reads, read = 0, line.read
 
         def counted(timeout: float, read=read) -> bytes:

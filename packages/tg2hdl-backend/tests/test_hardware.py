@@ -114,7 +114,7 @@ def test_top_inputs_are_checked():
     with pytest.raises(InputError) as error:
         simulate_top(top, {(0, 0): X}, kernel_specs=specs)
     assert str(error.value) == (
-        "bad input: (0, 0) is no input of the design\n  hint: inputs (kernel, buf): (0, 1), (0, 2), (1, 2)"
+        "bad input: (0, 0) is not an input of the design\n  hint: inputs (kernel, buf): (0, 1), (0, 2), (1, 2)"
     )
     with pytest.raises(InputError) as error:
         simulate_top(top, {(0, 1): X[0]}, kernel_specs=specs)

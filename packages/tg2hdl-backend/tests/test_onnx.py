@@ -171,7 +171,7 @@ def test_missing_file(tmp_path):
 def test_unreadable_file(tmp_path):
     path = tmp_path / "bad.onnx"
     path.write_bytes(b"not a model")
-    with pytest.raises(InputError, match=r"^bad input: bad\.onnx is no ONNX model: "):
+    with pytest.raises(InputError, match=r"^bad input: bad\.onnx is not an ONNX model: "):
         OnnxModel(path)
 
 

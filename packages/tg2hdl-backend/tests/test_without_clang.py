@@ -66,7 +66,7 @@ def test_random_weights_are_captured(run):
 def test_a_compiler_that_the_user_names_is_tinygrads(run):
     program = "import tg2hdl_backend; from tinygrad import Device; print(type(Device['CPU']).__module__)"
     assert run(program) == "tg2hdl_backend.hdl_device\n"
-    # tinygrad 0.13 opens it, 0.14 compiles first, which fails because this one is no compiler.
+    # tinygrad 0.13 opens it, 0.14 compiles first, which fails because this one is not a compiler.
     program = (
         "import tg2hdl_backend; from tinygrad import Device\n"
         "try: print(type(Device['CPU']).__module__)\n"

@@ -1,10 +1,9 @@
 import random
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+import streaming
 from tg2hdl_fp32 import (
     BF16,
     FP8_E4M3,
@@ -21,10 +20,6 @@ from tg2hdl_fp32 import (
 )
 from tg2hdl_fp32.errors import FloatParameterError
 from tg2hdl_fp32.models import MODELS
-
-_spec = spec_from_file_location("streaming", Path(__file__).with_name("streaming.py"))
-streaming = module_from_spec(_spec)
-_spec.loader.exec_module(streaming)
 
 CORES = {"exp2": Exp2, "log2": Log2, "reciprocal": Reciprocal, "rsqrt": Rsqrt, "sin": Sin}
 CORES["sin_turns"] = SinTurns

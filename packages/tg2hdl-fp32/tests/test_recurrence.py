@@ -1,22 +1,17 @@
 import random
 from fractions import Fraction
-from importlib.util import module_from_spec, spec_from_file_location
 from math import isqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
+import streaming
 from tg2hdl_fp32 import FP8_E4M3, FP8_E5M2, FP16, FP32, FP64, Div, Format, RoundingMode, Sqrt
 from tg2hdl_fp32.errors import FloatParameterError, FloatTypeError
 from tg2hdl_fp32.iterative import IterativeDiv, IterativeSqrt
 from tg2hdl_fp32.testing.simulation import BitSlicedSimulation
-
-_spec = spec_from_file_location("streaming", Path(__file__).with_name("streaming.py"))
-streaming = module_from_spec(_spec)
-_spec.loader.exec_module(streaming)
 
 INEXACT, OVERFLOW, DIVIDE_BY_ZERO, INVALID = 1, 4, 8, 16
 

@@ -1,6 +1,5 @@
 """The C driver, compiled and run against the device of the tests, also over a disturbed line."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,11 +9,9 @@ import numpy as np
 import pytest
 
 import tg2hdl_host
+from fake_device import DisturbedLine, FakeDevice
 
 HERE = Path(__file__).parent
-spec = importlib.util.spec_from_file_location("fake_device", HERE / "fake_device.py")
-fake = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fake)
 REGISTERS = """
 #define TG2HDL_ID 0x{identity:x}ULL
 #define TG2HDL_MAGIC 0x00u
@@ -85,8 +82,8 @@ def expected(inputs, state):
 def test_results_are_those_of_the_design(tmp_path, call, requests):
     """A call in one packet saves three requests."""
     inputs = np.random.default_rng(0).integers(-128, 128, (20, 1, 8), dtype=np.int8)
-    device = fake.FakeDevice(state=True)
-    code, results, text = carried(host(tmp_path, call=call), tmp_path, inputs, fake.DisturbedLine(device))
+    device = FakeDevice(state=True)
+    code, results, text = carried(host(tmp_path, call=call), tmp_path, inputs, DisturbedLine(device))
     assert (code, text) == (0, "")
     np.testing.assert_array_equal(results, expected(inputs, True))
     assert device.requests == 5 + requests * len(inputs)  # five to begin with: a number, and who it is
@@ -99,7 +96,7 @@ def test_no_disturbance_gives_a_wrong_result(tmp_path, call, probability):
         host(tmp_path, call=call),
         np.random.default_rng(1).integers(-128, 128, (15, 1, 8), dtype=np.int8),
     )
-    line = fake.DisturbedLine(fake.FakeDevice(state=True), probability, seed=0)
+    line = DisturbedLine(FakeDevice(state=True), probability, seed=0)
     code, results, text = carried(program, tmp_path, inputs, line, timeout="300")
     assert line.faults > 10
     assert (code, text) == (0, "")
@@ -108,9 +105,7 @@ def test_no_disturbance_gives_a_wrong_result(tmp_path, call, probability):
 
 def test_another_design_is_refused(tmp_path):
     inputs = np.zeros((1, 1, 8), np.int8)
-    code, results, text = carried(
-        host(tmp_path, IDENTITY + 1), tmp_path, inputs, fake.DisturbedLine(fake.FakeDevice())
-    )
+    code, results, text = carried(host(tmp_path, IDENTITY + 1), tmp_path, inputs, DisturbedLine(FakeDevice()))
     assert (code, text, results.size) == (1, "open: -2\n", 0)
 
 

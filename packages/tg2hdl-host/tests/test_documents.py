@@ -1,21 +1,16 @@
 """Files beside a bitstream that were changed."""
 
-import importlib.util
 import io
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fake_device import DisturbedLine, FakeDevice
 from tg2hdl_host import ConnectionFailedError, Device, HostError, UnfitInputError
 from tg2hdl_host.arrays import read_array, read_arrays
 from tg2hdl_host.description import read_files
-
-spec = importlib.util.spec_from_file_location("fake_device", Path(__file__).parent / "fake_device.py")
-fake = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fake)
 
 FILES = {
     "id": "1122334455667788",
@@ -32,7 +27,7 @@ FILES = {
 
 def opened(folder, **changes):
     (folder / "device.json").write_text(json.dumps(FILES | changes))
-    return Device(fake.DisturbedLine(fake.FakeDevice()), files=read_files(folder), timeout=5)
+    return Device(DisturbedLine(FakeDevice()), files=read_files(folder), timeout=5)
 
 
 def test_a_right_file_is_taken(tmp_path):
@@ -69,7 +64,7 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path, change):
 
 @pytest.mark.parametrize("name", ["O", "object", "float32,int8", "NaN", "finfo", "V8", "int128", "é"])
 def test_a_type_that_is_no_number_is_refused(name):
-    board = fake.FakeDevice()
+    board = FakeDevice()
     start, size = board.word(0x10), board.word(0x14)
     text = json.loads(bytes(board.memory[start : start + size]))
     text["buffers"][0][2] = name
@@ -77,7 +72,7 @@ def test_a_type_that_is_no_number_is_refused(name):
     board.memory[start:] = raw + bytes(-len(raw) % 4)
     board.put(0x14, len(raw))
     with pytest.raises(ConnectionFailedError):
-        Device(fake.DisturbedLine(board), timeout=5)
+        Device(DisturbedLine(board), timeout=5)
 
 
 class Shell:

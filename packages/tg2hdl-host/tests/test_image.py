@@ -15,12 +15,12 @@ def flipped(data, place):
 
 
 DAMAGED = {
-    "is no memory image": flipped(IMAGE.to_bytes(), 3),
+    "is not a memory image": flipped(IMAGE.to_bytes(), 3),
     "the header of the file is damaged": flipped(IMAGE.to_bytes(), 12),
     "the contents of the file are damaged": flipped(IMAGE.to_bytes(), 700),
     "the file has 999 bytes of contents, not 1,000": IMAGE.to_bytes()[:-1],
     "the file has 1,001 bytes of contents, not 1,000": IMAGE.to_bytes() + b"x",
-    "the file is no memory image": b"",
+    "the file is not a memory image": b"",
 }
 
 

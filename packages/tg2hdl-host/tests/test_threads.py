@@ -1,6 +1,5 @@
 """A device that several threads and programs want."""
 
-import importlib.util
 import json
 import os
 import re
@@ -9,19 +8,15 @@ import socket
 import struct
 import subprocess
 import sys
-from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
 
 import tg2hdl_host
+from fake_device import DisturbedLine, FakeDevice
 from tg2hdl_host import ConnectionFailedError, Device, SerialTransport
 from tg2hdl_host.served import token_file
-
-spec = importlib.util.spec_from_file_location("fake_device", Path(__file__).parent / "fake_device.py")
-fake = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fake)
 
 
 def result(x):
@@ -47,7 +42,7 @@ def in_threads(work, threads=4):
 
 @pytest.mark.parametrize("packet_run", [False, True])
 def test_callers_in_threads_get_their_own_results(packet_run):
-    device = Device(fake.DisturbedLine(fake.FakeDevice(packet_run=packet_run)), timeout=5)
+    device = Device(DisturbedLine(FakeDevice(packet_run=packet_run)), timeout=5)
 
     def work(k):
         rng = np.random.default_rng(k)
@@ -65,7 +60,7 @@ def test_callers_in_threads_get_their_own_results(packet_run):
 def board():
     """A terminal with a fake device behind it."""
     master, slave = os.openpty()
-    device = fake.FakeDevice()
+    device = FakeDevice()
 
     def answer():
         while select.select([master], [], [], 20)[0]:

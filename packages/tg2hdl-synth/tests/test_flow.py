@@ -187,7 +187,7 @@ def test_yosys_error_is_shown(tmp_path):
             "  hint: families with a flow: ecp5, ice40",
         ),
         ({"speed": 5}, "bad input: speed grade 5 is unknown\n  hint: ecp5-45k has 6, 7, 8"),
-        ({"frequency": 0}, "bad input: frequency=0 is no clock\n  hint: give MHz, or leave it out"),
+        ({"frequency": 0}, "bad input: frequency=0 is not a clock\n  hint: give MHz, or leave it out"),
         ({"seeds": 0}, "bad input: seeds=0 is not a positive integer\n  hint: give seeds=1 or more"),
     ],
 )

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from several_kernels import PROGRAMS, inputs_of, random_moves, random_program, two_products
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.nodes import BufferMeta, IRBufLoad, IRBufStore, IRConst, IRCounter, IROp, KernelIR, LoopIR
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, compile_program
 from tg2hdl_top.streaming import stream
 from tg2hdl_top.testing import I32, buffer, elementwise, golden
-
-_spec = spec_from_file_location("several_kernels", Path(__file__).with_name("several_kernels.py"))
-_programs = module_from_spec(_spec)
-_spec.loader.exec_module(_programs)
-PROGRAMS, inputs_of, two_products = _programs.PROGRAMS, _programs.inputs_of, _programs.two_products
-random_moves, random_program = _programs.random_moves, _programs.random_program
 
 DATAFLOW = CompileOptions(schedule="dataflow")
 

@@ -350,7 +350,9 @@ def test_refusals():
         compile_program(program, options(schedule="overlap"))
     with pytest.raises(PluginError, match="no memory port is named 'abacus'"):
         compile_program(program, options(memory_port="abacus"))
-    with pytest.raises(InputError, match="is no memory behind the port 'axi4'\n  hint: give a MemoryModel"):
+    with pytest.raises(
+        InputError, match="is not a memory behind the port 'axi4'\n  hint: give a MemoryModel"
+    ):
         compile_program(program, options(memory=Abacus()))
     with pytest.raises(InputError, match="bursts of 3 beats"):
         MemoryModel(burst=3)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from several_kernels import PROGRAMS, chain, inputs_of, moving, random_moves, random_program, two_products
 from tg2hdl_ir.nodes import (
     BufferMeta,
     IRBufLoad,
@@ -29,12 +28,6 @@ from tg2hdl_ir.nodes import (
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, Design, TopModule, compile_program
 from tg2hdl_top.testing import I8, I32, buffer, check, elementwise, gemv, golden, simulate
-
-_spec = spec_from_file_location("several_kernels", Path(__file__).with_name("several_kernels.py"))
-_programs = module_from_spec(_spec)
-_spec.loader.exec_module(_programs)
-PROGRAMS, inputs_of, two_products = _programs.PROGRAMS, _programs.inputs_of, _programs.two_products
-moving, random_moves, random_program = _programs.moving, _programs.random_moves, _programs.random_program
 
 OVERLAP = CompileOptions(schedule="overlap")
 
@@ -365,7 +358,7 @@ def test_starts_are_fixed_by_default_where_that_saves_cycles(name):
 
 def test_kernels_follow_each_other_by_default_where_starts_save_nearly_nothing():
     size = 1024
-    design = compile_program(_programs.chain(*[elementwise("add", 1, size)] * 2, size=size))
-    starts = compile_program(_programs.chain(*[elementwise("add", 1, size)] * 2, size=size), OVERLAP)
+    design = compile_program(chain(*[elementwise("add", 1, size)] * 2, size=size))
+    starts = compile_program(chain(*[elementwise("add", 1, size)] * 2, size=size), OVERLAP)
     assert design.sequencer.policy == "serial"
     assert starts.predicted_cycles() < design.predicted_cycles()

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from several_kernels import chain, inputs_of, moving
 from tg2hdl_ir.program import KernelCall, ProgramIR
 from tg2hdl_top import CompileOptions, compile_program, shared_memories
 from tg2hdl_top.lifetimes import ALWAYS, Span, lifetimes
 from tg2hdl_top.memory_blocks import memory_blocks
 from tg2hdl_top.testing import I8, I32, buffer, gemv, golden, simulate
-
-_spec = spec_from_file_location("several_kernels", Path(__file__).with_name("several_kernels.py"))
-assert _spec is not None
-assert _spec.loader is not None
-_programs = module_from_spec(_spec)
-_spec.loader.exec_module(_programs)
-chain, inputs_of, moving = _programs.chain, _programs.inputs_of, _programs.moving
 
 SIZE = 600
 FORWARD, BACKWARD = (SIZE, 1, 0), (SIZE, -1, SIZE - 1)

@@ -103,7 +103,7 @@ FORMS = {
 #: Copies that are permutations of rows in VMEM: which, and from how many parts of the tensor.
 SHUFFLES = {
     "padded": (lambda x, w: wide(x).conv2d(wide(w), padding=1), int8(1, 2, 8, 8), int8(4, 2, 3, 3), 1),
-    "columns that are no multiple": (lambda x, w: wide(x) @ wide(w), int8(4, 64), int8(64, 10), 1),
+    "columns that are not a multiple": (lambda x, w: wide(x) @ wide(w), int8(4, 64), int8(64, 10), 1),
     "transposed": (lambda x, w: wide(x) @ wide(w).T, int8(16, 32), int8(32, 32), 1),
     "parts": (lambda x, w: wide(x)[:, :10] @ wide(w), int8(100, 64), int8(10, 8), 2),
 }

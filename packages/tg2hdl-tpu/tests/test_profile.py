@@ -217,6 +217,6 @@ def test_the_page_in_a_browser(profile, tmp_path):
     assert seen["plus"] == pytest.approx(12)
     assert seen["right"] == pytest.approx(4 + 12 * 0.15)
     assert seen["minus"] == pytest.approx(20)
-    assert seen["fault"] == "bad.json: this is no trace: it has no traceEvents"
+    assert seen["fault"] == "bad.json: this is not a trace: it has no traceEvents"
     assert seen["loaded"] == ["other.json", 99, ""]
     assert seen["theme"]

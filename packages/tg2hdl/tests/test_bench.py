@@ -97,7 +97,7 @@ def test_a_file_that_is_no_table_is_left_alone(tmp_path):
     with pytest.raises(InputError) as caught:
         merge_document(path, [], [])
     assert str(caught.value) == (
-        f"bad input: {path} is no table of `tg2hdl bench`\n  hint: give another file, or remove this one"
+        f"bad input: {path} is not a table of `tg2hdl bench`\n  hint: give another file, or remove this one"
     )
     assert path.read_text() == '{"rows": [3]}'
 

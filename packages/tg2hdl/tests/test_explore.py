@@ -232,7 +232,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, found):
     with pytest.raises(InputError, match=r"study\.json was made by another compiler"):
         tg2hdl.explore(squares, X, part=PART, study=path, resume=True)
     path.write_text("{}")
-    with pytest.raises(InputError, match="is no study"):
+    with pytest.raises(InputError, match="is not a study"):
         tg2hdl.explore(squares, X, part=PART, study=path, resume=True)
 
 

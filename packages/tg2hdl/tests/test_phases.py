@@ -43,7 +43,7 @@ def test_floats_are_the_same_bits_in_fewer_cycles(size, stride, padding, more):
 
 @pytest.mark.parametrize(("size", "stride", "side"), [(3, 2, 4), (5, 3, 3)])
 def test_sizes_that_are_no_multiple_of_the_stride(size, stride, side):
-    """As PyTorch's ConvTranspose2d makes them without padding; strides that are no power of two."""
+    """As PyTorch's ConvTranspose2d makes them without padding; strides that are not a power of two."""
     x = RNG.normal(size=(1, 2, side, side)).astype(np.float32)
     w = RNG.normal(size=(2, 3, size, size)).astype(np.float32)
     weight = Tensor(w)

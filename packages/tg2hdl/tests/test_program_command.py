@@ -59,8 +59,8 @@ def test_without_a_loader(folder, tmp_path, monkeypatch):
     ("text", "message"),
     [
         (None, "there is no"),
-        ("{", "is no description of a design"),
-        ("[]", "is no description of a design"),
+        ("{", "is not a description of a design"),
+        ("[]", "is not a description of a design"),
         (json.dumps({**FACTS, "bitstream": "gone.bit"}), "has no bitstream"),
         (json.dumps({k: v for k, v in FACTS.items() if k != "bitstream"}), "has no bitstream"),
         (json.dumps({**FACTS, "board": "gone"}), "no board is named 'gone'"),
@@ -95,7 +95,7 @@ def test_selftest_without_a_device(folder, device, message):
 def test_selftest_of_a_damaged_folder(folder, device):
     (folder / "device.json").write_text("{")
     arguments = ["simulate:" + str(folder)] if device == "simulate:" else [device, folder]
-    assert "is no description of a design" in str(run("selftest", *arguments).exception)
+    assert "is not a description of a design" in str(run("selftest", *arguments).exception)
 
 
 def test_a_board_is_checked_before_the_model_is_compiled(tmp_path):

@@ -302,7 +302,7 @@ def test_refusals_name_the_input() -> None:
     assert "labels of shape (9,) for 10 samples" in _refused(good, labels=np.zeros(9, int))
     assert "no calibration method 'median'" in _refused(good, calibration="median")
     assert "no option 'bit'" in _refused(good, bit=3)
-    assert "bits=1 is no width" in _refused(good, bits=1)
+    assert "bits=1 is not a width" in _refused(good, bits=1)
     assert "hold none" in _refused(good[:0])
     assert "fails" in _refused(np.zeros((10, 13), np.float32)) or "failed" in _refused(
         np.zeros((10, 13), np.float32)
@@ -495,12 +495,12 @@ def test_ternary_weights_take_no_multiplier() -> None:
 
 def test_refusals_of_labels_and_options() -> None:
     good = np.random.default_rng(15).normal(size=(10, 12)).astype(np.float32)
-    assert "labels of float64 that are no class numbers" in _refused(good, labels=np.full(10, np.nan))
-    assert "that are no class numbers" in _refused(good, labels=np.full(10, 0.5))
-    assert "that are no class numbers" in _refused(good, labels=np.full(10, -1))
+    assert "labels of float64 that are not class numbers" in _refused(good, labels=np.full(10, np.nan))
+    assert "that are not class numbers" in _refused(good, labels=np.full(10, 0.5))
+    assert "that are not class numbers" in _refused(good, labels=np.full(10, -1))
     assert "label 5 for 5 scores" in _refused(good, labels=np.full(10, 5))
-    assert "bits='8' is no width" in _refused(good, bits="8")
-    assert "float_layers=5 are no names" in _refused(good, float_layers=5)
+    assert "bits='8' is not a width" in _refused(good, bits="8")
+    assert "float_layers=5 are not names" in _refused(good, float_layers=5)
 
 
 def test_magnitudes_that_leave_nothing_are_named() -> None:

@@ -76,7 +76,7 @@ def test_widths_and_float_by_layer(folder: Path) -> None:
     np.testing.assert_array_equal(
         tg2hdl.compile(again, sample).golden(sample), again.reference(*again.quantize_input(sample))
     )
-    with pytest.raises(InputError, match="--layer-bits w2 is no width of a layer"):
+    with pytest.raises(InputError, match="--layer-bits w2 is not a width of a layer"):
         run("quantize", "net.py", "--samples", "x.npy", "--layer-bits", "w2")
 
 
@@ -90,5 +90,5 @@ def test_refusals(folder: Path) -> None:
     with pytest.raises(InputError, match=r"net\.q\.txt does not end in \.npz or \.onnx"):
         run("quantize", "net.py", "--samples", "x.npy", "-o", "net.q.txt")
     np.savez(folder / "other.npz", a=np.zeros(3))
-    with pytest.raises(InputError, match=r"other\.npz is no quantized model"):
+    with pytest.raises(InputError, match=r"other\.npz is not a quantized model"):
         run("compile", "other.npz")

@@ -51,7 +51,7 @@ def compile_model(
     Raises
     ------
     InputError
-        For something that is no schedule, or kernels that wait for each other.
+        For something that is not a schedule, or kernels that wait for each other.
     UnsupportedError
         For an op or dtype without hardware.
     """

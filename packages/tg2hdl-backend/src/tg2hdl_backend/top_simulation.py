@@ -89,7 +89,7 @@ def _inputs(
     for slot, array in input_data.items():
         if slot not in buffers:
             raise InputError(
-                f"{slot} is no input of the design",
+                f"{slot} is not an input of the design",
                 hint="inputs (kernel, buf): " + ", ".join(map(str, buffers)),
             )
         buffer, dtype = buffers[slot], buffers[slot].dtype.numpy()

@@ -17,7 +17,7 @@ from tg2hdl_top import Design
 __all__ = ["design_views"]
 
 MEMORY_WORDS, EXACT_BITS = 64, 53
-"""Larger memories are not in a waveform, and longer integers are no exact real numbers."""
+"""Larger memories are not in a waveform, and longer integers are not exact real numbers."""
 
 
 def design_views(design: Design) -> list[View]:

@@ -153,7 +153,9 @@ class Format(ShapeCastable):
             raise FloatTypeError(f"a constant of {self} must be a float or an int, not {init!r}")
         pattern = self.encode(init) if isinstance(init, float | Fraction) else init or 0
         if not 0 <= pattern <= self.sign_mask * 2 - 1:
-            raise FloatParameterError(f"{init!r} is no pattern of {self}; give a float, or {self.width} bits")
+            raise FloatParameterError(
+                f"{init!r} is not a pattern of {self}; give a float, or {self.width} bits"
+            )
         return Const(pattern, self.width)
 
     def __call__(self, target: Any) -> FloatValue:

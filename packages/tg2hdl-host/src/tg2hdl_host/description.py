@@ -105,7 +105,7 @@ class Description:
         Raises
         ------
         ConnectionFailedError
-            For a text that is no description.
+            For a text that is not a description.
         """
         files = files or {}
         try:
@@ -187,7 +187,7 @@ def read_files(folder: Path) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise ConnectionFailedError(
-            f"{path} is no description of a design",
+            f"{path} is not a description of a design",
             stage="identity",
             hint="build the folder again with `tg2hdl build`",
         )
@@ -215,7 +215,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
     kind = getattr(ml_dtypes, name, None)
     if not (isinstance(kind, type) and issubclass(kind, np.generic)):
         raise ConnectionFailedError(
-            f"{name!r} is no type of numbers", stage="identity", hint="build the design again"
+            f"{name!r} is not a type of numbers", stage="identity", hint="build the design again"
         )
     return np.dtype(kind)
 

@@ -366,7 +366,7 @@ class Device:
         Raises
         ------
         UnfitInputError
-            For a file that is no image, cut or damaged, and for a design that cannot write its memory.
+            For a file that is not an image, cut or damaged, and for a design that cannot write its memory.
         WrongDesignError
             For the image of another design.
         """
@@ -434,7 +434,7 @@ class Device:
         magic, version, low, high, address, size = np.frombuffer(head, "<u4").tolist()
         if magic != 0x48324754 or version != 1:
             raise ConnectionFailedError(
-                f"{self._link.transport.name} is no device of this kind: magic {magic:#x}, version {version}",
+                f"{self._link.transport.name} is not a device of this kind: magic {magic:#x}, version {version}",
                 stage="identity",
                 hint="check the bitstream, and that driver and design are of the same version",
             )

@@ -13,14 +13,14 @@ _MOST = 1 << 32
 def integer(value: Any, low: int = 0, high: int = _MOST) -> int:
     """A whole number in a range."""
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{value!r:.40} is no number from {low} to {high}")
+        raise ValueError(f"{value!r:.40} is not a number from {low} to {high}")
     return value
 
 
 def text(value: Any) -> str:
     """A text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r:.40} is no name")
+        raise ValueError(f"{value!r:.40} is not a name")
     return value
 
 
@@ -34,7 +34,9 @@ def flag(value: Any) -> bool:
 def listed(value: Any, length: int | None = None) -> list[Any]:
     """A list, of so many elements if that is given."""
     if not isinstance(value, list) or length not in (None, len(value)):
-        raise ValueError(f"{value!r:.40} is no list" + ("" if length is None else f" of {length} elements"))
+        raise ValueError(
+            f"{value!r:.40} is not a list" + ("" if length is None else f" of {length} elements")
+        )
     return value
 
 
@@ -49,7 +51,7 @@ def shape(value: Any) -> tuple[int, ...]:
 def check_structure(structure: Any, sizes: list[int], depth: int = 0) -> None:
     """What a model returns, see `tg2hdl_host.description.restored`, for outputs of so many elements."""
     if not isinstance(structure, dict) or depth > 50:
-        raise ValueError(f"{structure!r:.40} is no structure of results")
+        raise ValueError(f"{structure!r:.40} is not a structure of results")
     if "output" in structure:
         elements = sizes[integer(structure["output"], 0, len(sizes) - 1)]
         if "shape" in structure and prod(shape(structure["shape"])) != elements:
@@ -58,10 +60,10 @@ def check_structure(structure: Any, sizes: list[int], depth: int = 0) -> None:
         for pair in listed(structure["dict"]):
             key, inner = listed(pair, 2)
             if not isinstance(key, str | int | float | bool | None):
-                raise ValueError(f"{key!r:.40} is no key")
+                raise ValueError(f"{key!r:.40} is not a key")
             check_structure(inner, sizes, depth + 1)
     elif "tuple" in structure or "list" in structure:
         for inner in listed(structure["tuple" if "tuple" in structure else "list"]):
             check_structure(inner, sizes, depth + 1)
     elif "constant" not in structure:
-        raise ValueError(f"{structure!r:.40} is no structure of results")
+        raise ValueError(f"{structure!r:.40} is not a structure of results")

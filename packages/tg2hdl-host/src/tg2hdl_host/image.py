@@ -62,12 +62,12 @@ class MemoryImage:
         Raises
         ------
         UnfitInputError
-            For a file that is no image, cut or damaged.
+            For a file that is not an image, cut or damaged.
         """
         again = "compile again, or copy the file again"
         if data[: len(_MAGIC)] != _MAGIC:
             raise UnfitInputError(
-                f"{name} is no memory image", stage=_STAGE, hint="give the NAME.weights.img"
+                f"{name} is not a memory image", stage=_STAGE, hint="give the NAME.weights.img"
             )
         head = data[: _HEADER.size]
         if data[_HEADER.size : _HEADER.size + 4] != zlib.crc32(head).to_bytes(4, "little"):

@@ -146,7 +146,7 @@ class ContentCache:
             return None
 
     def write(self, key: str, blob: bytes) -> None:
-        """Store a blob.  A full disk or a folder that cannot be written is no error: the blob is not kept."""
+        """Store a blob.  A full disk or a folder that cannot be written is not an error: the blob is not kept."""
         with suppress(OSError, InputError):
             self.get(key, lambda folder: (folder / BLOB).write_bytes(blob))
 

@@ -196,7 +196,7 @@ class DType:
         if name in _MEMBERS:
             return _MEMBERS[name]
         if not isinstance(name, str):
-            raise UnsupportedError(f"{name!r} is no name of a dtype", hint="give e.g. 'int8'")
+            raise UnsupportedError(f"{name!r} is not a name of a dtype", hint="give e.g. 'int8'")
         for kind in ("uint", "int"):
             if name.startswith(kind) and name[len(kind) :].isdigit() and int(name[len(kind) :]) > 0:
                 return DType.from_width(int(name[len(kind) :]), kind == "int")

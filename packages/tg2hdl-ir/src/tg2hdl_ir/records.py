@@ -47,7 +47,7 @@ def write_record(value: object, *, optional: bool = True) -> str:
     Raises
     ------
     TypeError
-        For a value that is no dataclass, container, array, named tuple, enum member, number, string or None.
+        For a value that is not a dataclass, container, array, named tuple, enum member, number, string or None.
     """
     numbers: dict[int, int] = {}
     objects: list[Any] = []

@@ -82,7 +82,7 @@ def test_what_only_the_first_kernel_needs_is_not_read_again():
         (CHAIN.replace("fp32", "int32").replace("exp2 int32 %7", "neg int32 %7").replace("0.5", "5"), 0),
     ],
     ids=[
-        "a constant is no product",
+        "a constant is not a product",
         "two values cross, one place is left",
         "written in place",
         "a gated store",

@@ -62,7 +62,7 @@ def convert(top: Any, name: str = "top") -> str:
 
     if not isinstance(top, wiring.Component):
         raise InputError(
-            f"{type(top).__name__} is no design",
+            f"{type(top).__name__} is not a design",
             hint="give an Amaranth component, such as accelerator.top or a CompiledKernel",
         )
     return str(rtlil.convert(top, name=name, emit_src=False))

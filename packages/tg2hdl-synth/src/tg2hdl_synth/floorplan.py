@@ -33,7 +33,7 @@ def check_floorplan(floorplan: Floorplan) -> None:
     Raises
     ------
     InputError
-        For a place that is not between 0.0 and 1.0, or a pattern that is no text.
+        For a place that is not between 0.0 and 1.0, or a pattern that is not text.
     """
     for pattern, place in floorplan.items():
         if not isinstance(pattern, str) or not _is_place(place):

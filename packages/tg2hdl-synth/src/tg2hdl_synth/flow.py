@@ -52,8 +52,8 @@ def synthesize(
     seeds : int
         Runs of place and route.
     frequency : float
-        Target of place and route (MHz); missing it is no error.  One that can be reached helps a design for which an
-        ECP5's wires are scarce: those of nets that miss it are laid again, all others are left as they are.
+        Target of place and route (MHz); missing it is not an error.  One that can be reached helps a design for which
+        an ECP5's wires are scarce: those of nets that miss it are laid again, all others are left as they are.
     pack_registers : bool or "wide"
         Move registers into block RAMs and multipliers of an ECP5; ``"wide"`` also those of block RAMs read by 36 bits.
     place : bool
@@ -114,7 +114,7 @@ def _check(tools: Family, part: TargetDef, speed: int, seeds: int, frequency: fl
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise InputError(f"seeds={seeds!r} is not a positive integer", hint="give seeds=1 or more")
     if isinstance(frequency, bool) or not isinstance(frequency, int | float) or not 0 < frequency < inf:
-        raise InputError(f"frequency={frequency!r} is no clock", hint="give MHz, or leave it out")
+        raise InputError(f"frequency={frequency!r} is not a clock", hint="give MHz, or leave it out")
 
 
 def _netlist_result(

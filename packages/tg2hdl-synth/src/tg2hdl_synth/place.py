@@ -79,7 +79,7 @@ def fastest(
     netlist : str
         JSON of yosys.
     frequency : float
-        Target of placer and router (MHz); missing it is no error.
+        Target of placer and router (MHz); missing it is not an error.
 
     Raises
     ------

@@ -44,7 +44,7 @@ def synthesis_stats(kernel: Any, device: str = "45k", package: str = "CABGA381")
 
     if not isinstance(kernel, (KernelIR, Elaboratable)):
         raise InputError(
-            f"{kernel!r:.60} is no kernel", hint="give a CompiledKernel, a TopModule or a KernelIR"
+            f"{kernel!r:.60} is not a kernel", hint="give a CompiledKernel, a TopModule or a KernelIR"
         )
     design = CompiledKernel(kernel) if isinstance(kernel, KernelIR) else kernel
     part = _packaged(part_named(f"ecp5-{device}"), package)

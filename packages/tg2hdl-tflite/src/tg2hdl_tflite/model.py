@@ -73,7 +73,7 @@ class TfliteModel:
                 f"limit is {limit!r}", hint="give a positive number of elements, e.g. limit=2**30"
             )
         if not isinstance(path, (str, PathLike)):
-            raise InputError(f"{path!r:.60} is no path of a TFLite file", hint="give e.g. 'model.tflite'")
+            raise InputError(f"{path!r:.60} is not a path of a TFLite file", hint="give e.g. 'model.tflite'")
         source = Path(path)
         self._file = read_file(source, limit)
         self._graph = self._file.graphs[0]

@@ -93,7 +93,9 @@ class CompileOptions(LowerOptions):
         if self.on_chip_bits is not None and self.on_chip_bits < 1:
             raise InputError(f"on_chip_bits={self.on_chip_bits}", hint="give the bits of memory on the chip")
         if not isinstance(self.ports, tuple | list) or not all(isinstance(port, str) for port in self.ports):
-            raise InputError(f"ports={self.ports!r} is no tuple of names", hint='give e.g. ports=("native",)')
+            raise InputError(
+                f"ports={self.ports!r} is not a tuple of names", hint='give e.g. ports=("native",)'
+            )
         shares = ("share_kernels", "share_multipliers", "share_units", "share_memories")
         for name in ("fold_batchnorm", "cut_kernels", *shares):
             if not isinstance(getattr(self, name), bool):

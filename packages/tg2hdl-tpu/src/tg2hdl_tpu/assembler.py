@@ -91,7 +91,7 @@ def assemble(text: str, config: Config | None = None, *, name: str = "program") 
     Raises
     ------
     InputError
-        With file, line and column: for what is no TASM, and for what the machine cannot execute.
+        With file, line and column: for what is not TASM, and for what the machine cannot execute.
     """
     return assemble_lines(text, config, name=name)[0]
 
@@ -125,7 +125,7 @@ def _tokens(name: str, number: int, line: str) -> list[_Token]:
             break
         if kind == "bad":
             raise InputError(
-                f"{match.group()!r} is no part of TASM", where=f"{name}:{number}:{match.start() + 1}"
+                f"{match.group()!r} is not a part of TASM", where=f"{name}:{number}:{match.start() + 1}"
             )
         if kind != "space":
             found.append(
@@ -156,7 +156,7 @@ def _integer(line: _Line, token: _Token, text: str, low: int, high: int) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise line.error(f"{text[:40]!r} is no integer", token) from None
+        raise line.error(f"{text[:40]!r} is not an integer", token) from None
     if not low <= value <= high:
         raise line.error(f"{text[:40]} is not between {low} and {high}", token)
     return value
@@ -261,7 +261,7 @@ def _register(line: _Line) -> int:
     token = line.take("word", what="an address register")
     match = _REGISTER.fullmatch(token.text)
     if not match or int(match[1]) >= ADDRESS_REGISTERS:
-        raise line.error(f"{token.text!r} is no address register", token, "use a0 to a7")
+        raise line.error(f"{token.text!r} is not an address register", token, "use a0 to a7")
     return int(match[1])
 
 
@@ -299,7 +299,7 @@ def _memory(line: _Line, opcode: Opcode, operand: str, values: dict[str, int]) -
     address = int(match[2] or match[5] or 0)
     register = int(match[3] or match[4] or 0)
     if register >= ADDRESS_REGISTERS:
-        raise line.error(f"a{register} is no address register", token, "use a0 to a7")
+        raise line.error(f"a{register} is not an address register", token, "use a0 to a7")
     row = operand == "b" and opcode.form in ("vector", "sums")
     limit = (1 << 16 if row else 1 << 31 if operand == "b" else 1 << 15) - 1
     if address > limit:
@@ -365,7 +365,7 @@ def _options(config: Config, line: _Line, opcode: Opcode, values: dict[str, int]
         elif name == "seg":
             width = _integer(line, token, text, 1, config.lanes)
             if width & (width - 1):
-                raise line.error(f"a segment of {width} lanes is no power of two", token)
+                raise line.error(f"a segment of {width} lanes is not a power of two", token)
             put(token, segment=(config.lanes // width).bit_length() - 1)
         elif name == "k":
             put(token, k=_integer(line, token, text, 0, 63))

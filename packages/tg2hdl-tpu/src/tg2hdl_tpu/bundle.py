@@ -220,10 +220,10 @@ class _TextReader:
         return self.lines[self.at - 1].split(" ")
 
     def number(self, text: str, base: int, limit: int) -> int:
-        # int() takes signs, blanks and underscores, which are no bundle.
+        # int() takes signs, blanks and underscores, which are not part of a bundle.
         digits = "0123456789abcdef"[:base]
         if not text or len(text) > 40 or any(c not in digits for c in text) or int(text, base) >= limit:
-            raise self.error(f"{text[:40]!r} is no number below {limit}")
+            raise self.error(f"{text[:40]!r} is not a number below {limit}")
         return int(text, base)
 
     def words(self, found: list[str], form: str) -> list[str]:
@@ -233,7 +233,7 @@ class _TextReader:
 
     def read(self) -> Bundle:
         if " ".join(self.next()) != _HEADER:
-            raise self.error("this is no bundle of version 1", f"the first line is `{_HEADER}`")
+            raise self.error("this is not a bundle of version 1", f"the first line is `{_HEADER}`")
         kind, _, text = " ".join(self.next()).partition(" ")
         if kind != "config":
             raise self.error("the second line is not `config`")
@@ -261,7 +261,7 @@ class _TextReader:
                     Output(name, space, self.number(start, 10, 1 << 24), self.number(count, 10, 1 << 24))
                 )
             else:
-                raise self.error(f"{found[0][:40]!r} is no part of a bundle", "use data, output or end")
+                raise self.error(f"{found[0][:40]!r} is not a part of a bundle", "use data, output or end")
             place = f"{self.name}:{self.at}"
             _located(lambda: Bundle(config, (), tuple(data[-1:]), tuple(outputs)), place)
         if any(line.strip() for line in self.lines[self.at :]):
@@ -307,7 +307,7 @@ class _BinaryReader:
 
     def read(self) -> Bundle:
         if len(self.raw) < len(_MAGIC) + 4 or self.raw[: len(_MAGIC)] != _MAGIC:
-            raise self.error("this is no binary bundle of version 1")
+            raise self.error("this is not a binary bundle of version 1")
         if struct.unpack("<I", self.raw[-4:])[0] != zlib.crc32(self.raw[:-4]):
             raise self.error("the checksum is wrong: the file is damaged or cut short")
         self.at = len(_MAGIC)

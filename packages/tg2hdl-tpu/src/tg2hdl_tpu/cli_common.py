@@ -46,7 +46,7 @@ def read_config(name: str | None) -> Config:
     Raises
     ------
     InputError
-        For a file that is not there, or is no machine.
+        For a file that is not there, or is not a machine.
     """
     if name == "ecp5":
         return Config.ecp5()

@@ -258,12 +258,12 @@ class Config:
         Raises
         ------
         InputError
-            For text that is no JSON, and unknown or impossible parameters.
+            For text that is not JSON, and unknown or impossible parameters.
         """
         try:
             values: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"the configuration is no JSON: {error}", where="Config") from None
+            raise InputError(f"the configuration is not JSON: {error}", where="Config") from None
         known = {field.name for field in fields(cls)}
         if not isinstance(values, dict) or not set(values) <= known:
             raise InputError(

@@ -22,7 +22,7 @@ def disassemble(bundle: Bundle, *, name: str = "bundle") -> str:
     Raises
     ------
     InputError
-        For a word that is no instruction of the machine.
+        For a word that is not an instruction of the machine.
     """
     config = bundle.config
     program = []

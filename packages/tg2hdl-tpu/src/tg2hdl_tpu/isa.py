@@ -159,7 +159,7 @@ def _opcodes() -> Iterator[Opcode]:
         ("bnz", ("dst", "a_reg"), "continue at dst if a_reg is not 0"),
         ("bneg", ("dst", "a_reg"), "continue at dst if a_reg is negative"),
     )
-    code = 1  # memory that was never written is no program
+    code = 1  # memory that was never written is not a program
     for name, uses, summary in scalar:
         yield Opcode(name, code, "scalar", uses, summary)
         code += 1
@@ -310,7 +310,7 @@ def fields_of(word: int) -> dict[str, int]:
 
 
 def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
-    """Conditions under which a word is no instruction of a machine: the trap `ILLEGAL`.
+    """Conditions under which a word is not an instruction of a machine: the trap `ILLEGAL`.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def illegal(f: Any, config: Config) -> Iterator[tuple[Any, str]]:
     yield gather & (f.count > config.lanes), f"more rows than the {config.lanes} indices"
     yield gather & (f.a_stride != 0), "gather has no stride"
     if config.levels % 2:
-        yield vector & crossbar & (f.xlu == 2), f"{config.lanes} lanes are no square to transpose"
+        yield vector & crossbar & (f.xlu == 2), f"{config.lanes} lanes are not a square to transpose"
     yield vector & crossbar & (f.xlu == 3) & (f.constant == 1), "permute needs indices in b"
     yield vector & shifts & (f.k >= config.lanes), "no such lane"
     yield vector & shifts & uses_k, "the operation and the crossbar both need k"

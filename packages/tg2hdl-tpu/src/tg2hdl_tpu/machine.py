@@ -197,7 +197,7 @@ class Machine:
         self.load_program([])
 
     def load_program(self, program: Sequence[Instruction | int]) -> None:
-        """Replace the program; words that are no instruction trap when they are reached.
+        """Replace the program; words that are not instructions trap when they are reached.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Machine:
         self.load_words(words, illegal)
 
     def load_words(self, words: Sequence[int], illegal: NDArray[np.uint8]) -> None:
-        """Replace the program by words of which it is known which are no instructions."""
+        """Replace the program by words of which it is known which are not instructions."""
         raw = np.frombuffer(b"".join(w.to_bytes(16, "little") for w in words), dtype=np.uint64)
         self.program = tuple(words)
         self._library.tpu_program(self._state.ctypes.data, raw.ctypes.data, illegal.ctypes.data, len(words))

@@ -71,7 +71,7 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
     Raises
     ------
     InputError
-        For a file that is missing, or is no quantized model.
+        For a file that is missing, or is not a quantized model.
     """
     try:
         arrays = read_arrays(Path(path))
@@ -80,7 +80,7 @@ def load_quantized(path: str | PathLike[str]) -> QuantizedModel:
     except (HostError, ValueError, KeyError, TypeError, RecursionError) as error:
         reason = error.message if isinstance(error, HostError) else f"{type(error).__name__}: {error}"
         raise InputError(
-            f"{Path(path).name} is no quantized model: {reason}",
+            f"{Path(path).name} is not a quantized model: {reason}",
             where=str(path),
             hint="write one with tg2hdl quantize MODEL --samples FILE -o NAME.q.npz",
         ) from error

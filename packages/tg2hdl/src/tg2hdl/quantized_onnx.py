@@ -65,7 +65,7 @@ class QuantizedFile:
     output_sqnr : float
         Of the first output against the float model (dB).
     agreement : float or None
-        Share of samples with the same largest output; None where outputs are no scores.
+        Share of samples with the same largest output; None where outputs are not scores.
     float_accuracy, accuracy : float or None
         Share of right classes, when labels were given.
     """

@@ -31,7 +31,7 @@ class Candidate:
     bits : dict of str to int
         Width of the weights of each layer (bits).
     quality : float
-        Share of right classes, of answers like the float model's without labels, or for outputs that are no scores the
+        Share of right classes, of answers like the float model's without labels, or for outputs that are not scores the
         signal to noise ratio (dB).
     sqnr : float
         Of the outputs (dB).

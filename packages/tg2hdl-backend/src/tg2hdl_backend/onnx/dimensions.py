@@ -19,12 +19,12 @@ __all__ = ["check_sizes", "example_sizes", "fixed_values", "resolve_inputs"]
 
 
 def check_sizes(batch: Any, dims: Any, fixed: Any) -> None:
-    """Refuse what is no size of a batch or a dimension, or no value by name.
+    """Refuse what is not a size of a batch or a dimension, or no value by name.
 
     Raises
     ------
     InputError
-        For a size that is no integer from 1 on, or anything but a mapping.
+        For a size that is not an integer from 1 on, or anything but a mapping.
     """
     for option, given in (("dims", dims), ("fixed", fixed)):
         if given is not None and not isinstance(given, Mapping):
@@ -45,7 +45,7 @@ def fixed_values(graph: GraphProto, given: dict[str, Any], file: Path) -> dict[s
     Raises
     ------
     InputError
-        For a name that is no input, or a value of another shape or type.
+        For a name that is not an input, or a value of another shape or type.
     """
     known = {i.name for i in graph.initializer}
     inputs = {i.name: i for i in graph.input if i.name not in known}
@@ -103,7 +103,7 @@ def resolve_inputs(
     InputError
         For a dimension without a size, or a size for a dimension that does not exist.
     UnsupportedError
-        For an input that is no tensor, or of a type without hardware.
+        For an input that is not a tensor, or of a type without hardware.
     """
     graph = model.graph
     known = {i.name for i in graph.initializer}

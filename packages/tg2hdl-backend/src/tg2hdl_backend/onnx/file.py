@@ -32,13 +32,13 @@ def read_file(file: Path, limit: int = DEFAULT_LIMIT) -> ModelProto:
         raise
     except Exception as error:
         raise InputError(
-            f"{file.name} is no ONNX model: {type(error).__name__}: {error}",
+            f"{file.name} is not an ONNX model: {type(error).__name__}: {error}",
             where=str(file),
             hint="check it with onnx.checker.check_model",
         ) from error
     if not model.graph.node and not model.graph.output:
         raise InputError(
-            f"{file.name} is no ONNX model: it has no graph",
+            f"{file.name} is not an ONNX model: it has no graph",
             where=str(file),
             hint="check it with onnx.checker.check_model",
         )

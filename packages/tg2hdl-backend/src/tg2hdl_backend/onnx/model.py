@@ -88,7 +88,7 @@ class OnnxModel:
     ) -> None:
         self._limit = Limit(check_limit(limit))
         if not isinstance(path, (str, PathLike)):
-            raise InputError(f"{path!r:.60} is no path of an ONNX file", hint="give e.g. 'model.onnx'")
+            raise InputError(f"{path!r:.60} is not a path of an ONNX file", hint="give e.g. 'model.onnx'")
         check_sizes(batch, dims, fixed)
         file = Path(path)
         proto = read_file(file, limit)

@@ -53,9 +53,9 @@ def check_port(definition: HostPortDef, *, engine: str = "auto") -> None:
     """
     label = f"host port {definition.name}"
     port, driver = resolve(definition.port), resolve(definition.driver)
-    assert isinstance(port, type) and issubclass(port, HostPort), f"{label}: port is no HostPort"  # noqa: PT018
+    assert isinstance(port, type) and issubclass(port, HostPort), f"{label}: port is not a HostPort"  # noqa: PT018
     is_driver = isinstance(driver, type) and issubclass(driver, HostDriver)
-    assert is_driver, f"{label}: driver is no HostDriver"
+    assert is_driver, f"{label}: driver is not a HostDriver"
     program = _program()
     ports = _ports(definition.name, program)
     for weights, multipliers in (("rom", 1), ("loadable", 4)):

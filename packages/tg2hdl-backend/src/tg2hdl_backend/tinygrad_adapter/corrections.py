@@ -118,7 +118,7 @@ def _constant(uop: UOp) -> Any:
     if uop.op is Ops.ADD and all(s.op is Ops.CONST for s in uop.src):
         values = [_constant(s) for s in uop.src]
         return None if None in values else sum(values)
-    # tinygrad also has constants that are no numbers.
+    # tinygrad also has constants that are not numbers.
     return uop.arg if uop.op is Ops.CONST and isinstance(uop.arg, int | float) else None
 
 

@@ -327,7 +327,7 @@ class _Converter:
     def value(self, uop: UOp) -> Any:
         value = self.values.get(uop)
         if value is None or isinstance(value, Storage | _Address | tuple | bool | int | float):
-            raise self.unsupported(uop, "an operand that is no scalar")
+            raise self.unsupported(uop, "an operand that is not a scalar")
         return value
 
     def dtype(self, dtype: Any, uop: UOp) -> DType:

@@ -37,8 +37,8 @@ def evaluate_program(
     variables, target, units :
         As in `evaluate`.
     state : mutable mapping of str to ndarray, optional
-        What memories keep from run to run, by buffer name: a buffer that is no input starts with the contents that are
-        there, and what kernels write is there afterwards.  Without it every run starts as after power on.
+        Contents of memories from run to run, by buffer name: a buffer that is not an input starts with the contents
+        that are there, and holds those that kernels write afterwards.  Without it every run starts as after power on.
 
     Returns
     -------

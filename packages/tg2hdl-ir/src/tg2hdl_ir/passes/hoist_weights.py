@@ -227,7 +227,7 @@ def _rewritten(call: KernelCall, slots: Mapping[int, int], fixed: FixedValues, t
         return made is not None
 
     found = weight_expressions(kernel, fixed, accept)
-    # The contents of loadable weights are no constants.
+    # The contents of loadable weights are not constants.
     scalars = _scalars(kernel, fixed) if len(tables.contents) == 1 else []
     if not found and not scalars:
         return call

@@ -139,7 +139,7 @@ def _check_api(plugin: object, name: str, distribution: str) -> None:
 
 
 def _unmarked(plugin: object, hooks: Collection[str]) -> Iterator[str]:
-    """Functions that have a hook's name but are no implementation."""
+    """Functions that have a hook's name but are not implementations."""
     for name in _KNOWN_HOOKS:
         if name not in hooks and inspect.isroutine(getattr(plugin, name, None)):
             yield name

@@ -177,7 +177,7 @@ class PluginSet:
         Raises
         ------
         PluginError
-            When it is no subclass of `base`, or cannot be imported; the plugin is named.
+            When it is not a subclass of `base`, or cannot be imported; the plugin is named.
         """
         found = self.factory(descriptor, field)
         if not (isinstance(found, type) and issubclass(found, base)):

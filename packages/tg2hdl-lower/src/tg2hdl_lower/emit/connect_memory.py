@@ -25,7 +25,7 @@ class Selection:
     Parameters
     ----------
     region : Value, optional
-        Where the region begins, in strides; None where the memory is no array.
+        Where the region begins, in strides; None where the memory is not an array.
     active : Value, optional
         Whether the run writes this memory; None where every run does.
     bank : Value, optional

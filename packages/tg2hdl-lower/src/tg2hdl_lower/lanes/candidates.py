@@ -220,7 +220,7 @@ def packed_layouts(found: Sequence[Access], lanes: Mapping[int, int], depth: int
             splits_of.append(sorted(splits, reverse=True))
         for chosen in itertools.islice(itertools.product(*splits_of), MAX_LAYOUTS):
             spatial = list(zip(strides, chosen, strict=True))
-            # A line that is no multiple of its lanes begins with a word only as a dimension of its own.
+            # A line that is not a multiple of its lanes begins with a word only as a dimension of its own.
             for dims in ([(s, n) for s, n in spatial if n > 1], spatial):
                 layout = _strided(dims, depth)
                 if layout is not None and layout.lanes > 1:

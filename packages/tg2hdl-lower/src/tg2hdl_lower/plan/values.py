@@ -198,6 +198,6 @@ class LaneIndex(Node):
 
 
 def _times(value: Value, factor: int) -> Value:
-    """Product with a positive constant, which is no product to synthesis."""
+    """Product with a positive constant, which is not a product to synthesis."""
     bits = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
     return sum((value.shift_left(bit) for bit in bits[1:]), value.shift_left(bits[0]))

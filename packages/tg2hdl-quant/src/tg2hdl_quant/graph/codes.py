@@ -36,7 +36,7 @@ _COMPARED = 1 << 17
 PRODUCTS = ("QGemm", "QLinearConv", "QLinearGlobalAveragePool", "QLinearMatMul", "QLinearMul", "QLinearAdd")
 """Kernels that multiply integers by a float32."""
 INTEGER = LayerKernel("integers")
-"""Of a graph that is no file: integer sums are multiplied by a float32."""
+"""Of a graph that is not a file: integer sums are multiplied by a float32."""
 
 
 def to_codes(
@@ -170,9 +170,10 @@ def _is_rounded_so(
 
 
 def _with_offset(builder: IntegerBuilder, total: Sum, where: str) -> tuple[Value, Array]:
-    """The only term with its bias added as integers, and what is added that is no integer.
+    """The only term with its bias added as integers, and what is added that is not an integer.
 
-    For each element of a long sum, a bias that is no integer is rounded to one, in steps of up to 1/4096 of the sum's.
+    For each element of a long sum, a bias that is not an integer is rounded to one, in steps of up to 1/4096 of the
+    sum's.
     """
     term, offset, added = total.terms[0], compact(total.offset), total.whole_steps()
     if added is None and (offset.size == 1 or term.high - term.low < NARROW):
@@ -230,7 +231,7 @@ def _single(
         return by_table(builder, term, codes, low, high, name)
     try:
         if offset:
-            raise UnsupportedError("what is added is no multiple of the scale", where=where)
+            raise UnsupportedError("what is added is not a multiple of the scale", where=where)
         made = by_float32_product(builder, one, float(scale), limit, where)
     except UnsupportedError:
         return approximate(), Requantization(name, "approximate", 24)

@@ -81,7 +81,7 @@ def _single_operands(graph: TensorGraph, number: int) -> list[int]:
 
 
 def _operands(graph: TensorGraph, number: int) -> list[int] | None:
-    """Operands that are no constants; None for a node that is no function of numbers alone."""
+    """Operands that are not constants; None for a node that is not a function of numbers alone."""
     node = graph.nodes[number]
     if node.op not in ELEMENTWISE:
         return None

@@ -57,7 +57,7 @@ class QuantizeOptions:
     internal_bits : int
         Width of tensors that feed no contraction, such as operands of sums and elementwise products (bits, 8 to 16).
     output_bits : int
-        Width of outputs that are no plain sum with one scale (bits, 8 to 16).
+        Width of outputs that are not a plain sum with one scale (bits, 8 to 16).
     weight_rounding : str
         Name of a registered method that chooses the codes of weights: ``nearest``, or ``compensated``, which looks at
         the samples.
@@ -103,7 +103,7 @@ class QuantizeOptions:
             else (given,)
         )
         if not all(isinstance(name, str) for name in names):
-            raise InputError(f"float_layers={given!r} are no names", hint='give e.g. ("softmax", "fc1")')
+            raise InputError(f"float_layers={given!r} are not names", hint='give e.g. ("softmax", "fc1")')
         object.__setattr__(self, "float_layers", names)
         limits = (
             ("bits", self.bits, 2, 16),
@@ -115,7 +115,7 @@ class QuantizeOptions:
         )
         for name, value, low, high in limits:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise InputError(f"{name}={value!r} is no width", hint=f"give {low} to {high} bits")
+                raise InputError(f"{name}={value!r} is not a width", hint=f"give {low} to {high} bits")
         choices = (
             ("requantization", self.requantization or "shift", REQUANTIZATIONS),
             ("rounding", self.rounding, [r.name for r in registry().roundings()]),

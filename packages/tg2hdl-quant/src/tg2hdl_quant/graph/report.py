@@ -69,7 +69,7 @@ class QuantizationReport:
     output_sqnr : float
         Of the outputs (dB).
     agreement : float or None
-        Share of samples with the same largest output; None where outputs are no scores.
+        Share of samples with the same largest output; None where outputs are not scores.
     float_accuracy, accuracy : float or None
         Share of right classes, when labels were given.
     in_float : tuple of str

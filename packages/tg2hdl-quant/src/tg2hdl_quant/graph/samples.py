@@ -62,7 +62,7 @@ def checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
     Raises
     ------
     InputError
-        For another number of labels, or labels that are no class numbers.
+        For another number of labels, or labels that are not class numbers.
     """
     if labels is None:
         return None
@@ -78,7 +78,7 @@ def checked_labels(labels: npt.ArrayLike | None, count: int) -> Array | None:
         )
     if not whole or array.min() < 0:
         raise InputError(
-            f"labels of {array.dtype} that are no class numbers",
+            f"labels of {array.dtype} that are not class numbers",
             hint="give the number of each sample's class, from 0",
         )
     return array

@@ -276,7 +276,7 @@ class Expressions:
         return terms[0] if len(terms) == 1 else "(" + " | ".join(terms) + ")"
 
     def index_value(self, operand: Lifted) -> str:
-        """Return an operand that is no vector, as 32 bits."""
+        """Return an operand that is not a vector, as 32 bits."""
         return self.value(operand, "z", 32, False)
 
     def mask(self, condition: Lifted, bits: int) -> str:

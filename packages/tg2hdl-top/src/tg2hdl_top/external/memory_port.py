@@ -176,7 +176,7 @@ def check_memory(port: str, model: ExternalMemory | None) -> ExternalMemory:
     if model is None or isinstance(model, type(own)):
         return model or own
     raise InputError(
-        f"memory={model!r} is no memory behind the port {port!r}",
+        f"memory={model!r} is not a memory behind the port {port!r}",
         hint=f"give a {type(own).__name__}, or none",
     )
 

@@ -20,8 +20,8 @@ __all__ = ["AxiLiteDriver", "AxiLitePort"]
 class AxiLitePort(HostPort):
     """One access at a time; a refused one is answered with SLVERR, and its code is in ERROR.
 
-    An access that the design is too busy for is refused at once, as is one with an address that is no multiple of 4, or
-    a write that does not enable all four bytes.  A write waits for its address and its data; of a read and a write
+    An access that the design is too busy for is refused at once, as is one with an address that is not a multiple of 4,
+    or a write that does not enable all four bytes.  A write waits for its address and its data; of a read and a write
     that come together the one goes first whose kind did not go last.
 
     Members of `outside`: `s_axil` with the signals of AXI4-Lite.

@@ -295,7 +295,7 @@ class TensorCore(wiring.Component):
             reducer.levels.eq(control.levels),
             reducer.pack.eq(control.pack),
         ]
-        # What `lda` reads is no write, and so may meet a slower row.
+        # What `lda` reads is not a write, and so may meet a slower row.
         result, word = Signal(config.row_bits), Signal(signed(32))
         m.d.sync += [result.eq(reducer.result), word.eq(reducer.result[:32])]
         for slow in self.flights.slow:

@@ -89,7 +89,7 @@ class FloatMatrixUnit(MatrixUnit):
         words = [self.row[n : n + 32] for n in range(0, config.row_bits, 32)]
         bits = config.matrix_bits
         halves = [Cat(Const(0, 32 - bits), self.row[n : n + bits]) for n in range(0, config.row_bits, bits)]
-        # Where a tile does not fit a row, `tile` is no instruction.
+        # Where a tile does not fit a row, `tile` is not an instruction.
         chosen, packed = (
             self._segment(items, size) if size <= len(items) else Const(0, 32 * size)
             for items in (words, halves)

@@ -119,7 +119,7 @@ class MatrixUnit(wiring.Component):
             )
         segment, in_bytes, weights, whole = of
         fits: list[Any] = [Cat(of).all() for of in same]
-        # Where a tile does not fit a row, `tile` is no instruction.
+        # Where a tile does not fit a row, `tile` is not an instruction.
         whole_fits: Any = self._segment(fits, size, segment).all() if size <= len(fits) else 1
         # A tile has what is used of it, so that only a part of it is chosen from again.
         tile_words = Mux(self.bytes, self._tile(packed), self._tile(low))

@@ -76,7 +76,7 @@ def prepared(
     first = Mux(is_load, x.dst, x.a)
 
     def beyond(address: Any, shift: Any) -> Any:
-        """Whether `address >> shift` is no row, without waiting for the shifter."""
+        """Whether `address >> shift` is not a row, without waiting for the shifter."""
         low = [address[bits + n] & any_of([shift == s for s in range(n + 1)]) for n in range(7)]
         return Cat(low).any() | address[bits + 7 :].any()
 

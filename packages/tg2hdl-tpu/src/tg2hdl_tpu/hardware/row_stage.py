@@ -118,7 +118,7 @@ def _issue(m: Module, core: Any, held: Signal) -> None:
         busy.append(reduces & (layer != 0))
     # A transfer goes to its channel.
     reasons: list[Any] = []
-    # Addresses that do not fit these bits are no addresses.
+    # Addresses that do not fit these bits are not addresses.
     outside, outside_final = (
         r[name][: (config.xmem_rows - 1).bit_length()] for name in ("outside", "outside_final")
     )

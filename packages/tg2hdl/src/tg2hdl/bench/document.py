@@ -69,6 +69,6 @@ def _read(path: Path) -> Document:
             _key(row)
     except (ValueError, KeyError, TypeError):
         raise InputError(
-            f"{path} is no table of `tg2hdl bench`", hint="give another file, or remove this one"
+            f"{path} is not a table of `tg2hdl bench`", hint="give another file, or remove this one"
         ) from None
     return document

@@ -18,7 +18,7 @@ __all__ = ["doctor"]
 def doctor(json_file: str | None) -> None:
     """Say which tools, packages, caches and plugins are there, and what is missing for what.
 
-    What is missing is no error: it is named with the command that installs it.
+    What is missing is not an error: it is named with the command that installs it.
     """
     console, _ = consoles(json_file)
     findings = examine()

@@ -36,7 +36,7 @@ def new_plugin(name: str, output: str | None) -> None:
     NAME is in lower case: it becomes the package `tg2hdl_NAME` and the namespace of its ops.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise InputError(f"{name!r} is no name for a plugin", hint="use lower-case letters, digits and _")
+        raise InputError(f"{name!r} is not a name for a plugin", hint="use lower-case letters, digits and _")
     folder = Path(output or f"tg2hdl-{name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -202,5 +202,7 @@ def _searched(
 def _layer_width(text: str) -> tuple[str, int]:
     name, equals, bits = text.rpartition("=")
     if not equals or not bits.isdecimal():
-        raise InputError(f"--layer-bits {text} is no width of a layer", hint="give e.g. --layer-bits fc1=4")
+        raise InputError(
+            f"--layer-bits {text} is not a width of a layer", hint="give e.g. --layer-bits fc1=4"
+        )
     return name, int(bits)

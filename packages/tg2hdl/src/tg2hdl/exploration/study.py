@@ -47,7 +47,7 @@ class Study:
         Raises
         ------
         InputError
-            For a file that is no study, or that is one of another program, part or compiler.
+            For a file that is not a study, or that is one of another program, part or compiler.
         """
         try:
             found = json.loads(path.read_text())
@@ -59,7 +59,7 @@ class Study:
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
-                f"{str(path)!r} is no study", hint="give a file that tg2hdl explore has written"
+                f"{str(path)!r} is not a study", hint="give a file that tg2hdl explore has written"
             ) from None
         if head["program"] != program:
             raise InputError(

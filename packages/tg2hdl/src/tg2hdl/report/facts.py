@@ -133,7 +133,7 @@ def _fits(facts: dict[str, Any]) -> bool:
     facts["options"].items()
     figures = (facts.get("synthesis") or {}).items()
     if not all(type(facts["synthesis"].get(n)) in (int, float, type(None)) for n in _SYNTHESIZED if figures):
-        raise TypeError("a figure of the synthesis is no number")
+        raise TypeError("a figure of the synthesis is not a number")
     return True
 
 

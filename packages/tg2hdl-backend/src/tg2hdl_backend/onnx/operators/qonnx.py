@@ -190,7 +190,7 @@ def _shifted(node: OnnxNode, x: Tensor, scale: Tensor, zero_point: Tensor, shift
 
 
 def _known(node: OnnxNode, scale: Any, zero: Any, low: int, high: int) -> Quantizer | None:
-    """The quantizer of codes; None where it is not known or codes are no integers."""
+    """The quantizer of codes; None where it is not known or codes are not integers."""
     if scale is None or zero is None:
         node.stays_float(f"its {'scale' if scale is None else 'zero point'} is computed from inputs")
         return None

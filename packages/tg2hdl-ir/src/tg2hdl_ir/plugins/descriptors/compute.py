@@ -273,7 +273,7 @@ class RoundingDef:
     floats : Factory, optional
         ``(builder, node) -> node``: `numbers` in float32 operations, for codes of tensors that stay in float.
     any_scale : bool
-        Whether scales are no powers of two unless the user asks for them.
+        Whether scales are not powers of two unless the user asks for them.
     is_proven : bool
         Whether the integer form gives `sums` for every sum; otherwise, as where the multiplier of a shift is rounded to
         `multiplier_bits`, a code next to a tie may be one off.

@@ -82,8 +82,8 @@ SIMULATORS = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     ("port", "bench", "tests"),
     [
-        ("axi-lite", "bench_bus_ports", 3),
-        ("wishbone", "bench_bus_ports", 3),
+        ("axi-lite", "bench_bus_ports", 5),
+        ("wishbone", "bench_bus_ports", 5),
         pytest.param("uart", "bench_packets", 5, marks=pytest.mark.slow),
         ("spi", "bench_packets", 5),
     ],

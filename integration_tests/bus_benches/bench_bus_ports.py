@@ -9,11 +9,12 @@ from pathlib import Path
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 
 CASE = json.loads(Path(os.environ["TG2HDL_CASE"]).read_text())
 BUFFERS = {name: (address, np.dtype(dtype)) for name, _, dtype, _, address, _ in CASE["map"]["buffers"]}
 START, STATUS, RUNS, ERROR = 0x18, 0x1C, 0x20, 0x28
+GO, IRQ_ENABLE, IRQ_PENDING = 0x34, 0x38, 0x3C
 
 
 def stalls(seed):
@@ -42,6 +43,10 @@ class Axi:
         answer = await self.master.write(address, word.to_bytes(4, "little"))
         return answer.resp == self.okay
 
+    async def write_bytes(self, address, data):
+        answer = await self.master.write(address, data)
+        assert answer.resp == self.okay
+
     async def read(self, address):
         answer = await self.master.read(address, 4)
         return int.from_bytes(answer.data, "little") if answer.resp == self.okay else None
@@ -60,13 +65,18 @@ class Wishbone:
         self.master = driver.WishboneMaster(dut, "wb_", dut.clk, timeout=200, signals_dict=names)
         self.operation, self.random = driver.WBOp, random.Random(0)
 
-    async def access(self, address, word=None):
-        operation = self.operation(address >> 2, word, idle=self.random.randrange(3), acktimeout=200)
+    async def access(self, address, word=None, sel=None):
+        pause = self.random.randrange(3)
+        operation = self.operation(address >> 2, word, sel=sel, idle=pause, acktimeout=200)
         (answer,) = await self.master.send_cycle([operation])
         return answer
 
     async def write(self, address, word):
         return (await self.access(address, word)).ack == 1
+
+    async def write_bytes(self, address, data):
+        for place, byte in enumerate(data, address):
+            assert (await self.access(place, byte << 8 * (place % 4), 1 << place % 4)).ack == 1
 
     async def read(self, address):
         answer = await self.access(address)
@@ -113,29 +123,84 @@ async def results_are_right_under_random_stalls(dut):
     assert await bus.read(ERROR) == 0
 
 
+async def refused(bus, code, access):
+    """An access is answered as others, and its code is in ERROR."""
+    assert await access in (0, True)
+    assert await bus.read(ERROR) == code
+    assert await bus.write(ERROR, 0)
+    assert await bus.read(ERROR) == 0
+
+
 @cocotb.test()
 async def refused_accesses_change_nothing(dut):
     bus = await opened(dut)
     x, y = BUFFERS["x"][0], BUFFERS["output"][0]
-    assert await bus.read(y) is None  # before any run
-    assert await bus.read(ERROR) == 4
-    assert await bus.write(ERROR, 0)
-    assert await bus.read(ERROR) == 0
-    for address, code in ((x + 4, 2), (RUNS, 1), (y, 1), (0x7C, 1)):
-        assert not await bus.write(address, 0)
-        assert await bus.read(ERROR) == code
-        assert await bus.write(ERROR, 0)
-    assert not await bus.write(START, 7)  # another number than RUNS
+    await refused(bus, 4, bus.read(y))  # before any run
+    for address, code in ((x + 4, 2), (RUNS, 1), (y, 1), (0xFC, 1)):
+        await refused(bus, code, bus.write(address, 0))
+    await refused(bus, 5, bus.write(START, 7))  # another number than RUNS
     await load(bus, CASE["inputs"][0], words=1)
-    assert not await bus.write(START, 0)  # an input is written in part
+    await refused(bus, 6, bus.write(START, 0))  # an input is written in part
+    await refused(bus, 6, bus.write(GO, 0))
     await load(bus, CASE["inputs"][0])
     assert await bus.write(START, 0)
-    assert not await bus.write(START, 1)  # while it runs
-    assert not await bus.write(x, 0)
+    await bus.write(START, 1)  # while it runs
+    await refused(bus, 3, bus.write(x, 0))
     assert await bus.read(RUNS) == 1
     while not await bus.read(STATUS) & 2:
         pass
     assert await run(bus, CASE["inputs"][1]) == CASE["outputs"][1]
+
+
+@cocotb.test()
+async def bytes_and_repeated_words_as_memcpy_writes_them(dut):
+    bus, rng = await opened(dut), random.Random(7)
+    base, dtype = BUFFERS["x"]
+    for x, y in zip(CASE["inputs"], CASE["outputs"], strict=True):
+        raw, done = np.asarray(x, dtype).tobytes(), 0
+        while done < len(raw):
+            some = rng.randint(1, 7)
+            if rng.random() < 0.5:  # other values first, in the same word
+                await bus.write_bytes(base + done, bytes(b ^ 255 for b in raw[done : done // 4 * 4 + 4]))
+            await bus.write_bytes(base + done, raw[done : done + some])
+            done += some
+        assert await bus.write(GO, rng.getrandbits(32))
+        while not await bus.read(STATUS) & 2:
+            pass
+        address, output = BUFFERS["output"]
+        words = []
+        for n in range(-(-len(y) * output.itemsize // 4)):
+            words.append(await bus.read(address + 4 * n))
+            assert await bus.read(address + 4 * n) == words[-1]  # a word of bytes is read once for each
+        assert np.array(words, "<u4").view(output)[: len(y)].tolist() == y
+    assert await bus.read(ERROR) == 0
+    await bus.write_bytes(base, b"\1\2")  # two bytes are missing
+    await refused(bus, 2, bus.write(base + 4, 0))
+    await refused(bus, 6, bus.write(GO, 0))
+
+
+@cocotb.test()
+async def interrupts(dut):
+    bus = await opened(dut)
+    await run(bus, CASE["inputs"][0])
+    assert await bus.read(IRQ_PENDING) == 1
+    assert dut.irq.value == 0  # not enabled
+    assert await bus.write(IRQ_PENDING, 1)
+    assert await bus.write(IRQ_ENABLE, 3)
+    assert await bus.read(IRQ_ENABLE) == 3
+    assert dut.irq.value == 0
+    await load(bus, CASE["inputs"][0])
+    assert await bus.write(GO, 0)
+    await RisingEdge(dut.irq)
+    assert await bus.read(STATUS) & 2
+    assert await bus.write(IRQ_PENDING, 2)  # another bit
+    assert dut.irq.value == 1
+    assert await bus.write(IRQ_PENDING, 1)
+    assert await bus.read(IRQ_PENDING) == 0
+    assert dut.irq.value == 0
+    await bus.write(RUNS, 0)
+    assert dut.irq.value == 1
+    assert await bus.read(IRQ_PENDING) == 2
 
 
 @cocotb.test()

@@ -6,7 +6,9 @@ from amaranth.sim import Simulator
 
 from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_top.ports.axi_lite import AxiLiteErrorPort, AxiLitePort
 from tg2hdl_top.ports.register_file import RegisterFile
+from tg2hdl_top.register_map import RegisterMap
 
 SHAPE = HostShape(
     True, 1, (IRVariable("n", 0, 9),), (), (0, 0), program="net", identity="123456789abcdef0", cycles=700
@@ -64,3 +66,45 @@ def test_refused_addresses():
     """START cannot be read, nor what follows the last register; MAGIC cannot be written; ERROR keeps the code."""
     found = accesses((0x18,), (0x4C,), (0x00, 1), (0x28,), (0x28, 0), (0x28,))
     assert found == [(0, 1, WRITE)] * 3 + [(1, 0, READ), (0, 0, WRITE), (0, 0, READ)]
+
+
+def axi_answers(port):
+    """Responses of a write of RUNS, which is refused, and of a read of an address that has nothing."""
+    axi, found = port.outside.s_axil, []
+
+    async def bench(ctx):
+        for name in ("bready", "rready"):
+            ctx.set(getattr(axi, name), 1)
+        for channels, address, response in (("aw w", 0x20, "b"), ("ar", 0xF0, "r"), ("aw w", 0x28, "b")):
+            ctx.set(axi.wstrb, 15)
+            for channel in channels.split():
+                ctx.set(getattr(axi, f"{channel}valid"), 1)
+                if channel != "w":
+                    ctx.set(getattr(axi, f"{channel}addr"), address)
+            await ctx.tick().until(getattr(axi, f"{channels[:2]}ready"))
+            for channel in channels.split():
+                ctx.set(getattr(axi, f"{channel}valid"), 0)
+            await ctx.tick().until(getattr(axi, f"{response}valid"))
+            found.append(ctx.get(getattr(axi, f"{response}resp")))
+
+    sim = Simulator(port)
+    sim.add_clock(1e-8)
+    sim.add_testbench(bench)
+    sim.run()
+    return found
+
+
+def test_refused_accesses_are_slverr_by_option_only():
+    assert axi_answers(AxiLitePort(SHAPE)) == [0, 0, 0]
+    assert axi_answers(AxiLiteErrorPort(SHAPE)) == [2, 2, 0]
+
+
+def test_registers_of_a_bus():
+    clear, enabled, enable, back, pending, refused, again, cleared = accesses(
+        (0x28, 0), (0x38,), (0x38, 3), (0x38,), (0x3C,), (0x20, 1), (0x3C,), (0x3C, 2)
+    )
+    assert [a[0] for a in (enabled, back, pending, again)] == [0, 3, 0, 2]
+    assert [a[1] for a in (clear, enable, refused, cleared)] == [0, 0, 1, 0]
+    assert {a.name for a in RegisterMap(SHAPE, has_bus=True).registers} - {
+        a.name for a in RegisterMap(SHAPE).registers
+    } == {"GO", "IRQ_ENABLE", "IRQ_PENDING"}

@@ -43,6 +43,18 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.wishbone:WishboneDriver",
         ),
         HostPortDef(
+            "axi-lite-slverr",
+            "as axi-lite; a refused access is answered with SLVERR",
+            "tg2hdl_top.ports.axi_lite:AxiLiteErrorPort",
+            "tg2hdl_top.ports.axi_lite:AxiLiteDriver",
+        ),
+        HostPortDef(
+            "wishbone-err",
+            "as wishbone; a refused access is answered by ERR",
+            "tg2hdl_top.ports.wishbone:WishboneErrorPort",
+            "tg2hdl_top.ports.wishbone:WishboneDriver",
+        ),
+        HostPortDef(
             "axi-stream",
             "inputs and results as packets of AXI4-Stream",
             "tg2hdl_top.ports.axi_stream:AxiStreamPort",

@@ -15,7 +15,19 @@ from amaranth import Shape
 from tg2hdl_ir.errors import InputError
 from tg2hdl_lower.memory.host import HostBuffer, HostShape, variables_signature
 
-__all__ = ["MAGIC", "MAX_WORDS", "REGISTERS", "Access", "Register", "RegisterMap", "Window", "element_bytes"]
+__all__ = [
+    "BUS_REGISTERS",
+    "MAGIC",
+    "MAX_WORDS",
+    "REGISTERS",
+    "Access",
+    "Field",
+    "Register",
+    "RegisterMap",
+    "Window",
+    "element_bytes",
+    "identifiers",
+]
 
 MAGIC = 0x48324754
 """``TG2H`` in the first register."""
@@ -43,13 +55,23 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Field:
+    """Bits of a register, `low` the lowest one."""
+
+    name: str
+    low: int
+    width: int = 1
+
+
+@dataclass(frozen=True)
 class Register:
-    """A register of 32 bits; `access` is ``r``, ``w`` or ``rw``."""
+    """A register of 32 bits; `access` is ``r``, ``w`` or ``rw``.  Without `fields` it is one value."""
 
     name: str
     address: int
     access: str
     description: str
+    fields: tuple[Field, ...] = ()
 
 
 REGISTERS = (
@@ -68,6 +90,7 @@ REGISTERS = (
         "r",
         "bit 0: runs; bit 1: has a result; bit 2: an input is written in part; bits 15:8: kernels that have ended "
         "in this run",
+        (Field("busy", 0), Field("result", 1), Field("partial", 2), Field("kernels_ended", 8, 8)),
     ),
     Register("RUNS", 0x20, "r", "runs that were started since power-on"),
     Register("CYCLES", 0x24, "r", "clock cycles from start to done of the last run"),
@@ -75,6 +98,14 @@ REGISTERS = (
     Register("LINK_ERRORS", 0x2C, "r", "packets that were dropped: check, length, overflow"),
     Register("STALLS", 0x30, "r", "clock cycles in which an access waited for the end of a run"),
 )
+
+_EVENTS = (Field("done", 0), Field("error", 1))
+BUS_REGISTERS = (
+    Register("GO", 0x34, "w", "a write of any value starts a run: START for a single master, which needs no RUNS"),
+    Register("IRQ_ENABLE", 0x38, "rw", "events that raise the interrupt; bit 0: a run ends; bit 1: ERROR is set", _EVENTS),
+    Register("IRQ_PENDING", 0x3C, "rw", "events since they were cleared, of the same bits; a 1 written clears its bit", _EVENTS),
+)
+"""Registers that a map behind a bus has in addition."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +143,12 @@ class RegisterMap:
     Parameters
     ----------
     serves : HostShape
+    has_bus : bool
+        Whether it is behind a bus, with an interrupt, and not behind a link of packets.
     """
 
     serves: HostShape
+    has_bus: bool = False
 
     @property
     def variables(self) -> tuple[Register, ...]:
@@ -149,7 +183,8 @@ class RegisterMap:
     @property
     def registers(self) -> tuple[Register, ...]:
         """All registers."""
-        return (*REGISTERS, *self.variables, *self.kernel_ends)
+        bus = BUS_REGISTERS if self.has_bus else ()
+        return (*REGISTERS, *bus, *self.variables, *self.kernel_ends)
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -229,7 +264,13 @@ class RegisterMap:
             "## Buffers",
             "",
             "Elements in the order of the model (C order), little-endian, padded to whole words. A buffer is accessed "
-            "from its first word on, word by word; an access of its first word begins again.",
+            "from its first word on, word by word; an access of its first word begins again."
+            + (
+                " Bytes of a word may be written one by one, and a word again, until the next word is accessed; the "
+                "word that was read last may be read again."
+                if self.has_bus
+                else ""
+            ),
             "",
             "| address | bytes | name | role | type | shape | access |",
             "|---|---|---|---|---|---|---|",
@@ -259,11 +300,11 @@ class RegisterMap:
             "",
             *(
                 f"#define TG2HDL_{name} 0x{r.address:04x}u"
-                for name, r in zip(_macros([r.name for r in self.registers]), self.registers, strict=True)
+                for name, r in zip(identifiers([r.name for r in self.registers]), self.registers, strict=True)
             ),
             "",
         ]
-        for name, w in zip(_macros([w.buffer.name for w in self.windows]), self.windows, strict=True):
+        for name, w in zip(identifiers([w.buffer.name for w in self.windows]), self.windows, strict=True):
             lines += [
                 f"/* {_plain(w.buffer.title)}: {w.buffer.role}, {w.buffer.dtype.numpy().name} {w.buffer.shape} */",
                 f"#define TG2HDL_BUFFER_{name}_ADDRESS 0x{w.address:04x}u",
@@ -299,8 +340,8 @@ def element_bytes(buffer: HostBuffer) -> int:
     return _power(-(-buffer.dtype.bit_width // 8))
 
 
-def _macros(names: Sequence[str]) -> list[str]:
-    """Parts of C identifiers, each its own: names that differ in case or signs alone get a number."""
+def identifiers(names: Sequence[str]) -> list[str]:
+    """Parts of C identifiers in upper case; names that differ only in case or signs get a number."""
     found: list[str] = []
     for name in names:
         plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name).upper()

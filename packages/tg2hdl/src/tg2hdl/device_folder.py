@@ -15,6 +15,7 @@ from tg2hdl.testbench.vectors import golden_runs
 from tg2hdl_backend import CapturedProgram
 from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.files import npz_bytes, write_files
+from tg2hdl_top.ports import register_map_of
 from tg2hdl_top.register_map import RegisterMap
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ def register_map(accelerator: CompiledModel) -> RegisterMap:
         For a design without such a port.
     """
     for port in accelerator.design.ports:
-        if port.serves.control and port.serves.identity:
-            return RegisterMap(port.serves)
+        found = register_map_of(port)
+        if found is not None:
+            return found
     kinds = ", ".join(port.kind for port in accelerator.design.ports)
     raise InputError(
         f"a design with the host ports {kinds} has no register map",

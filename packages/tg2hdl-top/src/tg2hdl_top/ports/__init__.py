@@ -11,6 +11,7 @@ from tg2hdl_top.ports.base import (
     open_driver,
     overlaps_runs,
     plan_ports,
+    register_map_of,
     writes_elements,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "open_driver",
     "overlaps_runs",
     "plan_ports",
+    "register_map_of",
     "writes_elements",
 ]

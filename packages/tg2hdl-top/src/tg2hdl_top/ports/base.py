@@ -15,6 +15,7 @@ from tg2hdl_ir.errors import InputError
 from tg2hdl_ir.plugins.registry import registry
 from tg2hdl_lower.component import Component
 from tg2hdl_lower.memory.host import HostShape
+from tg2hdl_top.register_map import RegisterMap
 
 __all__ = [
     "HostDriver",
@@ -25,6 +26,7 @@ __all__ = [
     "open_driver",
     "overlaps_runs",
     "plan_ports",
+    "register_map_of",
 ]
 
 
@@ -71,11 +73,14 @@ class HostPort(Component):
         Whether `serves` must name the design and its longest run; such a port controls the design.
     overlaps_runs : bool
         Whether the port can start a run while others are under way.
+    has_bus : bool
+        Whether its register map, if it has one, is that of a bus; see `tg2hdl_top.register_map.RegisterMap`.
     """
 
     by_element = False
     needs_identity = False
     overlaps_runs = False
+    has_bus = False
 
     def __init__(self, serves: HostShape, outside: wiring.Signature) -> None:
         self.serves = serves
@@ -195,6 +200,12 @@ def build_port(plan: PortPlan) -> HostPort:
     """Component of a host port."""
     port: HostPort = _port_class(plan.kind)(plan.serves)
     return port
+
+
+def register_map_of(plan: PortPlan) -> RegisterMap | None:
+    """Register map that a host port serves; None for one without."""
+    port = _port_class(plan.kind)
+    return RegisterMap(plan.serves, port.has_bus) if port.needs_identity else None
 
 
 def open_driver(plan: PortPlan, simulation: Any) -> HostDriver:

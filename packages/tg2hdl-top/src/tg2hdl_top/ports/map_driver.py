@@ -15,7 +15,7 @@ from tg2hdl_lower.memory.words import from_words, to_words
 from tg2hdl_top.ports.base import HostDriver
 from tg2hdl_top.register_map import Access, RegisterMap, Window
 
-__all__ = ["MapDriver"]
+__all__ = ["BusDriver", "MapDriver"]
 
 
 class MapDriver(HostDriver):
@@ -86,3 +86,31 @@ class MapDriver(HostDriver):
             name = what if isinstance(what, str) else what.buffer.name
             text = Access.MEANING[code] if code < len(Access.MEANING) else f"code {code}"
             raise SimulationError(f"access of {name!r} was refused: {text}", where=type(self).__name__)
+
+
+class BusDriver(MapDriver):
+    """Reads ERROR after each transfer, which says whether an access was refused."""
+
+    @abstractmethod
+    def store_words(self, address: int, words: Sequence[int]) -> None:
+        """Write words to consecutive addresses."""
+
+    @abstractmethod
+    def fetch_words(self, address: int, count: int) -> list[int]:
+        """Read words from consecutive addresses."""
+
+    def store(self, address: int, words: Sequence[int]) -> int:
+        """Write words, and take the code of a refusal from ERROR."""
+        self.store_words(address, words)
+        return self._refusal()
+
+    def fetch(self, address: int, count: int) -> tuple[list[int], int]:
+        """Read words, and take the code of a refusal from ERROR."""
+        return self.fetch_words(address, count), self._refusal()
+
+    def _refusal(self) -> int:
+        place = self._places["ERROR"]
+        (code,) = self.fetch_words(place, 1)
+        if code:
+            self.store_words(place, [0])
+        return code

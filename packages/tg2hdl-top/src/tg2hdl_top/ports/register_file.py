@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value
+from amaranth import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -30,15 +30,18 @@ class BusSignature(wiring.Signature):
         An access is asked for, until `ready`; low in the cycle after it.
     write, address, data : Out
         Stable while valid; the address counts bytes and is a multiple of 4.
+    strobes : Out(4)
+        Bytes that are written; only with `has_strobes`.
     ready : In(1)
         The access is over; `value` and `code` are there in this cycle.
     value, code : In
         What was read, and a code of `Access`.
     """
 
-    def __init__(self, address_bits: int) -> None:
+    def __init__(self, address_bits: int, *, has_strobes: bool = False) -> None:
         super().__init__(
-            {
+            ({"strobes": Out(4, init=15)} if has_strobes else {})
+            | {
                 "valid": Out(1),
                 "write": Out(1),
                 "address": Out(address_bits),
@@ -59,23 +62,29 @@ class RegisterFile(wiring.Component):
     design : Out(serves.signature(by_element=True))
     link_error : In(1)
         Counts a dropped packet.
+    irq : Out(1)
+        The interrupt; only without `waits`.
 
     Parameters
     ----------
     waits : bool
-        Whether an access that the design is too busy for waits until the end of the run, or is refused.
+        Whether an access that the design is too busy for waits until the end of the run, as behind a link.  Behind a
+        bus it is refused, bytes of a word of a buffer may be written one by one or again, and there is an interrupt.
     """
 
     def __init__(self, serves: HostShape, *, waits: bool) -> None:
-        self.map = RegisterMap(serves)
-        self._waits = waits
+        has_bus = not waits
+        self.map = RegisterMap(serves, has_bus)
+        self._places = {register.name: register.address for register in self.map.registers}
+        self._has_bus = has_bus
         self._serves = serves
         super().__init__(
             {
-                "bus": In(BusSignature(self.map.address_bits)),
+                "bus": In(BusSignature(self.map.address_bits, has_strobes=has_bus)),
                 "design": Out(serves.signature(by_element=True)),
                 "link_error": In(1),
             }
+            | ({"irq": Out(1)} if has_bus else {})
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -99,42 +108,85 @@ class RegisterFile(wiring.Component):
         waiting = Signal()
         writers, readers = self._writers(m, waiting), self._readers(m)
         writable, readable = _any(hit[n] for n in writers), _any(hit[n] for n in readers)
-        size = Signal(range(4))  # log2 of the bytes of an element
-        for n, w in enumerate(windows):
-            with m.If(hit[n]):
-                m.d.comb += size.eq(w.element_bytes.bit_length() - 1)
 
         # Where the buffer that is accessed goes on.
         write_at, read_at = Signal.like(address), Signal.like(address)
         write_open, read_open = Signal(), Signal()
-        piece, half = Signal(range(4)), address[2]  # element of the word; half of an element of 64 bits
-        last_piece = Mux(size == 0, 3, Mux(size == 1, 1, 0))
+        held = _HeldWord(address, hit) if self._has_bus else None
+        put_hit, put_data = (held.hit, held.data) if held else (hit, data)
+        # Element of the word; half of an element of 64 bits.
+        piece, half = Signal(range(4)), address[2]
+        put_half = held.address[2] if held else half
+        again = Signal()  # `value` is the word before `read_at`
+        size = self._size(m, hit)
+        put_size = self._size(m, held.hit) if held else size
         low, element, got, value = Signal(32), Signal(64), Signal(64), Signal(32)
         put, take = Signal(), Signal()
-        with m.Switch(size):
+        with m.Switch(put_size):
             with m.Case(0):
-                m.d.comb += element.eq(data.word_select(piece, 8))
+                m.d.comb += element.eq(put_data.word_select(piece, 8))
             with m.Case(1):
-                m.d.comb += element.eq(data.word_select(piece[0], 16))
+                m.d.comb += element.eq(put_data.word_select(piece[0], 16))
             with m.Case(2):
-                m.d.comb += element.eq(data)
+                m.d.comb += element.eq(put_data)
             with m.Case(3):
-                m.d.comb += element.eq(Cat(low, data))
+                m.d.comb += element.eq(Cat(low, put_data))
         for n, w in writers.items():
-            m.d.comb += [w.valid.eq(put & hit[n]), w.element.eq(element)]
+            m.d.comb += [w.valid.eq(put & put_hit[n]), w.element.eq(element)]
         for n, r in readers.items():
             m.d.comb += r.take.eq(take & hit[n])
             with m.If(hit[n]):
                 m.d.comb += got.eq(r.element)
-        put_last = _any(hit[n] & w.last for n, w in writers.items())
+        put_last = _any(put_hit[n] & w.last for n, w in writers.items())
         got_last = _any(hit[n] & r.last for n, r in readers.items())
         got_valid = _any(hit[n] & r.valid for n, r in readers.items())
 
         def answer(code: int) -> None:
             m.d.sync += [bus.ready.eq(1), bus.code.eq(code)]
-            if code != Access.OK:
-                with m.If(state.error == 0):
-                    m.d.sync += state.error.eq(code)
+            state.refuse(m, code)
+
+        def decode() -> None:
+            with m.If(state.occupied & ((write & (address != _ERROR)) | (~write & readable))):
+                if not self._has_bus:
+                    m.next = "DECODE"
+                    m.d.sync += state.stalls.eq(state.stalls + 1)
+                else:
+                    answer(Access.BUSY)
+            with m.Elif(write & writable):
+                follows = write_open & (address == write_at)
+                with m.If(~begins & ~((follows | held.valid) if held else follows)):
+                    answer(Access.ORDER)
+                with m.Else():
+                    with m.If(begins):
+                        m.d.comb += [w.restart.eq(hit[n]) for n, w in writers.items()]
+                        m.d.sync += state.partial.eq(state.partial | hit)
+                    m.d.sync += [piece.eq(0), write_at.eq(address + 4), write_open.eq(1)]
+                    if held:
+                        held.take(m, address, hit, data, bus.strobes)
+                        answer(Access.OK)
+                    else:
+                        m.next = "PUT"
+            with m.Elif(write):
+                with m.If(self._starts(address)):
+                    m.d.sync += [read_open.eq(0), again.eq(0)]
+                self._write_register(m, address, data, state, answer)
+            with m.Elif(readable):
+                with m.If(~state.result):
+                    answer(Access.EARLY)
+                if held:
+                    with m.Elif(again & (address + 4 == read_at)):
+                        m.next = "TAKEN"
+                with m.Elif(~begins & ~(read_open & (address == read_at))):
+                    answer(Access.ORDER)
+                with m.Else():
+                    with m.If(begins):
+                        m.d.comb += [r.restart.eq(hit[n]) for n, r in readers.items()]
+                    m.d.sync += [piece.eq(0), value.eq(0), read_at.eq(address + 4), read_open.eq(1)]
+                    m.next = "TAKE"
+            with m.Elif(known):
+                m.next = "READ"
+            with m.Else():
+                answer(Access.ADDRESS)
 
         m.d.sync += [bus.ready.eq(0), bus.value.eq(0)]
         with m.FSM():
@@ -142,45 +194,34 @@ class RegisterFile(wiring.Component):
                 m.next = "DECODE"
             with m.State("DECODE"):
                 m.next = "IDLE"
-                with m.If(state.occupied & ((write & (address != _ERROR)) | (~write & readable))):
-                    if self._waits:
-                        m.next = "DECODE"
-                        m.d.sync += state.stalls.eq(state.stalls + 1)
-                    else:
-                        answer(Access.BUSY)
-                with m.Elif(write & writable):
-                    with m.If(~begins & ~(write_open & (address == write_at))):
-                        answer(Access.ORDER)
-                    with m.Else():
-                        with m.If(begins):
-                            m.d.comb += [w.restart.eq(hit[n]) for n, w in writers.items()]
-                            m.d.sync += state.partial.eq(state.partial | hit)
-                        m.d.sync += [piece.eq(0), write_at.eq(address + 4), write_open.eq(1)]
+                if held:
+                    merges = write & writable & (address == held.address)
+                    m.d.sync += again.eq(again & ~write)
+                    with m.If(held.valid & ~merges):  # the word before is complete now
+                        m.d.sync += piece.eq(0)
                         m.next = "PUT"
-                with m.Elif(write):
-                    self._write_register(m, address, data, state, read_open, answer)
-                with m.Elif(readable):
-                    with m.If(~state.result):
-                        answer(Access.EARLY)
-                    with m.Elif(~begins & ~(read_open & (address == read_at))):
-                        answer(Access.ORDER)
+                    with m.Elif(write & ~bus.strobes.any()):
+                        answer(Access.OK)
                     with m.Else():
-                        with m.If(begins):
-                            m.d.comb += [r.restart.eq(hit[n]) for n, r in readers.items()]
-                        m.d.sync += [piece.eq(0), value.eq(0), read_at.eq(address + 4), read_open.eq(1)]
-                        m.next = "TAKE"
-                with m.Elif(known):
-                    m.next = "READ"
-                with m.Else():
-                    answer(Access.ADDRESS)
+                        decode()
+                else:
+                    decode()
             with m.State("PUT"), m.If(~waiting):
-                m.d.comb += put.eq((size != 3) | half)
-                m.d.sync += [piece.eq(piece + 1), low.eq(data)]
-                with m.If((put & put_last) | (piece == last_piece)):
-                    answer(Access.OK)
-                    m.next = "IDLE"
+                whole = held.is_whole(piece, put_size) if held else Const(1)
+                m.d.comb += put.eq(whole & ((put_size != 3) | put_half))
+                m.d.sync += [piece.eq(piece + 1), low.eq(put_data)]
+                with m.If((put & put_last) | (piece == _last_piece(put_size)) | ~whole):
+                    if held:
+                        m.d.sync += held.valid.eq(0)
+                        m.next = "DECODE"
+                    else:
+                        answer(Access.OK)
+                        m.next = "IDLE"
                 with m.If(put & put_last):
-                    m.d.sync += [state.partial.eq(state.partial & ~hit), write_open.eq(0)]
+                    m.d.sync += [state.partial.eq(state.partial & ~put_hit), write_open.eq(0)]
+                with m.If(~whole):
+                    m.d.sync += write_open.eq(0)
+                    state.refuse(m, Access.ORDER)
             with m.State("TAKE"):
                 m.d.comb += take.eq(got_valid & ((size != 3) | half))
                 with m.If(got_valid):
@@ -194,16 +235,30 @@ class RegisterFile(wiring.Component):
                             m.d.sync += value.eq(got[:32])
                         with m.Case(3):
                             m.d.sync += value.eq(Mux(half, got[32:], got[:32]))
-                    with m.If((take & got_last) | (piece == last_piece)):
+                    with m.If((take & got_last) | (piece == _last_piece(size))):
                         m.next = "TAKEN"
                     with m.If(take & got_last):
                         m.d.sync += read_open.eq(0)
             for end, read in {"READ": found, "TAKEN": value}.items():
                 with m.State(end):
+                    if end == "TAKEN":
+                        m.d.sync += again.eq(1)
                     answer(Access.OK)
                     m.d.sync += bus.value.eq(read)
                     m.next = "IDLE"
+        with m.If(self.design.done):
+            m.d.sync += state.pending[0].eq(1)
+        if self._has_bus:
+            m.d.comb += self.irq.eq((state.pending & state.enabled).any())
         return m
+
+    def _size(self, m: Module, hit: Value) -> Signal:
+        """log2 of the bytes of an element of the buffer whose flag is set."""
+        size = Signal(range(4))
+        for n, window in enumerate(self.map.windows):
+            with m.If(hit[n]):
+                m.d.comb += size.eq(window.element_bytes.bit_length() - 1)
+        return size
 
     def _writers(self, m: Module, waiting: Signal) -> dict[int, ElementWriter]:
         """Writers of the buffers; `waiting` is high while one that may wait holds an element."""
@@ -252,31 +307,37 @@ class RegisterFile(wiring.Component):
         m.d.comb += port.addr.eq(self.bus.address[2:])
         return port.data
 
+    def _starts(self, address: Value) -> Value:
+        return (address == self._places["START"]) | (address == self._places.get("GO", -1))
+
     def _write_register(
-        self,
-        m: Module,
-        address: Value,
-        data: Value,
-        state: _State,
-        read_open: Signal,
-        answer: Callable[..., None],
+        self, m: Module, address: Value, data: Value, state: _State, answer: Callable[..., None]
     ) -> None:
-        places = {register.name: register.address for register in self.map.registers}
-        with m.If(address == places["START"]):
+        places = self._places
+        written = _spread(self.bus.strobes) if self._has_bus else Const(-1, 32)
+        stale: Value = (address == places["START"]) & ((data & written) != state.runs)
+        with m.If(self._starts(address)):
             with m.If(state.partial.any()):
                 answer(Access.INCOMPLETE)
-            with m.Elif(data != state.runs):
+            with m.Elif(stale):
                 answer(Access.STALE)
             with m.Else():
                 m.d.comb += state.starting.eq(1)
-                m.d.sync += read_open.eq(0)
                 answer(Access.OK)
         with m.Elif(address == places["ERROR"]):
             answer(Access.OK)
             m.d.sync += state.error.eq(0)
+        if self._has_bus:
+            with m.Elif(address == places["IRQ_ENABLE"]):
+                answer(Access.OK)
+                m.d.sync += state.enabled.eq((state.enabled & ~written) | (data & written))
+            with m.Elif(address == places["IRQ_PENDING"]):
+                answer(Access.OK)
+                m.d.sync += state.pending.eq(state.pending & ~(data & written))
         for variable in self._serves.variables:
             with m.Elif(address == places[f"VARIABLE_{variable.name}"]):
-                m.d.sync += getattr(self.design.variables, variable.name).eq(data)
+                register = getattr(self.design.variables, variable.name)
+                m.d.sync += register.eq((register & ~written) | (data & written))
                 answer(Access.OK)
         with m.Else():
             answer(Access.ADDRESS)
@@ -298,6 +359,8 @@ class RegisterFile(wiring.Component):
             "ERROR": state.error,
             "LINK_ERRORS": state.link_errors,
             "STALLS": state.stalls,
+            "IRQ_ENABLE": state.enabled,
+            "IRQ_PENDING": state.pending,
         }
         for variable in self._serves.variables:
             values[f"VARIABLE_{variable.name}"] = getattr(self.design.variables, variable.name)
@@ -321,6 +384,7 @@ class _State:
             Signal(32, name=name) for name in ("runs", "cycles", "link_errors", "stalls")
         )
         self.error, self.partial = Signal(3), Signal(max(1, windows))
+        self.enabled, self.pending = Signal(2, name="irq_enable"), Signal(2, name="irq_pending")
         self.result, self.starting, self.occupied = Signal(), Signal(), Signal()
         ended = Signal(8)
         self.status = Cat(self.occupied, self.result, self.partial.any(), Const(0, 5), ended)
@@ -344,6 +408,51 @@ class _State:
             m.d.sync += self.result.eq(1)
         with m.If(self.starting):
             m.d.sync += [self.runs.eq(self.runs + 1), self.cycles.eq(0), ended.eq(0), self.result.eq(0)]
+
+
+    def refuse(self, m: Module, code: int) -> None:
+        """Keep the code of the first refused access."""
+        if code != Access.OK:
+            m.d.sync += self.pending[1].eq(1)
+            with m.If(self.error == 0):
+                m.d.sync += self.error.eq(code)
+
+
+class _HeldWord:
+    """The last word that was written to a buffer, whose bytes may still come or change."""
+
+    def __init__(self, address: Value, hit: Value) -> None:
+        self.valid, self.data, self.strobes = Signal(), Signal(32), Signal(4)
+        self.address, self.hit = Signal.like(address, name="held_address"), Signal.like(hit, name="held_hit")
+
+    def take(self, m: Module, address: Value, hit: Value, data: Value, strobes: Value) -> None:
+        """Add the bytes of an access of this word, or begin a word."""
+        mask = _spread(strobes)
+        m.d.sync += [
+            self.address.eq(address),
+            self.hit.eq(hit),
+            self.valid.eq(1),
+            self.data.eq((self.data & ~mask) | (data & mask)),
+            self.strobes.eq(strobes | Mux(self.valid, self.strobes, 0)),
+        ]
+
+    def is_whole(self, piece: Value, size: Value) -> Value:
+        """Whether all bytes of an element of the word are there."""
+        whole: Value = Array(
+            (self.strobes.bit_select(piece, 1), self.strobes.word_select(piece[0], 2).all())
+            + 2 * (self.strobes.all(),)
+        )[size]
+        return whole
+
+
+def _last_piece(size: Value) -> Value:
+    """Number of the last element of a word."""
+    return Mux(size == 0, 3, Mux(size == 1, 1, 0))
+
+
+def _spread(strobes: Value) -> Value:
+    """The bits of the bytes whose flags are set."""
+    return Cat(flag.replicate(8) for flag in strobes)
 
 
 def _within(address: Value, base: int, span: int) -> Value:

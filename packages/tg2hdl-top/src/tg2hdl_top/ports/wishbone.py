@@ -10,27 +10,29 @@ from amaranth.lib.wiring import In, Out
 
 from tg2hdl_lower.memory.host import HostShape
 from tg2hdl_top.ports.base import HostPort
-from tg2hdl_top.ports.map_driver import MapDriver
+from tg2hdl_top.ports.map_driver import BusDriver
 from tg2hdl_top.ports.register_file import RegisterFile
 from tg2hdl_top.register_map import Access, RegisterMap
 
-__all__ = ["WishboneDriver", "WishbonePort"]
+__all__ = ["WishboneDriver", "WishboneErrorPort", "WishbonePort"]
 
 
 class WishbonePort(HostPort):
-    """One access at a time, answered by ACK, or by ERR where it is refused; its code is in ERROR then.
+    """One access at a time, answered by ACK; the code of a refused one is in ERROR.
 
-    An access that the design is too busy for is refused at once, as is a write that does not select all four bytes.
+    `WishboneErrorPort` answers a refused access by ERR.  An access that the design is too busy for is refused at once.
 
     Members of `outside`: `wb` with `cyc`, `stb`, `we`, `adr` (which counts words), `dat_w`, `sel`, `dat_r`, `ack` and
-    `err`.
+    `err`; `irq`.
     """
 
     by_element = True
     needs_identity = True
+    has_bus = True
+    reports_errors = False
 
     def __init__(self, serves: HostShape) -> None:
-        bits = RegisterMap(serves).address_bits
+        bits = RegisterMap(serves, has_bus=True).address_bits
         bus = {
             **{
                 "cyc": Out(1),
@@ -42,7 +44,7 @@ class WishbonePort(HostPort):
             },
             **{"dat_r": In(32), "ack": In(1), "err": In(1)},
         }
-        super().__init__(serves, wiring.Signature({"wb": Out(wiring.Signature(bus))}))
+        super().__init__(serves, wiring.Signature({"wb": Out(wiring.Signature(bus)), "irq": In(1)}))
 
     def elaborate(self, platform: object) -> Module:
         """Build the module."""
@@ -51,7 +53,7 @@ class WishbonePort(HostPort):
         m.submodules.registers = registers = RegisterFile(self.serves, waits=False)
         wiring.connect(m, wiring.flipped(self.design), registers.design)
         bus = registers.bus
-        unfit = Signal()
+        m.d.comb += self.outside.irq.eq(registers.irq)
         m.d.sync += [wb.ack.eq(0), wb.err.eq(0)]
         with m.FSM():
             with m.State("IDLE"), m.If(wb.cyc & wb.stb & ~wb.ack & ~wb.err):
@@ -60,12 +62,12 @@ class WishbonePort(HostPort):
                     bus.data.eq(wb.dat_w),
                     bus.write.eq(wb.we),
                 ]
-                m.d.sync += unfit.eq(wb.we & ~wb.sel.all())
+                m.d.sync += bus.strobes.eq(wb.sel)
                 m.next = "ACCESS"
             with m.State("ACCESS"):  # it ends even if the master gives up
-                m.d.comb += bus.valid.eq(~unfit)
-                with m.If(bus.ready | unfit):
-                    failed = unfit | (bus.code != Access.OK)
+                m.d.comb += bus.valid.eq(1)
+                with m.If(bus.ready):
+                    failed = (bus.code != Access.OK) if self.reports_errors else Const(0)
                     asked = wb.cyc & wb.stb
                     m.d.sync += [
                         wb.dat_r.eq(bus.value),
@@ -76,28 +78,30 @@ class WishbonePort(HostPort):
         return m
 
 
-class WishboneDriver(MapDriver):
+class WishboneErrorPort(WishbonePort):
+    """As `WishbonePort`, but a refused access is answered by ERR."""
+
+    reports_errors = True
+
+
+class WishboneDriver(BusDriver):
     """One access after the other."""
 
-    def store(self, address: int, words: Sequence[int]) -> int:
+    def store_words(self, address: int, words: Sequence[int]) -> None:
         """Write words one by one."""
         for number, word in enumerate(words):
             self.simulation.set("wb__dat_w", word)
-            if not self._accessed(address + 4 * number, 1):
-                return self.value("ERROR") or Access.ADDRESS
-        return 0
+            self._access(address + 4 * number, 1)
 
-    def fetch(self, address: int, count: int) -> tuple[list[int], int]:
+    def fetch_words(self, address: int, count: int) -> list[int]:
         """Read words one by one."""
         found: list[int] = []
         for number in range(count):
-            if not self._accessed(address + 4 * number, 0):
-                return found, self.value("ERROR") or Access.ADDRESS
+            self._access(address + 4 * number, 0)
             found.append(self.simulation.get("wb__dat_r"))
-        return found, 0
+        return found
 
-    def _accessed(self, address: int, write: int) -> bool:
-        """Whether an access ended with ACK."""
+    def _access(self, address: int, write: int) -> None:
         simulation = self.simulation
         for name, value in {"adr": address >> 2, "we": write, "sel": 15, "cyc": 1, "stb": 1}.items():
             simulation.set(f"wb__{name}", value)
@@ -106,7 +110,5 @@ class WishboneDriver(MapDriver):
             if simulation.get("wb__ack") or simulation.get("wb__err"):
                 break
             simulation.step()
-        done = bool(simulation.get("wb__ack"))
         simulation.set("wb__cyc", 0)
         simulation.set("wb__stb", 0)
-        return done

@@ -43,7 +43,7 @@ def tg2hdl_ports() -> list[HostPortDef]:
             "tg2hdl_top.ports.wishbone:WishboneDriver",
         ),
         HostPortDef(
-            "axi-lite-slverr",
+            "axi-slverr",
             "as axi-lite; a refused access is answered with SLVERR",
             "tg2hdl_top.ports.axi_lite:AxiLiteErrorPort",
             "tg2hdl_top.ports.axi_lite:AxiLiteDriver",

@@ -101,9 +101,23 @@ REGISTERS = (
 
 _EVENTS = (Field("done", 0), Field("error", 1))
 BUS_REGISTERS = (
-    Register("GO", 0x34, "w", "a write of any value starts a run: START for a single master, which needs no RUNS"),
-    Register("IRQ_ENABLE", 0x38, "rw", "events that raise the interrupt; bit 0: a run ends; bit 1: ERROR is set", _EVENTS),
-    Register("IRQ_PENDING", 0x3C, "rw", "events since they were cleared, of the same bits; a 1 written clears its bit", _EVENTS),
+    Register(
+        "GO", 0x34, "w", "a write of any value starts a run: START for a single master, which needs no RUNS"
+    ),
+    Register(
+        "IRQ_ENABLE",
+        0x38,
+        "rw",
+        "events that raise the interrupt; bit 0: a run ends; bit 1: ERROR is set",
+        _EVENTS,
+    ),
+    Register(
+        "IRQ_PENDING",
+        0x3C,
+        "rw",
+        "events since they were cleared, of the same bits; a 1 written clears its bit",
+        _EVENTS,
+    ),
 )
 """Registers that a map behind a bus has in addition."""
 

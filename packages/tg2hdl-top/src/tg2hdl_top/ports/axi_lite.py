@@ -62,7 +62,11 @@ class AxiLitePort(HostPort):
                     m.next = "ACCESS"
                 with m.Elif(axi.arvalid):
                     m.d.comb += axi.arready.eq(1)
-                    m.d.sync += [bus.address.eq(Cat(Const(0, 2), axi.araddr[2:])), bus.write.eq(0), wrote.eq(0)]
+                    m.d.sync += [
+                        bus.address.eq(Cat(Const(0, 2), axi.araddr[2:])),
+                        bus.write.eq(0),
+                        wrote.eq(0),
+                    ]
                     m.next = "ACCESS"
             with m.State("ACCESS"):
                 m.d.comb += bus.valid.eq(1)

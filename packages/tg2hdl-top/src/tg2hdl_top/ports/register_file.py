@@ -409,7 +409,6 @@ class _State:
         with m.If(self.starting):
             m.d.sync += [self.runs.eq(self.runs + 1), self.cycles.eq(0), ended.eq(0), self.result.eq(0)]
 
-
     def refuse(self, m: Module, code: int) -> None:
         """Keep the code of the first refused access."""
         if code != Access.OK:

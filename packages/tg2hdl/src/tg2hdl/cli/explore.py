@@ -13,10 +13,10 @@ from rich.console import Console
 from tg2hdl.cli.common import ModelCommand, model_of_file, stage, with_model_options
 from tg2hdl.cli.families import PART, complete_file, completes
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
+from tg2hdl.exploration.exploration import Exploration
 from tg2hdl.exploration.explore import opened_search
 from tg2hdl.exploration.goals import LIMITS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
-from tg2hdl.exploration.points import Exploration
 from tg2hdl.loaded_model import load_model
 from tg2hdl.report.charts import plotly_script
 from tg2hdl.report.exploration import exploration_page

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tg2hdl.accelerator import Accelerator
+from tg2hdl.exploration.exploration import Exploration
 from tg2hdl.exploration.goals import GOALS, check_limits, goal_named
 from tg2hdl.exploration.part import part_of
-from tg2hdl.exploration.points import Exploration
 from tg2hdl.exploration.search import Search
 from tg2hdl.exploration.space import space_of
 from tg2hdl.exploration.study import Study, program_key

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from tg2hdl.exploration.exploration import Exploration
 from tg2hdl.exploration.figures import Figures, too_many
 from tg2hdl.exploration.goals import GOALS, breaks
-from tg2hdl.exploration.points import Exploration, Point, option_changes
+from tg2hdl.exploration.points import Point, option_changes
 from tg2hdl.exploration.space import Space
 from tg2hdl.exploration.study import Study
 from tg2hdl.exploration.workers import Runner

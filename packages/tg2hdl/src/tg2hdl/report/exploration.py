@@ -10,9 +10,10 @@ from markupsafe import Markup, escape
 
 from tg2hdl.compiled_model import CompiledModel
 from tg2hdl.explain import explain_design
+from tg2hdl.exploration.design_points import DesignPoints
 from tg2hdl.exploration.figures import RESOURCES
 from tg2hdl.exploration.goals import GOALS
-from tg2hdl.exploration.points import Exploration, Point
+from tg2hdl.exploration.points import Point
 from tg2hdl.html_templates import environment
 from tg2hdl.report.charts import COLORS, chart, plotly_script
 from tg2hdl.report.facts import memory_facts
@@ -25,7 +26,7 @@ _WIDTH = 110
 
 
 def exploration_page(
-    found: Exploration, source: str = "MODEL", *, progress: Callable[[str], None] = lambda message: None
+    found: DesignPoints, source: str = "MODEL", *, progress: Callable[[str], None] = lambda message: None
 ) -> Report:
     """The page of an exploration; it needs nothing else.
 
@@ -97,7 +98,7 @@ def _cells(point: Point) -> list[str]:
     return [*shown[:2], time, clock, *shown[2:]]
 
 
-def _best(found: Exploration, source: str) -> Markup:
+def _best(found: DesignPoints, source: str) -> Markup:
     if not found.suitable:
         return Markup("<p>No design is known that fits and keeps the limits.</p>")
     best, goal = found.best, GOALS[found.goal]
@@ -129,7 +130,7 @@ def _best(found: Exploration, source: str) -> Markup:
     )
 
 
-def _chart(found: Exploration, front: tuple[Point, ...]) -> Markup:
+def _chart(found: DesignPoints, front: tuple[Point, ...]) -> Markup:
     """LUTs over cycles; a point of the front leads to its design."""
     names = {id(p): f"design-{n}" for n, p in enumerate(front, 1)}
     rest = [p for p in found.points if p.needs.get("lut") is not None and p not in front and p.fits]
@@ -197,7 +198,7 @@ def _hover(point: Point) -> str:
     return f"<b>{escape(point.label)}</b><br>{point.cycles:,} cycles, interval {point.interval:,}<br>{needs}"
 
 
-def _all(found: Exploration, front: tuple[Point, ...]) -> Markup:
+def _all(found: DesignPoints, front: tuple[Point, ...]) -> Markup:
     rows = [
         {
             "label": p.label,

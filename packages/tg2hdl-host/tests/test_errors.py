@@ -302,7 +302,23 @@ CASES = {
     "variable": (
         lambda _: told().set_variable("n", 9),
         UnfitInputError,
-        "variable 'n' cannot be 9\n  at: write n\n  hint: variables: {'n': (1, 8)}",
+        "variable 'n' cannot be 9\n  at: write n\n  hint: give 1 to 8",
+    ),
+    "no such variable": (
+        lambda _: told()(np.zeros((1, 8), np.int8), m=1),
+        UnfitInputError,
+        "the design has no variable 'm'\n  at: write m\n  hint: its variables are n",
+    ),
+    "a variable without a value": (
+        lambda _: told()(np.zeros((1, 8), np.int8)),
+        UnfitInputError,
+        "variable 'n' has no value\n  at: write n\n"
+        "  hint: pass n=..., or connect with the folder that `tg2hdl build` wrote",
+    ),
+    "an unknown name in a dict": (
+        lambda _: told()({"x": np.zeros((1, 8), np.int8), "z": 1}, n=1),
+        UnfitInputError,
+        "'z' is no input of the design\n  at: write inputs\n  hint: inputs are x",
     ),
     "infinite elements": (
         lambda _: quantized()(np.full((1, 8), np.inf)),

@@ -126,17 +126,20 @@ class Runner:
         """
         design = self.design
         loads = {n: to_words(p, design.memory(n).dtype.bit_width) for n, p in design.loads(inputs).items()}
-        read, cycles = self._execute(self._simulation, self._drivers, self._loaded, loads, variables or {})
+        values = {v.name: (variables or {})[v.name] for v in design.variables}
+        read, cycles = self._execute(self._simulation, self._drivers, self._loaded, loads, values)
         outputs = tuple(map(self._unpacked, design.program.outputs, read))
         return Run(*cycles, outputs)
 
     def run_batch(
         self,
         inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
-        variables: Mapping[str, int] | None = None,
+        variables: Sequence[Mapping[str, int]] = (),
         advance: Callable[[int], None] = lambda runs: None,
     ) -> list[Run]:
         """Run many inputs, several at once in one model, with the results and cycles of `run` for each.
+
+        `variables` are those of each run; none for a program without.
 
         `advance` is called with the number of runs that have ended since the last call.
 
@@ -165,8 +168,9 @@ class Runner:
                         advance(len(part))
                 except (InputsDifferError, UnsupportedError, ToolMissingError):
                     self._can_batch = False
-        for each in inputs[len(runs) :]:
-            runs.append(self.run(each, variables))
+        values = variables or [{}] * len(inputs)
+        for each, own in list(zip(inputs, values, strict=True))[len(runs) :]:
+            runs.append(self.run(each, own))
             advance(1)
         return runs
 

@@ -77,6 +77,8 @@ class Description:
         Buffers, or None for an input that the hardware does not have because no result depends on it.
     outputs : tuple of str
     variables : mapping of str to (low, high)
+    values : mapping of str to int
+        Of variables where a run gives none, from the files.
     keeps_state : bool
         Whether a run depends on the runs before it.
     packet_run : bool
@@ -93,6 +95,7 @@ class Description:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     variables: Mapping[str, tuple[int, int]]
+    values: Mapping[str, int]
     keeps_state: bool
     packet_run: bool
     structure: Any
@@ -137,6 +140,10 @@ class Description:
                 inputs=names,
                 outputs=outputs,
                 variables=variables,
+                values={
+                    name: docs.integer(files["values"][name], *variables[name])
+                    for name in files.get("values", {})
+                },
                 keeps_state=docs.flag(data["state"]),
                 packet_run=docs.flag(data.get("packet_run", False)),
                 structure=structure,

@@ -27,6 +27,7 @@ __all__ = ["Device"]
 _MAGIC, _RUNS, _START = 0x00, 0x20, 0x18
 _COUNTERS = {"runs": 0x20, "cycles": 0x24, "error": 0x28, "link_errors": 0x2C, "stalls": 0x30}
 _HEADER_BYTES = 0x18
+_VARIABLES = 0x40
 _SLOWEST_CLOCK = 1e6
 """Clock of the slowest design (Hz), for timeouts."""
 
@@ -103,6 +104,7 @@ class Device:
             self.description = self._identify(files)
             self._borders, self._output_borders = self._scales((files or {}).get("borders"))
             self.gives_codes = bool((files or {}).get("codes", True))
+            self._values = {name: self._checked(name, v) for name, v in self.description.values.items()}
             self._missing = {b.name for b in self.description.weights}
             memory = self.description.memory
             if memory is not None and not holds_image:
@@ -135,26 +137,30 @@ class Device:
 
     # Running
 
-    def __call__(self, *inputs: npt.ArrayLike, codes: bool | None = None) -> Any:
+    def __call__(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
         """Run once.
 
         Parameters
         ----------
         inputs : arrays
-            One per input of the model.
+            One per input of the model; or a dict of them by name, which may have values of variables too.
         codes : bool, optional
             Whether outputs of a quantized model are integers, or the values that they stand for; as `gives_codes`
             unless given.
+        variables : int
+            Values of run-time variables by name, such as ``pos=7``; the others have those of `set_variable`, or else
+            those that the folder of the design has.
 
         Raises
         ------
         UnfitInputError
-            For a missing input, or one of another shape or type; with the folder of a quantized model, inputs may be
+            For a missing input, one of another shape or type, or a variable without a value or out of its range.
+            With the folder of a quantized model, inputs may be
             the float values that it was quantized for.
         LinkError
             When a stage does not answer.
         """
-        return self._restored(self.flat(*inputs), codes)
+        return self._restored(self.flat(*inputs, **variables), codes)
 
     def _restored(self, outputs: Sequence[npt.NDArray[Any]], codes: bool | None) -> Any:
         """What the model returns: integers, or with the folder of a quantized model the values."""
@@ -163,9 +169,9 @@ class Device:
         return restored(self.description.structure, outputs)
 
     @_in_turn
-    def flat(self, *inputs: npt.ArrayLike) -> list[npt.NDArray[Any]]:
+    def flat(self, *inputs: Any, **variables: int) -> list[npt.NDArray[Any]]:
         """Run once; all outputs in their order."""
-        (outputs,) = self._results([inputs])
+        (outputs,) = self._results([inputs], variables)
         return outputs
 
     @property
@@ -175,17 +181,22 @@ class Device:
         return [known[name].dtype if name in known else None for name in self.description.inputs]
 
     @_in_turn
-    def run(self, batch: Iterable[Any], *, progress: bool = False, codes: bool | None = None) -> list[Any]:
+    def run(
+        self, batch: Iterable[Any], *, progress: bool = False, codes: bool | None = None, **variables: int
+    ) -> list[Any]:
         """Run many inputs; the link is busy with the next ones while one is computed.
 
         Parameters
         ----------
         batch : iterable
-            Inputs, or tuples of inputs where the model has several.  A first axis of size 1 may be left out.
+            Inputs, or tuples of inputs where the model has several, or dicts of inputs and variables by name.  A first
+            axis of size 1 may be left out.
         progress : bool
             Whether to print a line about it to the standard error.
         codes : bool, optional
             As for a single run.
+        variables : int
+            Values of run-time variables in all runs.
 
         Returns
         -------
@@ -195,7 +206,7 @@ class Device:
         inputs = [x if isinstance(x, tuple) else (x,) for x in batch]
         found: list[Any] = []
         begun = time.monotonic()
-        for outputs in self._results(inputs):
+        for outputs in self._results(inputs, variables):
             found.append(self._restored(outputs, codes))
             self.rate = len(found) / max(1e-9, time.monotonic() - begun)
             if progress and (len(found) == len(inputs) or len(found) % 8 == 0):
@@ -204,14 +215,16 @@ class Device:
                 print(text, end=end, file=sys.stderr, flush=True)
         return found
 
-    def _results(self, batch: Sequence[tuple[Any, ...]]) -> Iterator[list[npt.NDArray[Any]]]:
+    def _results(
+        self, batch: Sequence[tuple[Any, ...]], variables: Mapping[str, int]
+    ) -> Iterator[list[npt.NDArray[Any]]]:
         if self._missing:
             raise UnfitInputError(
                 f"weights are not loaded: {', '.join(sorted(self._missing))}",
                 stage="write weights",
                 hint="call load_weights or load_image first, or connect with the folder that `tg2hdl build` wrote",
             )
-        encoded = [self._encoded(x) for x in batch]
+        encoded = [self._encoded(x, variables) for x in batch]
         done, attempts = 0, 0
         started: int | None = None  # number of the run that was asked for last and has no result yet
         while done < len(batch):
@@ -229,11 +242,14 @@ class Device:
                 if attempts >= self._attempts:
                     raise fault.error(self._link.transport.name, attempts) from None
 
-    def _requests(self, batch: Sequence[list[Request]], runs: int, resumes: bool) -> Iterator[Request]:
+    def _requests(
+        self, batch: Sequence[tuple[list[Request], list[Request]]], runs: int, resumes: bool
+    ) -> Iterator[Request]:
         names = list(dict.fromkeys(self.description.outputs))
-        for number, writes in enumerate(batch):
+        for number, (values, writes) in enumerate(batch):
             if not resumes:
                 count = (runs + number) & 0xFFFFFFFF
+                yield from values
                 if self.description.packet_run:
                     yield protocol.run(count, writes[0].data, self.description.buffers[names[0]].size)
                     continue
@@ -262,8 +278,25 @@ class Device:
                 yield [found[n] for n in outputs]
                 found = {}
 
-    def _encoded(self, inputs: tuple[Any, ...]) -> list[Request]:
+    def _encoded(
+        self, inputs: tuple[Any, ...], variables: Mapping[str, int]
+    ) -> tuple[list[Request], list[Request]]:
+        """Requests that write the variables and the inputs of a run."""
         names = self.description.inputs
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            given = dict(inputs[0])
+            variables = {n: given.pop(n) for n in self.description.variables if n in given} | dict(variables)
+            unknown = [name for name in given if name not in names]
+            missing = [name for name in names if name not in given]
+            if unknown or missing:
+                raise UnfitInputError(
+                    f"{unknown[0]!r} is no input of the design"
+                    if unknown
+                    else f"no array for {missing[0]!r}",
+                    stage="write inputs",
+                    hint=f"inputs are {', '.join(names) or 'none'}",
+                )
+            inputs = tuple(given[name] for name in names)
         if len(inputs) != len(names):
             listed = ", ".join(map(str, names))
             raise UnfitInputError(
@@ -289,7 +322,39 @@ class Device:
             if buffer.shape[:1] == (1,) and array.shape == buffer.shape[1:]:
                 array = array[None]
             found += protocol.write(buffer.address, buffer.encode(array), f"write {name}")
+        return self._variable_writes(variables), found
+
+    def _variable_writes(self, given: Mapping[str, Any]) -> list[Request]:
+        """Requests that write all variables, in their order."""
+        values = self._values | {name: self._checked(name, value) for name, value in given.items()}
+        found = []
+        for number, name in enumerate(self.description.variables):
+            if name not in values:
+                raise UnfitInputError(
+                    f"variable {name!r} has no value",
+                    stage=f"write {name}",
+                    hint=f"pass {name}=..., or connect with the folder that `tg2hdl build` wrote",
+                )
+            data = (values[name] & 0xFFFFFFFF).to_bytes(4, "little")
+            found += protocol.write(_VARIABLES + 4 * number, data, f"write {name}")
         return found
+
+    def _checked(self, name: str, value: Any) -> int:
+        """A value that a variable can have."""
+        variables = self.description.variables
+        if name not in variables:
+            raise UnfitInputError(
+                f"the design has no variable {name!r}",
+                stage=f"write {name}",
+                hint=f"its variables are {', '.join(variables)}" if variables else "it has none",
+            )
+        low, high = variables[name]
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_integer or not low <= value <= high:
+            raise UnfitInputError(
+                f"variable {name!r} cannot be {value!r}", stage=f"write {name}", hint=f"give {low} to {high}"
+            )
+        return int(value)
 
     def dequantize(self, outputs: Any) -> Any:
         """Values of the integer outputs of a quantized model: an array, a tuple or a dict, as they came.
@@ -385,16 +450,8 @@ class Device:
 
     @_in_turn
     def set_variable(self, name: str, value: int) -> None:
-        """Set a run-time variable, from the next run on."""
-        variables = self.description.variables
-        if name not in variables or not variables[name][0] <= value <= variables[name][1]:
-            raise UnfitInputError(
-                f"variable {name!r} cannot be {value}",
-                stage=f"write {name}",
-                hint=f"variables: {dict(variables)}",
-            )
-        address = 0x40 + 4 * list(variables).index(name)
-        self._perform(protocol.write(address, (value & 0xFFFFFFFF).to_bytes(4, "little"), f"write {name}"))
+        """Set a run-time variable for the runs that give it no other value."""
+        self._values[name] = self._checked(name, value)
 
     @property
     @_in_turn

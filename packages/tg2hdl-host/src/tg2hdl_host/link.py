@@ -21,6 +21,7 @@ _MEANING = (
     "there is no result",
     "another run was started in between",
     "an input is written in part",
+    "a variable is written with a value out of its range",
 )
 
 

@@ -44,7 +44,9 @@ def selftest(
     for number in range(rounds):
         report(f"round {number + 1} of {rounds}: {count} vectors")
         for vector in range(count):
-            found = device.flat(*_stored(arrays, f"in{vector}_", device.input_types))
+            start = f"var{vector}_"
+            values = {n.removeprefix(start): int(a) for n, a in arrays.items() if n.startswith(start)}
+            found = device.flat(*_stored(arrays, f"in{vector}_", device.input_types), **values)
             expected = _stored(arrays, f"out{vector}_", [a.dtype for a in found])
             for k, (a, b) in enumerate(zip(found, expected, strict=True)):
                 _compare(a, b, vector, device.description.outputs[k])

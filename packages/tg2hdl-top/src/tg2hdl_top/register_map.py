@@ -41,8 +41,8 @@ MAX_WORDS = 255
 class Access:
     """Codes that the hardware gives for an access."""
 
-    OK, ADDRESS, ORDER, BUSY, EARLY, STALE, INCOMPLETE = range(7)
-    NAMES = ("OK", "ADDRESS", "ORDER", "BUSY", "EARLY", "STALE", "INCOMPLETE")
+    OK, ADDRESS, ORDER, BUSY, EARLY, STALE, INCOMPLETE, RANGE = range(8)
+    NAMES = ("OK", "ADDRESS", "ORDER", "BUSY", "EARLY", "STALE", "INCOMPLETE", "RANGE")
     MEANING = (
         "done",
         "no register or buffer can be accessed so at this address",
@@ -51,6 +51,7 @@ class Access:
         "there is no result: no run has ended since the power-on",
         "START was written with another number than RUNS",
         "an input is written in part",
+        "a variable is written with a value out of its range, and keeps its value",
     )
 
 
@@ -318,6 +319,8 @@ class RegisterMap:
             ),
             "",
         ]
+        for register, variable in zip(self.variables, self.serves.variables, strict=True):
+            lines.append(f"/* {register.name}: {variable.low} to {variable.high}, by tg2hdl_set */")
         for name, w in zip(identifiers([w.buffer.name for w in self.windows]), self.windows, strict=True):
             lines += [
                 f"/* {_plain(w.buffer.title)}: {w.buffer.role}, {w.buffer.dtype.numpy().name} {w.buffer.shape} */",

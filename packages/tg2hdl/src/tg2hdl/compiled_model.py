@@ -21,6 +21,7 @@ from tg2hdl.session import OpenSessions, Session, SimulatedModel
 from tg2hdl_backend import CapturedProgram, TensorSpec, own_result, reference_device
 from tg2hdl_backend.agreement import Agreement, agreement
 from tg2hdl_backend.arguments import in_input_order
+from tg2hdl_backend.tinygrad_adapter.model_inputs import arrays_of, bound_values
 from tg2hdl_ir.files import write_file
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_ir.turns import in_turn
@@ -131,6 +132,7 @@ class CompiledModel:
         vcd: str | PathLike[str] | None = None,
         progress: Callable[[str], None] | None = None,
         codes: bool | None = None,
+        **variables: int,
     ) -> SimulationResult:
         """Run on simulated hardware, cycle by cycle.
 
@@ -141,7 +143,8 @@ class CompiledModel:
         Parameters
         ----------
         inputs : arrays or tensors
-            One per input of the model, of the shape and dtype it was compiled for; or a dict of them by name.
+            One per input of the model, of the shape and dtype it was compiled for; or a dict of them by name.  A bound
+            Variable may be among them where the model takes one, and its value in the dict.
         engine : str
             ``auto``, ``cxxrtl``, ``amaranth`` or another registered engine.
         vcd : path, optional
@@ -151,21 +154,23 @@ class CompiledModel:
         codes : bool, optional
             Whether the outputs of a quantized model are codes or values; as `gives_codes` unless given.  The result has
             the codes in any case.
+        variables : int
+            Values of run-time variables by name, such as ``pos=7``; the others have those of the example inputs.
 
         Raises
         ------
         InputError
-            For a missing input, or one of another shape or dtype.
+            For a missing input, one of another shape or dtype, or a variable that is unknown or out of its range.
         ToolMissingError
             When the engine cannot run here.
         """
-        named = self.bind(*inputs)
+        named, values = self.bind(*inputs), self.values(*inputs, **variables)
         with step(f"simulating {self.name}") as say:
             if vcd is not None:
                 with self.session(engine, vcd=vcd, progress=progress or say) as session:
-                    return session.run_bound(named, codes)
+                    return session.run_bound(named, values, codes)
             open_session = partial(self.session, progress=progress or say)
-            return self._sessions.get(open_session, engine).run_bound(named, codes)
+            return self._sessions.get(open_session, engine).run_bound(named, values, codes)
 
     @in_turn
     def load_weights(self, weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -200,12 +205,13 @@ class CompiledModel:
         progress: Callable[[str], None] | None = None,
     ) -> Session:
         """Open a simulation for about `runs` runs, which decides the engine when it is ``auto``."""
-        model = SimulatedModel(self.captured, self.design, self._simulated_top, self.bind, self.restored)
+        top = self._simulated_top
+        model = SimulatedModel(self.captured, self.design, top, self.bind, self.values, self.restored)
         return Session(model, engine, runs=runs, vcd=vcd, progress=progress)
 
     @in_turn
     @shows_progress("computing the golden result of")
-    def golden(self, *inputs: Any, codes: bool | None = None) -> Any:
+    def golden(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
         """Bit-exact result in software, in the model's shape and dtype.
 
         What the model updates in place continues from the run before, as it does in `simulate`; see `reset`.
@@ -216,43 +222,46 @@ class CompiledModel:
             As for `simulate`.
         codes : bool, optional
             Whether the outputs of a quantized model are codes or values; as `gives_codes` unless given.
+        variables : int
+            As for `simulate`.
         """
         program = self.design.program
         results = evaluate_program(
             program,
             self.bind(*inputs),
-            self.captured.var_vals or None,
+            self.values(*inputs, **variables),
             target=self.options.target,
             units=self.options.units,
             state=self._state,
         )
         return self.restored([results[program.buffers[b].name] for b in program.outputs], codes)
 
-    def reference(self, *inputs: Any, codes: bool | None = None) -> Any:
+    def reference(self, *inputs: Any, codes: bool | None = None, **variables: int) -> Any:
         """tinygrad's own result for the model, in the model's shape and dtype.
 
         The compiler is not involved, so this tests capture, contents of weights and kernels; the state
         of the model is that of its tensors.  It runs in tinygrad's interpreter, or compiled by clang where there is
-        one and the model is large.  Inputs and `codes` are those of `golden`.
+        one and the model is large.  Inputs, `codes` and variables are those of `golden`.
         """
-        return self.restored(self._own_codes(inputs), codes)
+        return self.restored(self._own_codes(inputs, variables), codes)
 
     @shows_progress("running tinygrad's own")
-    def _own_codes(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+    def _own_codes(self, inputs: Sequence[Any], variables: Mapping[str, int]) -> list[np.ndarray]:
         program = self.design.program
         operations = sum(k.macs for k in self.kernels) or 1
         device = reference_device(operations, (b.dtype for b in program.buffers))
         assert self.captured.model is not None
-        return own_result(self.captured.model, *self._arguments(inputs), device=device)
+        arguments = self.captured.in_place(self._arguments(inputs), self.values(*inputs, **variables))
+        return own_result(self.captured.model, *arguments, device=device)
 
-    def check(self, output: Any, *inputs: Any) -> tuple[Agreement, ...]:
+    def check(self, output: Any, *inputs: Any, **variables: int) -> tuple[Agreement, ...]:
         """Compare a result with tinygrad's own for the same inputs, see `reference`: one `Agreement` per output.
 
         Outputs of a quantized model may be its codes or its values.
         """
         compared = []
         for number, (array, own) in enumerate(
-            zip(self.captured.flat(output), self._own_codes(inputs), strict=True)
+            zip(self.captured.flat(output), self._own_codes(inputs, variables), strict=True)
         ):
             spec, dtype, reference = self.captured.outputs[number], None, own.reshape(-1)
             if self._model is not None and np.asarray(array).dtype != spec.dtype.numpy():
@@ -334,9 +343,24 @@ class CompiledModel:
         """
         return {**self._loaded, **self.captured.bind(*self._arguments(inputs))}
 
+    def values(self, *inputs: Any, **variables: int) -> dict[str, int]:
+        """Values of all run-time variables for a run: by name, bound among its inputs, or as in the example.
+
+        Raises
+        ------
+        InputError
+            For an unknown name, and a value out of the range of its variable.
+        """
+        found = bound_values(inputs)
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            found = {name: inputs[0][name] for name in self.captured.variables if name in inputs[0]}
+        return self.captured.values({**found, **variables})
+
     def _arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Inputs in their order, those of a quantized model as codes."""
+        """Inputs in their order without variables, those of a quantized model as codes."""
+        inputs = arrays_of(inputs)
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             names = [spec.name for spec in self.captured.inputs]
-            inputs = in_input_order(inputs[0], names, "the dict of inputs")
+            given = {name: x for name, x in inputs[0].items() if name not in self.captured.variables}
+            inputs = in_input_order(given, names, "the dict of inputs")
         return inputs if self._model is None else self._model.quantize_input(*inputs)

@@ -59,6 +59,7 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
     entries = found.to_dict() | {
         "inputs": [program.buffers[spec.buffer].name for spec in captured.inputs],
         "structure": _structure(captured),
+        "values": {v.name: captured.var_vals[v.name] for v in accelerator.design.variables},
         **_borders(accelerator),
         **facts,
     }
@@ -82,8 +83,13 @@ def write_device_folder(accelerator: CompiledModel, folder: Path, *, vectors: in
 def _vectors(accelerator: CompiledModel, vectors: int) -> dict[str, Any]:
     captured, program = accelerator.captured, accelerator.design.program
     arrays: dict[str, Any] = {}
-    for number, (inputs, _, found) in enumerate(golden_runs(accelerator, vectors)):
-        arrays |= {f"in{number}_{k}": _storable(x) for k, x in enumerate(inputs)}
+    used = {v.name for v in accelerator.design.variables}
+    for number, run in enumerate(golden_runs(accelerator, vectors)):
+        found = run.results
+        arrays |= {f"in{number}_{k}": _storable(x) for k, x in enumerate(run.inputs)}
+        arrays |= {
+            f"var{number}_{name}": np.array(value) for name, value in run.values.items() if name in used
+        }
         for k, spec in enumerate(captured.outputs):
             result = found[program.buffers[program.outputs[k]].name]
             arrays[f"out{number}_{k}"] = _storable(result.reshape(spec.shape))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tg2hdl.layers import layer_of, weight_origins
 from tg2hdl.macs import count_macs
 from tg2hdl.results import KernelSummary
@@ -12,9 +14,11 @@ from tg2hdl_top import CompileOptions, Design
 __all__ = ["kernel_summaries"]
 
 
-def kernel_summaries(captured: CapturedProgram, design: Design) -> tuple[KernelSummary, ...]:
-    """Summaries in execution order."""
-    variables, program = captured.var_vals, design.program
+def kernel_summaries(
+    captured: CapturedProgram, design: Design, variables: Mapping[str, int] | None = None
+) -> tuple[KernelSummary, ...]:
+    """Summaries in execution order, for the values of variables in the example unless others are given."""
+    variables, program = dict(variables or captured.var_vals), design.program
     origins = weight_origins((captured.preparation, design.preparation))
     return tuple(
         KernelSummary(

@@ -33,13 +33,14 @@ def check_netlist(
         run = Runner(accelerator.design, simulation=simulation)
         for number, inputs in enumerate(vectors):
             progress(f"vector {number + 1} of {len(vectors)}")
-            found = run.run(accelerator.bind(*inputs), accelerator.captured.var_vals)
+            found = run.run(accelerator.bind(*inputs), accelerator.values(*inputs))
             cycles = found.compute
             output = accelerator.captured.restore(list(found.outputs))
             if not same_bits(output, accelerator.golden(*inputs, codes=True)):
                 raise _differs(accelerator, f"vector {number} gives other bits than the golden model")
-            if cycles != accelerator.predicted_cycles:
-                raise _differs(accelerator, f"{cycles} cycles, predicted {accelerator.predicted_cycles}")
+            predicted = accelerator.design.predicted_cycles(accelerator.values(*inputs))
+            if cycles != predicted:
+                raise _differs(accelerator, f"{cycles} cycles, predicted {predicted}")
     return cycles
 
 

@@ -1,14 +1,14 @@
-"""Random inputs of a model."""
+"""Random inputs of a model, and random values of its variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tg2hdl_backend import TensorSpec
+from tg2hdl_backend import CapturedProgram, TensorSpec
 
-__all__ = ["random_inputs"]
+__all__ = ["random_inputs", "random_values"]
 
 
 def random_inputs(specs: Iterable[TensorSpec], seed: int) -> tuple[np.ndarray, ...]:
@@ -25,3 +25,12 @@ def random_inputs(specs: Iterable[TensorSpec], seed: int) -> tuple[np.ndarray, .
             low, high = dtype.min_value, dtype.max_value
             arrays.append(rng.integers(low, high, spec.shape, dtype.numpy(), endpoint=True))
     return tuple(arrays)
+
+
+def random_values(captured: CapturedProgram, seed: int) -> Mapping[str, int]:
+    """Random values of the run-time variables; with seed 0 those of the example."""
+    rng = np.random.default_rng(seed)
+    drawn = {
+        name: int(rng.integers(v.low, v.high, endpoint=True)) for name, v in captured.variables.items() if v
+    }
+    return captured.values(drawn if seed else {})

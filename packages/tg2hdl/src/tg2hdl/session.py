@@ -32,6 +32,8 @@ class SimulatedModel:
         Component of the design.
     bind : callable
         Contents of the input buffers by name, for the inputs of a run.
+    values : callable
+        Values of the run-time variables by name, for the inputs and the named values of a run.
     restored : callable
         What the model returns, for the contents of the output buffers and whether they stay codes.
     """
@@ -40,6 +42,7 @@ class SimulatedModel:
     design: Design
     top: TopModule
     bind: Callable[..., dict[str, np.ndarray]]
+    values: Callable[..., dict[str, int]]
     restored: Callable[[Sequence[np.ndarray], bool | None], Any]
 
 
@@ -104,15 +107,17 @@ class Session:
         """Whether the runs have taken more time than opening the simulation."""
         return self._run_seconds > self._open_seconds
 
-    def run(self, *inputs: Any, codes: bool | None = None) -> SimulationResult:
+    def run(self, *inputs: Any, codes: bool | None = None, **variables: int) -> SimulationResult:
         """Run once; see `Accelerator.simulate`."""
-        return self.run_bound(self._model.bind(*inputs), codes)
+        return self.run_bound(self._model.bind(*inputs), self._model.values(*inputs, **variables), codes)
 
     @in_turn
-    def run_bound(self, named: Mapping[str, np.ndarray], codes: bool | None = None) -> SimulationResult:
-        """Run once on input buffers by name."""
+    def run_bound(
+        self, named: Mapping[str, np.ndarray], values: Mapping[str, int], codes: bool | None = None
+    ) -> SimulationResult:
+        """Run once on input buffers and values of run-time variables, by name."""
         started = time.perf_counter()
-        run = self._simulation.run(named, self._model.captured.var_vals)
+        run = self._simulation.run(named, values)
         return self._result(run, time.perf_counter() - started, codes)
 
     @in_turn
@@ -128,7 +133,8 @@ class Session:
         Parameters
         ----------
         inputs : iterable
-            One item for each run: an array, or a tuple or dict of them for a model of several inputs.
+            One item for each run: an array, or a tuple or dict of them for a model of several inputs, whose run-time
+            variables may be among them: bound ones in a tuple, integers by name in a dict.
         advance : callable, optional
             Called with the number of runs that have ended since the last call.
         codes : bool, optional
@@ -139,10 +145,12 @@ class Session:
         InputError
             For a missing input, or one of another shape or dtype.
         """
-        bound = [self._model.bind(*(x if isinstance(x, tuple) else (x,))) for x in inputs]
+        items = [x if isinstance(x, tuple) else (x,) for x in inputs]
+        bound = [self._model.bind(*x) for x in items]
+        values = [self._model.values(*x) for x in items]
         started = time.perf_counter()
         with step(f"simulating {len(bound)} inputs of {self._model.design.program.name}"):
-            runs = self._simulation.run_batch(bound, self._model.captured.var_vals, advance)
+            runs = self._simulation.run_batch(bound, values, advance)
         each = (time.perf_counter() - started) / max(1, len(runs))
         return [self._result(run, each, codes) for run in runs]
 

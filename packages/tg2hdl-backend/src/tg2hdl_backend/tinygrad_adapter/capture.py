@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from tinygrad import Tensor
 from tinygrad.uop.ops import UOp
 
 from tg2hdl_backend.tinygrad_adapter.fold_constants import FoldedProgram, fold_constants
 from tg2hdl_backend.tinygrad_adapter.initial_state import with_initial_state
-from tg2hdl_backend.tinygrad_adapter.model_inputs import ProgramTensor, TensorSpec, model_name, spec_of
+from tg2hdl_backend.tinygrad_adapter.model_inputs import (
+    ProgramTensor,
+    TensorSpec,
+    bound_values,
+    model_name,
+    spec_of,
+)
 from tg2hdl_backend.tinygrad_adapter.pending import with_pending_updates
 from tg2hdl_backend.tinygrad_adapter.program_builder import ProgramBuilder
 from tg2hdl_backend.tinygrad_adapter.trace import called_function, trace
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.nodes import IRVariable
 from tg2hdl_ir.program import ProgramIR
 from tg2hdl_ir.turns import compiles
 
@@ -45,6 +53,8 @@ class CapturedProgram:
         Weights of the model that cannot change without another capture.
     model : callable, optional
         What was captured.
+    arguments : tuple of UOp or None
+        Bound Variables among the model's arguments, and None in the place of each array.
     """
 
     program: ProgramIR
@@ -56,6 +66,57 @@ class CapturedProgram:
     preparation: ProgramIR | None = None
     frozen: frozenset[str] = frozenset()
     model: Callable[..., Any] | None = None
+    arguments: tuple[UOp | None, ...] = ()
+
+    @property
+    def variables(self) -> dict[str, IRVariable | None]:
+        """Run-time variables by name, with their ranges; None for one that the model binds and no kernel uses."""
+        bound = [u.unbind()[0] for u in self.arguments if u is not None]
+        given = {v.expr: IRVariable(v.expr, int(v.vmin), int(v.vmax)) for v in bound}
+        used = {v.name: v for call in self.program.calls for v in call.host_variables}
+        return {**dict.fromkeys(self.var_vals), **given, **used}
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """Values of all run-time variables, those that are not given as in the example.
+
+        Raises
+        ------
+        InputError
+            For an unknown name, and a value out of the range of its variable.
+        """
+        variables = self.variables
+        for name, value in given.items():
+            if name not in variables:
+                raise InputError(
+                    f"the model has no variable {name!r}",
+                    where=f"model {self.program.name}",
+                    hint=f"its variables are {', '.join(variables)}"
+                    if variables
+                    else "bind one where the model is compiled: tinygrad.Variable(NAME, LOW, HIGH).bind(VALUE)",
+                )
+            _check_value(name, value, variables[name], f"model {self.program.name}")
+        return self.var_vals | {name: int(value) for name, value in given.items()}
+
+    def in_place(self, inputs: Sequence[Any], values: Mapping[str, int]) -> list[Any]:
+        """Arguments of the model: inputs, and Variables that are bound to other values.
+
+        Raises
+        ------
+        InputError
+            For another value of a Variable that is no argument, which the model binds itself.
+        """
+        self._check_count(inputs)
+        arrays = iter(inputs)
+        own = [None if u is None else u.unbind()[0] for u in self.arguments]
+        names = {v.expr for v in own if v is not None}
+        for name, value in values.items():
+            if name not in names and value != self.var_vals.get(name):
+                raise InputError(
+                    f"the model binds {name!r} to {self.var_vals.get(name)} itself",
+                    where=f"model {self.program.name}",
+                    hint="make the bound Variable an argument of the model",
+                )
+        return [next(arrays) if v is None else v.bind(values[v.expr]) for v in own]
 
     def bind(self, *values: Any) -> dict[str, npt.NDArray[Any]]:
         """Flat contents of the input buffers, by name.
@@ -65,17 +126,20 @@ class CapturedProgram:
         InputError
             For a missing input, or one of another shape or dtype.
         """
-        if len(values) != len(self.inputs):
-            names = ", ".join(f"{s.name} {s.shape} {s.dtype}" for s in self.inputs)
-            raise InputError(
-                f"{len(values)} inputs for a model of {len(self.inputs)}",
-                where=f"model {self.program.name}",
-                hint=f"pass {names or 'none'}",
-            )
+        self._check_count(values)
         buffers = self.program.buffers
         return {
             buffers[s.buffer].name: s.check(v).reshape(-1) for s, v in zip(self.inputs, values, strict=True)
         }
+
+    def _check_count(self, inputs: Sequence[Any]) -> None:
+        if len(inputs) != len(self.inputs):
+            names = ", ".join(f"{s.name} {s.shape} {s.dtype}" for s in self.inputs)
+            raise InputError(
+                f"{len(inputs)} inputs for a model of {len(self.inputs)}",
+                where=f"model {self.program.name}",
+                hint=f"pass {names or 'none'}",
+            )
 
     def restore(self, arrays: list[npt.NDArray[Any]]) -> Any:
         """Arrays of the outputs in the structure that the model returned."""
@@ -145,12 +209,26 @@ def capture(
         _in_program(specs, inputs),
         _in_program(outputs, program.outputs),
         folded.origins,
-        traced.var_vals,
+        bound_values(examples) | traced.var_vals,
         structure,
         folded.preparation,
         folded.frozen,
         model,
+        tuple(e if isinstance(e, UOp) else None for e in examples),
     )
+
+
+def _check_value(name: str, value: Any, variable: IRVariable | None, where: str) -> None:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputError(
+            f"variable {name!r} is given {value!r}", where=where, hint=f"give an integer, such as {name}=1"
+        )
+    if variable is not None and not variable.low <= value <= variable.high:
+        raise InputError(
+            f"variable {name!r} is {value}, out of its range",
+            where=where,
+            hint=f"give {variable.low} to {variable.high}, or compile with a Variable of another range",
+        )
 
 
 def _in_program(specs: Sequence[TensorSpec], buffers: Sequence[int]) -> tuple[ProgramTensor, ...]:

@@ -21,6 +21,8 @@ from tg2hdl_ir.errors import InputError, UnsupportedError
 __all__ = [
     "ProgramTensor",
     "TensorSpec",
+    "arrays_of",
+    "bound_values",
     "check_arity",
     "example_values",
     "numpy_of",
@@ -82,6 +84,32 @@ class ProgramTensor(TensorSpec):
     buffer: int
 
 
+def arrays_of(arguments: Iterable[Any]) -> list[Any]:
+    """Arguments of a model without the bound Variables among them."""
+    return [a for a in arguments if not isinstance(a, UOp)]
+
+
+def bound_values(arguments: Iterable[Any]) -> dict[str, int]:
+    """Values of the bound Variables among the arguments of a model, by name.
+
+    Raises
+    ------
+    InputError
+        For a Variable that is not bound.
+    """
+    found = {}
+    for uop in (a for a in arguments if isinstance(a, UOp)):
+        try:
+            variable, value = uop.unbind()
+        except Exception as error:  # of several kinds, by the version of tinygrad
+            raise InputError(
+                f"an argument is no bound Variable: {uop.op}",
+                hint="bind it: Variable(NAME, LOW, HIGH).bind(VALUE)",
+            ) from error
+        found[variable.expr] = int(value)
+    return found
+
+
 def tinygrad_dtype(dtype: DType) -> Any:
     """tinygrad dtype of an IR dtype."""
     return _BY_NAME[dtype.name]
@@ -117,7 +145,7 @@ def example_values(examples: Sequence[Any]) -> list[npt.NDArray[Any] | None]:
     InputError
         When tinygrad cannot compute one.
     """
-    return [_contents(example) for example in examples if not isinstance(example, UOp)]
+    return [_contents(example) for example in arrays_of(examples)]
 
 
 def _contents(example: Any) -> npt.NDArray[Any] | None:

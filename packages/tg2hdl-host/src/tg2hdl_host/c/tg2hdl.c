@@ -257,6 +257,13 @@ int tg2hdl_fetch(const tg2hdl_bus *bus, uint32_t address, void *data, uint32_t b
     return repeated(bus, address, 0, data, bytes);
 }
 
+int tg2hdl_set(const tg2hdl_bus *bus, uint32_t address, int32_t value)
+{
+    uint8_t bytes[4];
+    put_word(bytes, (uint32_t)value);
+    return repeated(bus, address, bytes, 0, 4);
+}
+
 /* The layout is in tg2hdl_host/image.py. */
 int tg2hdl_check_image(const void *file, uint32_t bytes, const uint8_t **contents, uint32_t *size)
 {

@@ -57,6 +57,10 @@ int tg2hdl_open(const tg2hdl_bus *bus);
 /* Write a whole buffer. */
 int tg2hdl_load(const tg2hdl_bus *bus, uint32_t address, const void *data, uint32_t bytes);
 
+/* Set a run-time variable by its register, such as TG2HDL_VARIABLE_POS; TG2HDL_CODE_RANGE for a value out of its range.
+ * Set all of them before the first run. */
+int tg2hdl_set(const tg2hdl_bus *bus, uint32_t address, int32_t value);
+
 /* Start once, also where an answer is lost, and wait for the result. */
 int tg2hdl_run(const tg2hdl_bus *bus, uint32_t polls);
 

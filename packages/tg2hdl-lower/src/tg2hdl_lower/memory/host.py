@@ -20,13 +20,13 @@ __all__ = ["HostBuffer", "HostShape", "variables_signature"]
 
 def _shape(variable: IRVariable) -> Shape:
     """Shape of the input of a run-time variable."""
-    width, is_signed = bits_for((min(variable.low, 0), variable.high))
+    width, is_signed = bits_for((min(variable.low, 0), max(variable.high, 0)))
     return Shape(width, is_signed)
 
 
 def variables_signature(variables: Iterable[IRVariable]) -> wiring.Signature:
-    """Run-time variables by name, as the host drives them."""
-    return wiring.Signature({v.name: Out(_shape(v)) for v in variables})
+    """Run-time variables by name, as the host drives them; a value of the range until it does."""
+    return wiring.Signature({v.name: Out(_shape(v), init=min(max(0, v.low), v.high)) for v in variables})
 
 
 @dataclass(frozen=True)

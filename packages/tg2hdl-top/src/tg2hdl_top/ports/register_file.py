@@ -336,9 +336,14 @@ class RegisterFile(wiring.Component):
                 m.d.sync += state.pending.eq(state.pending & ~(data & written))
         for variable in self._serves.variables:
             with m.Elif(address == places[f"VARIABLE_{variable.name}"]):
-                register = getattr(self.design.variables, variable.name)
-                m.d.sync += register.eq((register & ~written) | (data & written))
-                answer(Access.OK)
+                held = getattr(self.design.variables, variable.name)
+                word = ((held & ~written) | (data & written))[:32]
+                given = word.as_signed() if held.shape().signed else word
+                with m.If((given < variable.low) | (given > variable.high)):
+                    answer(Access.RANGE)
+                with m.Else():
+                    m.d.sync += held.eq(word)
+                    answer(Access.OK)
         with m.Else():
             answer(Access.ADDRESS)
 

@@ -24,8 +24,16 @@ __all__ = ["in_order", "load_set", "read_arrays", "read_file", "run_inputs", "wi
 
 
 def with_input_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options ``--data`` and ``--seed``, which `run_inputs` takes."""
+    """Add the options ``--data``, ``--seed`` and ``--variable``, which `run_inputs` takes."""
     for option in (
+        click.option(
+            "--variable",
+            "variables",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Value of a run-time variable, which the model was compiled with as a bound Variable.  "
+            "[default: the value it was bound to]",
+        ),
         click.option("--seed", type=click.IntRange(0), help="Random inputs of this seed."),
         click.option(
             "--data",
@@ -47,19 +55,35 @@ def run_inputs(
     data: tuple[str, ...],
     seed: int | None,
     console: Console,
-) -> tuple[np.ndarray, ...]:
-    """Inputs of a run; says on `console` where they are from.
+    variables: tuple[str, ...] = (),
+) -> tuple[Any, ...]:
+    """Inputs of a run, with the values of variables as one dict; says on `console` where they are from.
 
     They are those of ``--data``, or random where ``--seed`` is given, or the values of the file's ``example_inputs``.
-    Zeros alone stand for shapes: then, and where a tensor has no contents, they are random with seed 0.
+    Zeros alone stand for shapes: then, and where a tensor has no contents, they are random with seed 0.  The file of
+    ``--data`` may have values of variables too.
     """
+    values: dict[str, Any] = {}
+    arrays = _run_arrays(file, examples, accelerator, data, seed, console, values)
+    return _with_values(accelerator, arrays, values | dict(map(_named_value, variables)))
+
+
+def _run_arrays(
+    file: ModelFile,
+    examples: tuple[Any, ...],
+    accelerator: Accelerator,
+    data: tuple[str, ...],
+    seed: int | None,
+    console: Console,
+    values: dict[str, Any],
+) -> tuple[np.ndarray, ...]:
     if data and seed is not None:
         raise InputError(
             "--data goes without --seed, which is for random inputs", hint="leave one of them out"
         )
     if data:
         names = [spec.name for spec in accelerator.inputs]
-        arrays = read_arrays(data[0], names) if len(data) == 1 else tuple(map(_one, data))
+        arrays = _split(data[0], accelerator, names, values) if len(data) == 1 else tuple(map(_one, data))
         arrays = _typed(arrays, accelerator)
         _say_inputs(console, ", ".join(data))
         return arrays
@@ -69,24 +93,61 @@ def run_inputs(
         _say_inputs(console, drawn)
         return arrays
     declared = f"example_inputs of {file.path.name}"
-    values = example_values(examples)
-    known = [value for value in values if value is not None]
+    declared_values = example_values(examples)
+    known = [value for value in declared_values if value is not None]
     if not any(map(np.any, known)):
         _say_inputs(console, f"{drawn} ({declared} has no values but zeros)")
         return arrays
-    empty = "" if len(known) == len(values) else f"; {drawn} for tensors without contents"
+    empty = "" if len(known) == len(declared_values) else f"; {drawn} for tensors without contents"
     _say_inputs(console, declared + empty)
-    return tuple(a if v is None else v for a, v in zip(arrays, values, strict=True))
+    return tuple(a if v is None else v for a, v in zip(arrays, declared_values, strict=True))
 
 
 def _say_inputs(console: Console, source: str) -> None:
     console.print(f"inputs: {source}", highlight=False, markup=False, soft_wrap=True)
 
 
-def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]]:
-    """Inputs of many runs, as `read_arrays` takes them; the first axis of each array counts the runs."""
+def _named_value(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    try:
+        return name, int(value, 0)
+    except ValueError:
+        raise InputError(
+            f"--variable {text!r} is not of the form NAME=VALUE", hint="e.g. --variable pos=7"
+        ) from None
+
+
+def _split(
+    path: str, accelerator: Accelerator, names: Sequence[str], values: dict[str, Any]
+) -> tuple[np.ndarray, ...]:
+    """Arrays of the inputs in a file; those of variables go into `values`."""
+    found = read_file(path)
+    if isinstance(found, dict):
+        own = {name: found[name] for name in accelerator.captured.variables if name in found}
+        found = {name: array for name, array in found.items() if name not in own}
+        values |= {name: array.item() if array.size == 1 else array for name, array in own.items()}
+    return in_order(path, found, names)
+
+
+def _with_values(
+    accelerator: Accelerator, arrays: Sequence[np.ndarray], values: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Arguments of a run: arrays, or all by name where variables have values."""
+    if not values:
+        return tuple(arrays)
+    accelerator.bind(*arrays)
+    accelerator.values(**values)
+    return ({**{spec.name: a for spec, a in zip(accelerator.inputs, arrays, strict=True)}, **values},)
+
+
+def load_set(path: str, accelerator: Accelerator) -> list[tuple[Any, ...]]:
+    """Inputs of many runs, as `read_arrays` takes them; the first axis of each array counts the runs.
+
+    The file may have values of variables too, an integer for each run.
+    """
     specs = accelerator.inputs
-    arrays = _typed(read_arrays(path, [spec.name for spec in specs]), accelerator)
+    values: dict[str, Any] = {}
+    arrays = _typed(_split(path, accelerator, [spec.name for spec in specs], values), accelerator)
     shapes = [array.shape for array in arrays]
     fits = [s[1:] for s in shapes] == [tuple(spec.shape) for spec in specs]
     if not fits or len({shape[:1] for shape in shapes}) != 1 or not shapes[0][0]:
@@ -96,7 +157,19 @@ def load_set(path: str, accelerator: Accelerator) -> list[tuple[np.ndarray, ...]
             where=accelerator.name,
             hint=f"give an array per input, whose first axis counts the runs: {wanted}",
         )
-    return list(zip(*arrays, strict=True))
+    runs = shapes[0][0]
+    columns = {name: np.atleast_1d(column) for name, column in values.items()}
+    for name, column in columns.items():
+        if column.shape != (runs,):
+            raise InputError(
+                f"{path} has {column.shape} values of variable {name!r} for {runs} runs",
+                where=accelerator.name,
+                hint="give one integer for each run",
+            )
+    return [
+        _with_values(accelerator, each, {name: column[n].item() for name, column in columns.items()})
+        for n, each in enumerate(zip(*arrays, strict=True))
+    ]
 
 
 def read_arrays(path: str, names: Sequence[str]) -> tuple[np.ndarray, ...]:

@@ -48,6 +48,7 @@ def report(
     against: str | None,
     data: tuple[str, ...],
     seed: int | None,
+    variables: tuple[str, ...],
     simulate: bool,
     engine: str,
     trace: str | None,
@@ -72,7 +73,7 @@ def report(
     with stage(console, f"compiling {model_options['model']}"):
         file, examples, accelerator = compile_file(**model_options)
     target = target or Path(f"{file.label}.report.html")
-    values = run_inputs(file, examples, accelerator, data, seed, console)
+    values = run_inputs(file, examples, accelerator, data, seed, console, variables)
     simulation = synthesis = None
     if simulate:
         with stage(console, "simulating") as say:

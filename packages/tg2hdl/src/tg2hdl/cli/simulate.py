@@ -24,6 +24,7 @@ from tg2hdl.cli.common import (
 from tg2hdl.cli.families import ENGINE, complete_file
 from tg2hdl.cli.inputs import load_set, run_inputs, with_input_options
 from tg2hdl.cli.output import check_file, consoles, with_json, write_json
+from tg2hdl.kernel_summaries import kernel_summaries
 from tg2hdl.results import SimulationResult
 from tg2hdl_backend.agreement import Agreement
 from tg2hdl_ir.errors import InputError, SimulationError
@@ -36,6 +37,7 @@ Examples:
   tg2hdl simulate model.py                       the values of `example_inputs`, the quickest engine
   tg2hdl simulate model.py --seed 1              random inputs
   tg2hdl simulate model.py --data x.npy          inputs from numpy files: .npy per parameter, or .npz by name
+  tg2hdl simulate model.py --variable pos=7      the value of a bound Variable
   tg2hdl simulate model.py --set inputs.npz -o outputs.npz   many inputs, several at once
   tg2hdl simulate model.py --vcd run.vcd         a waveform; run.fst for GTKWave's compressed format
   tg2hdl simulate model.onnx --check             compare with tinygrad's own result, too
@@ -52,7 +54,7 @@ Examples:
     metavar="FILE",
     shell_complete=complete_file,
     help="Many runs: a .npz file with an array per input, by name (.npy for a single input), whose first axis counts "
-    "the runs.",
+    "the runs; values of variables too.",
 )
 @click.option(
     "-o",
@@ -68,6 +70,7 @@ Examples:
 def simulate(
     data: tuple[str, ...],
     seed: int | None,
+    variables: tuple[str, ...],
     engine: str,
     many: str | None,
     output: str | None,
@@ -85,25 +88,28 @@ def simulate(
         check_file(vcd)
     if output is not None:
         check_file(output, ".npz")
-    if many is not None and (data or vcd or check):
+    if many is not None and (data or vcd or check or variables):
         raise InputError(
-            "--set goes without --data, --vcd and --check",
-            hint="simulate one of the inputs by --data FILE.npy",
+            "--set goes without --data, --variable, --vcd and --check",
+            hint="simulate one of the inputs by --data FILE.npy; FILE.npz of --set may have variables by name",
         )
     with stage(progress, f"compiling {model_options['model']}"):
         file, examples, accelerator = compile_file(**model_options)
     if many is not None:
         sets = load_set(many, accelerator)
     else:
-        sets = [run_inputs(file, examples, accelerator, data, seed, progress)]
+        sets = [run_inputs(file, examples, accelerator, data, seed, progress, variables)]
     results = _simulate(accelerator, sets, engine, vcd, progress)
     result, cycles = results[-1], results[-1].cycles
     table = Table("kernel", title=f"{accelerator.name} on {result.engine}", title_justify="left")
     for column in ("predicted cycles", "simulated cycles"):
         table.add_column(column, justify="right")
-    for kernel, simulated in zip(accelerator.kernels, cycles.kernels, strict=True):
+    values = accelerator.values(*sets[-1])
+    kernels = kernel_summaries(accelerator.captured, accelerator.design, values)
+    for kernel, simulated in zip(kernels, cycles.kernels, strict=True):
         table.add_row(kernel.name, f"{kernel.cycles:,}", f"{simulated:,}")
-    table.add_row("start to done", f"{accelerator.predicted_cycles:,}", f"{cycles.compute:,}")
+    predicted = accelerator.design.predicted_cycles(values)
+    table.add_row("start to done", f"{predicted:,}", f"{cycles.compute:,}")
     console.print(table)
     if accelerator.design.sequencer.policy != "serial" and len(accelerator.kernels) > 1:
         console.print(
@@ -134,7 +140,8 @@ def simulate(
             "engine": result.engine,
             "runs": len(results),
             "seconds": seconds,
-            "predicted_cycles": accelerator.predicted_cycles,
+            "variables": values,
+            "predicted_cycles": predicted,
             "cycles": asdict(cycles) | {"total": cycles.total},
             "kernels": [k.name for k in accelerator.kernels],
             "same_bits_as_golden": True,
@@ -146,7 +153,7 @@ def simulate(
 
 def _simulate(
     accelerator: Accelerator,
-    sets: list[tuple[np.ndarray, ...]],
+    sets: list[tuple[Any, ...]],
     engine: str,
     vcd: str | None,
     progress: Console,

@@ -23,7 +23,7 @@ def buffer_ranges(accelerator: CompiledModel, inputs: Sequence[np.ndarray]) -> d
     results = evaluate_program(
         program,
         accelerator.bind(*inputs),
-        captured.var_vals or None,
+        accelerator.values(*inputs),
         target=accelerator.options.target,
         units=accelerator.options.units,
         state=state,

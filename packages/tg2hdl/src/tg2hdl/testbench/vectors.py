@@ -2,57 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tg2hdl.hdl_files import module_name
-from tg2hdl.random_inputs import random_inputs
+from tg2hdl.random_inputs import random_inputs, random_values
 from tg2hdl_ir.golden import evaluate_program
 from tg2hdl_lower.memory.words import from_words, to_words
 
 if TYPE_CHECKING:
     from tg2hdl.compiled_model import CompiledModel
 
-__all__ = ["PORTS", "golden_runs", "port_vectors"]
+__all__ = ["PORTS", "GoldenRun", "golden_runs", "port_vectors"]
 
 PORTS = ("native", "axi-stream")
 """Host ports for which there are testbenches."""
 
 
-def golden_runs(
-    accelerator: CompiledModel, runs: int
-) -> Iterator[tuple[tuple[np.ndarray, ...], dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Random inputs; their buffers by name; all buffers after the golden model: runs that follow the power-on."""
+@dataclass(frozen=True)
+class GoldenRun:
+    """A run of the golden model.
+
+    Parameters
+    ----------
+    inputs : tuple of ndarray
+    values : mapping of str to int
+        Of the run-time variables.
+    bound : dict of str to ndarray
+        Buffers of the inputs by name.
+    results : dict of str to ndarray
+        Buffers after the run by name.
+    """
+
+    inputs: tuple[np.ndarray, ...]
+    values: Mapping[str, int]
+    bound: dict[str, np.ndarray]
+    results: dict[str, np.ndarray]
+
+
+def golden_runs(accelerator: CompiledModel, runs: int, *, one_value: bool = False) -> Iterator[GoldenRun]:
+    """Runs with random inputs and values of variables, one after the other from the power-on state.
+
+    Parameters
+    ----------
+    one_value : bool
+        Whether variables keep the values of the example.
+    """
     captured, program = accelerator.captured, accelerator.design.program
     state: dict[str, np.ndarray] = {}
     for number in range(runs):
         inputs = random_inputs(captured.inputs, number)
+        values = random_values(captured, 0 if one_value else number)
         bound = captured.bind(*inputs)
         found = evaluate_program(
             program,
             bound,
-            captured.var_vals or None,
+            values,
             target=accelerator.options.target,
             units=accelerator.options.units,
             state=state,
         )
-        yield inputs, bound, found
+        yield GoldenRun(inputs, values, bound, found)
 
 
 def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
     """What a host writes and reads in some runs, as plain data; values are digits in base 16.
 
     The keys of ``writes`` and ``reads`` are names of buffers: words for each run, for a weight those of the first one
-    alone.  ``packets_in`` and ``packets_out`` have the elements of the same runs in the order of a stream.
+    alone.  ``cycles`` and ``variables`` are those of each run.  ``packets_in`` and ``packets_out`` have the elements of
+    the same runs in the order of a stream.
     """
     design = accelerator.design
     (port,) = design.ports
     writes: dict[str, list[list[str]]] = {}
     reads: dict[str, list[list[str]]] = {}
-    packets_in, packets_out = [], []
-    for run, (_, bound, found) in enumerate(golden_runs(accelerator, runs)):
+    packets_in, packets_out, variables, cycles = [], [], [], []
+    # The packets of a stream follow each other while its variables are constant.
+    one_value = port.kind == "axi-stream"
+    for run, each in enumerate(golden_runs(accelerator, runs, one_value=one_value)):
+        bound, found = each.bound, each.results
+        variables.append({v.name: each.values[v.name] for v in design.variables})
+        cycles.append(design.predicted_cycles(each.values))
         for number, packed in design.loads(bound).items():
             memory = design.memory(number)
             if run == 0 or not memory.role.is_weight:
@@ -77,10 +110,10 @@ def port_vectors(accelerator: CompiledModel, runs: int) -> dict[str, Any]:
     return {
         "top": module_name(accelerator.name),
         "port": port.kind,
-        "cycles": accelerator.predicted_cycles,
+        "cycles": cycles,
         "overlap": port.serves.overlap,
         "cores": port.serves.kernels,
-        "variables": dict(accelerator.captured.var_vals),
+        "variables": variables,
         "latency": {b.name: b.latency for b in port.serves.buffers},
         "width": {b.name: b.width for b in port.serves.buffers},
         "writes": writes,

@@ -14,7 +14,7 @@ _FRAME = """\
 `timescale 1ns / 1ps
 /* verilator lint_off WIDTH */
 module {top}_tb;
-  localparam RUNS = {runs}, CYCLES = {cycles};
+  localparam RUNS = {runs}, CYCLES = {cycles};  // the longest run
   reg clk = 0, rst = 1;
   integer run, n, cycles, checked = 0, wrong = 0;
 {declarations}
@@ -43,7 +43,7 @@ _NATIVE = """\
     rst = 0;
     for (run = 0; run < RUNS; run = run + 1) begin
 {loads}
-{ready}      start = 1;
+{values}{ready}      start = 1;
       @(negedge clk);
       start = 0;
       cycles = 1;
@@ -51,9 +51,9 @@ _NATIVE = """\
         @(negedge clk);
         cycles = cycles + 1;
       end
-      if (cycles != CYCLES) begin
+      if (cycles != {cycles}) begin
         wrong = wrong + 1;
-        $display("run %0d: done after %0d cycles, expected %0d", run, cycles, CYCLES);
+        $display("run %0d: done after %0d cycles, expected %0d", run, cycles, {cycles});
       end
       @(negedge clk);
 {checks}
@@ -136,11 +136,10 @@ def verilog_testbench(vectors: dict[str, Any]) -> str:
     """Text of the testbench of some `port_vectors`."""
     parts = {"native": _native, "axi-stream": _stream}[vectors["port"]](vectors)
     declarations, ports, body, contents, checks = parts
-    ports += [f".variables__{name}({value})" for name, value in vectors["variables"].items()]
     return _FRAME.format(
         top=vectors["top"],
         runs=len(vectors["packets_in"]),
-        cycles=vectors["cycles"],
+        cycles=max(vectors["cycles"]),
         declarations="\n".join(declarations),
         ports=", ".join(ports),
         checks=checks,
@@ -159,6 +158,17 @@ def _native(vectors: dict[str, Any]) -> tuple[list[str], list[str], str, list[st
         ports.append(".ready(ready)")
         ready = "      while (!ready) @(negedge clk);\n"
     loads, checks, contents, count = [], [], [], 0
+    values, cycles = "", "CYCLES"
+    if vectors["variables"][0]:
+        runs = len(vectors["cycles"])
+        cycles = "cycles_expected[run]"
+        declarations.append(f"  integer cycles_expected [0:{runs - 1}];")
+        contents += [f"    cycles_expected[{n}] = {value};" for n, value in enumerate(vectors["cycles"])]
+        for name in vectors["variables"][0]:
+            declarations.append(f"  integer {name}_value = 0, {name}_values [0:{runs - 1}];")
+            ports.append(f".variables__{name}({name}_value)")
+            values += f"      {name}_value = {name}_values[run];\n"
+            contents += [f"    {name}_values[{n}] = {v[name]};" for n, v in enumerate(vectors["variables"])]
     for name, runs in vectors["writes"].items():
         width, words = vectors["width"][name], len(runs[0])
         declarations += [
@@ -182,7 +192,9 @@ def _native(vectors: dict[str, Any]) -> tuple[list[str], list[str], str, list[st
         checks.append(_CHECK.format(name=name, words=words, latency=vectors["latency"][name]))
         contents += _contents(f"{name}_expected", width, runs)
         count += words * len(runs)
-    body = _NATIVE.format(loads="\n".join(loads), checks="\n".join(checks), ready=ready)
+    body = _NATIVE.format(
+        loads="\n".join(loads), checks="\n".join(checks), ready=ready, values=values, cycles=cycles
+    )
     return declarations, ports, body, contents, count
 
 
@@ -202,6 +214,7 @@ def _stream(vectors: dict[str, Any]) -> tuple[list[str], list[str], str, list[st
     ports += [f".m_axis__t{n}(r{n})" for n in ("valid", "data", "last", "ready")]
     ports += [".status__busy(busy)", ".status__done(done)", ".status__dropped()"]
     ports += [f".status__kernel_done__{n}()" for n in range(vectors["cores"])]
+    ports += [f".variables__{name}({value})" for name, value in vectors["variables"][0].items()]
     body = _STREAM.format(size_in=size_in, size_out=size_out)
     body += _TIMED if vectors["overlap"] == 1 else ""
     contents = [*_contents("packets_in", inward, packets_in), *_contents("packets_out", outward, packets_out)]

@@ -110,3 +110,24 @@ def test_gelu_is_its_definition(approximate: bool) -> None:
     inner = np.tanh((2 / np.pi) ** 0.5 * (wide + 0.044715 * wide**3)) if approximate else ERF(wide / 2**0.5)
     found = np.array(run_golden(net.finish([x], [y]), values)).reshape(values.shape)
     np.testing.assert_allclose(found, wide / 2 * (1 + inner), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("align", "half"), [(False, False), (True, False), (False, True)])
+def test_bilinear_images(align: bool, half: bool) -> None:
+    net = Network()
+    x, size = net.tensor(SHAPE, "FLOAT32", name="x"), net.constant(np.array([7, 5], np.int32))
+    y = net.tensor((1, 7, 5, 3), "FLOAT32", name="y")
+    options = {"AlignCorners": align, "HalfPixelCenters": half}
+    net.operator("RESIZE_BILINEAR", [x, size], [y], "ResizeBilinearOptions", version=3, **options)
+    data, values = net.finish([x], [y]), RNG.normal(size=(2, *SHAPE)).astype(np.float32)
+    np.testing.assert_allclose(run_golden(data, values), run_micro(data, values), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"])
+def test_comparisons(name: str) -> None:
+    net = Network()
+    x, y = net.tensor(SHAPE, "FLOAT32", name="x"), net.tensor(SHAPE, "BOOL", name="y")
+    other = RNG.integers(-2, 3, SHAPE).astype(np.float32)
+    net.operator(name, [x, net.constant(other)], [y])
+    data, values = net.finish([x], [y]), RNG.integers(-2, 3, (2, *SHAPE)).astype(np.float32)
+    np.testing.assert_array_equal(np.array(run_golden(data, values)), np.array(run_micro(data, values)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tg2hdl_ir.errors import InputError
+from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import Network, run_golden, run_micro
 
@@ -262,3 +262,75 @@ def test_constant_channels_go_and_the_bits_stay(tmp_path: Path, padded: bool) ->
     assert [w[0].tolist() for w in wanted] == [f[0].tolist() for f in found]
     # A window of 3 by 3 sees padding at the borders, so that only channels at their zero point could go.
     assert shapes == EXPECTED_SHAPES[padded]
+
+
+def branches(then: bool, trips: int) -> bytes:
+    """A chosen branch, then a product with a constant and a sum, as often as a counter runs."""
+    net = Network()
+    coded = {"scale": 0.5, "zero_point": -4}
+    x = net.tensor((1, 4), "INT8", name="x", **coded)
+    condition, start = net.constant(np.array([then])), net.constant(np.array([0], np.int32))
+    chosen, looped = (net.tensor((1, 4), "INT8", name=n, **coded) for n in ("chosen", "looped"))
+    last = net.tensor((1,), "INT32", name="last")
+    net.operator("IF", [condition, x], [chosen], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
+    net.operator(
+        "WHILE", [start, chosen], [last, looped], "WhileOptions", CondSubgraphIndex=3, BodySubgraphIndex=4
+    )
+    for name, bound in (("then", 20), ("else", -10)):
+        graph = net.subgraph(name)
+        a = graph.tensor((1, 4), "INT8", **coded)
+        b = graph.constant(np.full((1, 4), bound, np.int8), **coded)
+        c = graph.tensor((1, 4), "INT8", **coded)
+        graph.operator("MAXIMUM", [a, b], [c], "MaximumMinimumOptions", version=2)
+        graph.inputs, graph.outputs = [a], [c]
+    graph = net.subgraph("condition")
+    n, a = graph.tensor((1,), "INT32"), graph.tensor((1, 4), "INT8", **coded)
+    most, less = graph.constant(np.array([trips], np.int32)), graph.tensor((1,), "BOOL")
+    graph.operator("LESS", [n, most], [less], "LessOptions")
+    graph.inputs, graph.outputs = [n, a], [less]
+    graph = net.subgraph("body")
+    n, a = graph.tensor((1,), "INT32"), graph.tensor((1, 4), "INT8", **coded)
+    one, after = graph.constant(np.array([1], np.int32)), graph.tensor((1,), "INT32")
+    graph.operator("ADD", [n, one], [after], "AddOptions")
+    w = graph.constant(
+        np.array([[3, 1, -2, 0], [1, 2, 3, 4], [-5, 1, 0, 2], [0, 0, 9, -9]], np.int8), scale=0.1
+    )
+    b = graph.tensor((1, 4), "INT8", **coded)
+    graph.operator("FULLY_CONNECTED", [a, w, -1], [b], "FullyConnectedOptions", version=4)
+    graph.inputs, graph.outputs = [n, a], [after, b]
+    return net.finish([x], [looped])
+
+
+@pytest.mark.parametrize(("then", "trips"), [(True, 3), (False, 0)])
+def test_branches_and_loops_by_constants(then: bool, trips: int) -> None:
+    pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is not installed")
+    x = np.random.default_rng(0).integers(-128, 128, (5, 1, 4)).astype(np.int8)
+    wanted, found = run_micro(branches(then, trips), x), run_golden(branches(then, trips), x)
+    assert [w[0].tolist() for w in wanted] == [f[0].tolist() for f in found]
+
+
+def test_a_loop_that_never_ends(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(branches(True, 10**6))
+    with pytest.raises(UnsupportedError) as caught:
+        TfliteModel(tmp_path / "net.tflite")
+    assert str(caught.value) == (
+        "unsupported: net.tflite has 1 operator without hardware\n"
+        "  note: operator 1, WHILE version 1, tensor 'last': more than 256 runs of other graphs\n"
+        "  hint: export the loop with fewer trips"
+    )
+
+
+def test_a_branch_by_a_computed_condition(tmp_path: Path) -> None:
+    net = Network()
+    x, y = net.tensor((1,), "BOOL", name="x"), net.tensor((1,), "BOOL", name="y")
+    net.operator("IF", [x, x], [y], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
+    graph = net.subgraph("same")
+    graph.inputs = graph.outputs = [graph.tensor((1,), "BOOL")]
+    (tmp_path / "net.tflite").write_bytes(net.finish([x], [y]))
+    with pytest.raises(UnsupportedError) as caught:
+        TfliteModel(tmp_path / "net.tflite")
+    assert str(caught.value) == (
+        "unsupported: net.tflite has 1 operator without hardware\n"
+        "  note: operator 0, IF version 1, tensor 'y': tensor 'x' is computed at run time and must be a constant\n"
+        "  hint: export the model with fixed shapes, axes and weights"
+    )

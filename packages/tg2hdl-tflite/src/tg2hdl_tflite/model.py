@@ -11,13 +11,13 @@ from typing import Any
 from tinygrad import Tensor
 
 from tg2hdl_backend import TensorSpec
-from tg2hdl_backend.tinygrad_adapter.origins import made_by
 from tg2hdl_ir.dtype import DType
 from tg2hdl_ir.errors import InputError, UnsupportedError
 from tg2hdl_tflite import operators  # noqa: F401  registers the builders
 from tg2hdl_tflite.constant_channels import without_constant_channels
+from tg2hdl_tflite.contents import Contents
 from tg2hdl_tflite.file import TensorRecord, read_file
-from tg2hdl_tflite.node import OPERATORS, Contents, Node
+from tg2hdl_tflite.graph import run_graph
 from tg2hdl_tflite.value import Value, dtype_of
 
 __all__ = ["DEFAULT_LIMIT", "TfliteModel"]
@@ -127,9 +127,9 @@ class TfliteModel:
                     where=self.__name__,
                     hint=f"the file declares the shape {spec.shape} and the type {spec.dtype}",
                 )
-        values, refused = self._run(inputs, [])
-        if refused:
-            raise refused[0]
+        values = self._run(inputs)
+        if self._contents.refused:
+            raise self._contents.refused[0]
         self._contents.store()
         found = {
             name: values[n].tensor if n in values else self._constant(n)
@@ -147,9 +147,8 @@ class TfliteModel:
 
     def _check(self, *inputs: Tensor) -> dict[int, Value]:
         """Build once, and refuse all at once; the values that were built."""
-        notes: list[str] = []
-        values, refused = self._run(inputs, notes)
-        if refused:
+        values = self._run(inputs)
+        if refused := self._contents.refused:
             hints = list(dict.fromkeys(error.hint for error in refused if error.hint))
             raise UnsupportedError(
                 f"{self._file.name} has {len(refused)} operator{'s' * (len(refused) > 1)} without hardware",
@@ -164,71 +163,15 @@ class TfliteModel:
                     where=self.__name__,
                     hint="export the model with outputs of int8 or float32",
                 )
-        self.in_float = tuple(notes)
+        self.in_float = tuple(self._contents.notes)
         return values
 
-    def _run(
-        self, inputs: tuple[Tensor, ...], notes: list[str]
-    ) -> tuple[dict[int, Value], list[UnsupportedError]]:
-        """Values of all tensors; where an operator is refused, placeholders for its results."""
-        values = {
-            n: Value(self._graph.tensors[n], x) for n, x in zip(self._graph.inputs, inputs, strict=True)
-        }
-        refused: list[UnsupportedError] = []
+    def _run(self, inputs: tuple[Tensor, ...]) -> dict[int, Value]:
+        """Values of all tensors of the main graph."""
         self._contents.begin()
-        for record in self._graph.operators:
-            node = Node(record, self._graph, values, self._contents, notes)
-            try:
-                with made_by(f"{node.output.label} ({record.name})" if record.outputs else record.name):
-                    results = _build(node)
-            except UnsupportedError as error:
-                refused.append(error)
-                results = [_placeholder(r) for r in node.outputs]
-            values.update(zip(record.outputs, results, strict=False))
-        return values, refused
+        given = [Value(self._graph.tensors[n], x) for n, x in zip(self._graph.inputs, inputs, strict=True)]
+        return run_graph(self._graph, given, self._contents)
 
     def named_weights(self) -> Mapping[str, Tensor]:
         """Weights, tables and factors by their layers, and variables."""
         return {**self._contents.constants, **self._contents.variables}
-
-
-def _build(node: Node) -> list[Value]:
-    """Results of an operator, checked against the file."""
-    known = OPERATORS.get(node.name)
-    if known is None:
-        raise node.refuse("there is no such operator in hardware", "replace it in the model and export again")
-    if node.record.version > known[0]:
-        raise node.refuse(
-            f"version {node.record.version} is newer than {known[0]}",
-            "export the model with an older converter",
-        )
-    try:
-        found = known[1](node)
-    except (ValueError, IndexError, RuntimeError, AssertionError, ArithmeticError) as error:
-        # tinygrad refuses shapes by all of these.
-        raise node.refuse(f"its operands do not fit: {error}", "export the model again") from error
-    results = found if isinstance(found, list) else [found]
-    return [_checked(node, place, result) for place, result in enumerate(results)]
-
-
-def _checked(node: Node, place: int, result: Any) -> Value:
-    record = node.outputs[place]
-    value = result if isinstance(result, Value) else Value(record, result)
-    if value.made is None:
-        shape = value.array.shape if value.array is not None else ()
-    else:
-        shape = tuple(int(n) for n in value.made.shape)
-        if value.made.dtype != dtype_of(record.kind):
-            raise node.refuse(f"the result is {value.made.dtype}, not {record.kind}", "export it again")
-    if shape != record.shape:
-        raise node.refuse(
-            f"the result has shape {shape}, where the file says {record.shape}",
-            "export the model with fixed shapes",
-        )
-    return value
-
-
-def _placeholder(record: TensorRecord) -> Value:
-    """A tensor of the shape and type of a result that was refused, so that what follows is checked too."""
-    dtype = dtype_of(record.kind) or dtype_of("INT32")
-    return Value(record, Tensor.empty(*record.shape, dtype=dtype))

@@ -1,4 +1,4 @@
-"""One operator of a graph with its operands, options and refusals, and the tensors that a model keeps."""
+"""One operator of a graph with its operands, options and refusals."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from tinygrad import Tensor
 
 from tg2hdl_ir.errors import UnsupportedError
 from tg2hdl_tflite.arithmetic import activation_limits
-from tg2hdl_tflite.file import File, Graph, OperatorRecord, TensorRecord
+from tg2hdl_tflite.contents import Contents
+from tg2hdl_tflite.file import Graph, OperatorRecord, TensorRecord
 from tg2hdl_tflite.options import ACTIVATIONS
-from tg2hdl_tflite.value import LIMITS, Value, dtype_of, tensor_of
+from tg2hdl_tflite.value import LIMITS, Value, tensor_of
 
-__all__ = ["OPERATORS", "Contents", "Node", "operator"]
+__all__ = ["OPERATORS", "Node", "operator"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -46,8 +47,6 @@ class Node:
         Those that are there already, by tensor.
     contents : Contents
         Constants and variables of the model.
-    notes : list of str
-        Gets a line for each part that is computed in another way than the file says.
     """
 
     def __init__(
@@ -56,10 +55,9 @@ class Node:
         graph: Graph,
         values: Mapping[int, Value],
         contents: Contents,
-        notes: list[str],
     ) -> None:
         self.record, self.graph, self._values = record, graph, values
-        self.contents, self.notes = contents, notes
+        self.contents = contents
 
     @property
     def name(self) -> str:
@@ -85,7 +83,8 @@ class Node:
     def where(self) -> str:
         """The operator and its first result, for messages."""
         named = f", tensor {self.output.label!r}" if self.record.outputs else ""
-        return f"operator {self.record.index}, {self.name} version {self.record.version}{named}"
+        graph = f"graph {self.graph.name!r}, " if self.contents.depth else ""
+        return f"{graph}operator {self.record.index}, {self.name} version {self.record.version}{named}"
 
     def has(self, place: int) -> bool:
         """Whether an operand is there."""
@@ -114,6 +113,13 @@ class Node:
     def inputs(self) -> list[Value]:
         """All operands."""
         return [self.input(n) for n in range(len(self.record.inputs))]
+
+    def state(self, place: int) -> Value:
+        """An operand that keeps its contents from one run to the next."""
+        record = self.graph.tensors[self.record.inputs[place]] if self.has(place) else None
+        if record is None or not record.is_variable:
+            raise self.refuse(f"input {place} is not a variable tensor", "export the model again")
+        return self.contents.state(self, record)
 
     def constant(self, place: int) -> Array:
         """Contents of an operand that must be a constant."""
@@ -148,6 +154,14 @@ class Node:
     def option(self, name: str) -> Any:
         """A field of the options."""
         return self.record.options[name]
+
+    def subgraph(self, option: str) -> Graph:
+        """The other graph that a field of the options names."""
+        number = int(self.option(option))
+        graph = self.contents.graph(number)
+        if graph is None:
+            raise self.refuse(f"graph {number}, which is not in the file", "export the model again")
+        return graph
 
     @property
     def activation(self) -> str:
@@ -191,8 +205,13 @@ class Node:
             )
         return value.scale
 
-    def is_int8(self, *values: Value) -> bool:
-        """Whether operands and first result are int8 codes; False where all are float32.
+    def is_codes(self, *values: Value, wide: bool = False) -> bool:
+        """Whether operands and first result are codes of one type; False where all are float32.
+
+        Parameters
+        ----------
+        wide : bool
+            Whether there is a form for int16, whose zero points are 0; else int8 only.
 
         Raises
         ------
@@ -202,12 +221,31 @@ class Node:
         kinds = {v.record.kind for v in values} | {self.output.kind}
         if kinds == {"FLOAT32"}:
             return False
-        if kinds == {"INT8"}:
+        if kinds == {"INT8"} or (wide and kinds == {"INT16"}):
+            zeros = [self.out_quantization()[1]]
             for value in values:
                 self.scale_of(value)
-            self.out_quantization()
+                zeros.append(value.zero)
+            if kinds == {"INT16"} and any(zeros):
+                raise self.refuse(
+                    f"int16 codes with the zero point {next(z for z in zeros if z)}",
+                    "quantize the model again",
+                )
             return True
         raise self.wrong_types(kinds)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the result is of int16."""
+        return self.output.kind == "INT16"
+
+    def micro_only(self) -> None:
+        """Refuse the arithmetic of LiteRT's reference kernels where there is no form for it."""
+        if not self.is_micro:
+            raise self.refuse(
+                f"there is no form of LiteRT's reference kernel for {self.output.kind}",
+                "use rounding='tflite-micro'",
+            )
 
     def wrong_types(self, kinds: set[str]) -> UnsupportedError:
         """Refusal of element types."""
@@ -243,134 +281,3 @@ class Node:
     def refuse(self, message: str, hint: str) -> UnsupportedError:
         """An error that names the operator."""
         return UnsupportedError(message, where=self.where, hint=hint)
-
-
-def _names(graph: Graph) -> dict[int, str]:
-    """Names of variables by the tensors of their handles."""
-    return {
-        o.outputs[0]: (o.options.get("SharedName") or b"").decode(errors="replace")
-        for o in graph.operators
-        if o.name == "VAR_HANDLE" and o.outputs
-    }
-
-
-class Contents:
-    """Constants and variables of a model.
-
-    A handle of a variable is found again by its shared name.  First contents are constants that the graph of CALL_ONCE
-    assigns.
-
-    Attributes
-    ----------
-    rounding : str
-        Whose arithmetic codes have, see `TfliteModel`.
-    constants : dict of str to Tensor
-        By the name of the layer and a word after a dot; the same ones in each run.
-    variables : dict of str to Tensor
-        By name; each run reads them and writes them in place.
-    """
-
-    def __init__(self, file: File, rounding: str) -> None:
-        self._file, self.rounding = file, rounding
-        self._handles = _names(file.graphs[0])
-        self.constants: dict[str, Tensor] = {}
-        self.variables: dict[str, Tensor] = {}
-        self._made: dict[tuple[int, str], Any] = {}
-        self._first: dict[str, Array] = {}
-        self._now: dict[str, Value] = {}
-        for operator in file.graphs[0].operators:
-            if operator.name == "CALL_ONCE":
-                self._initialize(int(operator.options.get("InitSubgraphIndex", 0)))
-
-    def once(self, operator: int, key: str, make: Callable[[], Any]) -> Any:
-        """A part of an operator, made when it is first asked for."""
-        if (operator, key) not in self._made:
-            self._made[operator, key] = make()
-        return self._made[operator, key]
-
-    def constant(self, operator: int, label: str, key: str, make: Callable[[], Tensor]) -> Tensor:
-        """A constant of an operator by a name that is new."""
-
-        def named() -> Tensor:
-            name, count = f"{label}.{key}", 2
-            while name in self.constants:
-                name, count = f"{label}_{count}.{key}", count + 1
-            self.constants[name] = make()
-            return self.constants[name]
-
-        found: Tensor = self.once(operator, f"tensor {key}", named)
-        return found
-
-    def _initialize(self, number: int) -> None:
-        if not 0 < number < len(self._file.graphs):
-            return
-        graph = self._file.graphs[number]
-        names = _names(graph)
-        for operator in graph.operators:
-            if operator.name != "ASSIGN_VARIABLE" or len(operator.inputs) != 2:
-                continue
-            record = graph.tensors[operator.inputs[1]]
-            if record.data is not None and operator.inputs[0] in names:
-                self._first[names[operator.inputs[0]]] = record.data
-
-    def check(self, node: Node) -> None:
-        """Refuse a graph of first contents that computes.
-
-        Raises
-        ------
-        UnsupportedError
-            That names its operators.
-        """
-        number = int(node.option("InitSubgraphIndex"))
-        if not 0 < number < len(self._file.graphs):
-            raise node.refuse(f"graph {number} of {len(self._file.graphs)}", "export the model again")
-        known = {"VAR_HANDLE", "ASSIGN_VARIABLE"}
-        graph = self._file.graphs[number]
-        if others := sorted({o.name for o in graph.operators} - known):
-            raise node.refuse(
-                f"first contents of variables are computed by {', '.join(others)}",
-                "initialize variables by constants",
-            )
-
-    def begin(self) -> None:
-        """Forget the contents of the run before."""
-        self._now = {}
-
-    def _name(self, node: Node) -> str:
-        handle = node.record.inputs[0] if node.record.inputs else -1
-        if handle not in self._handles:
-            raise node.refuse("a handle that no VAR_HANDLE makes", "keep variables in the main graph")
-        return self._handles[handle]
-
-    def _tensor(self, node: Node, name: str, record: TensorRecord) -> Tensor:
-        if name not in self._first:
-            raise node.refuse(
-                f"variable {name!r} has no first contents", "initialize it by a constant, with CALL_ONCE"
-            )
-        first, dtype = self._first[name], dtype_of(record.kind)
-        if dtype is None or first.shape != record.shape or first.dtype != record.numpy:
-            raise node.refuse(
-                f"variable {name!r} is {first.dtype} of shape {first.shape}, not {record.kind} {record.shape}",
-                "export the model again",
-            )
-        if name not in self.variables:
-            self.variables[name] = Tensor(np.ascontiguousarray(first), dtype=dtype).realize()
-        return self.variables[name]
-
-    def read(self, node: Node) -> Value:
-        """Contents at this place of the program."""
-        name = self._name(node)
-        if name in self._now:
-            return Value(node.output, self._now[name].tensor, None, self._now[name].bounds)
-        return Value(node.output, self._tensor(node, name, node.output))
-
-    def assign(self, node: Node) -> None:
-        """New contents."""
-        name, value = self._name(node), node.input(1)
-        self._tensor(node, name, value.record)
-        self._now[name] = value
-
-    def store(self) -> None:
-        """Write the new contents at the end of a run."""
-        for name, value in self._now.items():
-            self.variables[name].assign(value.tensor.contiguous())

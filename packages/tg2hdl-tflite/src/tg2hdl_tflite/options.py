@@ -17,7 +17,7 @@ _RESIZE = ("AlignCorners", "HalfPixelCenters")
 
 #: Table and fields by operator; an operator without options has no entry.
 OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "ADD": ("AddOptions", _FUSED),
+    "ADD": ("AddOptions", (*_FUSED, "PotScaleInt16")),
     "AVERAGE_POOL_2D": ("Pool2DOptions", _POOL),
     "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
     "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
@@ -34,6 +34,7 @@ OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "FULLY_CONNECTED": ("FullyConnectedOptions", (*_FUSED, "WeightsFormat", "KeepNumDims")),
     "GATHER": ("GatherOptions", ("Axis", "BatchDims")),
     "GELU": ("GeluOptions", ("Approximate",)),
+    "IF": ("IfOptions", ("ThenSubgraphIndex", "ElseSubgraphIndex")),
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     "MAX_POOL_2D": ("Pool2DOptions", _POOL),
     "MEAN": ("ReducerOptions", ("KeepDims",)),
@@ -51,11 +52,17 @@ OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "StridedSliceOptions",
         ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset"),
     ),
-    "SUB": ("SubOptions", _FUSED),
+    "SUB": ("SubOptions", (*_FUSED, "PotScaleInt16")),
+    "SVDF": ("SVDFOptions", ("Rank", *_FUSED)),
     "SUM": ("ReducerOptions", ("KeepDims",)),
     "TRANSPOSE_CONV": ("TransposeConvOptions", ("Padding", "StrideW", "StrideH", *_FUSED)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "UnidirectionalSequenceLSTMOptions",
+        ("CellClip", "ProjClip", "TimeMajor", *_FUSED),
+    ),
     "UNPACK": ("UnpackOptions", ("Num", "Axis")),
     "VAR_HANDLE": ("VarHandleOptions", ("Container", "SharedName")),
+    "WHILE": ("WhileOptions", ("CondSubgraphIndex", "BodySubgraphIndex")),
 }
 
 _EMPTY = b"\x04\x00\x04\x00\x04\x00\x00\x00"

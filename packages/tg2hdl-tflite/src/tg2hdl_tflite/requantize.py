@@ -13,13 +13,17 @@ from tinygrad.dtype import dtypes
 from tg2hdl_ir.tensors.narrow_multipliers import Staircase, fit_staircase
 from tg2hdl_ir.tensors.roundings import multipliers
 from tg2hdl_tflite.arithmetic import clip, scaled
+from tg2hdl_tflite.arithmetic16 import short_multipliers
 from tg2hdl_tflite.node import Node
 from tg2hdl_tflite.value import Bounds, tensor_of
 
-__all__ = ["clipped", "lookup", "requantized", "to_codes"]
+__all__ = ["clipped", "lookup", "requantized", "to_codes", "two_roundings", "wide_codes"]
 
 Array = npt.NDArray[Any]
 _INT32 = -(1 << 31), (1 << 31) - 1
+_FEW = 1 << 12
+"""Codes for which a narrow multiplier is looked for; 65536 codes need nearly all bits of TFLM's."""
+_FAR = 1 << 62
 
 
 def lookup(node: Node, index: Tensor, table: npt.ArrayLike, dtype: Any, key: str = "table") -> Tensor:
@@ -70,6 +74,8 @@ def requantized(
 
     moved = np.asarray(shift).max(initial=0)
     first, last = (np.asarray(v, np.int64) for v in (first, last))
+    if limits[1] - limits[0] >= _FEW:
+        return _by_two_roundings(node, sums, pair, zero, limits, dtype)
     wraps = max(int(np.abs(first).max()), int(np.abs(last).max())) << max(int(moved), 0) >= 1 << 31
     if wraps:
         return _by_two_roundings(node, sums, pair, zero, limits, dtype)
@@ -146,21 +152,87 @@ def _by_staircase(
 def _by_two_roundings(
     node: Node, sums: Tensor, pair: tuple[Array, Array], zero: int, limits: tuple[int, int], dtype: Any
 ) -> tuple[Tensor, Bounds]:
-    """TFLM's own steps: a product of 31 bits rounded half up, and a shift that rounds half away from zero."""
+    number = clipped(two_roundings(node, sums, pair) + zero, *limits, _INT32)
+    return number.cast(dtype), Bounds(np.array(limits[0]), np.array(limits[1]))
+
+
+def two_roundings(node: Node, sums: Tensor, pair: tuple[Any, Any], key: str = "") -> Tensor:
+    """TFLM's own steps: a product of 31 bits rounded half up, and a shift that rounds half away from zero.
+
+    Parameters
+    ----------
+    sums : Tensor
+        Integers of 32 bits.
+    pair : (array_like, array_like)
+        Factors and left shifts of `multipliers`.
+    key : str
+        Tells apart several of them in an operator.
+
+    Returns
+    -------
+    Tensor
+        Of int64.
+    """
     factor, shift = (_compact(np.asarray(v)) for v in pair)
     left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
     if np.any(left):
-        sums = (sums.cast(dtypes.int64) << node.keep("left", left, dtypes.int64)).cast(dtypes.int32)
-    number = sums.cast(dtypes.int64) * node.keep("factors", factor, dtypes.int32).cast(dtypes.int64)
+        sums = (sums.cast(dtypes.int64) << node.keep(f"{key}left", left, dtypes.int64)).cast(dtypes.int32)
+    number = sums.cast(dtypes.int64) * node.keep(f"{key}factors", factor, dtypes.int32).cast(dtypes.int64)
     number = (number + (1 << 30)) >> 31
     if np.any(right):
         half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
         added = (number < 0).where(
-            node.keep("half_below", half - (right > 0), dtypes.int64), node.keep("half", half, dtypes.int64)
+            node.keep(f"{key}half_below", half - (right > 0), dtypes.int64),
+            node.keep(f"{key}half", half, dtypes.int64),
         )
-        number = (number + added) >> node.keep("right", right, dtypes.int64)
-    number = clipped(number + zero, *limits, _INT32)
-    return number.cast(dtype), Bounds(np.array(limits[0]), np.array(limits[1]))
+        number = (number + added) >> node.keep(f"{key}right", right, dtypes.int64)
+    return number
+
+
+def wide_codes(
+    node: Node,
+    sums: Tensor,
+    reals: npt.ArrayLike,
+    first: npt.ArrayLike,
+    last: npt.ArrayLike,
+    limits: tuple[int, int],
+    dtype: Any,
+) -> tuple[Tensor, Bounds]:
+    """Codes of sums of up to 48 bits times factors of 15 bits, halves up, as TFLM has it for int16 activations.
+
+    Parameters
+    ----------
+    sums : Tensor
+        Of int32, or of int64 where the bounds need it.
+    reals, first, last : array_like
+        Factors and bounds of the sums; one of each, or one for each index of the last axis.
+    """
+    factor, shift = (_compact(np.asarray(v)) for v in short_multipliers(reals))
+    first, last = (np.asarray(v, np.int64) for v in (first, last))
+    reach = max(int(np.abs(first).max()), int(np.abs(last).max()))
+    if reach >= 1 << 47 or shift.min() < 8:
+        raise node.refuse(
+            f"sums of up to {reach} times {float(np.max(reals)):g}, where TFLM has 48 bits and factors below 128",
+            "quantize the model again",
+        )
+    most = int(shift.max())
+    # One shift for all channels: factors of those with smaller shifts are multiplied.
+    spread = factor << (most - shift)
+    added = np.int64(1) << (most - 1)
+    number = sums.cast(dtypes.int64)
+    if reach * int(spread.max()) + int(added) < _FAR:
+        number = (number * node.keep("factors", spread, dtypes.int64) + int(added)) >> most
+    else:
+        half = np.int64(1) << (shift - 1)
+        number = number * node.keep("factors", factor, dtypes.int64) + node.keep("half", half, dtypes.int64)
+        number = number >> node.keep("right", shift, dtypes.int64)
+    ends = [(v * factor + (np.int64(1) << (shift - 1))) >> shift for v in (first, last)]
+    low, high = int(ends[0].min()), int(ends[1].max())
+    if low < _INT32[0] or high > _INT32[1]:
+        # TFLM keeps the low 32 bits.
+        number, (low, high) = number.cast(dtypes.int32), _INT32
+        ends = [np.array(low), np.array(high)]
+    return clipped(number, *limits, (low, high)).cast(dtype), Bounds(*(clip(v, *limits) for v in ends))
 
 
 def _compact(array: Array) -> Array:

@@ -109,10 +109,12 @@ class Subgraph:
         outputs: Sequence[int],
         options: str | None = None,
         version: int = 1,
+        intermediates: Sequence[int] = (),
         **fields: Any,
     ) -> None:
         """Add an operator; -1 among `inputs` is an optional one that is missing."""
         b = self.network.builder
+        between = b.CreateNumpyVector(np.array(intermediates, np.int32)) if intermediates else None
         option = _table(b, options, **fields) if options else None
         ins, outs = (b.CreateNumpyVector(np.array(v, np.int32)) for v in (inputs, outputs))
         self.operators.append(
@@ -122,6 +124,7 @@ class Subgraph:
                 OpcodeIndex=self.network.code(name, version),
                 Inputs=ins,
                 Outputs=outs,
+                Intermediates=between,
                 BuiltinOptionsType=getattr(tflite.BuiltinOptions, options) if options else None,
                 BuiltinOptions=option,
             )

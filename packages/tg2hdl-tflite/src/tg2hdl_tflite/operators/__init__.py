@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tg2hdl_tflite.operators import (  # noqa: F401
     activations,
+    control,
     elementwise,
     movement,
     pools,
+    recurrent,
     softmax,
     state,
     sums,

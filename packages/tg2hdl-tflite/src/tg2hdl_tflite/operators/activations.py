@@ -23,7 +23,8 @@ from tg2hdl_tflite.arithmetic import (
 )
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import bounded
-from tg2hdl_tflite.requantize import clipped, lookup, requantized
+from tg2hdl_tflite.operators.tables16 import logistic16, tanh16
+from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings
 from tg2hdl_tflite.value import LIMITS, Bounds, Value, dtype_of
 
 __all__ = ["by_table"]
@@ -57,7 +58,7 @@ def _rescaled(node: Node, x: Value, low: int, high: int, rescales: bool = True) 
 def relu(node: Node) -> Any:
     """RELU goes to the scale of the result; the others of TFLM keep the codes and clip by the input's scale."""
     x = node.input(0)
-    if not node.is_int8(x):
+    if not node.is_codes(x):
         return bounded(x.tensor, node.name)
     s_out, zero = node.out_quantization()
     if node.name == "RELU":
@@ -73,10 +74,13 @@ def relu(node: Node) -> Any:
 
 @operator("LOGISTIC", version=3)
 def logistic_(node: Node) -> Any:
-    """By fixed-point exponentials."""
+    """By fixed-point exponentials; int16 by a table of sigmoids."""
     x = node.input(0)
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         return x.tensor.sigmoid()
+    if node.is_wide:
+        _fixed_output(node, 1 / 32768, 0)
+        return logistic16(node, x.tensor, float(x.scale))
     _fixed_output(node, 1 / 256, -128)
     return by_table(
         node, x, lambda v: logistic(v, x.scale) if node.is_micro else _real(v, x, _sigmoid, 256, -128)
@@ -85,10 +89,13 @@ def logistic_(node: Node) -> Any:
 
 @operator("TANH", version=3)
 def tanh_(node: Node) -> Any:
-    """By fixed-point exponentials."""
+    """By fixed-point exponentials; int16 by a table of sigmoids."""
     x = node.input(0)
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         return x.tensor.tanh()
+    if node.is_wide:
+        _fixed_output(node, 1 / 32768, 0)
+        return tanh16(node, x.tensor, float(x.scale))
     _fixed_output(node, 1 / 128, 0)
     return by_table(node, x, lambda v: tanh(v, x.scale) if node.is_micro else _real(v, x, np.tanh, 128, 0))
 
@@ -117,13 +124,19 @@ def leaky_relu(node: Node) -> Any:
     """Another factor below zero."""
     x = node.input(0)
     alpha = np.float32(node.option("Alpha"))
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         return (x.tensor < 0).where(x.tensor * float(alpha), x.tensor)
     s_out, zero = node.out_quantization()
     above = multiplier(float(x.scale) / float(s_out))
     below = multiplier(float(x.scale) * float(alpha) / float(s_out))
     if not node.is_micro:
         above, below = multiplier(float(x.scale / s_out)), multiplier(float(x.scale * alpha / s_out))
+    if node.is_wide:
+        steps = x.tensor.cast(dtypes.int32)
+        sides = [two_roundings(node, steps, p, key) for p, key in ((above, "above_"), (below, "below_"))]
+        return clipped((steps < 0).where(sides[1], sides[0]), *LIMITS["INT16"], (-(1 << 31), 1 << 31)).cast(
+            dtypes.int16
+        )
     return by_table(
         node, x, lambda v: np.clip(np.where(v >= 0, scaled(v, above), scaled(v, below)) + zero, -128, 127)
     )
@@ -133,7 +146,7 @@ def leaky_relu(node: Node) -> Any:
 def prelu(node: Node) -> Any:
     """A factor below zero for each channel."""
     x, alpha = node.input(0), node.input(1)
-    if not node.is_int8(x, alpha):
+    if not node.is_codes(x, alpha):
         return (x.tensor < 0).where(x.tensor * alpha.tensor.expand(x.tensor.shape), x.tensor)
     s_out, zero = node.out_quantization()
     s_alpha = node.scale_of(alpha)
@@ -154,7 +167,7 @@ def prelu(node: Node) -> Any:
 def hard_swish_(node: Node) -> Any:
     """By 16-bit steps."""
     x = node.input(0)
-    if not node.is_int8(x):
+    if not node.is_codes(x):
         return x.tensor * (x.tensor + 3.0).maximum(0.0).minimum(6.0) * (1 / 6)
     s_out, zero = node.out_quantization()
     return by_table(node, x, lambda v: hard_swish(v, x.scale, s_out, zero))

@@ -14,12 +14,14 @@ from tg2hdl_ir.tensors.narrow_multipliers import fit_plane
 from tg2hdl_tflite.arithmetic import multiplier, scaled
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
-from tg2hdl_tflite.requantize import clipped, lookup, requantized
+from tg2hdl_tflite.requantize import clipped, lookup, requantized, two_roundings, wide_codes
 from tg2hdl_tflite.value import Bounds, Value, dtype_of
 
 Array = npt.NDArray[Any]
 _LEFT = 20
 """Bits by which TFLM moves int8 operands up before it scales them."""
+_LEFT_16 = 15
+"""The same of int16."""
 
 
 @operator("ADD", version=5)
@@ -38,6 +40,8 @@ def _sum(node: Node, sign: int) -> Any:
     a, b = node.input(0), node.input(1)
     if not _is_codes(node, a, b):
         return _plain(node, a, b, lambda x, y: x + y if sign > 0 else x - y)
+    if node.is_wide:
+        return _sum_of_16_bits(node, a, b, sign)
     s_out, zero = node.out_quantization()
     limits = node.limits()
     twice = 2 * max(float(node.scale_of(a)), float(node.scale_of(b)))
@@ -72,6 +76,24 @@ def _sum(node: Node, sign: int) -> Any:
     return Value(node.output, made.expand(node.output.shape), None, bounds)
 
 
+def _sum_of_16_bits(node: Node, a: Value, b: Value, sign: int) -> Value:
+    """As for int8 with 15 further bits; there is no table of 65536 entries."""
+    s_out, _ = node.out_quantization()
+    twice = 2 * max(float(a.scale), float(b.scale))
+    scales = (*(float(v.scale) for v in (a, b)), float(s_out))
+    if all(np.frexp(s)[0] == 0.5 for s in scales) and node.option("PotScaleInt16"):
+        # LiteRT's reference kernel then only shifts; TFLM ignores the option.
+        node.micro_only()
+    sides = [
+        two_roundings(node, v.tensor.cast(dtypes.int32) << _LEFT_16, multiplier(float(v.scale) / twice), key)
+        for v, key in ((a, "first_"), (b, "second_"))
+    ]
+    total = (sides[0] + sides[1] * sign).cast(dtypes.int32)
+    last = multiplier(twice / (float(1 << _LEFT_16) * float(s_out)))
+    number = clipped(two_roundings(node, total, last), *node.limits(), (-(1 << 31), 1 << 31))
+    return Value(node.output, number.cast(dtypes.int16).expand(node.output.shape))
+
+
 @operator("MUL", version=7)
 def mul(node: Node) -> Any:
     """The product of the steps, rounded as sums are."""
@@ -82,6 +104,7 @@ def mul(node: Node) -> Any:
     real = float(node.scale_of(a)) * float(node.scale_of(b)) / float(s_out)
     if not node.is_micro:
         real = float(a.scale * b.scale / s_out)  # In float32.
+    kind = dtype_of(node.output.kind)
     corners = np.outer([end - a.zero for end in a.codes.ends], [end - b.zero for end in b.codes.ends])
     found, bounds = requantized(
         node,
@@ -91,7 +114,7 @@ def mul(node: Node) -> Any:
         corners.max(),
         zero,
         node.limits(),
-        dtypes.int8,
+        kind,
     )
     return Value(node.output, found.expand(node.output.shape), None, bounds)
 
@@ -99,21 +122,60 @@ def mul(node: Node) -> Any:
 @operator("MAXIMUM", version=4)
 def maximum(node: Node) -> Any:
     """Of codes of one scale."""
-    return _extreme(node, lambda x, y: x.maximum(y))
+    return _extreme(node, lambda x, y: np.maximum(x, y) if isinstance(x, np.ndarray) else x.maximum(y))
 
 
 @operator("MINIMUM", version=4)
 def minimum(node: Node) -> Any:
     """Of codes of one scale."""
-    return _extreme(node, lambda x, y: (x < y).where(x, y))
+    return _extreme(node, lambda x, y: np.minimum(x, y) if isinstance(x, np.ndarray) else (x < y).where(x, y))
 
 
-def _extreme(node: Node, choose: Callable[[Tensor, Tensor], Tensor]) -> Any:
+def _extreme(node: Node, choose: Callable[[Any, Any], Any]) -> Any:
     a, b = node.input(0), node.input(1)
     if not _is_codes(node, a, b):
         return _plain(node, a, b, choose)
     node.same_scales(a, b)
     return choose(*_same_shape(node, a.tensor, b.tensor))
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "EQUAL": lambda x, y: x == y,
+    "NOT_EQUAL": lambda x, y: x != y,
+    "GREATER": lambda x, y: x > y,
+    "GREATER_EQUAL": lambda x, y: x >= y,
+    "LESS": lambda x, y: x < y,
+    "LESS_EQUAL": lambda x, y: x <= y,
+    "LOGICAL_AND": lambda x, y: x & y,
+    "LOGICAL_OR": lambda x, y: x | y,
+}
+
+
+@operator(*_COMPARISONS, version=3)
+def comparison(node: Node) -> Any:
+    """Of numbers, or of codes of one scale."""
+    a, b = node.input(0), node.input(1)
+    kinds = {a.record.kind, b.record.kind}
+    allowed = (
+        {"BOOL"}
+        if node.name.startswith("LOGICAL")
+        else {"FLOAT32", "INT32", "INT64", "INT8", "INT16", "BOOL"}
+    )
+    if len(kinds) > 1 or not kinds <= allowed or node.output.kind != "BOOL":
+        raise node.wrong_types({*kinds, node.output.kind})
+    is_codes = a.record.is_quantized or b.record.is_quantized
+    if is_codes and (node.scale_of(a) != node.scale_of(b) or a.zero != b.zero):
+        raise node.refuse("operands of two scales", "give both one scale")
+    return _plain(node, a, b, _COMPARISONS[node.name])
+
+
+@operator("LOGICAL_NOT", version=1)
+def logical_not(node: Node) -> Any:
+    """Of truth values."""
+    x = node.input(0)
+    if {x.record.kind, node.output.kind} != {"BOOL"}:
+        raise node.wrong_types({x.record.kind, node.output.kind})
+    return Value(node.output, None, ~x.array) if x.array is not None else x.tensor.logical_not()
 
 
 @operator("DIV", version=2)
@@ -129,7 +191,7 @@ def _is_codes(node: Node, a: Value, b: Value) -> bool:
     kinds = {a.record.kind, b.record.kind, node.output.kind}
     if len(kinds) == 1 and kinds <= {"INT32", "INT64"} and not node.output.scale.size:
         return False
-    return node.is_int8(a, b)
+    return node.is_codes(a, b, wide=True)
 
 
 def _same_shape(node: Node, *tensors: Tensor) -> list[Tensor]:
@@ -141,8 +203,11 @@ def _same_shape(node: Node, *tensors: Tensor) -> list[Tensor]:
     return [t.expand(shape) for t in tensors]
 
 
-def _plain(node: Node, a: Value, b: Value, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Numbers of one type, and constants of both computed here."""
+def _plain(node: Node, a: Value, b: Value, compute: Callable[[Any, Any], Any]) -> Any:
+    """Numbers of one type; constants of integers give a constant, such as the count of a loop."""
+    if a.array is not None and b.array is not None and node.output.kind in ("INT32", "INT64", "BOOL"):
+        found = compute(a.array, b.array)
+        return Value(node.output, None, np.asarray(found, node.output.numpy))
     number = compute(*_same_shape(node, a.tensor, b.tensor))
     return (
         activated(node, number) if node.output.kind == "FLOAT32" else number.cast(dtype_of(node.output.kind))
@@ -186,7 +251,7 @@ def squared_difference(node: Node) -> Any:
 def batch_matmul(node: Node) -> Any:
     """Products of two tensors, with zero points on both sides."""
     a, b = node.input(0), node.input(1)
-    is_codes = node.is_int8(a, b)
+    is_codes = node.is_codes(a, b, wide=True)
     x, y = (v.steps() if is_codes else v.tensor for v in (a, b))
     if min(len(x.shape), len(y.shape)) < 2:
         raise node.refuse("an operand with fewer than two axes", "export the model again")
@@ -194,9 +259,8 @@ def batch_matmul(node: Node) -> Any:
     y = y.transpose(-1, -2) if node.option("AdjY") else y
     if x.shape[-1] != y.shape[-2]:
         raise node.refuse(f"a product of the shapes {x.shape} and {y.shape}", "export the model again")
-    number = x.matmul(y)
     if not is_codes:
-        return number
+        return x.matmul(y)
     s_out, zero = node.out_quantization()
     real = float(node.scale_of(a)) * float(node.scale_of(b)) / float(s_out)
     if not node.is_micro:
@@ -204,9 +268,15 @@ def batch_matmul(node: Node) -> Any:
     corners = np.outer([e - a.zero for e in a.codes.ends], [e - b.zero for e in b.codes.ends]) * int(
         x.shape[-1]
     )
-    found, bounds = requantized(
-        node, number, np.array(real), corners.min(), corners.max(), zero, node.limits(), dtypes.int8
-    )
+    low, high = corners.min(), corners.max()
+    if node.is_wide:
+        node.micro_only()
+        number = x.matmul(y, dtype=dtypes.int64)
+        found, bounds = wide_codes(node, number, np.array(real), low, high, node.limits(), dtypes.int16)
+    else:
+        found, bounds = requantized(
+            node, x.matmul(y), np.array(real), low, high, zero, node.limits(), dtypes.int8
+        )
     return Value(node.output, found, None, bounds)
 
 

@@ -287,16 +287,15 @@ def _repeated(x: Tensor, axis: int, times: int) -> Tensor:
 
 @operator("RESIZE_BILINEAR", version=4)
 def resize_bilinear(node: Node) -> Any:
-    """Positions and weights of 10 bits each; halves away from zero of the code."""
+    """Codes: positions and weights of 10 bits each; halves away from zero of the code."""
     x = node.input(0)
     size = node.integers(1)
     if len(x.record.shape) != 4 or len(size) != 2 or min(size) < 1:
         raise node.refuse(f"an image of shape {x.record.shape} to {size}", "give it four axes")
-    is_codes = node.is_int8(x)
-    if not is_codes:
-        raise node.wrong_types({x.record.kind})
-    node.same_scales(x)
     align, half = bool(node.option("AlignCorners")), bool(node.option("HalfPixelCenters"))
+    if not node.is_codes(x):
+        return _float_bilinear(node, x, size, align, half)
+    node.same_scales(x)
     number = x.tensor.cast(dtypes.int32)
     for axis, out in ((1, size[0]), (2, size[1])):
         length = x.record.shape[axis]
@@ -316,6 +315,28 @@ def resize_bilinear(node: Node) -> Any:
     half_away = number + (number > 0).where(1 << 19, -(1 << 19))
     cut = (half_away < 0).where(-((-half_away) >> 20), half_away >> 20)
     return Value(node.output, clipped(cut, -128, 127, (-256, 256)).cast(dtypes.int8), None, None)
+
+
+def _float_bilinear(node: Node, x: Value, size: tuple[int, ...], align: bool, half: bool) -> Tensor:
+    """Along one axis after the other; positions in float32."""
+    number = x.tensor
+    for axis, out in ((1, size[0]), (2, size[1])):
+        length = x.record.shape[axis]
+        ratio = np.float32(length) / np.float32(out)
+        if align and out > 1:
+            ratio = np.float32(length - 1) / np.float32(out - 1)
+        place = np.arange(out, dtype=np.float32)
+        place = (place + np.float32(0.5)) * ratio - np.float32(0.5) if half else place * ratio
+        first = np.maximum(np.floor(place), 0).astype(np.int64)
+        second = np.minimum(np.ceil(place), length - 1).astype(np.int64)
+        part = place - first.astype(np.float32)
+        spread = tuple(-1 if a == axis else 1 for a in range(4))
+        parts = [
+            node.keep(f"weights{axis}_{n}", w.reshape(spread), dtypes.float32)
+            for n, w in enumerate((1 - part, part))
+        ]
+        number = _taken(node, number, first, axis) * parts[0] + _taken(node, number, second, axis) * parts[1]
+    return number
 
 
 @operator("SHAPE", version=1)

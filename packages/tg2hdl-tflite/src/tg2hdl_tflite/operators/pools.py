@@ -62,7 +62,7 @@ def average_pool_2d(node: Node) -> Any:
     counts = _counts(x.record.shape[1:3], kernel, window)
     if np.all(counts == counts[0, 0, 0]):
         counts = counts[:1, :1]
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         number = _sums(x.tensor, kernel, window) / node.keep(
             "counts", counts.astype(np.float32), dtypes.float32
         )
@@ -76,7 +76,8 @@ def average_pool_2d(node: Node) -> Any:
     def code(rows: slice, total: Array) -> Array:
         return clip(divided(total, flat[rows]), *limits)
 
-    found = to_codes(node, number, code, 1 / counts, counts * low, counts * high, limits, dtypes.int8)
+    kind = dtype_of(node.output.kind)
+    found = to_codes(node, number, code, 1 / counts, counts * low, counts * high, limits, kind)
     if found is None:
         raise node.refuse(f"windows of {counts.max()} elements", "use smaller windows")
     return Value(node.output, found[0], None, _between(x, limits))
@@ -87,7 +88,7 @@ def max_pool_2d(node: Node) -> Any:
     """The largest code inside of the image."""
     x = node.input(0)
     kernel, window = _kernel(node, x)
-    is_codes = node.is_int8(x)
+    is_codes = node.is_codes(x, wide=True)
     number = x.tensor.permute(0, 3, 1, 2).max_pool2d(kernel, window.stride, padding=window.padding)
     assert isinstance(number, Tensor)
     number = number.permute(0, 2, 3, 1)
@@ -95,7 +96,7 @@ def max_pool_2d(node: Node) -> Any:
         return activated(node, number)
     node.same_scales(x)
     limits = node.limits()
-    number = clipped(number, *limits, x.codes.ends).cast(dtypes.int8)
+    number = clipped(number, *limits, x.codes.ends).cast(dtype_of(node.output.kind))
     return Value(node.output, number, None, _between(x, limits))
 
 
@@ -113,7 +114,7 @@ def mean(node: Node) -> Any:
     count = int(np.prod([x.record.shape[a] for a in axes]))
     if not count:
         raise node.refuse("the mean of 0 elements", "export the model again")
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         return (x.tensor.sum(axes) * (1 / count)).reshape(node.output.shape)
     s_out, zero = node.out_quantization()
     real = float(node.scale_of(x)) / float(s_out)
@@ -125,7 +126,7 @@ def mean(node: Node) -> Any:
         return clip(scaled(total, pair) + zero, *limits)
 
     number = x.tensor.cast(dtypes.int32).sum(axes) - count * x.zero
-    found = to_codes(node, number, code, real / count, low, high, limits, dtypes.int8)
+    found = to_codes(node, number, code, real / count, low, high, limits, dtype_of(node.output.kind))
     if found is None:
         raise node.refuse(f"a mean of {count} elements", "take the mean of fewer elements")
     return Value(node.output, found[0].reshape(node.output.shape), None, found[1])
@@ -136,14 +137,15 @@ def total(node: Node) -> Any:
     """Sums of steps, rounded as those of products."""
     x = node.input(0)
     axes, _ = _axes(node, x)
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         return x.tensor.sum(axes).reshape(node.output.shape)
     count = int(np.prod([x.record.shape[a] for a in axes]))
     s_out, zero = node.out_quantization()
     real = float(node.scale_of(x)) / float(s_out)
     low, high = (count * (end - x.zero) for end in x.codes.ends)
     number = x.tensor.cast(dtypes.int32).sum(axes) - count * x.zero
-    found, bounds = requantized(node, number, np.array(real), low, high, zero, node.limits(), dtypes.int8)
+    kind = dtype_of(node.output.kind)
+    found, bounds = requantized(node, number, np.array(real), low, high, zero, node.limits(), kind)
     return Value(node.output, found.reshape(node.output.shape), None, bounds)
 
 
@@ -152,7 +154,7 @@ def reduced(node: Node) -> Any:
     """Of codes of one scale."""
     x = node.input(0)
     axes, _ = _axes(node, x)
-    if node.is_int8(x):
+    if node.is_codes(x, wide=True):
         node.same_scales(x)
     number = x.tensor.max(axes) if node.name == "REDUCE_MAX" else x.tensor.min(axes)
     return number.cast(dtype_of(node.output.kind)).reshape(node.output.shape)

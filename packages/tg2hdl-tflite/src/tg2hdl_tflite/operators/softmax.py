@@ -10,6 +10,7 @@ from tinygrad.dtype import dtypes
 
 from tg2hdl_tflite.arithmetic import softmax_exponentials
 from tg2hdl_tflite.node import Node, operator
+from tg2hdl_tflite.operators.tables16 import softmax16
 from tg2hdl_tflite.requantize import clipped, lookup
 from tg2hdl_tflite.value import Value
 
@@ -23,16 +24,20 @@ def softmax(node: Node) -> Any:
     """Along the last axis."""
     x = node.input(0)
     beta = float(node.option("Beta"))
-    if not node.is_int8(x):
+    if not node.is_codes(x, wide=True):
         return (x.tensor * beta if beta != 1 else x.tensor).softmax(-1)
     s_out, zero = node.out_quantization()
-    if float(s_out) != 1 / 256 or zero != -128:
+    wanted = (1 / 32768, 0) if node.is_wide else (1 / 256, -128)
+    if (float(s_out), zero) != wanted:
         raise node.refuse(
-            f"the result has scale {float(s_out)} and zero point {zero}, not {1 / 256} and -128",
+            f"the result has scale {float(s_out)} and zero point {zero}, not {wanted[0]} and {wanted[1]}",
             "convert the model again",
         )
     if beta <= 0:
         raise node.refuse(f"beta is {beta}", "export the model again")
+    if node.is_wide:
+        node.micro_only()
+        return softmax16(node, x, beta)
     count = x.record.shape[-1]
     if count >= 1 << 12:
         raise node.refuse(f"a row of {count} codes", "give rows of fewer than 4096 codes")

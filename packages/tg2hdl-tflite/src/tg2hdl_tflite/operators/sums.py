@@ -14,7 +14,7 @@ from tinygrad.dtype import dtypes
 from tg2hdl_tflite.arithmetic import clip, nearest
 from tg2hdl_tflite.node import Node, operator
 from tg2hdl_tflite.operators.floats import activated
-from tg2hdl_tflite.requantize import requantized, to_codes
+from tg2hdl_tflite.requantize import requantized, to_codes, wide_codes
 from tg2hdl_tflite.value import Bounds, Value, dtype_of
 
 __all__ = ["Window", "window_of"]
@@ -105,13 +105,14 @@ def _check_rank(node: Node, x: Value, weights: Value) -> None:
 def _convolved(node: Node, x: Value, weights: Value, w: Array, groups: int, window: Window) -> Any:
     """A convolution with weights O, I, H, W."""
 
-    def sums(image: Tensor, kernel: Tensor) -> Tensor:
+    def sums(image: Tensor, kernel: Tensor, dtype: Any) -> Tensor:
         found: Tensor = image.permute(0, 3, 1, 2).conv2d(
             kernel,
             groups=groups,
             stride=window.stride,
             dilation=window.dilation,
             padding=window.padding,
+            dtype=dtype,
         )
         return found.permute(0, 2, 3, 1)
 
@@ -141,7 +142,9 @@ def transpose_conv(node: Node) -> Any:
             total = max((-(-out // stride[axis]) - 1) * stride[axis] + taps - out, 0)
         cuts.append((total // 2, total // 2 + out))
 
-    def sums(image: Tensor, kernel: Tensor) -> Tensor:
+    def sums(image: Tensor, kernel: Tensor, dtype: Any) -> Tensor:
+        # conv_transpose2d has no type of the sums; products of int64 are made narrow again by their bounds.
+        image, kernel = (t if dtype is None else t.cast(dtype) for t in (image, kernel))
         full = image.permute(0, 3, 1, 2).conv_transpose2d(kernel.permute(1, 0, 2, 3), stride=stride)
         for axis, (start, end) in zip((2, 3), cuts, strict=True):
             # A result that is larger than all windows has zeros at its end.
@@ -169,8 +172,8 @@ def fully_connected(node: Node) -> Any:
         raise node.refuse(f"weights of shape {w.shape} for {x.record.shape}", "export the model again")
     rows = math.prod(x.record.shape) // w.shape[1]
 
-    def sums(vector: Tensor, matrix: Tensor) -> Tensor:
-        found: Tensor = vector.reshape(rows, w.shape[1]).matmul(matrix.transpose())
+    def sums(vector: Tensor, matrix: Tensor, dtype: Any) -> Tensor:
+        found: Tensor = vector.reshape(rows, w.shape[1]).matmul(matrix.transpose(), dtype=dtype)
         return found
 
     reads = np.broadcast_to(np.arange(w.shape[1]), w.shape)
@@ -201,32 +204,43 @@ def _layer(
     kind, shape = x.record.kind, node.output.shape
     if kind == "FLOAT32" and node.output.kind == "FLOAT32":
         matrix = _float_weights(node, weights, w)
-        number = sums(x.tensor, node.keep("weights", matrix, dtypes.float32))
+        number = sums(x.tensor, node.keep("weights", matrix, dtypes.float32), None)
         if bias is not None and np.any(bias):
             number = number + node.keep("bias", bias.astype(np.float32), dtypes.float32)
         return activated(node, number).reshape(shape)
-    if kind != "INT8" or weights.record.kind not in ("INT8", "INT4") or node.output.kind != "INT8":
+    if weights.record.kind not in ("INT8", "INT4") or not node.is_codes(x, wide=True):
         raise node.wrong_types({kind, weights.record.kind, node.output.kind})
     if weights.record.scale.size not in (1, count):
         raise node.refuse(f"{weights.record.scale.size} scales of weights", "quantize the model again")
-    if bias is not None and bias.dtype != np.int32:
-        raise node.refuse(f"a bias of {bias.dtype}", "quantize the model again")
+    # TFLM chooses the rounding of int16 activations by the type of the bias.
+    is_wide = kind == "INT16" and (node.name != "CONV_2D" or (bias is not None and bias.dtype == np.int64))
+    if bias is not None and bias.dtype != (np.int64 if is_wide else np.int32):
+        raise node.refuse(f"a bias of {bias.dtype} for activations of {kind}", "quantize the model again")
     s_in, (s_out, zero) = node.scale_of(x), node.out_quantization()
     reals = float(s_in) * weights.record.scale.astype(np.float64) / float(s_out)
     rows = w.astype(np.int64).reshape(count, w.shape[1], -1)
     offset = np.zeros(count, np.int64) if bias is None else bias.astype(np.int64)
     first, last = _bounds(x, rows, reads, padded)
-    number = sums(x.steps(), node.keep("weights", w, dtypes.int8).cast(dtypes.int32))
+    first, last = first + offset, last + offset
+    wraps = is_wide and max(np.abs(first).max(), np.abs(last).max(), np.abs(offset).max()) >= 1 << 31
+    total = dtypes.int64 if wraps else None
+    number = sums(x.steps(), node.keep("weights", w, dtypes.int8).cast(dtypes.int32), total)
     if np.any(offset):
-        number = number + node.keep("bias", offset, dtypes.int32)
+        number = number + node.keep("bias", offset, total or dtypes.int32)
+    if is_wide:
+        if node.name == "FULLY_CONNECTED":
+            node.micro_only()
+        reals = np.broadcast_to(reals, count)
+        found, bounds = wide_codes(node, number, reals, first, last, node.limits(), dtypes.int16)
+        return Value(node.output, found.reshape(shape), None, bounds)
     if node.name == "FULLY_CONNECTED" and not node.is_micro:
-        return _rounded_once(node, number, np.broadcast_to(reals, count), first + offset, last + offset)
+        return _rounded_once(node, number, np.broadcast_to(reals, count), first, last)
     found, bounds = requantized(
         node,
         number,
         np.broadcast_to(reals, count),
-        first + offset,
-        last + offset,
+        first,
+        last,
         zero,
         node.limits(),
         dtype_of(node.output.kind),
@@ -266,7 +280,7 @@ def _float_weights(node: Node, weights: Value, w: Array) -> Array:
         return w
     if weights.record.kind not in ("INT8", "INT4", "UINT8") or not weights.record.scale.size:
         raise node.wrong_types({weights.record.kind})
-    node.notes.append(
+    node.contents.notes.append(
         f"{node.output.label} ({node.name}): weights are dequantized; TensorFlow Lite quantizes its input in each run"
     )
     scale, zero = (

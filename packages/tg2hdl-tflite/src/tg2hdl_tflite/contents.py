@@ -1,0 +1,202 @@
+"""The tensors that a model keeps: constants of its operators, variables, and what a run gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from tinygrad import Tensor
+
+from tg2hdl_ir.errors import UnsupportedError
+from tg2hdl_tflite.file import File, Graph, TensorRecord
+from tg2hdl_tflite.value import Value, dtype_of
+
+if TYPE_CHECKING:
+    from tg2hdl_tflite.node import Node
+
+__all__ = ["Contents"]
+
+Array = npt.NDArray[Any]
+
+
+def _names(graph: Graph) -> dict[int, str]:
+    """Names of variables by the tensors of their handles."""
+    return {
+        o.outputs[0]: (o.options.get("SharedName") or b"").decode(errors="replace")
+        for o in graph.operators
+        if o.name == "VAR_HANDLE" and o.outputs
+    }
+
+
+class Contents:
+    """Constants and variables of a model.
+
+    A handle of a variable is found again by its shared name.  First contents are constants that the graph of CALL_ONCE
+    assigns.
+
+    Attributes
+    ----------
+    rounding : str
+        Whose arithmetic codes have, see `TfliteModel`.
+    constants : dict of str to Tensor
+        By the name of the layer and a word after a dot; the same ones in each run.
+    variables : dict of str to Tensor
+        By name; each run reads them and writes them in place.
+    notes : list of str
+        A line for each part that the last run computed in another way than the file says.
+    refused : list of UnsupportedError
+        Refusals of the last run, in the order of the operators.
+    calls : int
+        Runs of other graphs in the last run.
+    """
+
+    def __init__(self, file: File, rounding: str) -> None:
+        self._file, self.rounding = file, rounding
+        self.notes: list[str] = []
+        self.refused: list[UnsupportedError] = []
+        self._handles: dict[Graph, dict[int, str]] = {}
+        self._scope: tuple[tuple[int, int], ...] = ()
+        self.calls = 0
+        self.constants: dict[str, Tensor] = {}
+        self.variables: dict[str, Tensor] = {}
+        self._made: dict[tuple[tuple[tuple[int, int], ...], int, str], Any] = {}
+        self._first: dict[str, Array] = {}
+        self._now: dict[str, Value] = {}
+        self._states: dict[TensorRecord, str] = {}
+        for operator in file.graphs[0].operators:
+            if operator.name == "CALL_ONCE":
+                self._initialize(int(operator.options.get("InitSubgraphIndex", 0)))
+
+    def once(self, operator: int, key: str, make: Callable[[], Any]) -> Any:
+        """A part of an operator, made when it is first asked for."""
+        place = self._scope, operator, key
+        if place not in self._made:
+            self._made[place] = make()
+        return self._made[place]
+
+    def constant(self, operator: int, label: str, key: str, make: Callable[[], Tensor]) -> Tensor:
+        """A constant of an operator by a name that is new."""
+
+        def named() -> Tensor:
+            name, count = f"{label}.{key}", 2
+            while name in self.constants:
+                name, count = f"{label}_{count}.{key}", count + 1
+            self.constants[name] = make()
+            return self.constants[name]
+
+        found: Tensor = self.once(operator, f"tensor {key}", named)
+        return found
+
+    def _initialize(self, number: int) -> None:
+        graph = self.graph(number)
+        if graph is None:
+            return
+        names = _names(graph)
+        for operator in graph.operators:
+            if operator.name != "ASSIGN_VARIABLE" or len(operator.inputs) != 2:
+                continue
+            record = graph.tensors[operator.inputs[1]]
+            if record.data is not None and operator.inputs[0] in names:
+                self._first[names[operator.inputs[0]]] = record.data
+
+    def check(self, node: Node) -> None:
+        """Refuse a graph of first contents that computes.
+
+        Raises
+        ------
+        UnsupportedError
+            That names its operators.
+        """
+        graph = node.subgraph("InitSubgraphIndex")
+        known = {"VAR_HANDLE", "ASSIGN_VARIABLE"}
+        if others := sorted({o.name for o in graph.operators} - known):
+            raise node.refuse(
+                f"first contents of variables are computed by {', '.join(others)}",
+                "initialize variables by constants",
+            )
+
+    def begin(self) -> None:
+        """Forget the run before."""
+        self._now = {}
+        self.notes, self.refused = [], []
+        self.calls = 0
+
+    @property
+    def depth(self) -> int:
+        """How many graphs the operators that are built are within, beside the main one."""
+        return len(self._scope)
+
+    def graph(self, number: int) -> Graph | None:
+        """A graph of the file other than the main one; None where there is none of the number."""
+        return self._file.graphs[number] if 0 < number < len(self._file.graphs) else None
+
+    @contextmanager
+    def scope(self, operator: int, call: int) -> Iterator[None]:
+        """While operators of another graph are built, whose constants are their own."""
+        outside = self._scope
+        self._scope = (*outside, (operator, call))
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self._scope = outside
+
+    def _name(self, node: Node) -> str:
+        handle = node.record.inputs[0] if node.record.inputs else -1
+        handles = self._handles.setdefault(node.graph, _names(node.graph))
+        if handle not in handles:
+            raise node.refuse("a handle that no VAR_HANDLE of the graph makes", "export the model again")
+        return handles[handle]
+
+    def _tensor(self, node: Node, name: str, record: TensorRecord) -> Tensor:
+        if name not in self._first:
+            raise node.refuse(
+                f"variable {name!r} has no first contents", "initialize it by a constant, with CALL_ONCE"
+            )
+        first, dtype = self._first[name], dtype_of(record.kind)
+        if dtype is None or first.shape != record.shape or first.dtype != record.numpy:
+            raise node.refuse(
+                f"variable {name!r} is {first.dtype} of shape {first.shape}, not {record.kind} {record.shape}",
+                "export the model again",
+            )
+        if name not in self.variables:
+            self.variables[name] = Tensor(np.ascontiguousarray(first), dtype=dtype).realize()
+        return self.variables[name]
+
+    def read(self, node: Node) -> Value:
+        """Contents at this place of the program."""
+        name = self._name(node)
+        if name in self._now:
+            return Value(node.output, self._now[name].tensor, None, self._now[name].bounds)
+        return Value(node.output, self._tensor(node, name, node.output))
+
+    def assign(self, node: Node) -> None:
+        """New contents."""
+        name, value = self._name(node), node.input(1)
+        self._tensor(node, name, value.record)
+        self._now[name] = value
+
+    def state(self, node: Node, record: TensorRecord) -> Value:
+        """Contents of a variable tensor at this place of the program; at first all are the zero point."""
+        if record not in self._states:
+            name, count = record.label, 2
+            while name in self._first:
+                name, count = f"{record.label}_{count}", count + 1
+            self._states[record] = name
+            self._first[name] = np.full(record.shape, record.zero[0] if record.zero.size else 0, record.numpy)
+        name = self._states[record]
+        if name in self._now:
+            return self._now[name]
+        return Value(record, self._tensor(node, name, record))
+
+    def assign_state(self, record: TensorRecord, value: Value) -> None:
+        """New contents of a variable tensor, for what follows and for the next run."""
+        self._now[self._states[record]] = value
+
+    def store(self) -> None:
+        """Write the new contents at the end of a run."""
+        for name, value in self._now.items():
+            self.variables[name].assign(value.tensor.contiguous())

@@ -1,11 +1,15 @@
 """The five networks of MLPerf Tiny as hardware: codes against TensorFlow Lite Micro, cycles by multipliers.
 
-``python benchmarks/mlperf_tiny/run.py [FOLDER] [--inputs N] [--simulate]`` writes ``mlperf_tiny.json`` and ``.md``.
+``python benchmarks/mlperf_tiny/run.py [FOLDER] [--inputs N] [--simulate]`` writes ``mlperf_tiny.json`` and ``.md``;
+figures that were not measured stay.
 
 FOLDER (or the variable MLPERF_TINY) holds the networks of https://github.com/mlcommons/tiny (Apache-2.0, not part of
 this repository) under the names of `NETWORKS`; ``--fetch`` prints the commands that copy them from a clone.  Inputs are
-those of ``vectors.npz`` where it is there, and N random ones, which TFLM runs in the same process.  ``--simulate`` also
-runs one input of each network in simulated hardware, cycle by cycle.
+those of ``vectors.npz`` where it is there, and N random ones, which TFLM runs in the same process.
+
+``--simulate`` also runs 8 of the inputs in simulated hardware, cycle by cycle (1 of the largest network).  ``--fit``
+estimates LUTs and multipliers for the largest part.  ``--place PART --networks NAME --multipliers N`` places and routes
+one design, which takes up to an hour.
 """
 
 from __future__ import annotations
@@ -23,11 +27,17 @@ from typing import Any
 import numpy as np
 
 import tg2hdl
+from tg2hdl_synth import part_named
+from tg2hdl_synth.families.ecp5 import ECP5
 from tg2hdl_tflite import TfliteModel
 from tg2hdl_tflite.testing import run_micro
+from tg2hdl_top.memory_blocks import memory_blocks
 
 HERE = Path(__file__).parent
 MULTIPLIERS = (16, 64, 144)
+SIMULATED = 64
+LARGEST = "vww_mobilenet_int8"
+PARTS = ("ecp5-25k", "ecp5-45k", "ecp5-85k")
 NETWORKS = {
     "ad_autoencoder_int8": ("anomaly detection", "anomaly_detection/trained_models/ad01_int8.tflite"),
     "kws_dscnn_int8": ("keyword spotting", "keyword_spotting/trained_models/kws_ref_model.tflite"),
@@ -53,29 +63,45 @@ def inputs_of(folder: Path, name: str, shape: tuple[int, ...], count: int) -> np
     return np.concatenate([np.load(path)[f"{name}/inputs"].reshape(-1, *shape), random])
 
 
-def measure(folder: Path, name: str, count: int, simulates: bool) -> dict[str, Any]:
+def measure(folder: Path, name: str, row: dict[str, Any], given: argparse.Namespace) -> None:
+    """Add the figures of a network to its row."""
     path = folder / f"{name}.tflite"
-    model = TfliteModel(path)
-    x = inputs_of(folder, name, model.inputs[0].shape, count)
+    x = inputs_of(folder, name, TfliteModel(path).inputs[0].shape, given.inputs)
     expected = np.array([r[0] for r in run_micro(path.read_bytes(), x)])
-    row: dict[str, Any] = {"task": NETWORKS[name][0], "inputs": len(x), "codes": int(expected.size)}
-    row["cycles"] = {}
-    row["measured"] = date.today().isoformat()
-    for multipliers in MULTIPLIERS:
-        accelerator = tg2hdl.compile(str(path), multipliers=multipliers)
-        row["cycles"][str(multipliers)] = accelerator.predicted_cycles
-        if multipliers == MULTIPLIERS[0]:
+    row |= {"task": NETWORKS[name][0], "inputs": len(x), "codes": int(expected.size)}
+    row |= {"measured": date.today().isoformat()}
+    for count in given.multipliers:
+        accelerator = tg2hdl.compile(str(path), multipliers=count)
+        design = row.setdefault("designs", {}).setdefault(str(count), {})
+        design["cycles"] = accelerator.predicted_cycles
+        design["blocks"] = sum(memory_blocks(accelerator.design, ECP5).values())
+        if count == given.multipliers[0]:
             found = np.array([accelerator.golden(v) for v in x])
             row["differ"] = int((found != expected).sum())
-            row["in_float"] = list(accelerator.in_float)
-        if multipliers == MULTIPLIERS[1] and simulates:
-            run = accelerator.simulate(x[0])
-            row["simulated"] = {
-                "cycles": run.cycles.compute,
-                "differ": int((np.asarray(run.output) != expected[0]).sum()),
-            }
-    print(name, json.dumps(row), flush=True)
-    return row
+        if count == SIMULATED and given.simulate:
+            runs = [accelerator.simulate(v) for v in x[: 1 if name == LARGEST else 8]]
+            wrong = [int((r.output != e).sum()) for r, e in zip(runs, expected, strict=False)]
+            cycles = sorted({r.cycles.compute for r in runs})
+            row["simulated"] = {"inputs": len(runs), "cycles": cycles, "differ": sum(wrong)}
+        if given.fit:
+            design["needs"] = accelerator.fits("ecp5-85k").needs
+        print(name, count, json.dumps(design), flush=True)
+
+
+def place(folder: Path, name: str, row: dict[str, Any], given: argparse.Namespace) -> None:
+    """Place and route one design."""
+    (count,) = given.multipliers
+    accelerator = tg2hdl.compile(
+        str(folder / f"{name}.tflite"), multipliers=count, family="ecp5", part=given.place
+    )
+    result = accelerator.synthesize(given.place, seeds=given.seeds)
+    row.setdefault("placed", {})[f"{given.place} {count}"] = {
+        "date": date.today().isoformat(),
+        "cycles": accelerator.predicted_cycles,
+        "fmax": result.fmax,
+        "seeds": given.seeds,
+        "cells": result.to_dict(),
+    }
 
 
 def table(record: dict[str, Any]) -> str:
@@ -85,26 +111,79 @@ def table(record: dict[str, Any]) -> str:
         "",
         f"{record['date']}; {versions}. Made by `python benchmarks/mlperf_tiny/run.py`. The int8 files of "
         "mlcommons/tiny (commit 1afd2c9) as they are; each output code of the golden model is compared with "
-        "that of TensorFlow Lite Micro. Cycles are those from start to done, with the input in its memory; the "
-        "simulation takes exactly as many.",
+        "that of TensorFlow Lite Micro. Cycles are those from start to done, with the input in its memory.",
         "",
-        "| network | inputs | codes | differ from TFLM | "
-        + " | ".join(f"cycles, {m} multipliers" for m in MULTIPLIERS)
-        + " | simulated |",
-        "|---|---|---|---|" + "---|" * (len(MULTIPLIERS) + 1),
+        "## Codes",
+        "",
+        "| network | inputs | codes | differ from TFLM | simulated with 64 multipliers |",
+        "|---|---|---|---|---|",
     ]
     for name, row in record["networks"].items():
-        simulated = row.get("simulated")
-        cells = [
-            f"{row['task']} (`{name}`)",
-            f"{row['inputs']:,}",
-            f"{row['codes']:,}",
-            f"{row['differ']:,}",
-            *(f"{row['cycles'][str(m)]:,}" for m in MULTIPLIERS),
-            f"{simulated['cycles']:,} cycles, {simulated['differ']} differ" if simulated else "-",
-        ]
+        run = row.get("simulated")
+        told = f"{run['inputs']} inputs, {run['cycles'][0]:,} cycles, {run['differ']} differ" if run else "-"
+        cells = [f"{row['task']} (`{name}`)", *(f"{row[k]:,}" for k in ("inputs", "codes", "differ")), told]
         lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "## Designs",
+        "",
+        "Block RAMs (DP16KD) are counted from the plan, LUTs and multipliers (MULT18X18D) are the estimate of "
+        "`Accelerator.fits`. An ECP5-25k has 56 block RAMs and 28 multipliers, a 45k 108 and 72, an 85k 208 and 156.",
+        "",
+        "| network | multipliers | cycles | at 100 MHz | block RAMs | MULT18X18D | LUTs | smallest part |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in record["networks"].values():
+        for count, design in row["designs"].items():
+            needs = design.get("needs", {})
+            cells = [
+                row["task"],
+                count,
+                f"{design['cycles']:,}",
+                _time(design["cycles"] / 100),
+                str(design["blocks"]),
+                *(f"{needs[k]:,}" if k in needs else "-" for k in ("dsp", "lut")),
+                _smallest({"bram": design["blocks"], **{k: needs[k] for k in ("dsp", "lut") if k in needs}}),
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    placed = [
+        (row["task"], *item) for row in record["networks"].values() for item in row.get("placed", {}).items()
+    ]
+    if placed:
+        lines += [
+            "",
+            "## Placed and routed",
+            "",
+            "| network | part | multipliers | seeds | Fmax | cycles | latency |",
+        ]
+        lines.append("|---|---|---|---|---|---|---|")
+        for task, key, found in placed:
+            part, count = key.split()
+            latency = _time(found["cycles"] / found["fmax"])
+            cells = [
+                task,
+                part,
+                count,
+                str(found["seeds"]),
+                f"{found['fmax']:.1f} MHz",
+                f"{found['cycles']:,}",
+                latency,
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.0f} us"
+
+
+def _smallest(needs: dict[str, int]) -> str:
+    """The smallest part that has enough of what is known."""
+    for name in PARTS:
+        part = part_named(name)
+        if all(needs[kind] <= getattr(part, kind) for kind in needs):
+            return name if "lut" in needs else f"{name} by block RAMs"
+    return "none"
 
 
 def main() -> None:
@@ -114,7 +193,11 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", default=os.environ.get("MLPERF_TINY"))
     parser.add_argument("--inputs", type=int, default=200)
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS))
+    parser.add_argument("--multipliers", type=int, nargs="*", default=list(MULTIPLIERS))
     parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--place", metavar="PART")
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--fetch", action="store_true")
     given = parser.parse_args()
     if given.fetch or given.folder is None:
@@ -125,7 +208,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     packages = ("tg2hdl", "tinygrad", "tflite-micro", "tflite", "numpy")
     target = HERE / "mlperf_tiny.json"
-    before = json.loads(target.read_text())["networks"] if target.is_file() else {}
+    rows = json.loads(target.read_text())["networks"] if target.is_file() else {}
     record: dict[str, Any] = {
         "date": date.today().isoformat(),
         "versions": {
@@ -134,8 +217,9 @@ def main() -> None:
         },
     }
     for name in given.networks:
-        before[name] = measure(Path(given.folder), name, given.inputs, given.simulate)
-        record["networks"] = {n: before[n] for n in NETWORKS if n in before}
+        do = place if given.place else measure
+        do(Path(given.folder), name, rows.setdefault(name, {}), given)
+        record["networks"] = {n: rows[n] for n in NETWORKS if n in rows}
         target.write_text(json.dumps(record, indent=1) + "\n")
         (HERE / "mlperf_tiny.md").write_text(table(record))
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import tg2hdl
 from tg2hdl_ir.errors import SimulationError
 from tg2hdl_sim import SimulationModel
 from tg2hdl_sim.testing.conformance import engine_checks
@@ -180,3 +181,45 @@ def test_gradients_of_the_mnist_networks(monkeypatch):
             sides.append((network.run(layers, x) * error).sum())
         array[place] += 1e-6
         np.testing.assert_allclose(gradient[place], (sides[0] - sides[1]) / 2e-6, rtol=1e-5, atol=1e-7)
+
+
+def test_the_wake_word_keeps_its_window_in_the_design(tmp_path):
+    pytest.importorskip("tflite")
+    from tg2hdl_tflite.testing import Network
+
+    example = load(HERE / "wake_word.py")
+    weights = np.arange(-9, 9).reshape(3, 6)[::-1]
+    net = Network()
+    x = net.tensor((1, 3, 1, 2), "INT8", scale=0.5, zero_point=-4, name="x")
+    flat = net.tensor((1, 6), "INT8", scale=0.5, zero_point=-4)
+    net.operator("RESHAPE", [x], [flat])
+    w = net.constant(weights.astype(np.int8), scale=0.5)
+    y = net.tensor((1, 3), "INT8", scale=0.25, zero_point=9, name="y")
+    net.operator("FULLY_CONNECTED", [flat, w, -1], [y], "FullyConnectedOptions", version=4)
+    (tmp_path / "net.tflite").write_bytes(net.finish([x], [y]))
+    window = example.Window(tmp_path / "net.tflite")
+    accelerator = tg2hdl.compile(window, window.codes(np.zeros(2)), multipliers=4)
+    outputs = []
+
+    def device(frame):
+        outputs.append(accelerator.simulate(frame).output)
+        return outputs[-1]
+
+    frames = np.random.default_rng(0).uniform(0, 4, (8, 2))
+    found = list(example.detections(device, window, frames))
+    # Steps of 0.5, with two frames of silence before the first one.
+    steps = np.concatenate([np.zeros((2, 2)), np.rint(frames / 0.5)])
+    expected = [np.clip(weights @ steps[n : n + 3].reshape(-1) + 9, -128, 127) for n in range(8)]
+    assert np.array(outputs).reshape(8, 3).tolist() == np.array(expected).astype(int).tolist()
+    heard = [n for n, scores in enumerate(expected) if scores.argmax() == 0 and scores[0] >= 64]
+    assert found
+    assert found[0] == ((heard[0] * 512 + 1024) / 16000, expected[heard[0]][0])
+
+
+def test_the_features_of_a_tone_are_in_its_band():
+    example = load(HERE / "wake_word.py")
+    features, tone = example.Features(40), np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000) / 4
+    frames = [frame for piece in tone.reshape(100, 160) for frame in features(piece)]
+    assert len(frames) == 1 + (16000 - 1024) // 512
+    # 1000 Hz are mel 1000 of 2840, which 41 steps divide.
+    assert {int(np.argmax(frame)) for frame in frames[1:]} == {13}
